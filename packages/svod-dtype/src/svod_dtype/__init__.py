@@ -1,0 +1,42 @@
+"""Element types, promotion and device names: the vocabulary that every svod distribution shares."""
+
+from __future__ import annotations
+
+from svod_dtype.address_space import AddressSpace
+from svod_dtype.device_name import DeviceName, parse_device_name
+from svod_dtype.dtype import (
+    ALL_DTYPES,
+    FLOAT_DTYPES,
+    INTEGER_DTYPES,
+    DType,
+    bfloat16,
+    bool_,
+    cast_value,
+    find_dtype,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    index,
+    int8,
+    int16,
+    int32,
+    int64,
+    to_dtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+from svod_dtype.errors import DeviceNameError, InternalError, PromotionError, SvodError, UnknownDTypeError, UserError
+from svod_dtype.promotion import promote_types, promote_with_scalar, result_type
+
+__all__ = [
+    "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "AddressSpace", "DType", "DeviceName", "DeviceNameError",
+    "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError", "bfloat16", "bool_", "cast_value",
+    "find_dtype", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32",
+    "int64", "parse_device_name", "promote_types", "promote_with_scalar", "result_type", "to_dtype", "uint8", "uint16",
+    "uint32", "uint64", "void",
+]  # fmt: skip

@@ -1,0 +1,291 @@
+"""Scalar and vector element types.
+
+A `DType` is interned: two equal types are the same object, so `is` compares them.  A type with
+`lanes > 1` is a SIMD vector of its scalar.  Memory objects carry the type of their elements;
+there are no pointer types.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Final, Literal
+
+from svod_dtype.errors import UnknownDTypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "DType", "Kind", "bfloat16", "bool_", "cast_value", "find_dtype",
+    "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32", "int64",
+    "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
+]  # fmt: skip
+
+Kind = Literal["void", "bool", "uint", "int", "float", "index"]
+Scalar = bool | int | float
+
+_interned: dict[tuple[str, int], DType] = {}
+
+
+class DType:
+    """An element type: `name`, `kind`, `itemsize` of one lane in bytes, and `lanes`.
+
+    `short` is the spelling of the textual IR: `f32`, `i8`, `bool`, `index`; vectors add `x16`.
+    `exponent_bits` and `mantissa_bits` are 0 for types that are no floats.
+    """
+
+    __slots__ = ("_hash", "exponent_bits", "itemsize", "kind", "lanes", "mantissa_bits", "name", "scalar", "short")
+
+    name: str
+    short: str
+    kind: Kind
+    itemsize: int
+    lanes: int
+    exponent_bits: int
+    mantissa_bits: int
+    scalar: DType
+
+    def __init__(
+        self, name: str, short: str, kind: Kind, itemsize: int, *, exponent_bits: int = 0, mantissa_bits: int = 0,
+        lanes: int = 1, scalar: DType | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.short, self.kind, self.itemsize, self.lanes = name, short, kind, itemsize, lanes
+        self.exponent_bits, self.mantissa_bits = exponent_bits, mantissa_bits
+        self.scalar = self if scalar is None else scalar
+        self._hash = hash((name, lanes))
+        _interned[(name, lanes)] = self
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return self.name if self.lanes == 1 else f"{self.name}x{self.lanes}"
+
+    def __reduce__(self) -> tuple[object, tuple[str, int]]:
+        return _restore, (self.name, self.lanes)
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> DType:
+        return self
+
+    def vec(self, lanes: int) -> DType:
+        """This scalar with `lanes` lanes; `lanes` is at least 1, and 1 gives the scalar itself."""
+        scalar = self.scalar
+        if lanes == 1:
+            return scalar
+        found = _interned.get((scalar.name, lanes))
+        if found is not None:
+            return found
+        if lanes < 1 or scalar.kind == "void":
+            raise ValueError(f"no vector of {lanes} lanes of {scalar}")
+        return DType(
+            scalar.name, f"{scalar.short}x{lanes}", scalar.kind, scalar.itemsize, lanes=lanes, scalar=scalar,
+            exponent_bits=scalar.exponent_bits, mantissa_bits=scalar.mantissa_bits,
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole value, all lanes."""
+        return self.itemsize * self.lanes
+
+    @property
+    def bits(self) -> int:
+        """Bits of one lane; 1 for bool."""
+        return 1 if self.kind == "bool" else self.itemsize * 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> bool:
+        """True for signed, unsigned and index types; false for bool."""
+        return self.kind in ("int", "uint", "index")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("int", "index")
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.kind == "uint"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def min(self) -> Scalar:
+        """The smallest value: `-inf` for floats that have it, else the smallest finite one."""
+        match self.kind:
+            case "bool":
+                return False
+            case "uint":
+                return 0
+            case "int" | "index":
+                return -(1 << (self.bits - 1))
+            case "float":
+                return -self.max
+            case "void":
+                raise ValueError("void has no values")
+
+    @property
+    def max(self) -> Scalar:
+        """The largest value: `inf` for floats that have it, else the largest finite one."""
+        match self.kind:
+            case "bool":
+                return True
+            case "uint":
+                return (1 << self.bits) - 1
+            case "int" | "index":
+                return (1 << (self.bits - 1)) - 1
+            case "float":
+                return self.finfo_max if self.scalar is float8_e4m3 else math.inf
+            case "void":
+                raise ValueError("void has no values")
+
+    @property
+    def finfo_max(self) -> float:
+        """The largest finite value of a float type."""
+        if self.scalar is float8_e4m3:
+            return 448.0
+        bias = (1 << (self.exponent_bits - 1)) - 1
+        return math.ldexp(2.0 - math.ldexp(1.0, -self.mantissa_bits), bias)
+
+    @property
+    def finfo_eps(self) -> float:
+        """The distance from 1.0 to the next larger value of a float type."""
+        return math.ldexp(1.0, -self.mantissa_bits)
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The numpy dtype with the same bytes (ml_dtypes' for bfloat16 and float8)."""
+        import numpy as np
+
+        if self.scalar in (bfloat16, float8_e4m3, float8_e5m2):
+            import ml_dtypes
+
+            extended = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
+            return np.dtype(extended[self.name])
+        if self.kind == "index":
+            return np.dtype("int64")
+        return np.dtype(self.name)
+
+
+def _restore(name: str, lanes: int) -> DType:
+    return _interned[(name, 1)].vec(lanes)
+
+
+void: Final = DType("void", "void", "void", 0)
+bool_: Final = DType("bool", "bool", "bool", 1)
+int8: Final = DType("int8", "i8", "int", 1)
+uint8: Final = DType("uint8", "u8", "uint", 1)
+int16: Final = DType("int16", "i16", "int", 2)
+uint16: Final = DType("uint16", "u16", "uint", 2)
+int32: Final = DType("int32", "i32", "int", 4)
+uint32: Final = DType("uint32", "u32", "uint", 4)
+int64: Final = DType("int64", "i64", "int", 8)
+uint64: Final = DType("uint64", "u64", "uint", 8)
+float8_e4m3: Final = DType("float8_e4m3", "f8e4m3", "float", 1, exponent_bits=4, mantissa_bits=3)
+float8_e5m2: Final = DType("float8_e5m2", "f8e5m2", "float", 1, exponent_bits=5, mantissa_bits=2)
+float16: Final = DType("float16", "f16", "float", 2, exponent_bits=5, mantissa_bits=10)
+bfloat16: Final = DType("bfloat16", "bf16", "float", 2, exponent_bits=8, mantissa_bits=7)
+float32: Final = DType("float32", "f32", "float", 4, exponent_bits=8, mantissa_bits=23)
+float64: Final = DType("float64", "f64", "float", 8, exponent_bits=11, mantissa_bits=52)
+index: Final = DType("index", "index", "index", 8)
+
+INTEGER_DTYPES: Final = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
+FLOAT_DTYPES: Final = (float8_e4m3, float8_e5m2, float16, bfloat16, float32, float64)
+ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
+"""Every dtype that a tensor may have; `void` and `index` exist inside the IR alone."""
+
+_by_name: Final = {d.name: d for d in (*ALL_DTYPES, void, index)} | {d.short: d for d in (*ALL_DTYPES, void, index)}
+_by_name |= {"half": float16, "float": float32, "double": float64, "bool_": bool_, "float8_e4m3fn": float8_e4m3}
+
+
+def find_dtype(spelling: str) -> DType | None:
+    """The dtype with this name or short name (`float32`, `f32`, `f32x16`), or None."""
+    found = _by_name.get(spelling)
+    if found is not None:
+        return found
+    stem, x, lanes = spelling.rpartition("x")
+    base = _by_name.get(stem)
+    return base.vec(int(lanes)) if x and base is not None and lanes.isdecimal() and int(lanes) > 0 else None
+
+
+def to_dtype(given: object) -> DType:
+    """Convert a DType, a name, a Python type (`float`, `int`, `bool`) or a numpy dtype to a `DType`.
+
+    Python's `float` gives float32 and `int` gives int32, the defaults of new tensors.
+
+    Raises:
+        UnknownDTypeError: if `given` denotes none of the dtypes.
+    """
+    if isinstance(given, DType):
+        return given
+    if given is float:
+        return float32
+    if given is int:
+        return int32
+    if given is bool:
+        return bool_
+    if isinstance(given, str):
+        found = find_dtype(given)
+        if found is not None:
+            return found
+    else:
+        import numpy as np
+
+        try:
+            name = np.dtype(given).name  # pyright: ignore[reportCallIssue, reportArgumentType]
+        except TypeError:
+            name = ""
+        found = _by_name.get(name)
+        if found is not None and found.kind not in ("void", "index"):
+            return found
+    raise UnknownDTypeError(given=given, known=tuple(d.name for d in ALL_DTYPES))
+
+
+def cast_value(value: Scalar, dtype: DType) -> Scalar:
+    """`value` as the Python value that a constant of `dtype` holds.
+
+    Integers wrap modulo 2^bits; floats round to the nearest value of `dtype`; a float given to an
+    integer type truncates toward zero and then wraps (NaN and infinities give 0).
+    """
+    match dtype.kind:
+        case "bool":
+            return bool(value)
+        case "int" | "uint" | "index":
+            if isinstance(value, float):
+                value = int(value) if math.isfinite(value) else 0
+            low = int(value) & ((1 << dtype.bits) - 1)
+            return low - (1 << dtype.bits) if dtype.kind != "uint" and low >> (dtype.bits - 1) else low
+        case "float":
+            return round_float(float(value), dtype)
+        case "void":
+            raise ValueError("void has no values")
+
+
+def round_float(value: float, dtype: DType) -> float:
+    """`value` rounded to the nearest value of the float type `dtype` (ties to even)."""
+    scalar = dtype.scalar
+    if scalar is float64 or value == 0.0 or not math.isfinite(value):
+        if scalar is float8_e4m3 and math.isinf(value):
+            return math.nan
+        return value
+    if scalar is float32:
+        try:
+            return struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    # Round to a multiple of the unit in the last place at value's exponent (subnormals included).
+    bias = (1 << (scalar.exponent_bits - 1)) - 1
+    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
+    unit = exponent - scalar.mantissa_bits
+    rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)
+    if abs(rounded) > scalar.finfo_max:
+        return math.nan if scalar is float8_e4m3 else math.copysign(math.inf, value)
+    return rounded if rounded != 0.0 else math.copysign(0.0, value)

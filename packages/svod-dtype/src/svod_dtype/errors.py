@@ -1,0 +1,62 @@
+"""The root of every svod exception.
+
+    SvodError
+    ├── UserError       the caller can fix it
+    └── InternalError   a bug in svod or in a plugin
+
+Each distribution derives its own classes from these two; a class also inherits the builtin
+exception that a Python user would catch.  A constructor takes meaning (values), never prose: the
+class composes the headline, the notes and the hint.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DeviceNameError", "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError"]
+
+
+class SvodError(Exception):
+    """Base of all svod errors: a headline, optional notes, and an optional hint with code that works."""
+
+    def __init__(self, headline: str, *, notes: tuple[str, ...] = (), hint: str | None = None) -> None:
+        self.headline = headline
+        self.notes = notes
+        self.hint = hint
+        lines = [headline, *(f"  note: {note}" for note in notes)]
+        if hint is not None:
+            lines.append(f"  hint: {hint}")
+        super().__init__("\n".join(lines))
+
+
+class UserError(SvodError):
+    """The caller asked for something that cannot be done; the message says how to fix it."""
+
+
+class InternalError(SvodError):
+    """A broken invariant: a bug in svod or in a plugin, never the user's mistake."""
+
+
+class UnknownDTypeError(UserError, TypeError):
+    """A name or object that denotes no dtype."""
+
+    def __init__(self, *, given: object, known: tuple[str, ...]) -> None:
+        self.given = given
+        super().__init__(f"{given!r} is not a dtype", hint=f"use one of {', '.join(known)}")
+
+
+class PromotionError(UserError, TypeError):
+    """Two dtypes that have no common type."""
+
+    def __init__(self, *, left: object, right: object) -> None:
+        self.left, self.right = left, right
+        super().__init__(
+            f"{left} and {right} have no common dtype",
+            hint="cast one operand explicitly, as in x.cast(other.dtype)",
+        )
+
+
+class DeviceNameError(UserError, ValueError):
+    """A device name that cannot be parsed."""
+
+    def __init__(self, *, given: str, reason: str) -> None:
+        self.given = given
+        super().__init__(f"invalid device name {given!r}: {reason}", hint='write "CPU", "CUDA:1" or "DISK:/path/to/file"')

@@ -1,0 +1,220 @@
+"""Checked constructors: each raises where the mistake is made, and folds what is cheap to fold.
+
+Folding here is limited to integer constants and identities that a graph would otherwise be full
+of; simplification proper lives in `svod_schedule.symbolic`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from svod_dtype import DType, bool_, index, void
+
+from svod_ir.constant import evaluate_scalar
+from svod_ir.errors import AxisError, OperandError, ShapeError
+from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
+from svod_ir.uop import SInt, UOp
+
+__all__ = [
+    "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute",
+    "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "product",
+]  # fmt: skip
+
+_FLOAT_ONLY = frozenset({
+    Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.FDIV,
+})  # fmt: skip
+_INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
+_NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+
+
+def product(sizes: Sequence[SInt]) -> SInt:
+    """The product of sizes, an int where all are ints."""
+    concrete = math.prod(s for s in sizes if isinstance(s, int))
+    result: SInt = concrete
+    for size in sizes:
+        if isinstance(size, UOp):
+            result = size if isinstance(result, int) and result == 1 else size * result
+    return result
+
+
+def make_cast(x: UOp, dtype: DType) -> UOp:
+    """CAST to the scalar of `dtype`, keeping the lanes of `x`."""
+    target = dtype.vec(x.dtype.lanes) if dtype.lanes == 1 else dtype
+    if x.dtype is target:
+        return x
+    if x.op is Op.CONST:
+        folded = evaluate_scalar(Op.CAST, target, (x.arg,))
+        if folded is not None:
+            return UOp.const(target, folded)
+    return UOp(Op.CAST, target, (x,))
+
+
+def make_alu(op: Op, *operands: UOp) -> UOp:
+    """An elementwise node, its operands checked and integer constants folded.
+
+    Raises:
+        OperandError: if the op does not take the operands' dtypes, or they differ.
+    """
+    values = operands[1:] if op is Op.WHERE else operands[:1] if op in (Op.SHL, Op.SHR) else operands
+    dtype = values[0].dtype
+    if any(v.dtype is not dtype for v in values):
+        raise OperandError(operation=op.name, found=" and ".join(str(v.dtype) for v in values), expected="operands of one dtype")
+    if op is Op.WHERE and operands[0].dtype.kind != "bool":
+        raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
+    _check_dtype(op, dtype)
+    folded = _fold_integers(op, dtype, operands)
+    if folded is not None:
+        return folded
+    return UOp(op, bool_.vec(dtype.lanes) if op in COMPARISON else dtype, operands)
+
+
+def _check_dtype(op: Op, dtype: DType) -> None:
+    if dtype is void:
+        raise OperandError(operation=op.name, found="void", expected="values")
+    if op in _FLOAT_ONLY and not dtype.is_float:
+        raise OperandError(operation=op.name, found=dtype, expected="floating-point numbers", hint="cast with x.cast(float32)")
+    if op in _INTEGER_ONLY and not dtype.is_int:
+        raise OperandError(operation=op.name, found=dtype, expected="integers")
+    if op in _NO_FLOAT and dtype.is_float:
+        raise OperandError(operation=op.name, found=dtype, expected="bool or integers")
+
+
+def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | None:
+    if dtype.is_float or dtype.lanes > 1:
+        return None
+    if all(o.op is Op.CONST for o in operands):
+        result_type = bool_ if op in COMPARISON else dtype
+        value = evaluate_scalar(op, result_type, tuple(o.arg for o in operands))
+        return None if value is None else UOp.const(result_type, value)
+    if op in UNARY or op not in BINARY or not dtype.is_int:
+        return None
+    x, y = operands
+    if op in (Op.ADD, Op.MUL) and x.op is Op.CONST:
+        x, y = y, x
+    if y.op is not Op.CONST or x.find_shape() != (operands[0] if x is operands[1] else operands[1]).find_shape() and x.find_shape() is None:
+        return None
+    if y.arg == 0 and op in (Op.ADD, Op.SUB, Op.SHL, Op.SHR):
+        return x
+    if y.arg == 1 and op in (Op.MUL, Op.IDIV):
+        return x
+    if op is Op.ADD and x.op is Op.ADD and x.src[1].op is Op.CONST:
+        return make_alu(Op.ADD, x.src[0], make_alu(Op.ADD, x.src[1], y))
+    if op is Op.MUL and x.op is Op.MUL and x.src[1].op is Op.CONST:
+        return make_alu(Op.MUL, x.src[0], make_alu(Op.MUL, x.src[1], y))
+    return UOp(op, dtype, (x, y)) if op in (Op.ADD, Op.MUL) else None
+
+
+# -- movement: shapes are checked where they are known ------------------------------------------------
+
+
+def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
+    """A movement node whose symbolic sizes are operands."""
+    symbolic = tuple(s for s in sizes if isinstance(s, UOp))
+    return UOp(op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes))
+
+
+def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
+    """The same elements in row-major order with another shape (no -1 here: the caller resolves it)."""
+    shape = tuple(shape)
+    if shape == x.shape:
+        return x
+    if any(isinstance(s, int) and s < 0 for s in shape):
+        raise ShapeError(operation="reshape", shape=shape, problem="has a negative size")
+    old, new = product(x.shape), product(shape)
+    if isinstance(old, int) and isinstance(new, int) and old != new:
+        raise ShapeError(operation="reshape", shape=x.shape, problem=f"holds {old} elements, but {shape} holds {new}")
+    if x.op is Op.RESHAPE:
+        return make_reshape(x.src[0], shape)
+    return _with_sizes(Op.RESHAPE, x, shape)
+
+
+def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
+    """Repeat axes of size 1 to the sizes of `shape`, which has as many axes."""
+    shape = tuple(shape)
+    if shape == x.shape:
+        return x
+    if len(shape) != len(x.shape):
+        raise ShapeError(operation="expand", shape=x.shape, problem=f"has {len(x.shape)} axes, but {shape} has {len(shape)}")
+    for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
+        if old != new and old != 1 and isinstance(old, int) and isinstance(new, int):
+            raise ShapeError(operation="expand", shape=x.shape, problem=f"has size {old} on axis {axis}, which does not become {new}")
+    return _with_sizes(Op.EXPAND, x, shape)
+
+
+def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
+    """Axis i of the result is axis `axes[i]` of `x`."""
+    axes = tuple(axes)
+    if sorted(axes) != list(range(len(x.shape))):
+        raise ShapeError(operation="permute", shape=x.shape, problem=f"has axes 0 to {len(x.shape) - 1}, of which {axes} is no permutation")
+    if axes == tuple(range(len(axes))):
+        return x
+    if x.op is Op.PERMUTE:
+        return make_permute(x.src[0], tuple(x.arg[a] for a in axes))
+    return UOp(Op.PERMUTE, x.dtype, (x,), axes)
+
+
+def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
+    """Zeros before and after each axis."""
+    flat = tuple(n for pair in padding for n in pair)
+    if len(padding) != len(x.shape):
+        raise ShapeError(operation="pad", shape=x.shape, problem=f"needs {len(x.shape)} pairs, not {len(padding)}")
+    if any(isinstance(n, int) and n < 0 for n in flat):
+        raise ShapeError(operation="pad", shape=x.shape, problem=f"cannot be padded by a negative amount: {tuple(padding)}", hint="crop with shrink")
+    return x if all(n == 0 for n in flat if isinstance(n, int)) and all(isinstance(n, int) for n in flat) else _with_sizes(Op.PAD, x, flat)
+
+
+def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
+    """The part from `begin` up to `end` of each axis."""
+    flat = tuple(n for pair in bounds for n in pair)
+    if len(bounds) != len(x.shape):
+        raise ShapeError(operation="shrink", shape=x.shape, problem=f"needs {len(x.shape)} pairs, not {len(bounds)}")
+    for size, (begin, end) in zip(x.shape, bounds, strict=True):
+        if isinstance(begin, int) and isinstance(end, int) and isinstance(size, int) and not 0 <= begin <= end <= size:
+            raise ShapeError(operation="shrink", shape=x.shape, problem=f"does not hold {begin}:{end}")
+    if all((b, e) == (0, s) for s, (b, e) in zip(x.shape, bounds, strict=True)):
+        return x
+    return _with_sizes(Op.SHRINK, x, flat)
+
+
+def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
+    """Reverse the axes whose flag is set."""
+    if len(flags) != len(x.shape):
+        raise ShapeError(operation="flip", shape=x.shape, problem=f"needs {len(x.shape)} flags, not {len(flags)}")
+    return UOp(Op.FLIP, x.dtype, (x,), tuple(bool(f) for f in flags)) if any(flags) else x
+
+
+def make_gather(x: UOp, positions: UOp, axis: int) -> UOp:
+    """`x` with axis `axis` replaced by the axes of the integer tensor `positions`, whose values select along it.
+
+    A position outside 0 to size - 1 gives 0.
+    """
+    if not 0 <= axis < len(x.shape):
+        raise AxisError(operation="gather", axis=axis, ndim=len(x.shape))
+    if not positions.dtype.is_int:
+        raise OperandError(operation="gather", found=positions.dtype, expected="integer positions")
+    return UOp(Op.GATHER, x.dtype, (x, positions), axis)
+
+
+def make_iota(size: SInt, dtype: DType) -> UOp:
+    """The integers from 0 to `size` - 1."""
+    return UOp(Op.IOTA, dtype, (), size) if isinstance(size, int) else UOp(Op.IOTA, dtype, (size,))
+
+
+def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
+    """Reduce `axes` with ADD, MUL, MAX or MIN; they stay with size 1. Axes of size 1 need no work."""
+    for axis in axes:
+        if not 0 <= axis < len(x.shape):
+            raise AxisError(operation="reduce", axis=axis, ndim=len(x.shape))
+    live = tuple(sorted({a for a in axes if x.shape[a] != 1}))
+    return UOp(Op.REDUCE_AXIS, x.dtype, (x,), (op, live)) if live else x
+
+
+def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
+    """The inclusive prefix reduction along one axis."""
+    if not 0 <= axis < len(x.shape):
+        raise AxisError(operation="scan", axis=axis, ndim=len(x.shape))
+    return UOp(Op.SCAN_AXIS, x.dtype, (x,), (op, axis))
+
+
+_ = index

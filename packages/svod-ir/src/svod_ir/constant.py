@@ -1,0 +1,154 @@
+"""The meaning of each elementwise op on Python scalars: what constant folding computes.
+
+`evaluate_scalar` returns None where it does not define a result to the last bit (transcendental
+functions, whose rounding is the target's), so that folding never changes what a kernel would give.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from svod_dtype import DType, cast_value
+
+from svod_ir.ops import Op
+
+__all__ = ["Value", "bits_of", "evaluate_scalar", "value_from_bits"]
+
+Value = bool | int | float
+
+_FORMAT = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
+    """The value of `op` with result type `dtype` on constants that already have their own types."""
+    match op:
+        case Op.WHERE:
+            return cast_value(operands[1] if operands[0] else operands[2], dtype)
+        case Op.LT:
+            return operands[0] < operands[1]
+        case Op.LE:
+            return operands[0] <= operands[1]
+        case Op.EQ:
+            return operands[0] == operands[1]
+        case Op.NE:
+            return operands[0] != operands[1]
+        case Op.CAST:
+            return cast_value(operands[0], dtype) if _is_exact_cast(operands[0], dtype) else None
+        case _:
+            result = _float(op, operands) if dtype.is_float else _integer(op, dtype, operands)
+            return None if result is None else cast_value(result, dtype)
+
+
+def _is_exact_cast(value: Value, dtype: DType) -> bool:
+    # What a float outside an integer type's range becomes is the target's choice, so it is not folded.
+    if isinstance(value, float) and not dtype.is_float:
+        return dtype.is_bool or (math.isfinite(value) and dtype.min <= math.trunc(value) <= dtype.max)
+    return True
+
+
+def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
+    x = operands[0]
+    y = operands[1] if len(operands) > 1 else 0
+    assert not isinstance(x, float) and not isinstance(y, float)
+    match op:
+        case Op.ADD:
+            return x or y if dtype.is_bool else x + y
+        case Op.SUB:
+            return x - y
+        case Op.MUL:
+            return x and y if dtype.is_bool else x * y
+        case Op.IDIV:
+            return x // y if y else 0
+        case Op.MOD:
+            return x % y if y else 0
+        case Op.CDIV:
+            return (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1) if y else 0
+        case Op.CMOD:
+            return (abs(x) % abs(y)) * (-1 if x < 0 else 1) if y else 0
+        case Op.MAX:
+            return max(x, y)
+        case Op.MIN:
+            return min(x, y)
+        case Op.AND:
+            return x & y
+        case Op.OR:
+            return x | y
+        case Op.XOR:
+            return x ^ y
+        case Op.SHL:
+            return x << y if 0 <= y < dtype.bits else None
+        case Op.SHR:
+            return x >> y if 0 <= y < dtype.bits else None
+        case Op.NEG:
+            return -x
+        case Op.NOT:
+            return not x if dtype.is_bool else ~x
+        case Op.ABS:
+            return abs(x)
+        case Op.SIGN:
+            return (x > 0) - (x < 0)
+        case Op.MULACC:
+            return x * y + operands[2]
+        case Op.POW:
+            return pow(x, y, 1 << dtype.bits) if y >= 0 else None
+        case _:
+            return None
+
+
+def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
+    # Python computes in float64; rounding its +, -, *, / and sqrt again to a narrower type gives the
+    # correctly rounded result (Figueroa 1995, "When is double rounding innocuous?").
+    x = float(operands[0])
+    y = float(operands[1]) if len(operands) > 1 else 0.0
+    match op:
+        case Op.ADD:
+            return x + y
+        case Op.SUB:
+            return x - y
+        case Op.MUL:
+            return x * y
+        case Op.FDIV | Op.RECIPROCAL:
+            numerator, denominator = (x, y) if op is Op.FDIV else (1.0, x)
+            if denominator != 0.0:
+                return numerator / denominator
+            if math.isnan(numerator) or math.isnan(denominator) or numerator == 0.0:
+                return math.nan
+            return math.copysign(math.inf, numerator) * math.copysign(1.0, denominator)
+        case Op.MAX | Op.MIN:
+            if math.isnan(x) or math.isnan(y):
+                return math.nan
+            if x == y == 0.0:
+                negative = math.copysign(1.0, x) < 0 or math.copysign(1.0, y) < 0
+                both = math.copysign(1.0, x) < 0 and math.copysign(1.0, y) < 0
+                return -0.0 if (both if op is Op.MAX else negative) else 0.0
+            return max(x, y) if op is Op.MAX else min(x, y)
+        case Op.NEG:
+            return -x
+        case Op.ABS:
+            return abs(x)
+        case Op.SQRT:
+            return math.sqrt(x) if x >= 0.0 else (x if x == 0.0 else math.nan)
+        case Op.TRUNC | Op.FLOOR | Op.CEIL | Op.ROUND:
+            if not math.isfinite(x):
+                return x
+            step = {Op.TRUNC: math.trunc, Op.FLOOR: math.floor, Op.CEIL: math.ceil, Op.ROUND: round}[op]
+            return math.copysign(float(step(x)), x)
+        case _:
+            return None
+
+
+def bits_of(value: float, dtype: DType) -> int | None:
+    """The bit pattern of a constant as an unsigned integer, or None for a type without a struct format."""
+    code = {"float16": "e", "float32": "f", "float64": "d"}.get(dtype.name)
+    if code is None:
+        return None
+    return struct.unpack(_FORMAT[dtype.itemsize], struct.pack(code, value))[0]
+
+
+def value_from_bits(bits: int, dtype: DType) -> float | None:
+    """The float constant with this bit pattern, or None for a type without a struct format."""
+    code = {"float16": "e", "float32": "f", "float64": "d"}.get(dtype.name)
+    if code is None:
+        return None
+    return struct.unpack(code, struct.pack(_FORMAT[dtype.itemsize], bits))[0]

@@ -1,0 +1,408 @@
+"""`UOp`: the one node type of the IR, immutable and hash-consed.
+
+Constructing a node that exists gives the existing object, so identity is equality. Facts derived
+from a node (shape, bounds, ranges in scope, content hash) are computed once, without recursion,
+and kept on the node. The intern table holds nodes weakly: a node that nothing refers to is freed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from svod_dtype import DType, cast_value, index, void
+
+from svod_ir.errors import GraphError
+from svod_ir.ops import Op
+
+__all__ = ["SInt", "UOp", "clear_interned", "count_interned"]
+
+Key = tuple[Op, DType, tuple["UOp", ...], object]
+T = TypeVar("T")
+
+_table: dict[Key, weakref.ref[UOp]] = {}
+_lock = threading.RLock()
+_UNSET: Any = object()
+
+
+class UOp:
+    """A node: `op`, `dtype`, operands `src`, and `arg`.
+
+    `UOp(op, dtype, src, arg)` interns but does not check; the builder functions of
+    `svod_ir.build` check operands and shapes and are what code outside the compiler calls.
+    """
+
+    __slots__ = ("__weakref__", "_bounds", "_hash", "_key", "_ranges", "_shape", "arg", "dtype", "op", "src")
+
+    op: Op
+    dtype: DType
+    src: tuple[UOp, ...]
+    arg: Any
+
+    def __new__(cls, op: Op, dtype: DType = void, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
+        key: Key = (op, dtype, src, arg if arg is None else _arg_key(op, dtype, arg))
+        ref = _table.get(key)
+        if ref is not None:
+            found = ref()
+            if found is not None:
+                return found
+        self = object.__new__(cls)
+        self.op, self.dtype, self.src, self.arg = op, dtype, src, arg
+        self._key = key
+        self._shape = self._bounds = self._ranges = self._hash = _UNSET
+        with _lock:
+            # Another thread may have made the same node since the look-up above.
+            ref = _table.get(key)
+            found = ref() if ref is not None else None
+            if found is not None:
+                self._key = None
+                return found
+            _table[key] = weakref.ref(self)
+        return self
+
+    def __del__(self) -> None:
+        key = self._key
+        if key is None:
+            return
+        with _lock:
+            ref = _table.get(key)
+            # A node made after this one died may already stand under the key.
+            if ref is not None and ref() in (self, None):
+                del _table[key]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from svod_ir.text import parse_graph, print_graph
+
+        return parse_graph, (print_graph(self),)
+
+    def __repr__(self) -> str:
+        operands = ", ".join(s.op.name for s in self.src[:8]) + (", ..." if len(self.src) > 8 else "")
+        return f"{self.op.name}({operands}):{self.dtype.short}" + ("" if self.arg is None else f"[{self.arg}]")
+
+    # -- changed copies ---------------------------------------------------------------------------
+
+    def with_src(self, src: tuple[UOp, ...]) -> UOp:
+        """This node with other operands."""
+        return self if src == self.src else UOp(self.op, self.dtype, src, self.arg)
+
+    def with_dtype(self, dtype: DType) -> UOp:
+        """This node with another dtype."""
+        return self if dtype is self.dtype else UOp(self.op, dtype, self.src, self.arg)
+
+    def with_arg(self, arg: Any) -> UOp:
+        """This node with another arg."""
+        return UOp(self.op, self.dtype, self.src, arg)
+
+    def substitute(self, replacements: Mapping[UOp, UOp]) -> UOp:
+        """The graph with each key replaced by its value; values are not searched for keys again."""
+        if not replacements:
+            return self
+        done: dict[UOp, UOp] = dict(replacements)
+        for node in self.toposort(stop=done):
+            if node not in done and node.src:
+                done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
+        return done.get(self, self)
+
+    # -- traversal --------------------------------------------------------------------------------
+
+    def toposort(self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset()) -> list[UOp]:
+        """Every node of the graph once, operands first; nodes in `stop` are listed but not entered."""
+        seen: set[UOp] = set()
+        order: list[UOp] = []
+        stack: list[tuple[UOp, bool]] = [(self, False)]
+        while stack:
+            node, is_entered = stack.pop()
+            if is_entered:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                if node.src and node not in stop:
+                    stack.append((node, True))
+                    stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+                else:
+                    order.append(node)
+        return order
+
+    def iter_ops(self, *ops: Op) -> Iterator[UOp]:
+        """The nodes of the graph whose op is one of `ops`, operands first."""
+        return (node for node in self.toposort() if node.op in ops)
+
+    # -- derived facts ----------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[SInt, ...]:
+        """Sizes of each axis, ints or index-typed nodes.
+
+        Raises:
+            GraphError: if nodes of this op have no shape.
+        """
+        found = self.find_shape()
+        if found is None:
+            raise GraphError(rule=f"{self.op.name} has no shape", node=self)
+        return found
+
+    def find_shape(self) -> tuple[SInt, ...] | None:
+        """The shape, or None for effects and structure."""
+        if self._shape is _UNSET:
+            from svod_ir.shape import infer_shape
+
+            _derive(self, "_shape", infer_shape)
+        return self._shape
+
+    @property
+    def bounds(self) -> tuple[Any, Any]:
+        """The smallest and largest value that this node can have, from `svod_ir.bounds`."""
+        if self._bounds is _UNSET:
+            from svod_ir.bounds import infer_bounds
+
+            _derive(self, "_bounds", infer_bounds)
+        return self._bounds
+
+    @property
+    def vmin(self) -> Any:
+        return self.bounds[0]
+
+    @property
+    def vmax(self) -> Any:
+        return self.bounds[1]
+
+    @property
+    def ranges(self) -> frozenset[UOp]:
+        """The RANGE nodes whose loops this node must stand in."""
+        if self._ranges is _UNSET:
+            from svod_ir.scope import infer_ranges
+
+            _derive(self, "_ranges", infer_ranges)
+        return self._ranges
+
+    @property
+    def content_hash(self) -> str:
+        """A hash of the graph that is the same in every process and on every machine."""
+        if self._hash is _UNSET:
+            _derive(self, "_hash", _hash_node)
+        return self._hash
+
+    @property
+    def sizes(self) -> tuple[SInt, ...]:
+        """`arg` with each None replaced by the next of the operands after the first."""
+        if len(self.src) == 1:
+            return self.arg
+        symbolic = iter(self.src[1:])
+        return tuple(next(symbolic) if size is None else size for size in self.arg)
+
+    @property
+    def device(self) -> str | None:
+        """The device of the first buffer below, or None for a graph of constants alone."""
+        from svod_ir.scope import find_device
+
+        return find_device(self)
+
+    # -- building, without checks beyond cheap folding ----------------------------------------------
+
+    @staticmethod
+    def const(dtype: DType, value: bool | int | float) -> UOp:
+        """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or rounded to it."""
+        if dtype.lanes > 1:
+            return UOp(Op.VCONST, dtype, (), (cast_value(value, dtype.scalar),) * dtype.lanes)
+        return UOp(Op.CONST, dtype, (), cast_value(value, dtype))
+
+    @staticmethod
+    def range(end: SInt, axis_id: int, axis_type: Any) -> UOp:
+        """The induction variable of a loop from 0 to `end` - 1."""
+        return UOp(Op.RANGE, index, (to_node(end),), (axis_id, axis_type))
+
+    @staticmethod
+    def variable(name: str, low: int, high: int, dtype: DType = index) -> UOp:
+        """A runtime value with inclusive bounds."""
+        return UOp(Op.DEFINE_VAR, dtype, (), (name, low, high))
+
+    @staticmethod
+    def sink(*effects: UOp, arg: Any = None) -> UOp:
+        return UOp(Op.SINK, void, effects, arg)
+
+    def cast(self, dtype: DType) -> UOp:
+        """Convert each lane to `dtype`'s scalar."""
+        from svod_ir.build import make_cast
+
+        return make_cast(self, dtype)
+
+    def bitcast(self, dtype: DType) -> UOp:
+        return self if dtype is self.dtype else UOp(Op.BITCAST, dtype, (self,))
+
+    def alu(self, op: Op, *others: Operand) -> UOp:
+        """Apply an elementwise op; Python scalars become constants of this dtype."""
+        from svod_ir.build import make_alu
+
+        return make_alu(op, self, *(o if isinstance(o, UOp) else UOp.const(self.dtype, o) for o in others))
+
+    def where(self, x: UOp, y: Operand) -> UOp:
+        """`x` where this (bool) holds, else `y`."""
+        from svod_ir.build import make_alu
+
+        return make_alu(Op.WHERE, self, x, y if isinstance(y, UOp) else UOp.const(x.dtype, y))
+
+    def after(self, *dependencies: UOp) -> UOp:
+        """This value, not used before the dependencies have happened."""
+        return UOp(Op.AFTER, self.dtype, (self, *dependencies)) if dependencies else self
+
+    def index(self, *positions: UOp, gate: UOp | None = None, lanes: int = 1) -> UOp:
+        """The location in this memory object at `positions` (see `svod_ir.ops`)."""
+        src = (self, *positions) if gate is None else (self, *positions, gate)
+        return UOp(Op.INDEX, self.dtype if lanes == 1 else self.dtype.vec(lanes), src)
+
+    def load(self, alternative: UOp | None = None) -> UOp:
+        """The content of this location, or `alternative` where the location's gate is false."""
+        return UOp(Op.LOAD, self.dtype, (self,) if alternative is None else (self, alternative))
+
+    def store(self, value: UOp) -> UOp:
+        return UOp(Op.STORE, void, (self, value))
+
+    def end(self, *ranges: UOp) -> UOp:
+        """This effect, once for each value of the ranges."""
+        return UOp(Op.END, void, (self, *ranges)) if ranges else self
+
+    @property
+    def gate(self) -> UOp | None:
+        """The gate of an INDEX, or None."""
+        last = self.src[-1]
+        return last if self.op is Op.INDEX and last.dtype.kind == "bool" and len(self.src) > 1 else None
+
+    def __add__(self, other: Operand) -> UOp:
+        return self.alu(Op.ADD, other)
+
+    def __radd__(self, other: Operand) -> UOp:
+        return self.alu(Op.ADD, other)
+
+    def __sub__(self, other: Operand) -> UOp:
+        return self.alu(Op.SUB, other)
+
+    def __rsub__(self, other: bool | int | float) -> UOp:
+        return UOp.const(self.dtype, other).alu(Op.SUB, self)
+
+    def __mul__(self, other: Operand) -> UOp:
+        return self.alu(Op.MUL, other)
+
+    def __rmul__(self, other: Operand) -> UOp:
+        return self.alu(Op.MUL, other)
+
+    def __floordiv__(self, other: Operand) -> UOp:
+        return self.alu(Op.IDIV, other)
+
+    def __rfloordiv__(self, other: bool | int | float) -> UOp:
+        return UOp.const(self.dtype, other).alu(Op.IDIV, self)
+
+    def __mod__(self, other: Operand) -> UOp:
+        return self.alu(Op.MOD, other)
+
+    def __rmod__(self, other: bool | int | float) -> UOp:
+        return UOp.const(self.dtype, other).alu(Op.MOD, self)
+
+    def __truediv__(self, other: Operand) -> UOp:
+        return self.alu(Op.FDIV, other)
+
+    def __neg__(self) -> UOp:
+        return self.alu(Op.NEG)
+
+    def __invert__(self) -> UOp:
+        return self.alu(Op.NOT)
+
+    def __and__(self, other: Operand) -> UOp:
+        return self.alu(Op.AND, other)
+
+    def __or__(self, other: Operand) -> UOp:
+        return self.alu(Op.OR, other)
+
+    def __xor__(self, other: Operand) -> UOp:
+        return self.alu(Op.XOR, other)
+
+    def __lshift__(self, other: Operand) -> UOp:
+        return self.alu(Op.SHL, other)
+
+    def __rshift__(self, other: Operand) -> UOp:
+        return self.alu(Op.SHR, other)
+
+    def __lt__(self, other: Operand) -> UOp:
+        return self.alu(Op.LT, other)
+
+    def __le__(self, other: Operand) -> UOp:
+        return self.alu(Op.LE, other)
+
+    def __gt__(self, other: Operand) -> UOp:
+        return (other if isinstance(other, UOp) else UOp.const(self.dtype, other)).alu(Op.LT, self)
+
+    def __ge__(self, other: Operand) -> UOp:
+        return (other if isinstance(other, UOp) else UOp.const(self.dtype, other)).alu(Op.LE, self)
+
+    def eq(self, other: Operand) -> UOp:
+        """Elementwise equality (`==` compares nodes)."""
+        return self.alu(Op.EQ, other)
+
+    def ne(self, other: Operand) -> UOp:
+        return self.alu(Op.NE, other)
+
+    def maximum(self, other: Operand) -> UOp:
+        return self.alu(Op.MAX, other)
+
+    def minimum(self, other: Operand) -> UOp:
+        return self.alu(Op.MIN, other)
+
+
+SInt = int | UOp
+Operand = UOp | bool | int | float
+
+
+def to_node(size: SInt) -> UOp:
+    """A size as an index-typed node."""
+    return size if isinstance(size, UOp) else UOp.const(index, size)
+
+
+def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
+    # 0.0 == -0.0, 1 == True and nan != nan in Python, so constants are keyed by type and bits.
+    if op is Op.CONST:
+        return struct.pack("d", arg) if dtype.kind == "float" else arg
+    if op is Op.VCONST and dtype.kind == "float":
+        return struct.pack(f"{len(arg)}d", *arg)
+    return arg
+
+
+def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
+    """Fill `slot` of `root` and of every node below that lacks it, operands first, on an explicit stack."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if getattr(node, slot) is not _UNSET:
+            stack.pop()
+            continue
+        missing = [s for s in node.src if getattr(s, slot) is _UNSET]
+        if missing:
+            stack.extend(missing)
+        else:
+            setattr(node, slot, infer(node))
+            stack.pop()
+
+
+def _hash_node(node: UOp) -> str:
+    from svod_ir.text import format_arg
+
+    parts = [node.op.name, node.dtype.short, "" if node.arg is None else format_arg(node), *(s._hash for s in node.src)]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def count_interned() -> int:
+    """How many nodes are alive."""
+    return len(_table)
+
+
+def clear_interned() -> None:
+    """Forget every node, for tests: nodes made before and after are then never identical."""
+    with _lock:
+        _table.clear()
+
+
+def iter_unique(nodes: Iterable[UOp]) -> Iterator[UOp]:
+    """Each node once, in order."""
+    return iter(dict.fromkeys(nodes))
