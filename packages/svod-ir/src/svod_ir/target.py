@@ -1,0 +1,98 @@
+"""A machine as data: what the optimizer, the lowering and the renderers may ask about it.
+
+Nothing in the compiler asks for a device's name; a plugin that fills in a `Target` is optimised
+like the devices that ship with svod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from svod_dtype import (
+    DType, bool_, float32, float64, index, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+)  # fmt: skip
+
+from svod_ir.ops import ELEMENTWISE, Op
+
+__all__ = ["COMMON_DTYPES", "COMMON_OPS", "Target", "TensorCore"]
+
+COMMON_OPS: Final = frozenset(ELEMENTWISE) - {
+    Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW,
+    Op.IDIV, Op.MOD, Op.THREEFRY, Op.MULACC,
+}  # fmt: skip
+"""Ops that every processor with ordinary arithmetic has; the rest is decomposed into them."""
+
+COMMON_DTYPES: Final = frozenset({
+    bool_, int8, uint8, int16, uint16, int32, uint32, int64, uint64, index, float32, float64,
+})  # fmt: skip
+"""Dtypes with arithmetic on every processor; the rest is only stored, and computed in a wider type."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCore:
+    """A matrix unit: one WMMA multiplies an m x k by a k x n tile and adds to an m x n accumulator.
+
+    `elements_per_thread` counts the lanes of operands a, b and the accumulator in one thread.
+    `opts` splits the tile's axes over threads and lanes in order: "l0", "u1", ... for LOCAL or
+    UPCAST of axis 0 (n) or 1 (m). `swizzle` says, for a and then b, which axes a thread's lane
+    index is permuted from: ((local axes), (upcast axes), (reduce axes)).
+    """
+
+    dims: tuple[int, int, int]
+    threads: int
+    elements_per_thread: tuple[int, int, int]
+    dtype_in: DType
+    dtype_out: DType
+    opts: tuple[str, ...] = ()
+    swizzle: tuple[tuple[tuple[str, ...], ...], ...] = ()
+
+    def __str__(self) -> str:
+        n, m, k = self.dims
+        return f"WMMA_{n}_{m}_{k}_{self.dtype_in.short}_{self.dtype_out.short}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a kernel may use and how much of it there is; rates and sizes are those of one core.
+
+    `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
+    are what the renderer accepts: everything else is rewritten into them. `peak_flops` (f32
+    operations a second) and `memory_bandwidth` (bytes a second) are estimates for cost models.
+    """
+
+    name: str
+    vector_bits: int
+    vector_registers: int
+    cores: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    cache_line_bytes: int = 64
+    has_masked_access: bool = False
+    has_gather: bool = False
+    has_fma: bool = False
+    has_local: bool = False
+    has_shared: bool = False
+    shared_bytes: int = 0
+    max_global: tuple[int, ...] = ()
+    max_local: int = 0
+    max_upcast: int = 256
+    max_buffers: int | None = None
+    native_ops: frozenset[Op] = COMMON_OPS
+    native_dtypes: frozenset[DType] = COMMON_DTYPES
+    tensor_cores: tuple[TensorCore, ...] = ()
+    peak_flops: float = 3e10
+    memory_bandwidth: float = 1e10
+
+    def lanes(self, dtype: DType) -> int:
+        """How many elements of `dtype` one vector register holds, at least 1."""
+        return max(1, self.vector_bits // (8 * dtype.itemsize)) if dtype.itemsize else 1
+
+    @staticmethod
+    def generic(*, cores: int = 4) -> Target:
+        """A middling CPU with 256-bit vectors and nothing special: for tests and machines that nobody described."""
+        return Target(
+            name="generic", vector_bits=256, vector_registers=16, cores=cores,
+            l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20,
+        )  # fmt: skip
