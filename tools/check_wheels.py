@@ -1,0 +1,43 @@
+"""Build the seven wheels and their third-party dependencies, install svod-tensor from them alone, and use it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SMOKE = """
+import svod_tensor
+from svod_tensor import Tensor
+result = ((Tensor([1.0, 2.0, 3.0]) * 2 + 1).sum()).numpy()
+assert float(result) == 15.0, result
+print("svod_tensor", svod_tensor.__file__)
+"""
+
+
+def main(arguments: list[str]) -> int:
+    folder = Path(arguments[0]).resolve()
+    wheels = folder / "wheels"
+    packages = sorted(str(path.parent) for path in ROOT.glob("packages/*/pyproject.toml"))
+    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(wheels), *packages)
+    built = sorted(path.name for path in wheels.glob("svod_*.whl"))
+    print(f"{len(built)} wheels: {', '.join(built)}")
+    if len(built) != len(packages):
+        print(f"error: expected {len(packages)} wheels")
+        return 1
+    environment = folder / "venv"
+    venv.create(environment, with_pip=True, clear=True)
+    python = str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    _run(python, "-m", "pip", "install", "--quiet", "--no-index", "--find-links", str(wheels), "svod-tensor")
+    _run(python, "-I", "-c", SMOKE)
+    return 0
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
