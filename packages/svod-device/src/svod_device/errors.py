@@ -1,0 +1,177 @@
+"""The errors of svod-device.
+
+    UserError
+    ├── UnknownDeviceError (LookupError)       nothing provides a device of this kind
+    ├── UnknownBackendError (LookupError)      the device has no backend of this name, or none at all
+    ├── PluginLoadError (ImportError)          the plugin that provides it does not work
+    ├── DuplicatePluginError (ValueError)      two distributions provide the same name
+    ├── OutOfMemoryError (MemoryError)
+    ├── DiskError (OSError)                    a DISK file that cannot be mapped
+    ├── ReadOnlyError (PermissionError)        a write to memory that is only read
+    ├── NotHostAddressableError (TypeError)    a host view of memory that the host cannot address
+    ├── ViewError (ValueError)                 a view that its base does not hold
+    ├── SizeMismatchError (ValueError)         a copy between different sizes
+    ├── OptionError (ValueError)               an environment variable that makes no sense
+    └── LaunchSizeError (ValueError)           a launch size that has no value or no usable value
+    InternalError
+    ├── ProgramStageError (ValueError)         a PROGRAM node that lacks a stage or has a wrong one
+    └── NotAllocatedError (RuntimeError)       the address of a buffer without memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svod_dtype import InternalError, UserError
+
+__all__ = [
+    "DiskError", "DuplicatePluginError", "LaunchSizeError", "NotAllocatedError", "NotHostAddressableError", "OptionError",
+    "OutOfMemoryError", "PluginLoadError", "ProgramStageError", "ReadOnlyError", "SizeMismatchError", "UnknownBackendError",
+    "UnknownDeviceError", "ViewError",
+]  # fmt: skip
+
+
+class UnknownDeviceError(UserError, LookupError):
+    """A device kind that nothing provides."""
+
+    def __init__(self, *, device: str, known: Sequence[str]) -> None:
+        self.device, self.known = device, tuple(known)
+        super().__init__(
+            f"no device {device!r}: nothing provides its kind",
+            notes=(f"devices that are there: {', '.join(self.known) or 'none'}",),
+            hint="install the plugin that provides it; `python -m svod_device` lists what is installed",
+        )
+
+
+class UnknownBackendError(UserError, LookupError):
+    """A backend that a device does not have."""
+
+    def __init__(self, *, device: str, backend: str | None, known: Sequence[str]) -> None:
+        self.device, self.backend, self.known = device, backend, tuple(known)
+        if not self.known:
+            super().__init__(
+                f"device {device!r} runs no kernels: no compiler is registered for it",
+                hint='copy the data to a device that computes, as in x.to("CPU")',
+            )
+            return
+        super().__init__(
+            f"device {device!r} has no backend {backend!r}",
+            notes=(f"backends that are there: {', '.join(self.known)}",),
+            hint=f"set SVOD_{device.partition(':')[0].upper()}_BACKEND={self.known[0]}",
+        )
+
+
+class PluginLoadError(UserError, ImportError):
+    """A plugin that is installed but does not work."""
+
+    def __init__(self, *, name: str, distribution: str, value: str, cause: BaseException) -> None:
+        self.plugin, self.distribution, self.cause = name, distribution, cause
+        super().__init__(
+            f"plugin {name!r} of distribution {distribution!r} does not work: {type(cause).__name__}: {cause}",
+            notes=(f"entry point: {value}",),
+            hint=f"reinstall or uninstall {distribution}",
+        )
+
+
+class DuplicatePluginError(UserError, ValueError):
+    """One name that two distributions provide."""
+
+    def __init__(self, *, name: str, providers: Sequence[str]) -> None:
+        self.plugin, self.providers = name, tuple(providers)
+        super().__init__(
+            f"plugin {name!r} is provided twice: by {' and by '.join(self.providers)}", hint="uninstall one of them"
+        )
+
+
+class OutOfMemoryError(UserError, MemoryError):
+    """No block of the size that was asked for, also after the cache was emptied."""
+
+    def __init__(self, *, device: str, nbytes: int, in_use: int, released: int = 0) -> None:
+        self.device, self.nbytes, self.in_use, self.released = device, nbytes, in_use, released
+        super().__init__(
+            f"out of memory on {device}: asked for {_show_bytes(nbytes)} with {_show_bytes(in_use)} in use",
+            notes=(f"{_show_bytes(released)} of cached blocks were released first, which was not enough",),
+            hint="release tensors and plans that are no longer needed, or make the largest tensors smaller",
+        )
+
+
+class DiskError(UserError, OSError):
+    """A file that a DISK buffer cannot map."""
+
+    def __init__(self, *, path: str, problem: str, hint: str | None = None) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"DISK:{path}: {problem}", hint=hint)
+
+
+class ReadOnlyError(UserError, PermissionError):
+    """A write to memory that is only read."""
+
+    def __init__(self, *, device: str) -> None:
+        self.device = device
+        super().__init__(f"memory of {device} is read-only", hint='copy it first, as in x.to("CPU")')
+
+
+class NotHostAddressableError(UserError, TypeError):
+    """A host view of memory that the host cannot address."""
+
+    def __init__(self, *, device: str) -> None:
+        self.device = device
+        super().__init__(f"memory of {device} has no address on the host", hint="read it with copyout, or copy it to CPU")
+
+
+class ViewError(UserError, ValueError):
+    """A view that does not lie inside its base."""
+
+    def __init__(self, *, offset: int, nbytes: int, base_nbytes: int, problem: str | None = None) -> None:
+        self.offset, self.nbytes, self.base_nbytes = offset, nbytes, base_nbytes
+        super().__init__(
+            f"a view of {nbytes} bytes at byte {offset} "
+            + (problem or f"does not lie inside a buffer of {base_nbytes} bytes")
+        )
+
+
+class SizeMismatchError(UserError, ValueError):
+    """A copy between different numbers of bytes."""
+
+    def __init__(self, *, operation: str, expected: int, found: int) -> None:
+        self.expected, self.found = expected, found
+        super().__init__(f"{operation}: the buffer has {expected} bytes, the other side has {found}")
+
+
+class OptionError(UserError, ValueError):
+    """An environment variable with a value that makes no sense."""
+
+    def __init__(self, *, name: str, given: str, expected: str) -> None:
+        self.name, self.given = name, given
+        super().__init__(f"{name}={given!r} is not {expected}", hint=f"unset {name} to use the default")
+
+
+class LaunchSizeError(UserError, ValueError):
+    """A launch size whose expression has no value, or none that a device can use."""
+
+    def __init__(self, *, expression: str, problem: str) -> None:
+        self.expression, self.problem = expression, problem
+        super().__init__(f"launch size {expression}: {problem}")
+
+
+class ProgramStageError(InternalError, ValueError):
+    """A PROGRAM node that lacks a stage or holds another op in its place."""
+
+    def __init__(self, *, stage: str, expected: str, found: str) -> None:
+        self.stage, self.expected, self.found = stage, expected, found
+        super().__init__(f"stage {stage} of a PROGRAM must be {expected}, found {found}")
+
+
+class NotAllocatedError(InternalError, RuntimeError):
+    """The address of a buffer that has no memory yet."""
+
+    def __init__(self, *, device: str, nbytes: int) -> None:
+        self.device, self.nbytes = device, nbytes
+        super().__init__(f"a buffer of {nbytes} bytes on {device} has no memory yet", hint="call ensure_allocated() first")
+
+
+def _show_bytes(n: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= size:
+            return f"{n} bytes ({n / size:.1f} {unit})"
+    return f"{n} bytes"

@@ -1,0 +1,53 @@
+"""The options of svod-device and the environment variables that set them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from svod_device.errors import OptionError
+
+__all__ = ["DEFAULT_CACHE_BYTES", "DeviceOptions"]
+
+DEFAULT_CACHE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """Options of svod-device.
+
+    Attributes:
+        allocator_cache_bytes: how many bytes of freed blocks each allocator keeps for reuse
+            (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
+        backends: device kind -> name of the backend to use (`SVOD_CPU_BACKEND`, `SVOD_<KIND>_BACKEND`;
+            the CPU's default is `llvm`).
+    """
+
+    allocator_cache_bytes: int = DEFAULT_CACHE_BYTES
+    backends: Mapping[str, str] = field(default_factory=lambda: {"CPU": "llvm"})
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None) -> DeviceOptions:
+        """The options that the environment sets.
+
+        Raises:
+            OptionError: if a value cannot be used.
+        """
+        variables = os.environ if environment is None else environment
+        backends = {"CPU": "llvm"}
+        for name, value in variables.items():
+            match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9]*)_BACKEND", name)
+            if match and value.strip():
+                backends[match[1]] = value.strip()
+        return cls(_parse_bytes(variables, "SVOD_ALLOCATOR_CACHE_BYTES", DEFAULT_CACHE_BYTES), backends)
+
+
+def _parse_bytes(variables: Mapping[str, str], name: str, default: int) -> int:
+    text = variables.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise OptionError(name=name, given=text, expected="a number of bytes, 0 or more")
+    return int(text)

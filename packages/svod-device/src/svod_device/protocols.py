@@ -1,0 +1,178 @@
+"""What a device plugin implements: `Allocator`, `Renderer`, `Compiler`, `Loader`, `Program`, and perhaps `BatchLauncher`.
+
+A plugin needs no base class of ours; it registers two factories by entry point (see
+`svod_device.registry`) and the objects that they return have these methods.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from svod_ir import Target, UOp
+
+    from svod_device.spec import CompiledSpec, ProgramSpec
+
+__all__ = ["Allocator", "Backend", "BatchLauncher", "Compiler", "Dims", "Launch", "Loader", "Memory", "Program", "Renderer"]
+
+Dims = tuple[int, int, int]
+
+
+class Memory(NamedTuple):
+    """A block of a device's memory; `owner` is whatever keeps the block alive.
+
+    `address + n` denotes the n-th byte in the device's own address space, so that a view is an
+    addition. `capacity` is at least the size that was asked for.
+    """
+
+    address: int
+    capacity: int
+    owner: object = None
+
+
+@runtime_checkable
+class Allocator(Protocol):
+    """The memory of one device. All methods may be called from several threads at once."""
+
+    @property
+    def device(self) -> str:
+        """The canonical device name."""
+        ...
+
+    @property
+    def is_host_addressable(self) -> bool:
+        """True if the addresses are ordinary addresses of this process."""
+        ...
+
+    @property
+    def is_writable(self) -> bool: ...
+
+    def allocate(self, nbytes: int) -> Memory:
+        """A block of `nbytes` > 0 bytes, aligned to 64 bytes, not cleared.
+
+        Raises:
+            OutOfMemoryError: or any MemoryError, if there is no such block.
+        """
+        ...
+
+    def free(self, memory: Memory) -> None:
+        """Take a block back. Called from finalizers: must neither raise nor wait for a lock that `allocate` holds."""
+        ...
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        """Write host bytes at a device address, and return when `source` may change again."""
+        ...
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        """Read device bytes into host memory, after the work queued so far."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for the work queued so far."""
+        ...
+
+
+@runtime_checkable
+class Program(Protocol):
+    """A loaded kernel: stateless and reentrant."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def entry(self) -> int | None:
+        """The address of `void entry(void **buffers, const int64_t *values, int64_t core_id)`, or None.
+
+        None says that the kernel has no native entry point of the uniform CPU form and can only be called.
+        """
+        ...
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        """Run the kernel once and return when its results may be read by later calls on this device.
+
+        Args:
+            buffers: device addresses, in the order of `ProgramSpec.globals`.
+            values: the values of `ProgramSpec.var_names`, in that order. `core_id` is never among them: a
+                CPU program runs its entry for core_id = 0 to global_size[0] - 1, on any threads.
+            global_size: the grid: workgroups where there is a `local_size`, else single items.
+            local_size: items in a workgroup, or None.
+        """
+        ...
+
+
+class Launch(NamedTuple):
+    """One kernel launch of a batch.
+
+    `buffers` is an array('Q') of addresses and `values` an array('q'). Their *contents* change between
+    runs of one table (new inputs, new variables); their length and place in memory do not. So a table
+    keeps `buffers.buffer_info()[0]` and reads through it at each run. `dims` never change.
+
+    `group` never decreases along a batch. Launches of one group are independent of each other and may
+    run at the same time; a launch may start only when all launches of earlier groups are done.
+    """
+
+    program: Program
+    buffers: array[int]
+    values: array[int]
+    global_size: Dims
+    local_size: Dims | None
+    group: int
+
+    @property
+    def n_parts(self) -> int:
+        """How many times a CPU kernel's entry is called, with core_id = 0 to n_parts - 1."""
+        return self.global_size[0]
+
+
+class BatchLauncher(Protocol):
+    """Runs a whole sequence of launches in one call: a native loop on the CPU, a recorded graph on a GPU."""
+
+    def make_table(self, launches: Sequence[Launch]) -> object:
+        """Prepare a sequence of launches (at least one); the table keeps what it needs of them alive.
+
+        Raises:
+            ValueError: if a program cannot be launched in a batch (a CPU program without `entry`).
+        """
+        ...
+
+    def run(self, table: object) -> None:
+        """Run the table to its end. Two tables may be run at once from two threads, one table never is."""
+        ...
+
+
+class Renderer(Protocol):
+    """Writes a linear program as source text."""
+
+    def render(self, linear: Sequence[UOp], name: str) -> str:
+        """The source of a kernel called `name`; `linear` is what `svod_schedule.linearize` gives."""
+        ...
+
+
+class Compiler(Protocol):
+    """Turns source text into what the loader takes."""
+
+    @property
+    def cache_key(self) -> str:
+        """Names the compiler, its version and its target: equal keys give interchangeable results."""
+        ...
+
+    def compile(self, spec: ProgramSpec) -> CompiledSpec: ...
+
+
+Loader = Callable[["CompiledSpec"], Program]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One way to make kernels for a device. Factories of `svod.compilers` return this."""
+
+    renderer: Renderer
+    compiler: Compiler
+    loader: Loader
+    target: Target
+    launcher: BatchLauncher | None = None
