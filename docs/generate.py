@@ -1,0 +1,175 @@
+"""Write the generated pages of docs/, or with `--check` say which of them are stale.
+
+    python docs/generate.py            # write
+    python docs/generate.py --check    # exit status 1 where a page differs from what the sources say
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor")
+NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
+
+
+def ops_page() -> str:
+    """The table of ops, grouped as they are declared."""
+    from svod_ir import ops
+
+    lines = [
+        "# Ops",
+        "",
+        f"The {len(ops.TABLE)} ops of the IR, from `svod_ir.ops.TABLE`. `?` marks an optional operand, `*` any number of them.",
+        "",
+        "| op | operands | arg | dtype | stages |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{op.name}` | {_cell(row.operands)} | {_cell(row.arg)} | {_cell(row.dtype)} | {row.stages} |"
+        for op in ops.Op
+        if (row := ops.TABLE.get(op)) is not None
+    ]
+    lines += ["", "The stages:", ""]
+    lines += [f"- **{stage}**" for stage in ops.STAGES]
+    return "\n".join(lines)
+
+
+def errors_page() -> str:
+    """Every error class: what it means, what it derives from, and the message that it composes."""
+    lines = [
+        "# Errors",
+        "",
+        "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to fix, an `InternalError` is a",
+        "bug in svod or in a plugin. Each has the values that its message shows as fields, and the builtin that a Python",
+        "user would catch as a base.",
+    ]
+    for layer in LAYERS:
+        path = ROOT / f"packages/svod-{layer}/src/svod_{layer}/errors.py"
+        if not path.exists():
+            continue
+        lines += ["", f"## svod_{layer}"]
+        for error in _iter_errors(path):
+            lines += ["", f"### {error.name}", "", f"`{error.name}({', '.join(error.bases)})`. {error.summary}"]
+            lines += ["", *(f"    {line}" for line in error.message)] if error.message else []
+    return "\n".join(lines)
+
+
+def environment_page() -> str:
+    """Every environment variable, from the option classes that read them."""
+    lines = [
+        "# Environment variables",
+        "",
+        "Each distribution reads the environment in one module, `options.py`; a field of its options class that the caller",
+        "sets wins over the variable.",
+    ]
+    for layer in LAYERS:
+        path = ROOT / f"packages/svod-{layer}/src/svod_{layer}/options.py"
+        if not path.exists():
+            continue
+        rows = list(_iter_variables(path))
+        if rows:
+            lines += ["", f"## svod_{layer}", "", "| variable | field | default | meaning |", "|---|---|---|---|"]
+            lines += [f"| `{row.variable}` | `{row.field}` | `{_cell(row.default)}` | {_cell(row.meaning)} |" for row in rows]
+    return "\n".join(lines)
+
+
+class ErrorEntry(NamedTuple):
+    """One exception class; `message` has one line for the headline, each note and the hint."""
+
+    name: str
+    bases: tuple[str, ...]
+    summary: str
+    message: tuple[str, ...]
+
+
+class VariableEntry(NamedTuple):
+    """One environment variable and the option that it sets."""
+
+    variable: str
+    field: str
+    default: str
+    meaning: str
+
+
+def _iter_errors(path: Path) -> Iterator[ErrorEntry]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            bases = tuple(ast.unparse(base) for base in node.bases)
+            yield ErrorEntry(node.name, bases, _first_line(ast.get_docstring(node)), _message(node))
+
+
+def _message(node: ast.ClassDef) -> tuple[str, ...]:
+    """The message that the constructor hands to its base class, with values in braces."""
+    for call in ast.walk(node):
+        is_init = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+        if not is_init or any(keyword.arg == "notes" and _is_name(keyword.value, "notes") for keyword in call.keywords):
+            continue
+        positional = [argument for argument in call.args if not _is_name(argument, "self")]
+        lines = [_template(argument) for argument in positional[:1]]
+        for keyword in call.keywords:
+            if keyword.arg == "notes" and isinstance(keyword.value, ast.Tuple):
+                lines += [f"  note: {_template(note)}" for note in keyword.value.elts]
+            elif keyword.arg == "hint":
+                lines.append(f"  hint: {_template(keyword.value)}")
+        return tuple(lines)
+    return ()
+
+
+def _template(node: ast.expr) -> str:
+    """An f-string as a person would write it: the text, with expressions in braces."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_template(value) for value in values)
+        case ast.FormattedValue(value=value):
+            return "{" + ast.unparse(value) + "}"
+        case _:
+            return "{" + ast.unparse(node) + "}"
+
+
+def _iter_variables(path: Path) -> Iterator[VariableEntry]:
+    raise NotImplementedError(path)
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _first_line(docstring: str | None) -> str:
+    return " ".join((docstring or "").split("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "ops.md": ops_page,
+    "errors.md": errors_page,
+    "environment.md": environment_page,
+}
+
+
+def main(arguments: list[str]) -> int:
+    stale: list[str] = []
+    for name, write in PAGES.items():
+        path = ROOT / "docs" / name
+        text = NOTICE + "\n" + write().rstrip() + "\n"
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if "--check" not in arguments:
+                path.write_text(text)
+    verb = "stale" if "--check" in arguments else "written"
+    print(f"{len(PAGES)} pages, {len(stale)} {verb}: {', '.join(stale) or '-'}")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

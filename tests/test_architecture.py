@@ -1,0 +1,109 @@
+"""The shape of the project: what every distribution must have, whatever it does."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor")
+SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT / "packages"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_a_module_lists_its_public_names(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    listed = _listed_names(tree)
+    if path.name == "__main__.py":
+        return
+    assert listed is not None, f"{path} has no __all__"
+    defined = _bound_names(tree)
+    lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+    assert lazy or set(listed) <= defined, f"__all__ names what is not there: {sorted(set(listed) - defined)}"
+    own = {name for name in _own_names(tree) if not name.startswith("_")}
+    assert own <= set(listed), f"public by name, but not in __all__: {sorted(own - set(listed))}"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_a_package_exports_can_be_imported(layer: str) -> None:
+    package = importlib.import_module(f"svod_{layer}")
+    for name in package.__all__:
+        assert hasattr(package, name), name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_the_environment_is_read_by_options_alone(path: Path) -> None:
+    if path.name == "options.py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            assert node.attr not in ("environ", "getenv", "environb"), f"line {node.lineno}"
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            assert not {alias.name for alias in node.names} & {"environ", "getenv"}, f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_distribution_has_its_parts(layer: str) -> None:
+    folder = ROOT / f"packages/svod-{layer}"
+    for part in ("README.md", "CHANGELOG.md", f"src/svod_{layer}/py.typed", f"src/svod_{layer}/__init__.py"):
+        assert (folder / part).is_file(), part
+    assert list(folder.glob("tests/test_*.py")), "no test"
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert f"\n## {_project(layer)['version']}\n" in (folder / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None:
+    requirements = [str(text) for text in _project(layer)["dependencies"]]
+    declared = {text.split(">")[0].split("~")[0].split("=")[0].strip().replace("-", "_") for text in requirements}
+    imported = {name for path in SOURCES if f"svod-{layer}/" in _name(path) for name in _imports(path)}
+    extras = {"hypothesis", "pytest"}
+    known = {"numpy", "ml_dtypes", "structlog", "cachetools", "llvmlite", "cffi", *extras, *(f"svod_{name}" for name in LAYERS)}
+    assert (imported & known) - {f"svod_{layer}"} - extras == declared
+
+
+def _project(layer: str) -> dict[str, object]:
+    return tomllib.loads((ROOT / f"packages/svod-{layer}/pyproject.toml").read_text())["project"]
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def _listed_names(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return ast.literal_eval(node.value)
+    return None
+
+
+def _own_names(tree: ast.Module) -> set[str]:
+    """The functions and classes that a module defines."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name for node in tree.body if isinstance(node, kinds)}
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    """Every name that the module binds at its top level, in conditions too."""
+    found = _own_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
