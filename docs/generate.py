@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor")
+VARIABLE = re.compile(r"(?:SVOD|BEAM)_[A-Z0-9_<>]+")
 NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
 
 
@@ -135,7 +136,45 @@ def _template(node: ast.expr) -> str:
 
 
 def _iter_variables(path: Path) -> Iterator[VariableEntry]:
-    raise NotImplementedError(path)
+    """The variables that the `Attributes` of the option classes name, in their order.
+
+    Raises:
+        SystemExit: if the module reads a variable that no attribute's text names.
+    """
+    tree = ast.parse(path.read_text())
+    rows: list[VariableEntry] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            defaults = {
+                field.target.id: ast.unparse(field.value)
+                for field in node.body
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
+            }
+            for field, text in _iter_attributes(ast.get_docstring(node) or ""):
+                meaning, names = _split_variables(text)
+                rows += [VariableEntry(name, field, defaults.get(field, "required"), meaning) for name in names]
+    documented = {row.variable for row in rows}
+    read = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLE.fullmatch(node.value)
+    }
+    if missing := read - documented:
+        raise SystemExit(f"{path}: no attribute's text names {', '.join(sorted(missing))}")
+    yield from rows
+
+
+def _iter_attributes(docstring: str) -> Iterator[tuple[str, str]]:
+    """The (name, text) pairs of the section `Attributes:`."""
+    _, _, section = docstring.partition("Attributes:\n")
+    for match in re.finditer(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE):
+        yield match[1], " ".join(match[2].split())
+
+
+def _split_variables(text: str) -> tuple[str, list[str]]:
+    """The text, and the variables that it names in backquotes."""
+    names = [name for name in re.findall(r"`([^`]+)`", text) if VARIABLE.fullmatch(name)]
+    return text, names
 
 
 def _is_name(node: ast.expr, name: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "DType", "Kind", "bfloat16", "bool_", "cast_value", "find_dtype",
     "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32", "int64",
-    "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
+    "round_float", "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip
 
 Kind = Literal["void", "bool", "uint", "int", "float", "index"]

@@ -19,7 +19,7 @@ from svod_dtype import DType, cast_value, index, void
 from svod_ir.errors import GraphError
 from svod_ir.ops import Op
 
-__all__ = ["SInt", "UOp", "clear_interned", "count_interned"]
+__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "iter_unique", "to_node"]
 
 Key = tuple[Op, DType, tuple["UOp", ...], object]
 T = TypeVar("T")
