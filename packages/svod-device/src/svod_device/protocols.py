@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from svod_ir import Target, UOp
+    from svod_ir.target import Target
+    from svod_ir.uop import UOp
 
     from svod_device.spec import CompiledSpec, ProgramSpec
 
