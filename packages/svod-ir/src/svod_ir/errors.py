@@ -4,9 +4,13 @@
     ├── ShapeError (ValueError)
     │   └── BroadcastError
     ├── AxisError (IndexError)
-    └── OperandError (TypeError)      a dtype or operand that an op does not take
+    ├── OperandError (TypeError)      a dtype or operand that an op does not take
+    ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
+    ├── ParseError (ValueError)       text that is no graph
+    └── OptionError (ValueError)      an environment variable with a value that it does not take
     InternalError
     ├── GraphError (ValueError)       a node that breaks the rules of its op or stage
+    │   └── SpecError                 the same, found after a pass
     └── RewriteError (RuntimeError)   rewriting that does not end
 """
 
@@ -14,7 +18,10 @@ from __future__ import annotations
 
 from svod_dtype import InternalError, UserError
 
-__all__ = ["AxisError", "BroadcastError", "GraphError", "OperandError", "ShapeError"]
+__all__ = [
+    "AxisError", "BroadcastError", "EvaluationError", "GraphError", "OperandError", "OptionError", "ParseError",
+    "RewriteError", "ShapeError", "SpecError",
+]  # fmt: skip
 
 
 class ShapeError(UserError, ValueError):
@@ -61,6 +68,50 @@ class GraphError(InternalError, ValueError):
     def __init__(self, *, rule: str, node: object, notes: tuple[str, ...] = ()) -> None:
         self.rule, self.node = rule, node
         super().__init__(f"{rule}: {node}", notes=notes)
+
+
+class SpecError(GraphError):
+    """A node that breaks a rule of its stage, with the pass that made it."""
+
+    def __init__(self, *, pass_name: str | None, stage: str, rule: str, node: object, notes: tuple[str, ...] = ()) -> None:
+        self.pass_name, self.stage = pass_name, stage
+        self.rule, self.node = rule, node
+        after = f"after {pass_name}: " if pass_name is not None else ""
+        InternalError.__init__(self, f"{after}stage {stage}: {rule}: {node}", notes=notes)
+
+
+class EvaluationError(UserError, ValueError):
+    """A graph or inputs that the reference evaluation cannot run."""
+
+    def __init__(self, *, problem: str, node: object = None, hint: str | None = None) -> None:
+        self.problem, self.node = problem, node
+        super().__init__(problem if node is None else f"{problem}: {node}", hint=hint)
+
+
+class ParseError(UserError, ValueError):
+    """Text that is no graph; `line` counts from 1, and 0 stands for the text as a whole."""
+
+    def __init__(self, *, line: int, text: str, problem: str, hint: str | None = None) -> None:
+        self.line, self.text, self.problem = line, text, problem
+        where = f"line {line}: " if line else ""
+        super().__init__(f"{where}{problem}", notes=(f"in {text.strip()!r}",) if text.strip() else (), hint=hint)
+
+
+class OptionError(UserError, ValueError):
+    """An environment variable with a value that it does not take."""
+
+    def __init__(self, *, variable: str, value: str, expected: str) -> None:
+        self.variable, self.value, self.expected = variable, value, expected
+        super().__init__(f"{variable}={value!r} is not {expected}")
+
+
+class RewriteError(InternalError, RuntimeError):
+    """Rules that undo each other, or that grow the graph without end; `rules` are those that fired last."""
+
+    def __init__(self, *, ruleset: str, rules: tuple[str, ...], node: object, result: object) -> None:
+        self.ruleset, self.rules, self.node, self.result = ruleset, rules, node, result
+        loop = ", ".join(rules[:8]) + (", ..." if len(rules) > 8 else "")
+        super().__init__(f"rewriting with {ruleset} does not end: {loop}", notes=(f"at {node}", f"which became {result}"))
 
 
 def _show(shape: tuple[object, ...]) -> str:

@@ -1,0 +1,195 @@
+"""Rewriting a graph with a rule set until no rule matches any node of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from svod_ir.errors import RewriteError
+from svod_ir.ops import Op
+from svod_ir.pattern import Rule, RuleSet
+from svod_ir.uop import UOp
+
+__all__ = ["clear_remembered", "count_matches", "graph_rewrite"]
+
+_MAX_GENERATION: Final = 4000
+"""How many rules may fire one on the result of the other before rewriting counts as endless."""
+
+_counter: ContextVar[Counter[str] | None] = ContextVar("counter", default=None)
+
+# Entries hold their key weakly; a node that no rule changes is its own result, stored as None, since
+# a value that refers to its key would keep it for ever.
+_remembered: WeakKeyDictionary[RuleSet, WeakKeyDictionary[UOp, UOp | None]] = WeakKeyDictionary()
+
+
+def graph_rewrite(ruleset: RuleSet, root: UOp, ctx: object = None, bottom_up: bool = False, enter_calls: bool = False) -> UOp:
+    """The graph of `root` with `ruleset` applied to every node, and to what it makes, until nothing matches.
+
+    Each node is rewritten once, and every use of it gets the same result. Operands are rewritten before
+    the nodes that use them, so that rules see rewritten operands; with `bottom_up` the rules see a node
+    with its original operands first, and its result's operands are rewritten after it.
+
+    Args:
+        ctx: what rules that have a parameter `ctx` get.
+        enter_calls: whether to rewrite the bodies of CALLs, which are graphs of their own.
+
+    Raises:
+        RewriteError: if rules undo each other, or grow the graph without end.
+    """
+    return _Rewrite(ruleset, ctx, bottom_up, enter_calls).run(root)
+
+
+@contextmanager
+def count_matches() -> Iterator[Counter[str]]:
+    """Count, by rule name, the replacements that rewrites in this context make."""
+    counts: Counter[str] = Counter()
+    token = _counter.set(counts)
+    try:
+        yield counts
+    finally:
+        _counter.reset(token)
+
+
+def clear_remembered() -> None:
+    """Forget the results of pure rule sets."""
+    _remembered.clear()
+
+
+class _Rewrite:
+    """One call of `graph_rewrite`.
+
+    `done` maps a node to its final form, which maps to itself. `became` maps a node that is not done
+    to the node whose final form will be its own: a rule's replacement, or the node with rewritten
+    operands. `generation` counts the rules that led to a node, where there were any.
+    """
+
+    def __init__(self, ruleset: RuleSet, ctx: object, is_bottom_up: bool, enters_calls: bool) -> None:
+        self.ruleset, self.ctx, self.is_bottom_up, self.enters_calls = ruleset, ctx, is_bottom_up, enters_calls
+        self.done: dict[UOp, UOp] = {}
+        self.became: dict[UOp, UOp] = {}
+        self.generation: dict[UOp, int] = {}
+        self.fired: dict[UOp, Rule] = {}
+        self.is_settled: set[UOp] = set()
+        self.counter = _counter.get()
+        self.memory = _get_memory(ruleset) if ruleset.is_pure and ctx is None and self.counter is None and not is_bottom_up else None
+
+    def run(self, root: UOp) -> UOp:
+        done = self.done
+        stack = [root]
+        visit = self._visit
+        while stack:
+            current = stack[-1]
+            if current in done:
+                stack.pop()
+            else:
+                following = visit(current)
+                if following is None:
+                    stack.pop()
+                else:
+                    stack.extend(following)
+        return done[root]
+
+    def _visit(self, current: UOp) -> list[UOp] | tuple[UOp] | None:
+        """Finish `current` (None), or say which nodes must be finished before it is visited again."""
+        done = self.done
+        following = self.became.get(current)
+        if following is not None:
+            self._finish(current, done[following])
+            return None
+        if self.memory is not None and current in self.memory:
+            known = self.memory[current]
+            self._finish(current, current if known is None else known)
+            return None
+        if self.is_bottom_up and current not in self.is_settled:
+            found = self.ruleset.find_replacement(current, self.ctx)
+            if found is not None:
+                return self._replace(current, *found)
+            self.is_settled.add(current)
+        src = current.src
+        if current.op is Op.CALL and not self.enters_calls:
+            done.setdefault(src[0], src[0])
+        missing = [s for s in src if s not in done]
+        if missing:
+            self._check_progress(current, missing)
+            return missing
+        return self._settle(current, src)
+
+    def _settle(self, current: UOp, src: tuple[UOp, ...]) -> tuple[UOp] | None:
+        """The operands of `current` are done: rebuild it, or apply the rules to it."""
+        done = self.done
+        rebuilt = None
+        for operand in src:
+            if done[operand] is not operand:
+                rebuilt = UOp(current.op, current.dtype, tuple([done[s] for s in src]), current.arg)
+                break
+        if rebuilt is not None:
+            if rebuilt in done:
+                self._finish(current, done[rebuilt])
+                return None
+            if self.is_bottom_up:
+                return self._become(current, rebuilt)
+            # The operands of the rebuilt node are final: its rules can be tried at once.
+            found = self.ruleset.find_replacement(rebuilt, self.ctx) if rebuilt not in self.became else None
+            if found is None and rebuilt not in self.became:
+                self._finish(rebuilt, rebuilt)
+                self._finish(current, rebuilt)
+                return None
+            if found is None:
+                raise self._endless(current, rebuilt)
+            self._become(current, rebuilt)
+            return (rebuilt, *self._replace(rebuilt, *found))
+        found = None if self.is_bottom_up else self.ruleset.find_replacement(current, self.ctx)
+        if found is None:
+            self._finish(current, current)
+            return None
+        return self._replace(current, *found)
+
+    def _finish(self, current: UOp, result: UOp) -> None:
+        self.done[current] = result
+        if self.memory is not None:
+            self.memory[current] = None if result is current else result
+
+    def _become(self, current: UOp, rebuilt: UOp) -> tuple[UOp]:
+        if rebuilt in self.became:
+            raise self._endless(current, rebuilt)
+        self.became[current] = rebuilt
+        generation = self.generation.get(current)
+        if generation is not None:
+            self.generation[rebuilt] = generation
+        return (rebuilt,)
+
+    def _replace(self, current: UOp, result: UOp, rule: Rule) -> tuple[UOp]:
+        if self.counter is not None:
+            self.counter[rule.name] += 1
+        self.became[current] = result
+        self.fired[current] = rule
+        generation = self.generation.get(current, 0) + 1
+        self.generation[result] = generation
+        if (result in self.became and result not in self.done) or generation > _MAX_GENERATION:
+            raise self._endless(current, result)
+        return (result,)
+
+    def _check_progress(self, current: UOp, missing: list[UOp]) -> None:
+        """Raise where an operand waits for `current`; else hand the generation of `current` down."""
+        generation = self.generation.get(current, 0)
+        for operand in missing:
+            if operand in self.became:
+                raise self._endless(current, operand)
+            if generation:
+                self.generation[operand] = generation
+
+    def _endless(self, current: UOp, result: UOp) -> RewriteError:
+        # The rules that fired last are those of the loop; a loop of a few rules names each more than once.
+        recent = [rule.name for rule in list(self.fired.values())[-64:]]
+        return RewriteError(ruleset=self.ruleset.name, rules=tuple(dict.fromkeys(reversed(recent))), node=current, result=result)
+
+
+def _get_memory(ruleset: RuleSet) -> WeakKeyDictionary[UOp, UOp | None]:
+    memory = _remembered.get(ruleset)
+    if memory is None:
+        memory = _remembered[ruleset] = WeakKeyDictionary()
+    return memory
