@@ -1,0 +1,64 @@
+"""The errors of svod-codegen.
+
+    UserError
+    └── OptionError (ValueError)          an environment variable that means nothing
+    InternalError
+    ├── RenderError (ValueError)          a node that has no rendering
+    ├── CompileError (RuntimeError)       source text that the compiler rejects
+    └── LoadError (RuntimeError)          object code that cannot be linked into the process
+        └── MissingSymbolError            it calls functions that nothing provides
+"""
+
+from __future__ import annotations
+
+from svod_dtype import InternalError, UserError
+
+__all__ = ["CompileError", "LoadError", "MissingSymbolError", "OptionError", "RenderError"]
+
+
+class OptionError(UserError, ValueError):
+    """An environment variable set to something it cannot mean."""
+
+    def __init__(self, *, name: str, given: str, expected: str) -> None:
+        self.name, self.given, self.expected = name, given, expected
+        super().__init__(f"{name} is {given!r}, which is not {expected}", hint=f"unset {name} or set it to {expected}")
+
+
+class RenderError(InternalError, ValueError):
+    """A node that a renderer cannot express: lowering should have replaced it, or the linear list is malformed."""
+
+    def __init__(self, *, problem: str, node: object) -> None:
+        self.problem, self.node = problem, node
+        super().__init__(f"{node} {problem}")
+
+
+class CompileError(InternalError, RuntimeError):
+    """Source text that the compiler rejects; `line` is 1-based, `None` where the compiler names none."""
+
+    def __init__(self, *, compiler: str, message: str, source: str, line: int | None = None) -> None:
+        self.compiler, self.message, self.source, self.line = compiler, message, source, line
+        notes = () if line is None else _excerpt(source, line)
+        super().__init__(f"{compiler} rejects generated code: {message}", notes=notes)
+
+
+class LoadError(InternalError, RuntimeError):
+    """Object code that cannot be linked into the process."""
+
+    def __init__(self, *, symbols: tuple[str, ...], message: str) -> None:
+        self.symbols, self.message = symbols, message
+        super().__init__(f"cannot load {', '.join(symbols) or 'object code'}: {message}")
+
+
+class MissingSymbolError(LoadError):
+    """Object code that calls functions which neither the process nor svod's runtime library has."""
+
+    def __init__(self, *, symbols: tuple[str, ...], missing: tuple[str, ...]) -> None:
+        self.missing = missing
+        super().__init__(symbols=symbols, message=f"nothing provides {', '.join(missing)}")
+
+
+def _excerpt(source: str, line: int) -> tuple[str, ...]:
+    """The line with two before and two after it, numbered."""
+    lines = source.splitlines()
+    first = max(0, line - 3)
+    return tuple(f"{number:5d} | {text}" for number, text in enumerate(lines[first : line + 2], first + 1))

@@ -1,0 +1,199 @@
+"""The part of llvmlite that svod uses, typed, initialised once, and callable from several threads at a time.
+
+llvmlite serialises every call into LLVM with one process-wide lock, although LLVM itself is safe
+as long as two threads do not share a context.  The four calls that take long (parse, verify, run
+passes, emit) skip that lock inside `unlocked()`, and only for the thread that entered it, so that
+other users of llvmlite in the process keep their guarantee.  The lock is a private attribute; where
+it is not found, `unlocked()` does nothing and compilation is serial.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+__all__ = [
+    "Binding", "Context", "HostFeatures", "Jit", "LibraryBuilder", "LinkedLibrary", "Module", "PassManager", "TargetMachine",
+    "can_run_unlocked", "load_binding", "unlocked",
+]  # fmt: skip
+
+_LONG_CALLS: Final = (
+    "LLVMPY_ParseAssembly",
+    "LLVMPY_VerifyModule",
+    "LLVMPY_RunNewModulePassManager",
+    "LLVMPY_TargetMachineEmitToMemory",
+)
+
+
+class _Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+class Context(_Closeable, Protocol):
+    """Owns the types and constants of its modules; not to be shared by two threads."""
+
+
+class Module(_Closeable, Protocol):
+    """A parsed IR module."""
+
+    def verify(self) -> None: ...
+
+
+class PassManager(_Closeable, Protocol):
+    """A module pass pipeline of the new pass manager."""
+
+    def add_sroa_pass(self) -> None: ...
+    def run(self, IR: Module, pb: _Closeable) -> None: ...  # noqa: N803 - llvmlite's name
+
+
+class TargetMachine(_Closeable, Protocol):
+    """A code generator for one CPU."""
+
+    def emit_object(self, module: Module) -> bytes: ...
+    def emit_assembly(self, module: Module) -> str: ...
+
+
+class HostFeatures(Protocol):
+    """The host's CPU features by LLVM's names."""
+
+    def flatten(self) -> str: ...
+    def items(self) -> list[tuple[str, bool]]: ...
+
+
+class LinkedLibrary(Protocol):
+    """Linked code; the code is unmapped when this object dies."""
+
+    def __getitem__(self, item: str) -> int: ...
+
+
+class Jit(Protocol):
+    """An ORC linker and its memory."""
+
+
+class LibraryBuilder(Protocol):
+    """Collects objects and symbols to link."""
+
+    def add_object_img(self, data: bytes) -> LibraryBuilder: ...
+    def add_current_process(self) -> LibraryBuilder: ...
+    def import_symbol(self, name: str, address: int) -> LibraryBuilder: ...
+    def export_symbol(self, name: str) -> LibraryBuilder: ...
+    def link(self, lljit: Jit, library_name: str) -> LinkedLibrary: ...
+
+
+class _Target(Protocol):
+    def create_target_machine(
+        self, *, cpu: str, features: str, opt: int, reloc: str, codemodel: str, jit: bool
+    ) -> TargetMachine: ...
+
+
+class _TargetFactory(Protocol):
+    def from_triple(self, triple: str) -> _Target: ...
+
+
+class Binding(Protocol):
+    """`llvmlite.binding`, as far as svod uses it."""
+
+    Target: _TargetFactory
+    llvm_version_info: tuple[int, int, int]
+
+    def JITLibraryBuilder(self) -> LibraryBuilder: ...  # noqa: N802 - llvmlite's name
+    def create_context(self) -> Context: ...
+    def create_lljit_compiler(
+        self, target_machine: TargetMachine | None, *, use_jit_link: bool, suppress_errors: bool
+    ) -> Jit: ...
+    def create_new_module_pass_manager(self) -> PassManager: ...
+    def create_pass_builder(self, tm: TargetMachine, pto: _Closeable) -> _Closeable: ...
+    def create_pipeline_tuning_options(self, speed_level: int) -> _Closeable: ...
+    def get_host_cpu_features(self) -> HostFeatures: ...
+    def get_host_cpu_name(self) -> str: ...
+    def get_process_triple(self) -> str: ...
+    def initialize_native_asmparser(self) -> None: ...
+    def initialize_native_asmprinter(self) -> None: ...
+    def initialize_native_target(self) -> None: ...
+    def parse_assembly(self, llvmir: str, context: Context) -> Module: ...
+
+
+class _LockManager(Protocol):
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class _LockedFunction(Protocol):
+    _lock: _LockManager
+
+
+_thread = threading.local()
+
+
+class _SkippableLock:
+    """llvmlite's lock, except for a thread inside `unlocked()`."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: _LockManager) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not getattr(_thread, "unlocked", False):
+            self._lock.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not getattr(_thread, "unlocked", False):
+            self._lock.__exit__(kind, error, trace)
+
+
+def load_binding() -> Binding:
+    """Import llvmlite and prepare it for the host, once for the process."""
+    return _load()[0]
+
+
+def can_run_unlocked() -> bool:
+    """Whether `unlocked()` has an effect with the installed llvmlite."""
+    return _load()[1]
+
+
+@contextmanager
+def unlocked() -> Iterator[None]:
+    """Let this thread's long LLVM calls run beside those of other threads.
+
+    Every context, module and target machine used inside must belong to this thread alone.
+    """
+    load_binding()
+    _thread.unlocked = True
+    try:
+        yield
+    finally:
+        _thread.unlocked = False
+
+
+@cache
+def _load() -> tuple[Binding, bool]:
+    binding = cast("Binding", import_module("llvmlite.binding"))
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    # Without a parser, inline assembly ends the process: "LLVM ERROR", then abort().
+    binding.initialize_native_asmparser()
+    return binding, _make_locks_skippable()
+
+
+def _make_locks_skippable() -> bool:
+    library = import_module("llvmlite.binding.ffi").lib
+    try:
+        functions = [cast("_LockedFunction", getattr(library, name)) for name in _LONG_CALLS]
+        locks = [function._lock for function in functions]  # pyright: ignore[reportPrivateUsage]
+        for function, lock in zip(functions, locks, strict=True):
+            function._lock = _SkippableLock(lock)  # pyright: ignore[reportPrivateUsage]
+    except AttributeError:
+        return False
+    return True

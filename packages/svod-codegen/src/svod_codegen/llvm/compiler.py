@@ -1,0 +1,157 @@
+"""LLVM IR text -> object code, in the process, for the CPU it runs on.
+
+The renderer emits full-width vectors, so the pipeline does not vectorise: SROA turns the
+accumulators' allocas into registers, and the code generator does the rest (addressing, common
+subexpressions, scheduling, fused multiply-add from the `contract` flag).  On elementwise,
+reduction and register-tiled matmul kernels this gives the run time of LLVM's O3 at a third of its
+compile time; instruction combining, GVN and loop passes only add time.
+
+What must not be emitted, because LLVM ends the process where it cannot select an instruction:
+intrinsics without a lowering on the host (`llvm.exp` on `half`, saturating casts of `bfloat`
+vectors, masked gathers of odd types), inline assembly that does not assemble, vectors whose lane count is no
+power of two as arguments of reductions, `musttail`, scalable vectors, and address spaces other
+than 0. Malformed text, type errors and broken SSA are safe: they raise `CompileError`.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import defaultdict
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from svod_codegen.errors import CompileError
+from svod_codegen.llvm.binding import can_run_unlocked, load_binding, unlocked
+from svod_codegen.llvm.target import HostCpu, host_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from svod_codegen.llvm.binding import Binding, Module, TargetMachine
+
+__all__ = ["COMPILER_FLAGS", "compile_assembly", "compile_ir", "compile_many"]
+
+_OPT_LEVEL: Final = 2
+# Position-independent small-model code takes constants as memory operands; the JIT's default, the
+# large model, would spend a register and an instruction on each of their addresses.
+_RELOCATION, _CODE_MODEL = "pic", "small"
+
+COMPILER_FLAGS: Final = f"sroa;O{_OPT_LEVEL};{_RELOCATION};{_CODE_MODEL}"
+"""All that decides about the code besides the IR, the CPU and the version of LLVM; part of cache keys."""
+
+
+
+def compile_ir(source: str, *, cpu: HostCpu | None = None) -> bytes:
+    """Compile one module to a relocatable object.
+
+    Raises:
+        CompileError: The text does not parse or breaks a rule of the IR.
+    """
+    with _optimized_module(source, cpu or host_cpu()) as (machine, module):
+        return machine.emit_object(module)
+
+
+def compile_assembly(source: str, *, cpu: HostCpu | None = None) -> str:
+    """Compile one module to assembly text, for people and for tests that look at instructions."""
+    with _optimized_module(source, cpu or host_cpu()) as (machine, module):
+        return machine.emit_assembly(module)
+
+
+def compile_many(sources: Sequence[str], *, n_threads: int, cpu: HostCpu | None = None) -> list[bytes]:
+    """Compile modules on up to `n_threads` threads, the caller among them; results in order of `sources`.
+
+    Raises:
+        CompileError: That of the first source, in order, that fails.
+    """
+    target = cpu or host_cpu()
+    n_workers = min(n_threads, len(sources)) if can_run_unlocked() else 1
+    if n_workers <= 1:
+        return [compile_ir(source, cpu=target) for source in sources]
+    job = _Job(sources, target)
+    threads = [threading.Thread(target=job.work, name=f"svod-compile-{i}") for i in range(1, n_workers)]
+    for thread in threads:
+        thread.start()
+    job.work()
+    for thread in threads:
+        thread.join()
+    return job.collect()
+
+
+class _Job:
+    """Sources that threads claim one by one."""
+
+    def __init__(self, sources: Sequence[str], cpu: HostCpu) -> None:
+        self._sources, self._cpu = sources, cpu
+        self._claims = iter(range(len(sources)))  # next() of a range's iterator is atomic
+        self._results: list[bytes | BaseException] = [b""] * len(sources)
+
+    def work(self) -> None:
+        for index in self._claims:
+            try:
+                self._results[index] = compile_ir(self._sources[index], cpu=self._cpu)
+            except BaseException as error:  # noqa: BLE001 - collect() raises it in the thread that asked
+                self._results[index] = error
+
+    def collect(self) -> list[bytes]:
+        objects: list[bytes] = []
+        for result in self._results:
+            if isinstance(result, BaseException):
+                raise result
+            objects.append(result)
+        return objects
+
+
+_idle_machines: defaultdict[HostCpu, list[TargetMachine]] = defaultdict(list)
+"""Target machines that no thread uses at the moment: making one takes as long as compiling a small kernel's IR."""
+
+
+@contextmanager
+def _optimized_module(source: str, cpu: HostCpu) -> Iterator[tuple[TargetMachine, Module]]:
+    """A verified, optimised module and the machine to emit it with; errors of LLVM inside become `CompileError`."""
+    binding = load_binding()
+    idle = _idle_machines[cpu]
+    try:
+        machine = idle.pop()  # popping and appending are atomic
+    except IndexError:
+        machine = _make_machine(binding, cpu)
+    context = binding.create_context()
+    # Closed here and not by the garbage collector, which may run in a thread that compiles something else.
+    with closing(context), unlocked():
+        try:
+            with closing(binding.parse_assembly(source, context)) as module:
+                module.verify()
+                _run_passes(binding, machine, module)
+                yield machine, module
+        except RuntimeError as error:
+            raise _make_error(str(error), source) from None
+        finally:
+            idle.append(machine)
+
+
+def _make_machine(binding: Binding, cpu: HostCpu) -> TargetMachine:
+    return binding.Target.from_triple(cpu.triple).create_target_machine(
+        cpu=cpu.name, features=cpu.features, opt=_OPT_LEVEL, reloc=_RELOCATION, codemodel=_CODE_MODEL, jit=True
+    )
+
+
+def _run_passes(binding: Binding, machine: TargetMachine, module: Module) -> None:
+    with (
+        closing(binding.create_pipeline_tuning_options(speed_level=_OPT_LEVEL)) as options,
+        closing(binding.create_pass_builder(machine, options)) as builder,
+        closing(binding.create_new_module_pass_manager()) as passes,
+    ):
+        passes.add_sroa_pass()
+        passes.run(module, builder)
+
+
+_MESSAGE: Final = re.compile(r"(?:<string>:(?P<line>\d+):\d+: )?error: (?P<text>.*)")
+
+
+def _make_error(message: str, source: str) -> CompileError:
+    """Take the place and the headline out of what LLVM prints."""
+    found = _MESSAGE.search(message)
+    if found is None:
+        return CompileError(compiler="LLVM", message=message.strip().replace("\n", "; "), source=source)
+    line = found["line"]
+    return CompileError(compiler="LLVM", message=found["text"], source=source, line=int(line) if line else None)

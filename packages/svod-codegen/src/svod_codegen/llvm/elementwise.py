@@ -1,0 +1,306 @@
+"""Elementwise ops in LLVM assembly, on scalars and vectors alike.
+
+Floats keep IEEE results for NaN and infinities: the only flag on arithmetic is `contract`. Integers
+wrap. No operand makes a result undefined: casts saturate and shifts by too much give what an
+unbounded shift would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from svod_dtype import DType, bool_, float16, float32, int32
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_codegen.errors import RenderError
+from svod_codegen.llvm.function import FunctionWriter
+from svod_codegen.llvm.text import constant_text, is_storage_only, suffix_text, type_text
+
+__all__ = ["EMITTERS", "emit_reduce"]
+
+Emitter = Callable[[FunctionWriter, UOp], str]
+
+_FLOAT_BINARY: Final = {
+    Op.ADD: "fadd contract", Op.SUB: "fsub contract", Op.MUL: "fmul contract", Op.FDIV: "fdiv", Op.LT: "fcmp olt",
+    Op.LE: "fcmp ole", Op.EQ: "fcmp oeq", Op.NE: "fcmp une",
+}  # fmt: skip
+_INTEGER_BINARY: Final = {
+    Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul", Op.AND: "and", Op.OR: "or", Op.XOR: "xor", Op.EQ: "icmp eq", Op.NE: "icmp ne",
+}  # fmt: skip
+_SIGNED_BINARY: Final = {Op.CDIV: "sdiv", Op.CMOD: "srem", Op.LT: "icmp slt", Op.LE: "icmp sle"}
+_UNSIGNED_BINARY: Final = {Op.CDIV: "udiv", Op.CMOD: "urem", Op.LT: "icmp ult", Op.LE: "icmp ule"}
+_BOOL_BINARY: Final = {
+    Op.ADD: "or", Op.SUB: "xor", Op.MUL: "and", Op.MAX: "or", Op.MIN: "and", Op.AND: "and", Op.OR: "or", Op.XOR: "xor",
+    Op.EQ: "icmp eq", Op.NE: "icmp ne", Op.LT: "icmp ult", Op.LE: "icmp ule",
+}  # fmt: skip
+_INTRINSICS: Final = {
+    Op.SQRT: "llvm.sqrt", Op.EXP: "llvm.exp", Op.EXP2: "llvm.exp2", Op.LOG: "llvm.log", Op.LOG2: "llvm.log2", Op.SIN: "llvm.sin",
+    Op.COS: "llvm.cos", Op.TRUNC: "llvm.trunc", Op.FLOOR: "llvm.floor", Op.CEIL: "llvm.ceil", Op.ROUND: "llvm.rint",
+    Op.POW: "llvm.pow",
+}  # fmt: skip
+_ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
+
+
+def _check_arithmetic(node: UOp, dtype: DType) -> None:
+    if is_storage_only(dtype):
+        raise RenderError(problem=f"computes in {dtype}, which only lowering may do", node=node)
+
+
+def _binary(w: FunctionWriter, node: UOp) -> str:
+    x, y = node.src
+    dtype = x.dtype
+    _check_arithmetic(node, dtype)
+    op = node.op
+    if dtype.is_bool:
+        instruction = _BOOL_BINARY.get(op)
+    elif dtype.is_float:
+        instruction = _FLOAT_BINARY.get(op)
+    else:
+        instruction = _INTEGER_BINARY.get(op) or (_UNSIGNED_BINARY if dtype.is_unsigned else _SIGNED_BINARY).get(op)
+    if instruction is None:
+        raise RenderError(problem=f"does not take {dtype}", node=node)
+    return w.emit(f"{instruction} {w.typed(x)}, {w.value(y)}")
+
+
+def _minimum_or_maximum(w: FunctionWriter, node: UOp) -> str:
+    x, y = node.src
+    dtype = node.dtype
+    if dtype.is_bool:
+        return _binary(w, node)
+    _check_arithmetic(node, dtype)
+    if dtype.is_float:
+        return _float_extreme(w, node.op, dtype, w.value(x), w.value(y))
+    kind = ("u" if dtype.is_unsigned else "s") + node.op.name.lower()
+    return w.call_same(f"llvm.{kind}.{suffix_text(dtype)}", type_text(dtype), w.value(x), w.value(y))
+
+
+def _float_extreme(w: FunctionWriter, op: Op, dtype: DType, x: str, y: str) -> str:
+    """NaN where either operand is NaN. Which of two zeros it gives is open: ordering them costs two more instructions."""
+    function = "llvm.maximum" if op is Op.MAX else "llvm.minimum"
+    if dtype.scalar is not float16:
+        return w.call_same(f"{function}.{suffix_text(dtype)}", type_text(dtype), x, y, flags="nsz ")
+    # Half goes through float, exactly: processors that only convert it would compare lane by lane.
+    wide = float32.vec(dtype.lanes)
+    result = _float_extreme(w, op, wide, _resize_float(w, x, dtype, wide), _resize_float(w, y, dtype, wide))
+    return _resize_float(w, result, wide, dtype)
+
+
+def _resize_float(w: FunctionWriter, x: str, dtype: DType, target: DType) -> str:
+    instruction = "fpext" if target.itemsize > dtype.itemsize else "fptrunc"
+    return w.emit(f"{instruction} {type_text(dtype)} {x} to {type_text(target)}")
+
+
+def _shift(w: FunctionWriter, node: UOp) -> str:
+    x, amount = node.src
+    dtype = x.dtype
+    text = type_text(dtype)
+    left = node.op is Op.SHL
+    instruction = "shl" if left else "lshr" if dtype.is_unsigned else "ashr"
+    if amount.op in (Op.CONST, Op.VCONST):
+        amounts = amount.arg if amount.op is Op.VCONST else (amount.arg,)
+        if all(0 <= a < dtype.bits for a in amounts):
+            return w.emit(f"{instruction} {text} {w.value(x)}, {w.value(amount)}")
+    given = type_text(amount.dtype)
+    limit = _splat_constant(amount.dtype, min(dtype.bits, int(amount.dtype.max)))
+    condition = type_text(bool_.vec(dtype.lanes))
+    fits = w.emit(f"icmp ult {given} {w.value(amount)}, {limit}")
+    # A right shift of a signed number by too much leaves copies of its sign.
+    replacement = _splat_constant(amount.dtype, min(dtype.bits - 1, int(amount.dtype.max)) if instruction == "ashr" else 0)
+    safe = w.emit(f"select {condition} {fits}, {given} {w.value(amount)}, {given} {replacement}")
+    if amount.dtype.itemsize != dtype.itemsize:
+        resize = "zext" if amount.dtype.itemsize < dtype.itemsize else "trunc"
+        safe = w.emit(f"{resize} {given} {safe} to {text}")
+    shifted = w.emit(f"{instruction} {text} {w.value(x)}, {safe}")
+    if instruction == "ashr":
+        return shifted
+    return w.emit(f"select {condition} {fits}, {text} {shifted}, {text} {_splat_constant(dtype, 0)}")
+
+
+def _splat_constant(dtype: DType, value: int | float) -> str:
+    text = constant_text(dtype.scalar, value)
+    return text if dtype.lanes == 1 else f"splat ({type_text(dtype.scalar)} {text})"
+
+
+def _where(w: FunctionWriter, node: UOp) -> str:
+    condition, x, y = node.src
+    return w.emit(f"select {w.typed(condition)}, {w.typed(x)}, {w.typed(y)}")
+
+
+def _multiply_add(w: FunctionWriter, node: UOp) -> str:
+    x, y, z = (w.value(s) for s in node.src)
+    dtype = node.dtype
+    _check_arithmetic(node, dtype)
+    text = type_text(dtype)
+    if dtype.is_float:
+        return w.call_same(f"llvm.fma.{suffix_text(dtype)}", text, x, y, z)
+    product = w.emit(f"{'and' if dtype.is_bool else 'mul'} {text} {x}, {y}")
+    return w.emit(f"{'or' if dtype.is_bool else 'add'} {text} {product}, {z}")
+
+
+def _negate(w: FunctionWriter, node: UOp) -> str:
+    dtype = node.dtype
+    _check_arithmetic(node, dtype)
+    if dtype.is_float:
+        return w.emit(f"fneg {w.typed(node.src[0])}")
+    if dtype.is_bool:
+        return w.value(node.src[0])
+    return w.emit(f"sub {type_text(dtype)} {_splat_constant(dtype, 0)}, {w.value(node.src[0])}")
+
+
+def _invert(w: FunctionWriter, node: UOp) -> str:
+    ones = _splat_constant(node.dtype, 1 if node.dtype.is_bool else -1)
+    return w.emit(f"xor {w.typed(node.src[0])}, {ones}")
+
+
+def _absolute(w: FunctionWriter, node: UOp) -> str:
+    dtype, x = node.dtype, node.src[0]
+    _check_arithmetic(node, dtype)
+    text, suffix = type_text(dtype), suffix_text(dtype)
+    if dtype.is_float:
+        return w.call_same(f"llvm.fabs.{suffix}", text, w.value(x))
+    if not dtype.is_signed:
+        return w.value(x)
+    return w.call(text, f"llvm.abs.{suffix}", f"{text} {w.value(x)}, i1 false", parameters=f"{text}, i1")
+
+
+def _intrinsic(w: FunctionWriter, node: UOp) -> str:
+    dtype = node.dtype
+    if not dtype.is_float:
+        if node.op in _ROUNDING:
+            return w.value(node.src[0])
+        raise RenderError(problem=f"does not take {dtype}", node=node)
+    _check_arithmetic(node, dtype)
+    operands = [w.value(s) for s in node.src]
+    return w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands)
+
+
+def _reciprocal(w: FunctionWriter, node: UOp) -> str:
+    dtype, x = node.dtype, w.value(node.src[0])
+    _check_arithmetic(node, dtype)
+    if node.op is Op.RSQRT:
+        x = w.call_same(f"llvm.sqrt.{suffix_text(dtype)}", type_text(dtype), x)
+    return w.emit(f"fdiv {type_text(dtype)} {_splat_constant(dtype, 1.0)}, {x}")
+
+
+def _cast(w: FunctionWriter, node: UOp) -> str:
+    x = node.src[0]
+    _check_arithmetic(node, x.dtype)
+    _check_arithmetic(node, node.dtype)
+    return _convert(w, w.value(x), x.dtype, node.dtype)
+
+
+def _convert(w: FunctionWriter, x: str, source: DType, target: DType) -> str:
+    given, wanted = type_text(source), type_text(target)
+    if given == wanted:
+        return x
+    if target.is_bool:
+        test = "fcmp une" if source.is_float else "icmp ne"
+        return w.emit(f"{test} {given} {x}, zeroinitializer" if source.lanes > 1 else f"{test} {given} {x}, {_splat_constant(source, 0)}")
+    if source.is_float:
+        if target.is_float:
+            return _resize_float(w, x, source, target)
+        return _float_to_integer(w, x, source, target)
+    is_unsigned = source.is_unsigned or source.is_bool
+    if target.is_float:
+        return w.emit(f"{'uitofp' if is_unsigned else 'sitofp'} {given} {x} to {wanted}")
+    instruction = "trunc" if target.bits < source.bits else "zext" if is_unsigned else "sext"
+    return w.emit(f"{instruction} {given} {x} to {wanted}")
+
+
+def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -> str:
+    """Truncate; NaN gives 0 and what is out of range the nearest integer.
+
+    `llvm.fptosi.sat` says the same, but is taken apart lane by lane on x86.
+    """
+    if source.scalar is float16:
+        wide = float32.vec(source.lanes)
+        x, source = _resize_float(w, x, source, wide), wide
+    carrier = target if target.bits >= 32 else int32.vec(target.lanes)
+    text, condition, wanted = type_text(source), type_text(bool_.vec(source.lanes)), type_text(carrier)
+    instruction = "fptoui" if carrier.is_unsigned else "fptosi"
+    low, high = float(target.min), float(int(target.max) + 1)
+    result = w.emit(f"{instruction} {text} {x} to {wanted}")
+    # Selecting drops the undefined result of the conversion where it is out of range.
+    steps = (
+        (f"oge {text} {x}, {_splat_constant(source, high)}", target.max),
+        (f"{'olt' if low else 'ole'} {text} {x}, {_splat_constant(source, low)}", target.min),
+        (f"uno {text} {x}, {x}", 0),
+    )
+    for test, replacement in steps:
+        found = w.emit(f"fcmp {test}")
+        result = w.emit(f"select {condition} {found}, {wanted} {_splat_constant(carrier, int(replacement))}, {wanted} {result}")
+    return result if carrier is target else w.emit(f"trunc {wanted} {result} to {type_text(target)}")
+
+
+def _bitcast(w: FunctionWriter, node: UOp) -> str:
+    x = node.src[0]
+    given, wanted = type_text(x.dtype), type_text(node.dtype)
+    name = w.value(x)
+    if x.dtype.is_bool and node.dtype.is_bool or given == wanted:
+        return name
+    if x.dtype.is_bool:
+        # A bool is a byte of memory, so its bits are those of 0 or 1.
+        given = f"<{x.dtype.lanes} x i8>" if x.dtype.lanes > 1 else "i8"
+        name = w.emit(f"zext {w.typed(x)} to {given}")
+    if node.dtype.is_bool:
+        wide = f"<{node.dtype.lanes} x i8>" if node.dtype.lanes > 1 else "i8"
+        if given != wide:
+            name = w.emit(f"bitcast {given} {name} to {wide}")
+        return w.emit(f"icmp ne {wide} {name}, {'zeroinitializer' if node.dtype.lanes > 1 else '0'}")
+    return name if given == wanted else w.emit(f"bitcast {given} {name} to {wanted}")
+
+
+def emit_reduce(w: FunctionWriter, node: UOp) -> str:
+    """All lanes of a vector combined into one; float sums and products in any order."""
+    x = node.src[0]
+    if len(node.src) > 1 or node.dtype.lanes > 1:
+        raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
+    _check_arithmetic(node, x.dtype)
+    dtype, name = x.dtype, w.value(x)
+    if dtype.scalar is float16:
+        wide = float32.vec(dtype.lanes)
+        total = _reduce_lanes(w, node.arg, wide, _resize_float(w, name, dtype, wide), node)
+        return _resize_float(w, total, float32, float16)
+    return _reduce_lanes(w, node.arg, dtype, name, node)
+
+
+_FLOAT_START: Final = {Op.ADD: ("fadd", -0.0), Op.MUL: ("fmul", 1.0)}
+
+
+def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp) -> str:
+    vector, element, suffix = type_text(dtype), type_text(dtype.scalar), suffix_text(dtype)
+    if dtype.is_float and op in _FLOAT_START:
+        function, start = _FLOAT_START[op]
+        return w.call(
+            element, f"llvm.vector.reduce.{function}.{suffix}", f"{element} {constant_text(dtype.scalar, start)}, {vector} {name}",
+            flags="reassoc contract ", parameters=f"{element}, {vector}",
+        )  # fmt: skip
+    function = _reduce_function(op, dtype)
+    if function is None:
+        raise RenderError(problem=f"reduces {dtype} with {op.name}", node=node)
+    flags = "nsz " if dtype.is_float else ""
+    return w.call(element, f"llvm.vector.reduce.{function}.{suffix}", f"{vector} {name}", flags=flags, parameters=vector)
+
+
+def _reduce_function(op: Op, dtype: DType) -> str | None:
+    if dtype.is_float:
+        return {Op.MAX: "fmaximum", Op.MIN: "fminimum"}.get(op)
+    if dtype.is_bool:
+        return {Op.ADD: "or", Op.MAX: "or", Op.OR: "or", Op.MUL: "and", Op.MIN: "and", Op.AND: "and", Op.XOR: "xor"}.get(op)
+    sign = "u" if dtype.is_unsigned else "s"
+    return {
+        Op.ADD: "add", Op.MUL: "mul", Op.MAX: f"{sign}max", Op.MIN: f"{sign}min", Op.AND: "and", Op.OR: "or", Op.XOR: "xor",
+    }.get(op)  # fmt: skip
+
+
+EMITTERS: Final[dict[Op, Emitter]] = {
+    **dict.fromkeys((*_FLOAT_BINARY, *_INTEGER_BINARY, *_SIGNED_BINARY), _binary),
+    **dict.fromkeys(_INTRINSICS, _intrinsic),
+    Op.MAX: _minimum_or_maximum, Op.MIN: _minimum_or_maximum, Op.SHL: _shift, Op.SHR: _shift, Op.WHERE: _where,
+    Op.MULACC: _multiply_add, Op.NEG: _negate, Op.NOT: _invert, Op.ABS: _absolute, Op.RECIPROCAL: _reciprocal,
+    Op.RSQRT: _reciprocal, Op.CAST: _cast, Op.BITCAST: _bitcast,
+}  # fmt: skip
+"""For each elementwise op, what writes its instructions and names its value."""
+

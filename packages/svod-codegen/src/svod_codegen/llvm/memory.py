@@ -1,0 +1,189 @@
+"""Locations, loads and stores in LLVM assembly.
+
+A gate that is false never touches memory: a scalar load reads element 0 instead and drops it, a
+vector access is masked, a scalar store branches around.
+"""
+
+from __future__ import annotations
+
+from svod_dtype import DType, bool_, int64
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_codegen.errors import RenderError
+from svod_codegen.llvm.function import FunctionWriter
+from svod_codegen.llvm.text import memory_type, suffix_text, type_text
+
+__all__ = ["base_memory", "emit_index", "emit_load", "emit_store"]
+
+_BYTE_OF_BOOL = "i8"
+
+
+def base_memory(node: UOp) -> UOp:
+    """The memory object that a location or an AFTER of it is in."""
+    while node.op in (Op.INDEX, Op.AFTER):
+        node = node.src[0]
+    return node
+
+
+def emit_index(w: FunctionWriter, node: UOp) -> None:
+    """The address of a location; a vector of addresses where the index is one."""
+    memory = base_memory(node)
+    if len(node.src) - (node.gate is not None) != 2:
+        raise RenderError(problem="needs exactly one index", node=node)
+    position = node.src[1]
+    element = memory_type(memory.dtype)
+    index_type = type_text(int64.vec(position.dtype.lanes))
+    # A gated position may lie outside the object, so its address must not be poison.
+    inbounds = "inbounds " if node.gate is None else ""
+    result = f"getelementptr {inbounds}{element}, ptr {w.value(node.src[0])}, {index_type} {w.wide_index(position)}"
+    w.names[node] = w.emit(result)
+
+
+def emit_load(w: FunctionWriter, node: UOp) -> None:
+    """The content of a location, or the alternative where its gate is false."""
+    location = _location(node)
+    gate = location.gate
+    if (gate is None) != (len(node.src) == 1):
+        raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
+    if location.src[1].dtype.lanes > 1:
+        name = _gather(w, node, location, gate)
+    elif gate is None:
+        name = w.emit(f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}")
+    elif node.dtype.lanes == 1:
+        name = _load_safely(w, location, gate)
+    else:
+        name = _masked_load(w, node, location, gate)
+    dtype = node.dtype
+    if dtype.is_bool:
+        name = w.emit(f"icmp ne {memory_type(dtype)} {name}, zeroinitializer")
+    if gate is not None and node.dtype.lanes == 1:
+        name = w.emit(f"select i1 {w.value(gate)}, {type_text(dtype)} {name}, {w.typed(node.src[1])}")
+    w.names[node] = name
+
+
+def emit_store(w: FunctionWriter, node: UOp) -> None:
+    """Write a value to a location where its gate, if it has one, is true."""
+    location, value = _location(node), node.src[1]
+    gate = location.gate
+    if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
+        raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
+    content = _memory_value(w, value)
+    dtype = memory_type(value.dtype)
+    if location.src[1].dtype.lanes > 1:
+        _scatter(w, location, value.dtype, content, gate)
+    elif gate is None:
+        w.do(f"store {dtype} {content}, ptr {w.value(location)}{_access(w, location)}")
+    elif gate.dtype.lanes > 1:
+        suffix = _memory_suffix(value.dtype)
+        function = f"llvm.masked.store.{suffix}.p0"
+        w.declarations[f"declare void @{function}({dtype}, ptr, i32, {type_text(gate.dtype)})"] = None
+        w.do(
+            f"call void @{function}({dtype} {content}, ptr {w.value(location)}, i32 {value.dtype.itemsize}, "
+            f"{w.typed(gate)}){_tags(w, location)}"
+        )
+    else:
+        body, done = w.new_label("store"), w.new_label("stored")
+        w.do(f"br i1 {w.value(gate)}, label %{body}, label %{done}")
+        w.start_block(body)
+        w.do(f"store {dtype} {content}, ptr {w.value(location)}{_access(w, location)}")
+        w.do(f"br label %{done}")
+        w.start_block(done)
+
+
+def _location(node: UOp) -> UOp:
+    location = node.src[0]
+    while location.op is Op.AFTER:
+        location = location.src[0]
+    if location.op is not Op.INDEX:
+        raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=node)
+    return location
+
+
+def _access(w: FunctionWriter, location: UOp) -> str:
+    """The attributes of a plain access: a vector is aligned like one element, since views start anywhere."""
+    return f", align {location.dtype.itemsize}{_tags(w, location)}"
+
+
+def _tags(w: FunctionWriter, location: UOp) -> str:
+    return w.memory_tags.get(base_memory(location), "")
+
+
+def _memory_suffix(dtype: DType) -> str:
+    return suffix_text(dtype) if not dtype.is_bool else f"v{dtype.lanes}{_BYTE_OF_BOOL}" if dtype.lanes > 1 else _BYTE_OF_BOOL
+
+
+def _memory_value(w: FunctionWriter, value: UOp) -> str:
+    """The value as its type in memory."""
+    if not value.dtype.is_bool:
+        return w.value(value)
+    return w.emit(f"zext {w.typed(value)} to {memory_type(value.dtype)}")
+
+
+def _load_safely(w: FunctionWriter, location: UOp, gate: UOp) -> str:
+    """Read the location, or element 0 of its memory where the gate is false."""
+    start = w.value(location.src[0])
+    address = w.emit(f"select i1 {w.value(gate)}, ptr {w.value(location)}, ptr {start}")
+    return w.emit(f"load {memory_type(location.dtype)}, ptr {address}{_access(w, location)}")
+
+
+def _mask(w: FunctionWriter, gate: UOp, lanes: int) -> str:
+    return w.value(gate) if gate.dtype.lanes > 1 else w.splat(bool_.vec(lanes), w.value(gate))
+
+
+def _masked_load(w: FunctionWriter, node: UOp, location: UOp, gate: UOp) -> str:
+    dtype = node.dtype
+    vector, mask = memory_type(dtype), type_text(bool_.vec(dtype.lanes))
+    function = f"llvm.masked.load.{_memory_suffix(dtype)}.p0"
+    w.declarations[f"declare {vector} @{function}(ptr, i32, {mask}, {vector})"] = None
+    return w.emit(
+        f"call {vector} @{function}(ptr {w.value(location)}, i32 {dtype.itemsize}, {mask} {_mask(w, gate, dtype.lanes)}, "
+        f"{vector} {_memory_value(w, node.src[1])}){_tags(w, location)}"
+    )
+
+
+def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
+    dtype = node.dtype
+    addresses = w.value(location)
+    pointers = f"<{dtype.lanes} x ptr>"
+    vector, element = memory_type(dtype), memory_type(dtype.scalar)
+    if gate is None and not w.has_gather:
+        access = _access(w, location)
+        loaded: list[str] = []
+        for lane in range(dtype.lanes):
+            address = w.emit(f"extractelement {pointers} {addresses}, i64 {lane}")
+            loaded.append(w.emit(f"load {element}, ptr {address}{access}"))
+        name = "poison"
+        for lane, scalar in enumerate(loaded):
+            name = w.emit(f"insertelement {vector} {name}, {element} {scalar}, i64 {lane}")
+        return name
+    mask_type = type_text(bool_.vec(dtype.lanes))
+    mask = "splat (i1 true)" if gate is None else _mask(w, gate, dtype.lanes)
+    other = "poison" if gate is None else _memory_value(w, node.src[1])
+    function = f"llvm.masked.gather.{_memory_suffix(dtype)}.v{dtype.lanes}p0"
+    w.declarations[f"declare {vector} @{function}({pointers}, i32, {mask_type}, {vector})"] = None
+    return w.emit(
+        f"call {vector} @{function}({pointers} {addresses}, i32 {dtype.itemsize}, {mask_type} {mask}, {vector} {other})"
+        f"{_tags(w, location)}"
+    )
+
+
+def _scatter(w: FunctionWriter, location: UOp, dtype: DType, content: str, gate: UOp | None) -> None:
+    """Lanes are written in order, so the last of equal positions stays."""
+    addresses = w.value(location)
+    pointers = f"<{dtype.lanes} x ptr>"
+    vector, element = memory_type(dtype), memory_type(dtype.scalar)
+    if gate is not None:
+        mask_type = type_text(bool_.vec(dtype.lanes))
+        function = f"llvm.masked.scatter.{_memory_suffix(dtype)}.v{dtype.lanes}p0"
+        w.declarations[f"declare void @{function}({vector}, {pointers}, i32, {mask_type})"] = None
+        w.do(
+            f"call void @{function}({vector} {content}, {pointers} {addresses}, i32 {dtype.itemsize}, "
+            f"{mask_type} {_mask(w, gate, dtype.lanes)}){_tags(w, location)}"
+        )
+        return
+    access = _access(w, location)
+    for lane in range(dtype.lanes):
+        address = w.emit(f"extractelement {pointers} {addresses}, i64 {lane}")
+        scalar = w.emit(f"extractelement {vector} {content}, i64 {lane}")
+        w.do(f"store {element} {scalar}, ptr {address}{access}")

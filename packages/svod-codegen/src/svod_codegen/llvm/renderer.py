@@ -1,0 +1,234 @@
+"""Renders the linear form of a kernel as LLVM assembly.
+
+The function is `void name(ptr buffers, ptr values, i64 core_id)`: it loads the buffers' addresses
+and the variables' values at entry. Different buffers never overlap where one of them is written;
+scoped alias metadata on each access says so to LLVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from svod_dtype import DType
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_codegen.errors import RenderError
+from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
+from svod_codegen.llvm.function import FunctionWriter
+from svod_codegen.llvm.memory import base_memory, emit_index, emit_load, emit_store
+from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
+
+if TYPE_CHECKING:
+    from svod_ir.target import Target
+
+__all__ = ["render"]
+
+_LOCAL_ALIGNMENT: Final = 64
+
+
+def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
+    """The LLVM assembly of one kernel.
+
+    Args:
+        linear: the nodes in execution order, as `svod_schedule.linearize` gives them.
+        name: the function's name, an identifier.
+        target: what the machine has.
+
+    Raises:
+        RenderError: if a node has no rendering; the lowering should have replaced it.
+    """
+    w = FunctionWriter(has_gather=target.has_gather)
+    n_scopes = _bind_arguments(w, linear)
+    for node in linear:
+        emitter = EMITTERS.get(node.op)
+        if emitter is not None:
+            w.names[node] = emitter(w, node)
+            continue
+        handler = _HANDLERS.get(node.op)
+        if handler is None:
+            raise RenderError(problem="has no rendering in LLVM assembly", node=node)
+        handler(w, node)
+    header = f"define void @{name}(ptr noalias %buffers, ptr noalias %values, i64 %core_id) nounwind {{"
+    parts = [header, "entry:", *w.entry, *w.lines, "  ret void", "}", *w.declarations, *_scopes(n_scopes), ""]
+    return "\n".join(parts)
+
+
+def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
+    """Load the buffers' addresses and the variables; returns how many buffers need alias scopes."""
+    params = sorted({n for n in linear if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
+    for position, param in enumerate(params):
+        w.names[param] = _load_word(w, "ptr", "%buffers", position)
+    position = 0
+    for node in linear:
+        if node.op is not Op.DEFINE_VAR or node in w.names:
+            continue
+        if node.arg[0] == "core_id":
+            word = "%core_id"
+        else:
+            word, position = _load_word(w, "i64", "%values", position), position + 1
+        w.names[node] = word if node.dtype.itemsize == 8 else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
+    written = any(n.op is Op.STORE and base_memory(n.src[0]).op is Op.PARAM for n in linear)
+    if not written or len(params) < 2:
+        return 0
+    for scope, param in enumerate(params):
+        w.memory_tags[param] = f", !alias.scope !{scope + 1}, !noalias !{scope + 1 + len(params)}"
+    return len(params)
+
+
+def _load_word(w: FunctionWriter, kind: str, array: str, position: int) -> str:
+    address = array if position == 0 else w.emit_at_entry(f"getelementptr inbounds {kind}, ptr {array}, i64 {position}")
+    return w.emit_at_entry(f"load {kind}, ptr {address}, align 8")
+
+
+def _scopes(n: int) -> list[str]:
+    """Metadata: !0 is the domain; !1 to !n hold one scope each, !n+1 to !2n all the others; then the scopes."""
+    if n == 0:
+        return []
+    first = 1 + 2 * n
+    own = [f"!{1 + k} = !{{!{first + k}}}" for k in range(n)]
+    others = [f"!{1 + n + k} = !{{" + ", ".join(f"!{first + j}" for j in range(n) if j != k) + "}" for k in range(n)]
+    scopes = [f"!{first + k} = distinct !{{!{first + k}, !0}}" for k in range(n)]
+    return ["!0 = distinct !{!0}", *own, *others, *scopes]
+
+
+# -- one function for each op that is not elementwise ------------------------------------------------
+
+Handler = Callable[[FunctionWriter, UOp], None]
+
+
+def _nothing(_w: FunctionWriter, _node: UOp) -> None:
+    """Effects and structure that emit no instruction."""
+
+
+def _constant(w: FunctionWriter, node: UOp) -> None:
+    is_vector = node.op is Op.VCONST
+    w.names[node] = vector_constant_text(node.dtype, node.arg) if is_vector else constant_text(node.dtype, node.arg)
+
+
+def _alias(w: FunctionWriter, node: UOp) -> None:
+    first = node.src[0]
+    if first in w.names:
+        w.names[node] = w.names[first]
+
+
+def _allocate(w: FunctionWriter, node: UOp) -> None:
+    size = node.arg[1]
+    w.names[node] = w.emit_at_entry(f"alloca [{size} x {memory_type(node.dtype)}], align {_LOCAL_ALIGNMENT}")
+
+
+def _special(_w: FunctionWriter, node: UOp) -> None:
+    raise RenderError(problem="is a grid index, which a CPU does not have: its ranges become loops or core_id", node=node)
+
+
+def _index(w: FunctionWriter, node: UOp) -> None:
+    emit_index(w, node)
+
+
+def _start_loop(w: FunctionWriter, node: UOp) -> None:
+    end = node.src[0]
+    dtype = type_text(node.dtype)
+    limit = w.value(end)
+    label = w.new_label("loop")
+    before = w.block
+    index = f"%{label}.i"
+    if not (end.op is Op.CONST and end.arg > 0):
+        # A symbolic loop may run zero times; the test below it comes after the first iteration.
+        enter = w.emit(f"icmp slt {dtype} 0, {limit}")
+        w.do(f"br i1 {enter}, label %{label}, label %{label}.done")
+    else:
+        w.do(f"br label %{label}")
+    w.start_block(label)
+    w.do(f"{index} = phi {dtype} [ 0, %{before} ], [ {index}.next, %{label}.latch ]")
+    w.names[node] = index
+
+
+def _end_loop(w: FunctionWriter, node: UOp) -> None:
+    ranges = node.src[1:]
+    if len(ranges) != 1:
+        raise RenderError(problem=f"closes {len(ranges)} ranges, but one END closes one after linearize", node=node)
+    loop = ranges[0]
+    index = w.value(loop)
+    label, dtype = index[1:-2], type_text(loop.dtype)
+    w.do(f"br label %{label}.latch")
+    w.start_block(f"{label}.latch")
+    w.do(f"{index}.next = add nuw nsw {dtype} {index}, 1")
+    again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.src[0])}")
+    w.do(f"br i1 {again}, label %{label}, label %{label}.done")
+    w.start_block(f"{label}.done")
+
+
+def _start_if(w: FunctionWriter, node: UOp) -> None:
+    label = w.new_label("then")
+    w.names[node] = label
+    w.do(f"br i1 {w.value(node.src[0])}, label %{label}, label %{label}.done")
+    w.start_block(label)
+
+
+def _end_if(w: FunctionWriter, node: UOp) -> None:
+    label = w.value(node.src[0])
+    w.do(f"br label %{label}.done")
+    w.start_block(f"{label}.done")
+
+
+def _broadcast(w: FunctionWriter, node: UOp) -> None:
+    w.names[node] = w.splat(node.dtype, w.value(node.src[0]))
+
+
+def _vectorize(w: FunctionWriter, node: UOp) -> None:
+    w.names[node] = w.lanes(node.dtype, [w.value(s) for s in node.src])
+
+
+def _pick_lanes(w: FunctionWriter, node: UOp) -> None:
+    vector, lanes = node.src[0], node.arg if isinstance(node.arg, tuple) else (node.arg,)
+    name = w.value(vector)
+    if vector.dtype.lanes == 1:
+        w.names[node] = name if node.dtype.lanes == 1 else w.splat(node.dtype, name)
+    elif len(lanes) == 1:
+        w.names[node] = w.extract(vector.dtype, name, lanes[0])
+    elif lanes == tuple(range(vector.dtype.lanes)):
+        w.names[node] = name
+    else:
+        w.names[node] = w.shuffle(vector.dtype, name, "poison", lanes)
+
+
+def _concatenate(w: FunctionWriter, node: UOp) -> None:
+    parts = [(s.dtype, w.value(s)) for s in node.src]
+    if all(dtype.lanes == 1 for dtype, _ in parts):
+        w.names[node] = w.lanes(node.dtype, [name for _, name in parts])
+        return
+    while len(parts) > 1:
+        paired = [_join(w, *parts[k], *parts[k + 1]) for k in range(0, len(parts) - 1, 2)]
+        parts = paired + parts[2 * len(paired) :]
+    w.names[node] = parts[0][1]
+
+
+def _join(w: FunctionWriter, left: DType, x: str, right: DType, y: str) -> tuple[DType, str]:
+    """Two vectors one after the other; a shuffle takes operands of one type, so the narrower is widened first."""
+    widest = left if left.lanes >= right.lanes else right
+    x, y = _widen(w, left, x, widest), _widen(w, right, y, widest)
+    lanes = [*range(left.lanes), *range(widest.lanes, widest.lanes + right.lanes)]
+    return left.vec(len(lanes)), w.shuffle(widest, x, y, lanes)
+
+
+def _widen(w: FunctionWriter, dtype: DType, name: str, target: DType) -> str:
+    if dtype is target:
+        return name
+    if dtype.lanes == 1:
+        return w.emit(f"insertelement {type_text(target)} poison, {type_text(dtype)} {name}, i64 0")
+    return w.shuffle(dtype, name, "poison", [*range(dtype.lanes), *[-1] * (target.lanes - dtype.lanes)])
+
+
+def _reduce(w: FunctionWriter, node: UOp) -> None:
+    w.names[node] = emit_reduce(w, node)
+
+
+_HANDLERS: Final[dict[Op, Handler]] = {
+    **dict.fromkeys((Op.PARAM, Op.DEFINE_VAR, Op.SINK, Op.GROUP, Op.NOOP, Op.BARRIER), _nothing),
+    Op.CONST: _constant, Op.VCONST: _constant, Op.AFTER: _alias, Op.DEFINE_REG: _allocate, Op.DEFINE_LOCAL: _allocate,
+    Op.SPECIAL: _special, Op.INDEX: _index, Op.LOAD: emit_load, Op.STORE: emit_store, Op.RANGE: _start_loop, Op.END: _end_loop,
+    Op.IF: _start_if, Op.ENDIF: _end_if, Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
+    Op.CAT: _concatenate, Op.REDUCE: _reduce,
+}  # fmt: skip
+

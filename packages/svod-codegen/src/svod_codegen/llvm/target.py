@@ -1,0 +1,143 @@
+"""The host: what LLVM generates code for, and the `Target` that the optimizer sees.
+
+`host_cpu()` needs llvmlite; `host_target()` does not on Linux, so that a process which finds all
+its kernels in a cache never imports it for this.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from svod_ir.target import Target
+
+from svod_codegen.options import CodegenOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+__all__ = ["HostCpu", "find_cpu_features", "host_cpu", "host_target", "make_target"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCpu:
+    """A processor by LLVM's names; equal values give equal code for equal IR."""
+
+    triple: str
+    name: str
+    features: str
+    llvm_version: str
+
+    @property
+    def key(self) -> str:
+        """All of it as one line, for cache keys."""
+        return f"{self.triple};{self.name};{self.features};{self.llvm_version}"
+
+
+@cache
+def host_cpu() -> HostCpu:
+    """The processor this process runs on."""
+    from svod_codegen.llvm.binding import load_binding
+
+    binding = load_binding()
+    features = binding.get_host_cpu_features().flatten()
+    if "+avx512f" in features:
+        # Many of these CPUs are tuned to prefer 256 bits, which would split the full-width vectors that we emit.
+        features += ",-prefer-256-bit"
+    return HostCpu(
+        triple=binding.get_process_triple(),
+        name=binding.get_host_cpu_name(),
+        features=features,
+        llvm_version=".".join(map(str, binding.llvm_version_info)),
+    )
+
+
+@cache
+def host_target(options: CodegenOptions | None = None) -> Target:
+    """The host as the optimizer sees it."""
+    chosen = options or CodegenOptions.from_env()
+    return replace(make_target(_machine(), find_cpu_features(), _find_cache_sizes()), cores=chosen.threads)
+
+
+def find_cpu_features() -> frozenset[str]:
+    """The host's features by LLVM's names, of those that `make_target` asks for."""
+    if sys.platform == "linux" and _machine() == "x86_64":
+        try:
+            return _parse_cpuinfo(Path("/proc/cpuinfo"))
+        except OSError:
+            pass  # no /proc in this container: ask LLVM
+    from svod_codegen.llvm.binding import load_binding
+
+    return frozenset(name for name, present in load_binding().get_host_cpu_features().items() if present)
+
+
+def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int, int]) -> Target:
+    """Describe a CPU with these features and (l1, l2, l3) sizes in bytes, with one core.
+
+    On x86 with AVX2 but no AVX-512, masked access exists for elements of 4 and 8 bytes only; the
+    renderer lowers other masks to a branch for each lane.
+    """
+    wide = {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features
+    if machine == "x86_64":
+        vector_bits = 512 if wide else 256 if "avx2" in features else 128
+        registers = 32 if wide else 16
+        has_masked_access = has_gather = "avx2" in features
+        has_fma = "fma" in features
+    else:
+        vector_bits, registers = 128, 32 if machine == "aarch64" else 16
+        has_masked_access = has_gather = False
+        has_fma = machine == "aarch64"
+    l1, l2, l3 = caches
+    return Target(
+        name=f"cpu-{machine}",
+        vector_bits=vector_bits,
+        vector_registers=registers,
+        cores=1,
+        l1_bytes=l1,
+        l2_bytes=l2,
+        l3_bytes=l3,
+        has_masked_access=has_masked_access,
+        has_gather=has_gather,
+        has_fma=has_fma,
+        # Two vector units at about 3 GHz, each a fused multiply-add or an add.
+        peak_flops=3e9 * 2 * (vector_bits // 32) * (2 if has_fma else 1),
+        memory_bandwidth=15e9,
+    )
+
+
+_CPUINFO_NAMES: Final = {"fma": "fma", "avx2": "avx2", "f16c": "f16c", "avx": "avx"} | {
+    name: name for name in ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+}
+
+
+def _parse_cpuinfo(path: Path) -> frozenset[str]:
+    with path.open(encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            if line.startswith("flags"):
+                flags = line.partition(":")[2].split()
+                return frozenset(_CPUINFO_NAMES[flag] for flag in flags if flag in _CPUINFO_NAMES)
+    return frozenset()
+
+
+def _machine() -> str:
+    """The architecture under one name for each."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def _find_cache_sizes() -> tuple[int, int, int]:
+    """Data cache sizes (l1, l2, l3) in bytes of core 0, common ones where the system names none."""
+    sizes = {1: 32 << 10, 2: 512 << 10, 3: 0}
+    root = Path("/sys/devices/system/cpu/cpu0/cache")
+    for entry in sorted(root.glob("index*")):
+        try:
+            level, kind, size = ((entry / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K"):
+            sizes[int(level)] = int(size[:-1]) << 10
+    return sizes[1], sizes[2], sizes[3]
