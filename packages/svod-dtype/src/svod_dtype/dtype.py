@@ -203,7 +203,7 @@ ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
 """Every dtype that a tensor may have; `void` and `index` exist inside the IR alone."""
 
 _by_name: Final = {d.name: d for d in (*ALL_DTYPES, void, index)} | {d.short: d for d in (*ALL_DTYPES, void, index)}
-_by_name |= {"half": float16, "float": float32, "double": float64, "bool_": bool_, "float8_e4m3fn": float8_e4m3}
+_by_name.update({"half": float16, "float": float32, "double": float64, "bool_": bool_, "float8_e4m3fn": float8_e4m3})
 
 
 def find_dtype(spelling: str) -> DType | None:

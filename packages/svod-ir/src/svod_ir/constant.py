@@ -48,8 +48,8 @@ def _is_exact_cast(value: Value, dtype: DType) -> bool:
 
 
 def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
-    x = operands[0]
-    y = operands[1] if len(operands) > 1 else 0
+    x, *rest = operands
+    y = rest[0] if rest else 0
     assert not isinstance(x, float) and not isinstance(y, float)
     match op:
         case Op.ADD:
@@ -83,13 +83,13 @@ def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
         case Op.NEG:
             return -x
         case Op.NOT:
-            return not x if dtype.is_bool else ~x
+            return not x if dtype.is_bool else ~int(x)
         case Op.ABS:
             return abs(x)
         case Op.SIGN:
             return (x > 0) - (x < 0)
         case Op.MULACC:
-            return x * y + operands[2]
+            return x * y + rest[1]
         case Op.POW:
             return pow(x, y, 1 << dtype.bits) if y >= 0 else None
         case _:

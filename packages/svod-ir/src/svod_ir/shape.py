@@ -35,7 +35,8 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         case Op.RESHAPE | Op.EXPAND:
             return node.sizes
         case Op.PERMUTE:
-            return tuple(node.src[0].shape[a] for a in node.arg)
+            axes: tuple[int, ...] = node.arg
+            return tuple(node.src[0].shape[axis] for axis in axes)
         case Op.FLIP:
             return node.src[0].shape
         case Op.PAD:
