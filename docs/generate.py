@@ -1,7 +1,7 @@
 """Write the generated pages of docs/, or with `--check` say which of them are stale.
 
-    python docs/generate.py            # write
-    python docs/generate.py --check    # exit status 1 where a page differs from what the sources say
+python docs/generate.py            # write
+python docs/generate.py --check    # exit status 1 where a page differs from what the sources say
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def environment_page() -> str:
         rows = list(_iter_variables(path))
         if rows:
             lines += ["", f"## svod_{layer}", "", "| variable | field | default | meaning |", "|---|---|---|---|"]
-            lines += [f"| `{row.variable}` | `{row.field}` | `{_cell(row.default)}` | {_cell(row.meaning)} |" for row in rows]
+            lines += [
+                f"| `{row.variable}` | `{row.field}` | `{_cell(row.default)}` | {_cell(row.meaning)} |" for row in rows
+            ]
     return "\n".join(lines)
 
 

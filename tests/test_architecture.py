@@ -66,7 +66,16 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
     declared = {text.split(">")[0].split("~")[0].split("=")[0].strip().replace("-", "_") for text in requirements}
     imported = {name for path in SOURCES if f"svod-{layer}/" in _name(path) for name in _imports(path)}
     extras = {"hypothesis", "pytest"}
-    known = {"numpy", "ml_dtypes", "structlog", "cachetools", "llvmlite", "cffi", *extras, *(f"svod_{name}" for name in LAYERS)}
+    known = {
+        "numpy",
+        "ml_dtypes",
+        "structlog",
+        "cachetools",
+        "llvmlite",
+        "cffi",
+        *extras,
+        *(f"svod_{name}" for name in LAYERS),
+    }
     assert (imported & known) - {f"svod_{layer}"} - extras == declared
 
 
@@ -86,7 +95,9 @@ def _imports(path: Path) -> set[str]:
 
 def _listed_names(tree: ast.Module) -> list[str] | None:
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
             return ast.literal_eval(node.value)
     return None
