@@ -1,21 +1,21 @@
 """The errors of svod-device.
 
-    UserError
-    ├── UnknownDeviceError (LookupError)       nothing provides a device of this kind
-    ├── UnknownBackendError (LookupError)      the device has no backend of this name, or none at all
-    ├── PluginLoadError (ImportError)          the plugin that provides it does not work
-    ├── DuplicatePluginError (ValueError)      two distributions provide the same name
-    ├── OutOfMemoryError (MemoryError)
-    ├── DiskError (OSError)                    a DISK file that cannot be mapped
-    ├── ReadOnlyError (PermissionError)        a write to memory that is only read
-    ├── NotHostAddressableError (TypeError)    a host view of memory that the host cannot address
-    ├── ViewError (ValueError)                 a view that its base does not hold
-    ├── SizeMismatchError (ValueError)         a copy between different sizes
-    ├── OptionError (ValueError)               an environment variable that makes no sense
-    └── LaunchSizeError (ValueError)           a launch size that has no value or no usable value
-    InternalError
-    ├── ProgramStageError (ValueError)         a PROGRAM node that lacks a stage or has a wrong one
-    └── NotAllocatedError (RuntimeError)       the address of a buffer without memory
+UserError
+├── UnknownDeviceError (LookupError)       nothing provides a device of this kind
+├── UnknownBackendError (LookupError)      the device has no backend of this name, or none at all
+├── PluginLoadError (ImportError)          the plugin that provides it does not work
+├── DuplicatePluginError (ValueError)      two distributions provide the same name
+├── OutOfMemoryError (MemoryError)
+├── DiskError (OSError)                    a DISK file that cannot be mapped
+├── ReadOnlyError (PermissionError)        a write to memory that is only read
+├── NotHostAddressableError (TypeError)    a host view of memory that the host cannot address
+├── ViewError (ValueError)                 a view that its base does not hold
+├── SizeMismatchError (ValueError)         a copy between different sizes
+├── OptionError (ValueError)               an environment variable that makes no sense
+└── LaunchSizeError (ValueError)           a launch size that has no value or no usable value
+InternalError
+├── ProgramStageError (ValueError)         a PROGRAM node that lacks a stage or has a wrong one
+└── NotAllocatedError (RuntimeError)       the address of a buffer without memory
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class NotHostAddressableError(UserError, TypeError):
 
     def __init__(self, *, device: str) -> None:
         self.device = device
-        super().__init__(f"memory of {device} has no address on the host", hint="read it with copyout, or copy it to CPU")
+        super().__init__(
+            f"memory of {device} has no address on the host", hint="read it with copyout, or copy it to CPU"
+        )
 
 
 class ViewError(UserError, ValueError):
@@ -167,7 +169,9 @@ class NotAllocatedError(InternalError, RuntimeError):
 
     def __init__(self, *, device: str, nbytes: int) -> None:
         self.device, self.nbytes = device, nbytes
-        super().__init__(f"a buffer of {nbytes} bytes on {device} has no memory yet", hint="call ensure_allocated() first")
+        super().__init__(
+            f"a buffer of {nbytes} bytes on {device} has no memory yet", hint="call ensure_allocated() first"
+        )
 
 
 def _show_bytes(n: int) -> str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-
 from svod_device.errors import LaunchSizeError
 from svod_device.protocols import Dims
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
 
 __all__ = ["LaunchSizes", "Size", "evaluate_expression", "evaluate_launch_sizes", "format_expression", "is_constant"]
 
@@ -90,7 +89,8 @@ def evaluate_expression(expression: UOp, variables: Mapping[str, int]) -> int:
             continue
         value = _evaluate_node(expression, node, tuple(values[o] for o in operands), variables)
         if not _INT64_MIN <= value <= _INT64_MAX:
-            raise LaunchSizeError(expression=format_expression(expression), problem=f"{format_expression(node)} = {value} overflows 64 bits")
+            problem = f"{format_expression(node)} = {value} overflows 64 bits"
+            raise LaunchSizeError(expression=format_expression(expression), problem=problem)
         values[node] = value
     return values[expression]
 

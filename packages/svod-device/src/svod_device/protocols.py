@@ -1,4 +1,4 @@
-"""What a device plugin implements: `Allocator`, `Renderer`, `Compiler`, `Loader`, `Program`, and perhaps `BatchLauncher`.
+"""What a device plugin implements: an allocator, a renderer, a compiler, a loader of programs, perhaps a batch launcher.
 
 A plugin needs no base class of ours; it registers two factories by entry point (see
 `svod_device.registry`) and the objects that they return have these methods.
@@ -12,12 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from svod_device.spec import CompiledSpec, ProgramSpec
     from svod_ir.target import Target
     from svod_ir.uop import UOp
 
-    from svod_device.spec import CompiledSpec, ProgramSpec
-
-__all__ = ["Allocator", "Backend", "BatchLauncher", "Compiler", "Dims", "Launch", "Loader", "Memory", "Program", "Renderer"]
+__all__ = [
+    "Allocator",
+    "Backend",
+    "BatchLauncher",
+    "Compiler",
+    "Dims",
+    "Launch",
+    "Loader",
+    "Memory",
+    "Program",
+    "Renderer",
+]
 
 Dims = tuple[int, int, int]
 

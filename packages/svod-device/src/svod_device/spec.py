@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-
 from svod_device.errors import ProgramStageError
 from svod_device.launch_size import LaunchSizes, Size, evaluate_launch_sizes
 from svod_device.protocols import Dims
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
 
 __all__ = ["CORE_ID", "CompiledSpec", "LaunchDims", "ProgramSpec", "Variable"]
 
@@ -135,7 +134,8 @@ class CompiledSpec:
 
     @classmethod
     def _make(cls, spec: ProgramSpec, source: str | None, binary: bytes) -> CompiledSpec:
-        return cls(spec.name, source, binary, spec.ast, spec.var_names, spec.global_size, spec.local_size, spec.n_buffers)
+        sizes = spec.global_size, spec.local_size
+        return cls(spec.name, source, binary, spec.ast, spec.var_names, *sizes, spec.n_buffers)
 
 
 def _check_stages(program: UOp) -> tuple[UOp, UOp, UOp]:
@@ -197,7 +197,8 @@ def _derive_facts(sink: UOp) -> _Facts:
 def _parse_special(name: str) -> tuple[str, int]:
     # gidx0: a workgroup; lidx0: an item of a workgroup; idx0: an item of a grid without workgroups.
     if name[:1] not in ("g", "l", "i") or name[-1:] not in ("0", "1", "2"):
-        raise ProgramStageError(stage="SINK", expected="SPECIAL gidx, lidx or idx with axis 0, 1 or 2", found=f"SPECIAL {name!r}")
+        expected = "SPECIAL gidx, lidx or idx with axis 0, 1 or 2"
+        raise ProgramStageError(stage="SINK", expected=expected, found=f"SPECIAL {name!r}")
     return name[0], int(name[-1])
 
 

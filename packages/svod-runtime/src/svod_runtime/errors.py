@@ -1,11 +1,11 @@
 """The errors of svod-runtime.
 
-    UserError
-    ├── VariableBoundsError (ValueError)      a value outside [min, max]
-    └── UnsupportedError (NotImplementedError) a custom function that nothing implements
-    InternalError
-    ├── PlanError (ValueError)                a plan that cannot be built: indices, dependencies, cycles
-    └── ExecutionError (RuntimeError)         an op that failed while the plan ran
+UserError
+├── VariableBoundsError (ValueError)      a value outside [min, max]
+└── UnsupportedError (NotImplementedError) a custom function that nothing implements
+InternalError
+├── PlanError (ValueError)                a plan that cannot be built: indices, dependencies, cycles
+└── ExecutionError (RuntimeError)         an op that failed while the plan ran
 """
 
 from __future__ import annotations

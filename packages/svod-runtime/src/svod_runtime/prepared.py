@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from svod_device import BatchLauncher, Program, ProgramSpec, Variable
 from svod_ir.uop import UOp
 
-__all__ = ["CachedKernel", "PreparedBufferView", "PreparedCopy", "PreparedCustomFunction", "PreparedKernel", "PreparedOp"]
+__all__ = [
+    "CachedKernel",
+    "PreparedBufferView",
+    "PreparedCopy",
+    "PreparedCustomFunction",
+    "PreparedKernel",
+    "PreparedOp",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +80,7 @@ class PreparedCopy:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBufferView:
-    """State that buffer `buffer_indices[0]` is `byte_size` bytes of buffer `buffer_indices[1]` from `byte_offset` on."""
+    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from `byte_offset` on."""
 
     id: int
     buffer_indices: tuple[int, ...]

@@ -1,0 +1,134 @@
+"""`CachingAllocator`: keeps freed blocks for reuse, least recently used out first, within a budget of bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from itertools import count
+
+from svod_device.errors import OutOfMemoryError
+from svod_device.protocols import Allocator, Memory
+
+__all__ = ["CachingAllocator"]
+
+_SMALL, _SMALL_STEP, _LARGE_STEP = 4096, 64, 4096
+
+
+class CachingAllocator:
+    """An allocator that reuses the blocks of another one. Plugins may wrap theirs in it.
+
+    Sizes are rounded up (to 64 bytes, from 4 KiB on to 4 KiB), and a cached block serves requests of
+    exactly its rounded size. `in_use_bytes` counts blocks that are handed out, `cached_bytes` those
+    that wait; the latter never exceeds `budget_bytes`.
+    """
+
+    def __init__(self, inner: Allocator, budget_bytes: int) -> None:
+        self.inner, self.budget_bytes = inner, budget_bytes
+        self.in_use_bytes = self.cached_bytes = 0
+        self._lock = threading.Lock()
+        self._order: OrderedDict[int, Memory] = OrderedDict()  # all cached blocks, least recently freed first
+        self._by_size: dict[int, dict[int, Memory]] = {}  # the same blocks, for each size the latest last
+        self._serial = count()
+        # A finalizer may run anywhere, also in this thread while it holds the lock. It only appends
+        # here, and whoever holds the lock next files the blocks.
+        self._returned: deque[Memory] = deque()
+
+    @property
+    def device(self) -> str:
+        return self.inner.device
+
+    @property
+    def is_host_addressable(self) -> bool:
+        return self.inner.is_host_addressable
+
+    @property
+    def is_writable(self) -> bool:
+        return self.inner.is_writable
+
+    def allocate(self, nbytes: int) -> Memory:
+        """A cached block of this size or a new one; when there is none, empty the cache and try once more.
+
+        Raises:
+            OutOfMemoryError: if there is no such block after that.
+        """
+        capacity = _round_up(nbytes)
+        with self._lock:
+            self._file_returned()
+            same_size = self._by_size.get(capacity)
+            if same_size:
+                serial, memory = same_size.popitem()
+                del self._order[serial]
+                self.cached_bytes -= capacity
+                self.in_use_bytes += capacity
+                return memory
+        try:
+            memory = self.inner.allocate(capacity)
+        except MemoryError:
+            memory = self._retry(nbytes, capacity)
+        if memory.capacity != capacity:
+            memory = memory._replace(capacity=capacity)
+        with self._lock:
+            self.in_use_bytes += capacity
+        return memory
+
+    def _retry(self, nbytes: int, capacity: int) -> Memory:
+        released = self.empty_cache()
+        try:
+            return self.inner.allocate(capacity)
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                device=self.device, nbytes=nbytes, in_use=self.in_use_bytes, released=released
+            ) from error
+
+    def free(self, memory: Memory) -> None:
+        """Put a block into the cache."""
+        self._returned.append(memory)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._file_returned()
+            finally:
+                self._lock.release()
+
+    def empty_cache(self) -> int:
+        """Give every cached block back to the inner allocator, and return how many bytes these were."""
+        with self._lock:
+            self._file_returned()
+            blocks = list(self._order.values())
+            released = self.cached_bytes
+            self._order.clear()
+            self._by_size.clear()
+            self.cached_bytes = 0
+        for memory in blocks:
+            self.inner.free(memory)
+        return released
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        self.inner.copy_in(address, source)
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        self.inner.copy_out(destination, address)
+
+    def synchronize(self) -> None:
+        self.inner.synchronize()
+
+    def _file_returned(self) -> None:
+        while self._returned:
+            memory = self._returned.popleft()
+            self.in_use_bytes -= memory.capacity
+            if memory.capacity > self.budget_bytes:
+                self.inner.free(memory)
+                continue
+            serial = next(self._serial)
+            self._order[serial] = memory
+            self._by_size.setdefault(memory.capacity, {})[serial] = memory
+            self.cached_bytes += memory.capacity
+        while self.cached_bytes > self.budget_bytes:
+            serial, memory = self._order.popitem(last=False)
+            del self._by_size[memory.capacity][serial]
+            self.cached_bytes -= memory.capacity
+            self.inner.free(memory)
+
+
+def _round_up(nbytes: int) -> int:
+    step = _SMALL_STEP if nbytes <= _SMALL else _LARGE_STEP
+    return -(-nbytes // step) * step

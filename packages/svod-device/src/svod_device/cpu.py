@@ -1,0 +1,44 @@
+"""The CPU's memory."""
+
+from __future__ import annotations
+
+from svod_device.cache import CachingAllocator
+from svod_device.errors import OutOfMemoryError
+from svod_device.host_memory import address_of, copy_host, make_block
+from svod_device.options import DeviceOptions
+from svod_device.protocols import Memory
+
+__all__ = ["HostAllocator", "make_cpu_allocator"]
+
+
+class HostAllocator:
+    """Memory of this process, aligned to 64 bytes; also the memory of buffers that wrap foreign objects."""
+
+    is_host_addressable = True
+    is_writable = True
+
+    def __init__(self, device: str = "CPU") -> None:
+        self.device = device
+
+    def allocate(self, nbytes: int) -> Memory:
+        try:
+            return make_block(nbytes)
+        except MemoryError as error:
+            raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=0) from error
+
+    def free(self, memory: Memory) -> None:
+        """The block goes with the last reference to its owner."""
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        copy_host(address, address_of(source)[0], source.nbytes)
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        copy_host(address_of(destination)[0], address, destination.nbytes)
+
+    def synchronize(self) -> None:
+        """Kernels of the CPU have ended when their launch returns."""
+
+
+def make_cpu_allocator(device: str) -> CachingAllocator:
+    """The factory behind the entry point `CPU`."""
+    return CachingAllocator(HostAllocator(device), DeviceOptions.from_env().allocator_cache_bytes)

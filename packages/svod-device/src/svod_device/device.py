@@ -1,0 +1,115 @@
+"""`Device`: one allocator and the backends that make kernels for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from svod_device.errors import UnknownBackendError
+from svod_device.protocols import Allocator, Backend, BatchLauncher, Compiler, Loader, Renderer
+from svod_device.spec import CompiledSpec, ProgramSpec
+from svod_dtype import parse_device_name
+from svod_ir.target import Target
+
+__all__ = ["CompiledCache", "Device", "base_device_key"]
+
+BackendFactory = Callable[[str], Backend]
+
+
+def base_device_key(device: str) -> str:
+    """The kind of a device, without its number: what caches of compiled kernels use."""
+    return parse_device_name(device).kind
+
+
+class CompiledCache:
+    """Compiled kernels by (device kind, compiler, source): `CUDA:0` and `CUDA:1` load the same bytes. The oldest go first."""
+
+    def __init__(self, max_entries: int = 1024) -> None:
+        self.max_entries = max_entries
+        self._entries: dict[tuple[str, str, str, str], CompiledSpec] = {}
+        self._lock = threading.Lock()
+
+    def compile(self, compiler: Compiler, spec: ProgramSpec) -> CompiledSpec:
+        """The compiled form of `spec`, from the cache where it is there."""
+        key = (base_device_key(spec.device), compiler.cache_key, spec.name, spec.source)
+        with self._lock:
+            found = self._entries.get(key)
+        if found is not None:
+            return found
+        compiled = compiler.compile(spec)
+        with self._lock:
+            while len(self._entries) >= self.max_entries:
+                del self._entries[next(iter(self._entries))]
+            return self._entries.setdefault(key, compiled)
+
+
+class Device:
+    """A device: its `name`, `allocator`, and backends, each made when it is first asked for."""
+
+    def __init__(
+        self,
+        name: str,
+        allocator: Allocator,
+        factories: Mapping[str, BackendFactory],
+        default: str | None,
+        cache: CompiledCache,
+    ) -> None:
+        self.name, self.allocator, self.default_backend = name, allocator, default
+        self._factories, self._cache = dict(factories), cache
+        self._backends: dict[str, Backend] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"Device({self.name}, backends: {', '.join(self.backend_names) or 'none'})"
+
+    @property
+    def base_key(self) -> str:
+        """The kind of this device, without its number."""
+        return base_device_key(self.name)
+
+    @property
+    def backend_names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._factories))
+
+    def get_backend(self, name: str | None = None) -> Backend:
+        """The backend of this name, or the default one.
+
+        Raises:
+            UnknownBackendError: if the device has no such backend, or none at all.
+            PluginLoadError: if it is there but does not work.
+        """
+        name = name or self.default_backend
+        if name is None or name not in self._factories:
+            raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
+        with self._lock:
+            if name not in self._backends:
+                self._backends[name] = self._factories[name](self.name)
+            return self._backends[name]
+
+    @property
+    def backend(self) -> Backend:
+        return self.get_backend()
+
+    @property
+    def renderer(self) -> Renderer:
+        return self.backend.renderer
+
+    @property
+    def compiler(self) -> Compiler:
+        return self.backend.compiler
+
+    @property
+    def loader(self) -> Loader:
+        return self.backend.loader
+
+    @property
+    def launcher(self) -> BatchLauncher | None:
+        return self.backend.launcher
+
+    @property
+    def target(self) -> Target:
+        return self.backend.target
+
+    def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        """Compile with the default backend; equal sources are compiled once for all devices of this kind."""
+        return self._cache.compile(self.compiler, spec)

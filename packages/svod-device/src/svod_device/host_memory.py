@@ -1,0 +1,91 @@
+"""Blocks, views and copies of this process's memory.
+
+Small blocks come from the C heap; large ones are anonymous mappings that start at a 2 MiB boundary,
+so that the kernel can back them with huge pages: the first touch of 64 MiB in 4 KiB pages costs
+20 ms, more than most kernels take to fill it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+from typing import TYPE_CHECKING, Final, cast
+
+# The C half of cffi, which every ready-made cffi module imports in the same way. Through the `cffi`
+# package it would bring a C parser that nothing here needs, at 80 ms for each start.
+from _cffi_backend import FFI
+
+from svod_device.protocols import Memory
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["ALIGNMENT", "address_of", "copy_host", "fill_zero", "make_block", "view_host"]
+
+ALIGNMENT: Final = 64
+"""Of every block: a cache line, and the widest vector register."""
+
+_HUGE_PAGE: Final = 2 << 20
+_MAPPED_FROM: Final = 2 * _HUGE_PAGE
+
+_ffi: Final = FFI()
+_allocate_raw = _ffi.new_allocator(should_clear_after_alloc=False)
+
+
+def make_block(nbytes: int) -> Memory:
+    """A block of the heap or, if large, a mapping; it is released with the last reference to its owner.
+
+    Raises:
+        MemoryError: if there is no such block.
+    """
+    if nbytes >= _MAPPED_FROM:
+        return _map_block(nbytes)
+    owner = _allocate_raw("char[]", nbytes + ALIGNMENT)
+    return Memory(_align(int(_ffi.cast("uintptr_t", owner)), ALIGNMENT), nbytes, owner)
+
+
+def _map_block(nbytes: int) -> Memory:
+    try:
+        mapping = mmap.mmap(-1, nbytes + _HUGE_PAGE)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"cannot map {nbytes} bytes: {error}") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Without huge pages the block is as good, but slower to touch.
+        with contextlib.suppress(OSError):
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    address, owner = address_of(mapping)
+    return Memory(_align(address, _HUGE_PAGE), nbytes, owner)
+
+
+def _align(address: int, alignment: int) -> int:
+    return (address + alignment - 1) & -alignment
+
+
+def address_of(exporter: BytesLike) -> tuple[int, object]:
+    """Where the bytes of a buffer-protocol object are, and an object that keeps them there."""
+    pin = _ffi.from_buffer(exporter)
+    return int(_ffi.cast("uintptr_t", pin)), pin
+
+
+def view_host(address: int, nbytes: int, owner: object, *, is_writable: bool = True) -> memoryview:
+    """The bytes at an address as a memoryview that keeps `owner` alive."""
+    if nbytes == 0:
+        return memoryview(bytearray() if is_writable else b"")
+
+    def hold(_pointer: object, _owner: object = owner) -> None:
+        """Keep the owner for as long as the pointer lives."""
+
+    pointer = _ffi.gc(_ffi.cast("char *", address), hold)
+    view = memoryview(cast("bytearray", _ffi.buffer(pointer, nbytes)))
+    return view if is_writable else view.toreadonly()
+
+
+def copy_host(destination: int, source: int, nbytes: int) -> None:
+    """Copy bytes between two addresses; other Python threads go on meanwhile."""
+    ctypes.memmove(destination, source, nbytes)
+
+
+def fill_zero(address: int, nbytes: int) -> None:
+    """Clear bytes; other Python threads go on meanwhile."""
+    ctypes.memset(address, 0, nbytes)

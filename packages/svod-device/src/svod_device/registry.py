@@ -1,0 +1,277 @@
+"""The registry of devices, filled from entry points.
+
+A plugin's distribution declares
+
+    [project.entry-points."svod.allocators"]
+    CUDA = "my_plugin:make_allocator"          # (device name) -> Allocator
+    [project.entry-points."svod.compilers"]
+    "CUDA.nvptx" = "my_plugin:make_backend"    # (device name) -> Backend
+
+and its devices are there. CPU and DISK come in the same way. A plugin is imported when one of its
+devices is first asked for, so one that is broken is reported then, and harms no other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, cast
+
+from svod_device.device import CompiledCache, Device
+from svod_device.errors import DuplicatePluginError, PluginLoadError, UnknownDeviceError
+from svod_device.options import DeviceOptions
+from svod_device.protocols import Allocator, Backend
+from svod_dtype import DeviceNameError, parse_device_name
+
+__all__ = [
+    "ALLOCATORS", "COMPILERS", "AllocatorFactory", "BackendFactory", "Plugin", "Registry", "canonical_device", "clear",
+    "get_allocator", "get_device", "get_registry", "register_allocator", "register_backend",
+]  # fmt: skip
+
+ALLOCATORS: Final = "svod.allocators"
+COMPILERS: Final = "svod.compilers"
+
+AllocatorFactory = Callable[[str], Allocator]
+BackendFactory = Callable[[str], Backend]
+
+# Ours, for a source tree that was never installed and so has no entry points.
+_BUILT_IN: Final = (
+    EntryPoint("CPU", "svod_device.cpu:make_cpu_allocator", ALLOCATORS),
+    EntryPoint("DISK", "svod_device.disk:make_disk_allocator", ALLOCATORS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One factory that a distribution provides: `name` is `CUDA` or `CUDA.nvptx`, `value` is `module:function`."""
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+    load: Callable[[], object]
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition(".")[0].upper()
+
+    @property
+    def backend(self) -> str:
+        """The part of the name behind the kind; empty for an allocator."""
+        return self.name.partition(".")[2]
+
+    def make(self, device: str) -> object:
+        """Import the plugin and call its factory.
+
+        Raises:
+            PluginLoadError: if either fails.
+        """
+        try:
+            factory = self.load()
+            if not callable(factory):
+                raise TypeError(f"{self.value} is {type(factory).__name__}, not a factory")
+            return cast("Callable[[str], object]", factory)(device)
+        except Exception as error:
+            raise PluginLoadError(
+                name=self.name, distribution=self.distribution, value=self.value, cause=error
+            ) from error
+
+
+class Registry:
+    """Devices and what provides them.
+
+    `installed` replaces the entry points of the installed distributions, for tests.
+    """
+
+    def __init__(self, installed: Iterable[EntryPoint] | None = None, options: DeviceOptions | None = None) -> None:
+        self._options = options
+        self._installed = None if installed is None else tuple(installed)
+        self._registered: list[Plugin] = []
+        self._plugins: dict[tuple[str, str], list[Plugin]] | None = None
+        self._allocators: dict[str, Allocator] = {}
+        self._devices: dict[str, Device] = {}
+        self._compiled = CompiledCache()
+        self._lock = threading.RLock()
+
+    # -- plugins ----------------------------------------------------------------------------------
+
+    def register(
+        self, group: str, name: str, factory: Callable[[str], object], distribution: str | None = None
+    ) -> None:
+        """Add a factory that no installed distribution declares, for tests and for code in a notebook."""
+        value = f"{getattr(factory, '__module__', '?')}:{getattr(factory, '__qualname__', repr(factory))}"
+        owner = distribution or value.partition(":")[0].partition(".")[0]
+        with self._lock:
+            self._registered.append(Plugin(group, name, value, owner, lambda: factory))
+            self._plugins = None
+
+    def iter_plugins(self) -> Iterable[Plugin]:
+        """Every plugin, sorted by group and name."""
+        plugins = self._get_plugins()
+        return [plugin for key in sorted(plugins) for plugin in plugins[key]]
+
+    def _get_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
+        with self._lock:
+            if self._plugins is None:
+                self._plugins = self._find_plugins()
+            return self._plugins
+
+    def _find_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
+        found: dict[tuple[str, str], list[Plugin]] = {}
+        for plugin in (*map(_to_plugin, self._iter_entry_points()), *self._registered):
+            same = found.setdefault((plugin.group, _canonical_plugin_name(plugin)), [])
+            # One object may be declared by two installations of one distribution (a wheel and a source tree).
+            if all(plugin.value != other.value for other in same):
+                same.append(plugin)
+        return found
+
+    def _iter_entry_points(self) -> Iterable[EntryPoint]:
+        if self._installed is not None:
+            return self._installed
+        declared = [*entry_points(group=ALLOCATORS), *entry_points(group=COMPILERS)]
+        values = {point.value for point in declared}
+        return [*declared, *(point for point in _BUILT_IN if point.value not in values)]
+
+    def _find_plugin(self, group: str, name: str) -> Plugin | None:
+        same = self._get_plugins().get((group, name))
+        if not same:
+            return None
+        if len(same) > 1:
+            raise DuplicatePluginError(name=name, providers=[f"{p.distribution} ({p.value})" for p in same])
+        return same[0]
+
+    # -- devices ----------------------------------------------------------------------------------
+
+    def list_kinds(self) -> tuple[str, ...]:
+        """The device kinds that something provides, sorted."""
+        return tuple(sorted({plugin.kind for plugin in self.iter_plugins() if plugin.group == ALLOCATORS}))
+
+    def list_backends(self, kind: str) -> tuple[str, ...]:
+        """The names of the backends of a device kind, sorted."""
+        backends = {p.backend for p in self.iter_plugins() if p.group == COMPILERS and p.kind == kind.upper()}
+        return tuple(sorted(backends))
+
+    def get_allocator(self, device: str) -> Allocator:
+        """The allocator of a device, made at the first call.
+
+        Raises:
+            UnknownDeviceError: if nothing provides a device of this kind.
+            PluginLoadError: if the plugin that does is broken.
+            DuplicatePluginError: if two do.
+        """
+        found = self._allocators.get(device)
+        return found if found is not None else self._make_allocator(device)
+
+    def _make_allocator(self, device: str) -> Allocator:
+        name, kind = self._parse(device)
+        with self._lock:
+            if name not in self._allocators:
+                plugin = self._find_plugin(ALLOCATORS, kind)
+                if plugin is None:
+                    raise UnknownDeviceError(device=device, known=self.list_kinds())
+                self._allocators[name] = cast("Allocator", plugin.make(name))
+            self._allocators[device] = self._allocators[name]
+            return self._allocators[name]
+
+    def get_device(self, device: str) -> Device:
+        """The device of this name, made at the first call.
+
+        Raises:
+            UnknownDeviceError, PluginLoadError, DuplicatePluginError: as `get_allocator`.
+        """
+        found = self._devices.get(device)
+        return found if found is not None else self._make_device(device)
+
+    def _make_device(self, device: str) -> Device:
+        name, kind = self._parse(device)
+        with self._lock:
+            if name not in self._devices:
+                backends = self.list_backends(kind)
+                factories = {backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends}
+                self._devices[name] = Device(
+                    name, self.get_allocator(name), factories, self._choose_backend(kind, backends), self._compiled
+                )
+            self._devices[device] = self._devices[name]
+            return self._devices[name]
+
+    def _make_backend_factory(self, name: str) -> BackendFactory:
+        def make(device: str) -> Backend:
+            plugin = self._find_plugin(COMPILERS, name)
+            assert plugin is not None
+            return cast("Backend", plugin.make(device))
+
+        return make
+
+    def _choose_backend(self, kind: str, backends: tuple[str, ...]) -> str | None:
+        options = self._options or DeviceOptions.from_env()
+        chosen = options.backends.get(kind)
+        if chosen is not None and backends:
+            return chosen
+        return backends[0] if backends else None
+
+    def _parse(self, device: str) -> tuple[str, str]:
+        try:
+            name = parse_device_name(device)
+        except DeviceNameError as error:
+            error.add_note(f"devices that are there: {', '.join(self.list_kinds())}")
+            raise
+        return str(name), name.kind
+
+    def clear(self) -> None:
+        """Forget every device, and every factory that was registered by hand; entry points are read again."""
+        with self._lock:
+            self._registered.clear()
+            self._plugins = None
+            self._allocators.clear()
+            self._devices.clear()
+            self._compiled = CompiledCache()
+
+
+def _to_plugin(point: EntryPoint) -> Plugin:
+    # The entry points that stand in for a distribution that is not installed have no distribution.
+    distribution = point.dist.name if point.dist is not None else f"{point.value.partition('.')[0]} (not installed)"
+    return Plugin(point.group, point.name, point.value, distribution, point.load)
+
+
+def _canonical_plugin_name(plugin: Plugin) -> str:
+    return f"{plugin.kind}.{plugin.backend}" if plugin.backend else plugin.kind
+
+
+_registry: Final = Registry()
+
+
+def get_registry() -> Registry:
+    """The registry of this process."""
+    return _registry
+
+
+def get_allocator(device: str) -> Allocator:
+    """The allocator of a device (see `Registry.get_allocator`)."""
+    return _registry.get_allocator(device)
+
+
+def get_device(device: str) -> Device:
+    """A device by name (see `Registry.get_device`)."""
+    return _registry.get_device(device)
+
+
+def register_allocator(kind: str, factory: AllocatorFactory, distribution: str | None = None) -> None:
+    """Provide devices of `kind` without an entry point."""
+    _registry.register(ALLOCATORS, kind, factory, distribution)
+
+
+def register_backend(name: str, factory: BackendFactory, distribution: str | None = None) -> None:
+    """Provide backend `KIND.name` without an entry point; the same factory declared by one as well does no harm."""
+    _registry.register(COMPILERS, name, factory, distribution)
+
+
+def canonical_device(device: str) -> str:
+    """The canonical spelling of a device name: `cpu:0` is `CPU`."""
+    return str(parse_device_name(device))
+
+
+def clear() -> None:
+    """Empty the registry of this process, for tests."""
+    _registry.clear()
