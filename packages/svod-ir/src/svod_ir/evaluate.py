@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from svod_dtype import DType, float64
 
-from svod_ir.arithmetic import Values, apply_elementwise, combine, constant, convert, identity_value, quiet, reinterpret
+from svod_ir.arithmetic import Values, apply_elementwise, combine, constant, convert, identity_value, quiet
 from svod_ir.errors import EvaluationError
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.uop import UOp
@@ -970,5 +970,3 @@ _MOVES: Final[dict[Op, Callable[[Values, tuple[Any, ...]], Values]]] = {
     Op.SHRINK: lambda x, flat: x[tuple(slice(b, e) for b, e in _pairs(flat))],
     Op.FLIP: lambda x, flags: np.flip(x, tuple(a for a, f in enumerate(flags) if f)),
 }
-
-_ = reinterpret
