@@ -4,8 +4,8 @@
     python benchmarks/run.py gemm512 softmax    # some
     python benchmarks/run.py --scale 4          # with small sizes, as a quick check
 
-`first` is the first call: building the graph, compiling and running once, with no disk cache. `svod` is one execution of the prepared
-plan; the others are one call. Each time is the least of several, and each result is compared with numpy's.
+`first` is the first call: building the graph, compiling and running once, with no disk cache. `svod` is one execution
+of the prepared plan; the others are one call. Each time is the least of several, and each result is compared with numpy's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from workloads import Workload, iter_workloads
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -129,7 +130,8 @@ def format_row(row: dict[str, Any], workload: Workload) -> str:
     elif workload.moved_bytes:
         rate = f"{workload.moved_bytes / row['svod'] / 1e9:.1f} GB/s"
     times = " ".join(format_time(row[key]) for key in ("first", "svod", "numpy", "torch"))
-    return f"{row['name']:<12} {times}  {row['numpy'] / row['svod']:>9.2f}x  {rate}{'' if row['agrees'] else '  WRONG RESULT'}"
+    verdict = "" if row["agrees"] else "  WRONG RESULT"
+    return f"{row['name']:<12} {times}  {row['numpy'] / row['svod']:>9.2f}x  {rate}{verdict}"
 
 
 def format_time(seconds: float | None) -> str:

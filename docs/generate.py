@@ -46,9 +46,9 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to fix, an `InternalError` is a",
-        "bug in svod or in a plugin. Each has the values that its message shows as fields, and the builtin that a Python",
-        "user would catch as a base.",
+        "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to fix, an `InternalError` is",
+        "a bug in svod or in a plugin. Each has the values that its message shows as fields, and the builtin that a",
+        "Python user would catch as a base.",
     ]
     for layer in LAYERS:
         path = ROOT / f"packages/svod-{layer}/src/svod_{layer}/errors.py"
@@ -66,8 +66,8 @@ def environment_page() -> str:
     lines = [
         "# Environment variables",
         "",
-        "Each distribution reads the environment in one module, `options.py`; a field of its options class that the caller",
-        "sets wins over the variable.",
+        "Each distribution reads the environment in one module, `options.py`; a field of its options class that the",
+        "caller sets wins over the variable.",
     ]
     for layer in LAYERS:
         path = ROOT / f"packages/svod-{layer}/src/svod_{layer}/options.py"
