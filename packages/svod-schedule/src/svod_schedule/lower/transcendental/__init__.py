@@ -1,0 +1,51 @@
+"""Transcendental functions as polynomials: what the late lowering puts in place of an op that the target lacks.
+
+`exp x` → `2^m * 2^m * (1 + r (1 + r (0.5 + ...)))`, of fma, integer and bit operations on whole vectors.
+
+Results are within 1 ulp (float32) and 2 ulp (float64) of the true value, for every argument; special values are those of
+IEEE 754, clause 9.2, and C17, annex F.10. The narrower float types are computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from svod_dtype import float32, float64
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_schedule.lower.transcendental.error_function import erf
+from svod_schedule.lower.transcendental.exponential import exp, exp2
+from svod_schedule.lower.transcendental.hyperbolic import tanh
+from svod_schedule.lower.transcendental.logarithm import log, log2
+
+__all__ = ["TRANSCENDENTAL", "HasNativeOps", "decompose_transcendental"]
+
+
+class HasNativeOps(Protocol):
+    """The part of a `Target` that the choice depends on."""
+
+    @property
+    def native_ops(self) -> frozenset[Op]: ...
+
+
+TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
+    Op.EXP: exp,
+    Op.EXP2: exp2,
+    Op.LOG: log,
+    Op.LOG2: log2,
+    Op.TANH: tanh,
+    Op.ERF: erf,
+}
+"""Op → function from its operands to a value of the same dtype, float32 or float64."""
+
+
+def decompose_transcendental(node: UOp, target: HasNativeOps) -> UOp | None:
+    """`node` in arithmetic, or None where its op is no transcendental function or the target has it."""
+    function = TRANSCENDENTAL.get(node.op)
+    if function is None or node.op in target.native_ops or not node.dtype.is_float:
+        return None
+    if node.dtype.scalar in (float32, float64):
+        return function(*node.src)
+    return function(*(operand.cast(float32) for operand in node.src)).cast(node.dtype.scalar)

@@ -1,0 +1,91 @@
+"""What the approximations share: the layout of the float types, polynomials, and work on bits.
+
+A value is a float32 or float64 node of any number of lanes, or a tensor of them. Every function here and in the
+neighbouring modules takes values and gives values; none of them needs to know the number of lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from svod_dtype import DType, float32, float64, int32, int64, uint32, uint64
+from svod_ir.build import make_alu
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["FLOAT32", "FLOAT64", "FloatFormat", "fma", "format_of", "polynomial", "with_sign_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """A binary interchange format of IEEE 754: its type, the integers of its size, bits and exponent bias."""
+
+    dtype: DType
+    signed: DType
+    unsigned: DType
+    mantissa_bits: int
+    bias: int
+
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.dtype.bits - 1)
+
+    @property
+    def exponent_field(self) -> int:
+        """The bits of the exponent; infinity is exactly these bits."""
+        return (2 * self.bias + 1) << self.mantissa_bits
+
+    @property
+    def rounder(self) -> float:
+        """1.5 * 2^mantissa_bits: added to a small float, it rounds it to an integer that then stands in the low bits."""
+        return 1.5 * 2.0**self.mantissa_bits
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+    def to_bits(self, x: UOp) -> UOp:
+        """The representation of `x` as a signed integer."""
+        return x.bitcast(self.signed.vec(x.dtype.lanes))
+
+    def to_unsigned(self, x: UOp) -> UOp:
+        """The representation of `x` as an unsigned integer, whose right shift brings in zeros."""
+        return x.bitcast(self.unsigned.vec(x.dtype.lanes))
+
+    def from_bits(self, bits: UOp) -> UOp:
+        """The float represented by an integer of the same size."""
+        return bits.bitcast(self.dtype.vec(bits.dtype.lanes))
+
+
+FLOAT32: Final = FloatFormat(float32, int32, uint32, 23, 127)
+FLOAT64: Final = FloatFormat(float64, int64, uint64, 52, 1023)
+
+
+def format_of(x: UOp) -> FloatFormat:
+    """The format of a float32 or float64 value."""
+    return FLOAT32 if x.dtype.scalar is float32 else FLOAT64
+
+
+def fma(x: UOp, y: UOp | float, z: UOp | float) -> UOp:
+    """`x * y + z`, rounded once where the target has such an instruction.
+
+    No approximation here needs the single rounding to stay in its bounds.
+    """
+    y = y if isinstance(y, UOp) else UOp.const(x.dtype, y)
+    return make_alu(Op.MULACC, x, y, z if isinstance(z, UOp) else UOp.const(x.dtype, z))
+
+
+def polynomial(x: UOp, coefficients: Sequence[float]) -> UOp:
+    """The polynomial with these coefficients, the constant one first, by Horner's rule."""
+    result = UOp.const(x.dtype, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        result = fma(result, x, coefficient)
+    return result
+
+
+def with_sign_of(magnitude: UOp, x: UOp) -> UOp:
+    """A value that is not negative, with the sign bit of `x`."""
+    layout = format_of(x)
+    return layout.from_bits(layout.to_bits(magnitude) | (layout.to_bits(x) & layout.signed.min))
