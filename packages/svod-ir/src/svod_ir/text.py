@@ -6,7 +6,9 @@ One line for each node, operands first; the last line is the graph:
     %1 = RANGE index %0 [0, LOOP]
     %2 = PARAM f32 [0, 16]
     %3 = INDEX f32 %2, %1
-    %4 = STORE %3, %5
+    %4 = NEG f32 %3
+    %5 = STORE %3, %4
+    %6 = END %5, %1
 
 After the op come the dtype (left out for void), the operands, and in brackets what `arg` holds:
 numbers, `true`, `false`, `none`, names, "text", hex"00ff", tuples in parentheses, and opts as in

@@ -1,0 +1,70 @@
+"""Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent until somebody configures them.
+
+Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
+
+__all__ = ["EventLogger", "get_logger"]
+
+logging.getLogger("svod").addHandler(logging.NullHandler())
+
+
+class EventLogger(Protocol):
+    """What a caller may do with a logger: an event's name, and its data as keywords."""
+
+    def debug(self, event: str, **data: object) -> None: ...
+
+    def info(self, event: str, **data: object) -> None: ...
+
+    def warning(self, event: str, **data: object) -> None: ...
+
+
+class _LazyLogger:
+    """Checks the level first: structlog is imported, and an event built, only where it will be written."""
+
+    def __init__(self, name: str) -> None:
+        self._stdlib = logging.getLogger(name)
+        self._name = name
+
+    def debug(self, event: str, **data: object) -> None:
+        if self._stdlib.isEnabledFor(logging.DEBUG):
+            _bind(self._name).debug(event, **data)
+
+    def info(self, event: str, **data: object) -> None:
+        if self._stdlib.isEnabledFor(logging.INFO):
+            _bind(self._name).info(event, **data)
+
+    def warning(self, event: str, **data: object) -> None:
+        if self._stdlib.isEnabledFor(logging.WARNING):
+            _bind(self._name).warning(event, **data)
+
+
+@lru_cache(maxsize=None)
+def get_logger(name: str) -> EventLogger:
+    """The logger `svod.<name>`; one that begins with `svod` is taken as it is."""
+    return _LazyLogger(name if name.split(".")[0] == "svod" else f"svod.{name}")
+
+
+@lru_cache(maxsize=None)
+def _bind(name: str) -> EventLogger:
+    import structlog
+
+    # The processors are given here, so that svod neither reads nor changes the application's structlog configuration.
+    return structlog.wrap_logger(
+        logging.getLogger(name), processors=[_render], wrapper_class=structlog.stdlib.BoundLogger, cache_logger_on_first_use=True
+    )
+
+
+def _render(_logger: object, _method: str, event: EventDict) -> tuple[tuple[str], dict[str, object]]:
+    name = str(event.pop("event", ""))
+    text = " ".join([name, *(f"{key}={value}" for key, value in event.items())])
+    # `extra` keeps the data for handlers that write structured records.
+    return (text,), {"extra": {"svod_event": name, "svod_data": dict(event)}}
