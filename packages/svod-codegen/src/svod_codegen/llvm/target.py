@@ -20,7 +20,7 @@ from svod_codegen.options import CodegenOptions
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-__all__ = ["HostCpu", "find_cpu_features", "host_cpu", "host_target", "make_target"]
+__all__ = ["HostCpu", "find_cpu_features", "find_machine", "host_cpu", "host_key", "host_target", "make_target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,31 @@ def host_cpu() -> HostCpu:
 
 
 @cache
+def host_key() -> str:
+    """Names LLVM and the host's processor: equal keys mean interchangeable object code.
+
+    On Linux the processor is what the kernel says of it, from which LLVM's name and features
+    follow, so that no process needs LLVM to find its objects in the cache.
+    """
+    import llvmlite
+
+    if sys.platform == "linux":
+        identity = _read_cpu_identity(Path("/proc/cpuinfo"))
+        if identity:
+            return f"linux;{find_machine()};{identity};llvmlite {llvmlite.__version__}"
+    return host_cpu().key
+
+
+@cache
 def host_target(options: CodegenOptions | None = None) -> Target:
     """The host as the optimizer sees it."""
     chosen = options or CodegenOptions.from_env()
-    return replace(make_target(_machine(), find_cpu_features(), _find_cache_sizes()), cores=chosen.threads)
+    return replace(make_target(find_machine(), find_cpu_features(), _find_cache_sizes()), cores=chosen.threads)
 
 
 def find_cpu_features() -> frozenset[str]:
     """The host's features by LLVM's names, of those that `make_target` asks for."""
-    if sys.platform == "linux" and _machine() == "x86_64":
+    if sys.platform == "linux" and find_machine() == "x86_64":
         try:
             return _parse_cpuinfo(Path("/proc/cpuinfo"))
         except OSError:
@@ -123,7 +139,29 @@ def _parse_cpuinfo(path: Path) -> frozenset[str]:
     return frozenset()
 
 
-def _machine() -> str:
+_IDENTITY_FIELDS: Final = frozenset({
+    "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
+    "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",
+})  # fmt: skip
+
+
+def _read_cpu_identity(path: Path) -> str:
+    """What tells one processor model from another, of the first core; empty where it is not known."""
+    found: list[str] = []
+    try:
+        with path.open(encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if not name.strip() and found:
+                    break
+                if name.strip() in _IDENTITY_FIELDS:
+                    found.append(value.strip())
+    except OSError:
+        return ""
+    return ";".join(found)
+
+
+def find_machine() -> str:
     """The architecture under one name for each."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}.get(name, name)

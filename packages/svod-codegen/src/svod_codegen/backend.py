@@ -1,0 +1,40 @@
+"""The backend `CPU.llvm`: LLVM IR, compiled in the process, run by the native launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svod_device.protocols import Backend
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+
+from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
+from svod_codegen.llvm.cached import default_compiler
+from svod_codegen.llvm.renderer import render
+from svod_codegen.llvm.target import host_target
+
+__all__ = ["make_llvm_backend"]
+
+
+def make_llvm_backend(device: str) -> Backend:
+    """The factory behind the entry point `CPU.llvm`; every CPU device shares one compiler and one thread pool."""
+    del device
+    target = host_target()
+    return Backend(
+        renderer=_LlvmRenderer(target),
+        compiler=default_compiler(),
+        loader=CpuProgram.load,
+        target=target,
+        launcher=CpuBatchLauncher(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LlvmRenderer:
+    """Writes kernels for one target."""
+
+    target: Target
+
+    def render(self, linear: Sequence[UOp], name: str) -> str:
+        return render(tuple(linear), name, self.target)

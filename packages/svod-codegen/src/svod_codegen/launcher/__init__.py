@@ -1,0 +1,9 @@
+"""Running kernels: a thread pool and a batch launcher in native code."""
+
+from __future__ import annotations
+
+from svod_codegen.launcher.pool import Pool, get_pool
+from svod_codegen.launcher.program import CpuProgram
+from svod_codegen.launcher.table import CpuBatchLauncher
+
+__all__ = ["CpuBatchLauncher", "CpuProgram", "Pool", "get_pool"]

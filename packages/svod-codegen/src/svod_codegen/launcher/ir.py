@@ -1,0 +1,557 @@
+"""The thread pool and the batch launcher, written as LLVM IR so that no C compiler is needed at install time.
+
+A launch is a record of six 64-bit words (`LAUNCH_WORDS`):
+
+    entry, buffers, values, n_parts, group_launches, group_parts
+
+`entry(buffers, values, part)` runs one part of a kernel.  The last two words are read at the head
+of a group only, the launches that may run at the same time: how many they are, and the sum of their
+parts.  A table is an array of launches, group after group.
+
+The pool is a block of memory.  A parallel region publishes the head of a group, sets `ticket` to the
+number of parts and increments `sequence`.  Every thread, the caller among them, claims parts by
+decrementing `ticket`; the caller never waits for a thread that claimed nothing, so a worker that
+wakes late costs nothing.  A claim that succeeds keeps `unfinished` above zero, therefore the group
+cannot change while a part of it runs.  Workers spin for a moment after their last part, then sleep
+in the kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds the
+pool busy runs all its parts alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["EXPORTS", "LAUNCH_WORDS", "Parking", "PoolLayout", "make_launcher_ir"]
+
+Parking = Literal["futex", "condition", "none"]
+"""How workers sleep; "none" has no workers, and every launch runs in the calling thread."""
+
+LAUNCH_WORDS: Final = 6
+
+EXPORTS: Final = ("svod_run_table", "svod_launch", "svod_stop_workers", "svod_reset_after_fork")
+
+
+class PoolLayout:
+    """Byte offsets in the pool's memory; words that different threads write lie on lines of their own."""
+
+    SEQUENCE: Final = 0  # i32, incremented for each region: the word that workers wait on
+    GROUP: Final = 64  # ptr to the head of the group
+    TICKET: Final = 128  # i64, parts not yet claimed; negative after failed claims
+    UNFINISHED: Final = 192  # i64, parts not yet done
+    SLEEPERS: Final = 256  # i32
+    STOP: Final = 320  # i32, tells workers to end
+    BUSY: Final = 384  # i32, held by the thread whose region runs
+    WANTED: Final = 448  # i64, workers to start at the first region
+    SPINS: Final = 456  # i64, pauses before a worker sleeps
+    IS_STARTED: Final = 464  # i32
+    N_WORKERS: Final = 472  # i64
+    PARALLEL_NS: Final = 480  # i64, run time from which a group of single-part launches is spread over threads
+    MUTEX: Final = 512  # pthread_mutex_t, at most 64 bytes
+    CONDITION: Final = 576  # pthread_cond_t, at most 64 bytes
+    HANDLES: Final = 640  # pthread_t[WANTED]
+
+
+@dataclass(frozen=True, slots=True)
+class _Platform:
+    """What differs between systems, as IR."""
+
+    declarations: str
+    pause: str
+    park: str
+    wake: str
+    monotonic_clock: int
+    sig_block: int
+
+
+def make_launcher_ir(machine: str, system: str, parking: Parking) -> str:
+    """The launcher's module for an architecture ("x86_64", "aarch64", ...) and system ("linux", "darwin", ...)."""
+    platform = _make_platform(machine, system, parking)
+    workers = _NO_WORKERS if parking == "none" else _WORKERS
+    text = _HEAD + workers + platform.declarations
+    values = {
+        "pause": platform.pause,
+        "park": platform.park,
+        "wake": platform.wake,
+        "init_parking": _INIT_CONDITION if parking == "condition" else "",
+        "monotonic_clock": platform.monotonic_clock,
+        "sig_block": platform.sig_block,
+        "stack_bytes": _STACK_BYTES,
+    }
+    # The offsets last: the pieces of the platform mention them too.
+    values |= {name: offset for name, offset in vars(PoolLayout).items() if name.isupper()}
+    for name, value in values.items():
+        text = text.replace(f"${{{name}}}", str(value))
+    return text
+
+
+_STACK_BYTES: Final = 8 << 20  # kernels keep tiles on the stack; some systems give threads only 128 KiB
+
+_PAUSES: Final = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
+_PAUSE_DECLARATIONS: Final = {
+    "x86_64": "declare void @llvm.x86.sse2.pause()\n",
+    "aarch64": "declare void @llvm.aarch64.hint(i32)\n",
+}
+_FUTEX_CALLS: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+
+
+def _make_platform(machine: str, system: str, parking: Parking) -> _Platform:
+    declarations = _PAUSE_DECLARATIONS.get(machine, "")
+    if parking == "futex":
+        declarations += "declare i64 @syscall(i64, ...)\n"
+        park, wake = _PARK_FUTEX, _WAKE_FUTEX
+        number = _FUTEX_CALLS[machine]
+        park, wake = park.replace("${futex}", str(number)), wake.replace("${futex}", str(number))
+    elif parking == "condition":
+        declarations += _CONDITION_DECLARATIONS
+        park, wake = _PARK_CONDITION, _WAKE_CONDITION
+    else:
+        park = wake = ""
+    return _Platform(
+        declarations=declarations,
+        pause=_PAUSES.get(machine, ""),
+        park=park,
+        wake=wake,
+        monotonic_clock=6 if system == "darwin" else 1,
+        sig_block=1 if system == "darwin" else 0,
+    )
+
+
+_PARK_FUTEX: Final = """\
+  %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
+  %slept = call i64 (i64, ...) @syscall(i64 ${futex}, ptr %word, i64 128, i32 %seen, ptr null, ptr null, i64 0)"""
+_WAKE_FUTEX: Final = """\
+  %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
+  %woken = call i64 (i64, ...) @syscall(i64 ${futex}, ptr %word, i64 129, i32 %count, ptr null, ptr null, i64 0)"""
+
+_CONDITION_DECLARATIONS: Final = """\
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+"""
+_INIT_CONDITION: Final = """\
+  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
+  %condition = getelementptr i8, ptr %pool, i64 ${CONDITION}
+  %mutex_made = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %condition_made = call i32 @pthread_cond_init(ptr %condition, ptr null)
+"""
+_PARK_CONDITION: Final = """\
+  %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
+  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
+  %condition = getelementptr i8, ptr %pool, i64 ${CONDITION}
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  br label %check
+check:
+  %now = load atomic i32, ptr %word acquire, align 4
+  %same = icmp eq i32 %now, %seen
+  br i1 %same, label %wait, label %leave
+wait:
+  %waited = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %check
+leave:
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)"""
+_WAKE_CONDITION: Final = """\
+  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
+  %condition = getelementptr i8, ptr %pool, i64 ${CONDITION}
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)"""
+
+_HEAD: Final = """\
+%Launch = type { ptr, ptr, ptr, i64, i64, i64 }
+
+define internal void @run_launch(ptr %launch, i64 %part) nounwind {
+  %buffers_at = getelementptr %Launch, ptr %launch, i64 0, i32 1
+  %values_at = getelementptr %Launch, ptr %launch, i64 0, i32 2
+  %entry = load ptr, ptr %launch
+  %buffers = load ptr, ptr %buffers_at
+  %values = load ptr, ptr %values_at
+  call void %entry(ptr %buffers, ptr %values, i64 %part)
+  ret void
+}
+
+; Run part number %part of a group: of its first launch, or of a later one when the first has fewer parts.
+define internal void @run_part(ptr %group, i64 %part) nounwind {
+entry:
+  br label %look
+look:
+  %launch = phi ptr [%group, %entry], [%next_launch, %skip]
+  %rest = phi i64 [%part, %entry], [%next_rest, %skip]
+  %parts_at = getelementptr %Launch, ptr %launch, i64 0, i32 3
+  %parts = load i64, ptr %parts_at
+  %here = icmp slt i64 %rest, %parts
+  br i1 %here, label %run, label %skip
+skip:
+  %next_rest = sub i64 %rest, %parts
+  %next_launch = getelementptr %Launch, ptr %launch, i64 1
+  br label %look
+run:
+  call void @run_launch(ptr %launch, i64 %rest)
+  ret void
+}
+
+define internal void @run_alone(ptr %group, i64 %n_launches) nounwind {
+entry:
+  br label %launch
+launch:
+  %number = phi i64 [0, %entry], [%next_number, %ran]
+  %at = getelementptr %Launch, ptr %group, i64 %number
+  %parts_at = getelementptr %Launch, ptr %at, i64 0, i32 3
+  %parts = load i64, ptr %parts_at
+  br label %run
+run:
+  %part = phi i64 [0, %launch], [%next_part, %run]
+  call void @run_launch(ptr %at, i64 %part)
+  %next_part = add i64 %part, 1
+  %more_parts = icmp slt i64 %next_part, %parts
+  br i1 %more_parts, label %run, label %ran
+ran:
+  %next_number = add i64 %number, 1
+  %more = icmp slt i64 %next_number, %n_launches
+  br i1 %more, label %launch, label %done
+done:
+  ret void
+}
+
+define internal i64 @now_ns() nounwind {
+  %time = alloca { i64, i64 }
+  %got = call i32 @clock_gettime(i32 ${monotonic_clock}, ptr %time)
+  %ns_at = getelementptr i8, ptr %time, i64 8
+  %s = load i64, ptr %time
+  %ns = load i64, ptr %ns_at
+  %s_ns = mul i64 %s, 1000000000
+  %sum = add i64 %s_ns, %ns
+  ret i64 %sum
+}
+declare i32 @clock_gettime(i32, ptr)
+
+; Launches of one part each gain from threads only when they take long, which nobody knows until they ran:
+; entry 5 of the second launch's record holds the time of the last run in this thread.
+define internal void @run_group(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts) nounwind {
+entry:
+  %single_parts = icmp eq i64 %n_launches, %n_parts
+  br i1 %single_parts, label %timed, label %parallel
+timed:
+  %time_at = getelementptr %Launch, ptr %group, i64 1, i32 5
+  %threshold_at = getelementptr i8, ptr %pool, i64 ${PARALLEL_NS}
+  %threshold = load i64, ptr %threshold_at
+  %time = load i64, ptr %time_at
+  %long = icmp sge i64 %time, %threshold
+  br i1 %long, label %parallel, label %serial
+serial:
+  %start = call i64 @now_ns()
+  call void @run_alone(ptr %group, i64 %n_launches)
+  %end = call i64 @now_ns()
+  %elapsed = sub i64 %end, %start
+  store i64 %elapsed, ptr %time_at
+  ret void
+parallel:
+  call void @run_region(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts)
+  ret void
+}
+
+define void @svod_run_table(ptr %pool, ptr %table, i64 %n_launches) nounwind {
+entry:
+  %end = getelementptr %Launch, ptr %table, i64 %n_launches
+  %empty = icmp eq i64 %n_launches, 0
+  br i1 %empty, label %done, label %group
+group:
+  %head = phi ptr [%table, %entry], [%next, %ran]
+  %launches_at = getelementptr %Launch, ptr %head, i64 0, i32 4
+  %parts_at = getelementptr %Launch, ptr %head, i64 0, i32 5
+  %launches = load i64, ptr %launches_at
+  %parts = load i64, ptr %parts_at
+  %one = icmp eq i64 %parts, 1
+  br i1 %one, label %single, label %several
+single:
+  call void @run_launch(ptr %head, i64 0)
+  br label %ran
+several:
+  call void @run_group(ptr %pool, ptr %head, i64 %launches, i64 %parts)
+  br label %ran
+ran:
+  %next = getelementptr %Launch, ptr %head, i64 %launches
+  %more = icmp ne ptr %next, %end
+  br i1 %more, label %group, label %done
+done:
+  ret void
+}
+
+define void @svod_launch(ptr %pool, ptr %entry_point, ptr %buffers, ptr %values, i64 %n_parts) nounwind {
+entry:
+  %launch = alloca %Launch
+  %buffers_at = getelementptr %Launch, ptr %launch, i64 0, i32 1
+  %values_at = getelementptr %Launch, ptr %launch, i64 0, i32 2
+  %parts_at = getelementptr %Launch, ptr %launch, i64 0, i32 3
+  store ptr %entry_point, ptr %launch
+  store ptr %buffers, ptr %buffers_at
+  store ptr %values, ptr %values_at
+  store i64 %n_parts, ptr %parts_at
+  call void @run_region(ptr %pool, ptr %launch, i64 1, i64 %n_parts)
+  ret void
+}
+"""
+
+_NO_WORKERS: Final = """
+define internal void @run_region(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts) nounwind {
+  call void @run_alone(ptr %group, i64 %n_launches)
+  ret void
+}
+define void @svod_stop_workers(ptr %pool) nounwind {
+  ret void
+}
+define void @svod_reset_after_fork(ptr %pool) nounwind {
+  ret void
+}
+"""
+
+_WORKERS: Final = """
+define internal void @claim_parts(ptr %pool) nounwind {
+entry:
+  %ticket = getelementptr i8, ptr %pool, i64 ${TICKET}
+  %unfinished = getelementptr i8, ptr %pool, i64 ${UNFINISHED}
+  %group_at = getelementptr i8, ptr %pool, i64 ${GROUP}
+  br label %look
+look:                                    ; a plain look first, so that latecomers do not fight for the line
+  %left = load atomic i64, ptr %ticket monotonic, align 8
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %claim, label %done
+claim:
+  %claimed = atomicrmw sub ptr %ticket, i64 1 acq_rel
+  %won = icmp sgt i64 %claimed, 0
+  br i1 %won, label %run, label %done
+run:
+  %group = load ptr, ptr %group_at
+  %part = sub i64 %claimed, 1
+  call void @run_part(ptr %group, i64 %part)
+  %before = atomicrmw sub ptr %unfinished, i64 1 release
+  br label %look
+done:
+  ret void
+}
+
+define internal void @park(ptr %pool, i32 %seen) nounwind {
+entry:
+${park}
+  ret void
+}
+
+define internal void @wake(ptr %pool, i32 %count) nounwind {
+entry:
+${wake}
+  ret void
+}
+
+define internal ptr @worker(ptr %pool) nounwind {
+entry:
+  ; Signals are for the threads that Python knows.
+  %signals = alloca [128 x i8], align 16
+  %filled = call i32 @sigfillset(ptr %signals)
+  %blocked = call i32 @pthread_sigmask(i32 ${sig_block}, ptr %signals, ptr null)
+  %sequence = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
+  %stop_at = getelementptr i8, ptr %pool, i64 ${STOP}
+  %spins_at = getelementptr i8, ptr %pool, i64 ${SPINS}
+  %sleepers = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
+  br label %look
+look:
+  %seen = load atomic i32, ptr %sequence acquire, align 4
+  %stop = load atomic i32, ptr %stop_at acquire, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %done, label %work
+work:
+  call void @claim_parts(ptr %pool)
+  %spins = load i64, ptr %spins_at
+  br label %spin
+spin:
+  %count = phi i64 [%spins, %work], [%less, %pause]
+  %now = load atomic i32, ptr %sequence acquire, align 4
+  %news = icmp ne i32 %now, %seen
+  br i1 %news, label %look, label %patience
+patience:
+  %tired = icmp eq i64 %count, 0
+  br i1 %tired, label %sleep, label %pause
+pause:
+  ${pause}
+  %less = sub i64 %count, 1
+  br label %spin
+sleep:
+  ; Announced before the last look at the sequence, which is in park(): see wake_sleepers.
+  %more = atomicrmw add ptr %sleepers, i32 1 seq_cst
+  call void @park(ptr %pool, i32 %seen)
+  %fewer = atomicrmw sub ptr %sleepers, i32 1 seq_cst
+  br label %look
+done:
+  ret ptr null
+}
+
+define internal void @announce(ptr %pool, i32 %count) nounwind {
+entry:
+  %sequence = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
+  %sleepers_at = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
+  %before = atomicrmw add ptr %sequence, i32 1 seq_cst
+  %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
+  %some = icmp ne i32 %sleepers, 0
+  br i1 %some, label %call, label %done
+call:
+  call void @wake(ptr %pool, i32 %count)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @run_region(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts) nounwind {
+entry:
+  %busy = getelementptr i8, ptr %pool, i64 ${BUSY}
+  %wanted_at = getelementptr i8, ptr %pool, i64 ${WANTED}
+  %wanted = load i64, ptr %wanted_at
+  %workers = icmp ne i64 %wanted, 0
+  %parts = icmp ne i64 %n_parts, 1
+  %sensible = and i1 %workers, %parts
+  br i1 %sensible, label %try, label %alone
+try:
+  %got = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
+  %free = extractvalue { i32, i1 } %got, 1
+  br i1 %free, label %own, label %alone
+alone:
+  call void @run_alone(ptr %group, i64 %n_launches)
+  ret void
+own:
+  %started_at = getelementptr i8, ptr %pool, i64 ${IS_STARTED}
+  %started = load i32, ptr %started_at
+  %is_started = icmp ne i32 %started, 0
+  br i1 %is_started, label %publish, label %start
+start:
+  call void @start_workers(ptr %pool)
+  br label %publish
+publish:
+  %group_at = getelementptr i8, ptr %pool, i64 ${GROUP}
+  %unfinished = getelementptr i8, ptr %pool, i64 ${UNFINISHED}
+  %ticket = getelementptr i8, ptr %pool, i64 ${TICKET}
+  store ptr %group, ptr %group_at
+  store atomic i64 %n_parts, ptr %unfinished monotonic, align 8
+  %old = atomicrmw xchg ptr %ticket, i64 %n_parts release
+  %others = sub i64 %n_parts, 1
+  %few = call i64 @llvm.smin.i64(i64 %others, i64 %wanted)
+  %few32 = trunc i64 %few to i32
+  call void @announce(ptr %pool, i32 %few32)
+  call void @claim_parts(ptr %pool)
+  br label %wait
+wait:
+  %spun = phi i64 [0, %publish], [%more, %next]
+  %left = load atomic i64, ptr %unfinished acquire, align 8
+  %done = icmp eq i64 %left, 0
+  br i1 %done, label %release, label %pause
+pause:
+  ${pause}
+  %more = add i64 %spun, 1
+  %long = icmp ugt i64 %more, 4000
+  br i1 %long, label %yield, label %next
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %next
+next:
+  br label %wait
+release:
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
+}
+declare i64 @llvm.smin.i64(i64, i64)
+
+define internal void @start_workers(ptr %pool) nounwind {
+entry:
+${init_parking}
+  %started_at = getelementptr i8, ptr %pool, i64 ${IS_STARTED}
+  %workers_at = getelementptr i8, ptr %pool, i64 ${N_WORKERS}
+  %wanted_at = getelementptr i8, ptr %pool, i64 ${WANTED}
+  %handles = getelementptr i8, ptr %pool, i64 ${HANDLES}
+  %attributes = alloca [128 x i8], align 16
+  %initialised = call i32 @pthread_attr_init(ptr %attributes)
+  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 ${stack_bytes})
+  store i32 1, ptr %started_at
+  %wanted = load i64, ptr %wanted_at
+  br label %next
+next:
+  %count = phi i64 [0, %entry], [%after, %made]
+  %enough = icmp sge i64 %count, %wanted
+  br i1 %enough, label %done, label %make
+make:
+  %handle = getelementptr i64, ptr %handles, i64 %count
+  %error = call i32 @pthread_create(ptr %handle, ptr %attributes, ptr @worker, ptr %pool)
+  %ok = icmp eq i32 %error, 0
+  br i1 %ok, label %made, label %done
+made:
+  %after = add i64 %count, 1
+  br label %next
+done:                                    ; fewer threads than wanted are no error: the caller claims what they do not
+  store i64 %count, ptr %workers_at
+  %destroyed = call i32 @pthread_attr_destroy(ptr %attributes)
+  ret void
+}
+
+define void @svod_stop_workers(ptr %pool) nounwind {
+entry:
+  %busy = getelementptr i8, ptr %pool, i64 ${BUSY}
+  br label %lock
+lock:
+  %got = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
+  %free = extractvalue { i32, i1 } %got, 1
+  br i1 %free, label %own, label %yield
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %lock
+own:
+  %started_at = getelementptr i8, ptr %pool, i64 ${IS_STARTED}
+  %workers_at = getelementptr i8, ptr %pool, i64 ${N_WORKERS}
+  %stop_at = getelementptr i8, ptr %pool, i64 ${STOP}
+  %handles = getelementptr i8, ptr %pool, i64 ${HANDLES}
+  %workers = load i64, ptr %workers_at
+  store atomic i32 1, ptr %stop_at release, align 4
+  call void @announce(ptr %pool, i32 2147483647)
+  br label %next
+next:
+  %count = phi i64 [0, %own], [%after, %join]
+  %all = icmp sge i64 %count, %workers
+  br i1 %all, label %done, label %join
+join:
+  %handle_at = getelementptr i64, ptr %handles, i64 %count
+  %handle = load i64, ptr %handle_at
+  %joined = call i32 @pthread_join(i64 %handle, ptr null)
+  %after = add i64 %count, 1
+  br label %next
+done:
+  store i64 0, ptr %workers_at
+  store i32 0, ptr %started_at
+  store atomic i32 0, ptr %stop_at monotonic, align 4
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
+}
+
+; In the child of a fork there is one thread: forget the workers, and whoever held the pool.
+define void @svod_reset_after_fork(ptr %pool) nounwind {
+  %started_at = getelementptr i8, ptr %pool, i64 ${IS_STARTED}
+  %workers_at = getelementptr i8, ptr %pool, i64 ${N_WORKERS}
+  %stop_at = getelementptr i8, ptr %pool, i64 ${STOP}
+  %sleepers_at = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
+  %ticket_at = getelementptr i8, ptr %pool, i64 ${TICKET}
+  %busy = getelementptr i8, ptr %pool, i64 ${BUSY}
+  store i32 0, ptr %started_at
+  store i64 0, ptr %workers_at
+  store i32 0, ptr %stop_at
+  store i32 0, ptr %sleepers_at
+  store i64 0, ptr %ticket_at
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
+}
+
+declare i32 @sched_yield()
+declare i32 @sigfillset(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @pthread_attr_init(ptr)
+declare i32 @pthread_attr_setstacksize(ptr, i64)
+declare i32 @pthread_attr_destroy(ptr)
+"""

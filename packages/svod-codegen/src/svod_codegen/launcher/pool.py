@@ -1,0 +1,104 @@
+"""The process's thread pool: its memory, its native functions, and its life across forks and exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final, cast
+
+# The C half of cffi; the `cffi` package would bring a C parser, at 80 ms for each start.
+from _cffi_backend import FFI
+
+from svod_codegen.launcher.ir import EXPORTS, Parking, PoolLayout, make_launcher_ir
+from svod_codegen.llvm.loader import load_internal
+from svod_codegen.llvm.target import find_machine
+from svod_codegen.options import CodegenOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from svod_codegen.llvm.loader import LoadedCode
+
+__all__ = ["Pool", "find_parking", "get_pool"]
+
+_SPINS: Final = 2000
+"""Pauses before a worker sleeps, some 20 to 90 us: longer than the gap between two kernels of a plan."""
+
+_PARALLEL_NS: Final = 20_000
+"""Independent one-part kernels are spread over threads from this run time: a few times what waking costs."""
+
+_ALIGNMENT: Final = 64
+
+_ffi: Final = FFI()
+
+
+class Pool:
+    """Threads that run the parts of kernels together with the thread that launches them.
+
+    `n_threads` counts the launching thread. Workers start at the first launch with several parts, sleep
+    while there is nothing to do, and start anew in the child of a fork. Launches may come from any
+    thread; one that finds the pool at work for another runs alone, so it never waits and never nests.
+    """
+
+    def __init__(self, n_threads: int, *, parking: Parking | None = None) -> None:
+        self.n_threads = n_threads
+        self.parking: Parking = parking or find_parking()
+        self._code = _load_launcher(self.parking)  # keeps the functions below alive
+        self._memory = _ffi.new("char[]", PoolLayout.HANDLES + 8 * n_threads + _ALIGNMENT)
+        base = int(_ffi.cast("uintptr_t", self._memory))
+        address = base + -base % _ALIGNMENT
+        words = _ffi.cast("int64_t *", address)
+        words[PoolLayout.WANTED // 8] = n_threads - 1
+        words[PoolLayout.SPINS // 8] = _SPINS
+        words[PoolLayout.PARALLEL_NS // 8] = _PARALLEL_NS
+        self._words = words
+        self.handle = _ffi.cast("void *", address)
+        run_table, launch, stop, reset = (self._code.addresses[name] for name in EXPORTS)
+        self.run_table = cast(
+            "Callable[[object, object, int], None]", _ffi.cast("void (*)(void *, void *, int64_t)", run_table)
+        )
+        """(handle, table of launches, how many): run a whole table."""
+        self.launch = cast(
+            "Callable[[object, object, object, object, int], None]",
+            _ffi.cast("void (*)(void *, void *, void *, void *, int64_t)", launch),
+        )
+        """(handle, entry, buffers, values, n_parts): run one kernel."""
+        self._stop = cast("Callable[[object], None]", _ffi.cast("void (*)(void *)", stop))
+        self._reset = cast("Callable[[object], None]", _ffi.cast("void (*)(void *)", reset))
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers there are now, asleep or not."""
+        return self._words[PoolLayout.N_WORKERS // 8]
+
+    def stop(self) -> None:
+        """End the workers and wait for them; the next launch with several parts starts new ones."""
+        self._stop(self.handle)
+
+    def reset_after_fork(self) -> None:
+        """Forget the workers of the parent process; to be called in the child before anything else."""
+        self._reset(self.handle)
+
+
+@cache
+def get_pool() -> Pool:
+    """The pool of this process, with `SVOD_THREADS` threads or one for each core it may use."""
+    pool = Pool(CodegenOptions.from_env().threads)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pool.reset_after_fork)
+    atexit.register(pool.stop)
+    return pool
+
+
+def find_parking() -> Parking:
+    """How threads can sleep on this system."""
+    if sys.platform == "linux" and find_machine() in ("x86_64", "aarch64"):
+        return "futex"
+    return "none" if sys.platform == "win32" else "condition"
+
+
+@cache
+def _load_launcher(parking: Parking) -> LoadedCode:
+    return load_internal(make_launcher_ir(find_machine(), sys.platform, parking), EXPORTS)

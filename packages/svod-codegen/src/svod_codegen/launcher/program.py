@@ -1,0 +1,57 @@
+"""A loaded CPU kernel, callable on its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from _cffi_backend import FFI
+
+from svod_codegen.launcher.pool import get_pool
+from svod_codegen.llvm.loader import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from svod_device.protocols import Dims
+    from svod_device.spec import CompiledSpec
+
+    from svod_codegen.llvm.loader import LoadedCode
+
+__all__ = ["CpuProgram"]
+
+_ffi: Final = FFI()
+
+
+class CpuProgram:
+    """A kernel of the CPU's convention: `void name(void **buffers, const int64_t *values, int64_t core_id)`."""
+
+    __slots__ = ("_call", "_code", "_entry", "entry", "name")
+
+    def __init__(self, name: str, code: LoadedCode) -> None:
+        self.name = name
+        self.entry: int | None = code.addresses[name]
+        self._code = code  # keeps the machine code mapped
+        self._entry = _ffi.cast("void *", self.entry)
+        self._call = cast(
+            "Callable[[object, object, int], None]", _ffi.cast("void (*)(uint64_t *, int64_t *, int64_t)", self.entry)
+        )
+
+    @staticmethod
+    def load(spec: CompiledSpec) -> CpuProgram:
+        """Link a compiled kernel into the process.
+
+        Raises:
+            LoadError: The object cannot be linked.
+        """
+        return CpuProgram(spec.name, load_object(spec.binary, (spec.name,)))
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        """Run the kernel's `global_size[0]` parts on the pool and return when all are done."""
+        buffer_array, value_array = _ffi.new("uint64_t[]", buffers), _ffi.new("int64_t[]", values)
+        if global_size[0] == 1:
+            self._call(buffer_array, value_array, 0)
+        else:
+            pool = get_pool()
+            pool.launch(pool.handle, self._entry, buffer_array, value_array, global_size[0])

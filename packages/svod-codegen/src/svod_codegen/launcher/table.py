@@ -1,0 +1,68 @@
+"""Batches of launches as one array that the native launcher walks."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from _cffi_backend import FFI
+
+from svod_codegen.launcher.pool import Pool, get_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from svod_device.protocols import Launch
+
+__all__ = ["CpuBatchLauncher", "CpuTable"]
+
+_ffi: Final = FFI()
+
+
+class CpuTable:
+    """Launches in the launcher's form; keeps alive the programs and the arrays that it points to."""
+
+    __slots__ = ("launches", "n_launches", "records")
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = tuple(launches)
+        self.n_launches = len(self.launches)
+        words: list[int] = []
+        for _, group in groupby(self.launches, key=lambda launch: launch.group):
+            words += _make_group(list(group))
+        self.records = _ffi.new("int64_t[]", words)
+
+
+class CpuBatchLauncher:
+    """Runs tables of CPU launches, each with one foreign call."""
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
+
+    def make_table(self, launches: Sequence[Launch]) -> CpuTable:
+        """Prepare launches.
+
+        Raises:
+            ValueError: A program has no native entry point.
+        """
+        return CpuTable(launches)
+
+    def run(self, table: CpuTable) -> None:
+        """Run the table to its end, with the interpreter lock released."""
+        pool = self._pool or get_pool()
+        pool.run_table(pool.handle, table.records, table.n_launches)
+
+
+def _make_group(group: list[Launch]) -> list[int]:
+    """The records of launches that may run at the same time; the first tells how many they are."""
+    n_parts = sum(launch.n_parts for launch in group)
+    words: list[int] = []
+    for position, launch in enumerate(group):
+        entry = launch.program.entry
+        if entry is None:
+            message = f"program {launch.program.name!r} has no native entry point and cannot run in a batch"
+            raise ValueError(message)
+        # The counts are read at the head only; the last word of the second launch is where the launcher keeps a time.
+        counts = (len(group), n_parts) if position == 0 else (0, 0)
+        words += (entry, launch.buffers.buffer_info()[0], launch.values.buffer_info()[0], launch.n_parts, *counts)
+    return words

@@ -1,0 +1,62 @@
+"""The compiler with the disk cache before it, and linking of what svod itself needs compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from svod_device.spec import CompiledSpec
+
+from svod_codegen.llvm.compiler import COMPILER_FLAGS, compile_ir
+from svod_codegen.llvm.target import host_key
+from svod_codegen.object_cache import ObjectCache, make_key
+from svod_codegen.options import CodegenOptions
+
+if TYPE_CHECKING:
+    from svod_device.spec import ProgramSpec
+
+__all__ = ["ABI_VERSION", "LlvmCompiler", "default_compiler"]
+
+ABI_VERSION: Final = 1
+"""Of the convention between kernels and their callers; a change makes all cached objects unusable."""
+
+
+class LlvmCompiler:
+    """Compiles LLVM IR for the host, unless the disk cache has the object.
+
+    Every method may be called from several threads; they compile at the same time.
+    """
+
+    def __init__(self, cache: ObjectCache | None) -> None:
+        self._cache = cache
+        self._key_head = (f"abi {ABI_VERSION}", COMPILER_FLAGS, host_key())
+
+    @property
+    def cache_key(self) -> str:
+        """Names the compiler, its version, its flags and the CPU."""
+        return ";".join(self._key_head)
+
+    def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        """The object code of a kernel.
+
+        Raises:
+            CompileError: LLVM rejects the source.
+        """
+        return CompiledSpec.from_bytes(spec, self.compile_source(spec.source))
+
+    def compile_source(self, source: str) -> bytes:
+        """The object code of a module."""
+        key = make_key(*self._key_head, source)
+        found = None if self._cache is None else self._cache.get(key)
+        if found is not None:
+            return found
+        code = compile_ir(source)
+        if self._cache is not None:
+            self._cache.put(key, code)
+        return code
+
+
+@cache
+def default_compiler() -> LlvmCompiler:
+    """The process's compiler, with the cache that the environment asks for."""
+    return LlvmCompiler(ObjectCache.from_options(CodegenOptions.from_env(), kind="objects"))

@@ -1,0 +1,57 @@
+"""Linking objects with LLVM's own JIT linker: works on every platform, costs an import of llvmlite."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from svod_codegen.errors import LoadError, MissingSymbolError
+from svod_codegen.llvm.binding import load_binding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from svod_codegen.llvm.binding import Jit, LinkedLibrary
+
+__all__ = ["link_with_lljit"]
+
+_library_numbers = itertools.count()  # a library's name cannot be used again, also after it is gone
+_MISSING: Final = re.compile(r"Symbols not found: \[([^\]]*)\]")
+
+
+def link_with_lljit(
+    code: bytes, symbols: Sequence[str], imports: Mapping[str, int]
+) -> tuple[dict[str, int], LinkedLibrary]:
+    """Link one object against the process and `imports`; returns addresses, and what keeps the code alive.
+
+    Raises:
+        MissingSymbolError: The object calls something that is neither in the process nor in `imports`.
+        LoadError: Anything else that the linker refuses.
+    """
+    builder = load_binding().JITLibraryBuilder().add_object_img(code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    try:
+        library = builder.link(_get_jit(), f"svod-{next(_library_numbers)}")
+    except RuntimeError as error:
+        raise _make_error(str(error), tuple(symbols)) from None
+    return {symbol: library[symbol] for symbol in symbols}, library
+
+
+@cache
+def _get_jit() -> Jit:
+    # JITLink maps less memory for each library than RTDyld; on Windows it is not ready for COFF.
+    return load_binding().create_lljit_compiler(None, use_jit_link=sys.platform != "win32", suppress_errors=True)
+
+
+def _make_error(message: str, symbols: tuple[str, ...]) -> LoadError:
+    found = _MISSING.search(message)
+    if found is None:
+        return LoadError(symbols=symbols, message=message.strip())
+    missing = tuple(name.strip() for name in found[1].split(",") if name.strip())
+    return MissingSymbolError(symbols=symbols, missing=missing)

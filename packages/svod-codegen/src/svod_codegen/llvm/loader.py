@@ -1,0 +1,56 @@
+"""Object code -> addresses that can be called, for as long as a `LoadedCode` lives."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from svod_codegen.errors import MissingSymbolError
+from svod_codegen.llvm.cached import default_compiler
+from svod_codegen.llvm.lljit import link_with_lljit
+from svod_codegen.llvm.support import SUPPORT_SYMBOLS, make_support_ir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["LoadedCode", "load_internal", "load_object", "load_support"]
+
+
+class LoadedCode:
+    """Machine code in memory; its addresses are valid while this object lives."""
+
+    __slots__ = ("_owner", "addresses")
+
+    def __init__(self, addresses: Mapping[str, int], owner: object) -> None:
+        self.addresses = addresses
+        self._owner = owner
+
+
+def load_object(code: bytes, symbols: Sequence[str]) -> LoadedCode:
+    """Link an object into the process and look up its `symbols`.
+
+    Functions of the C library and, where the process lacks them, LLVM's helpers for half-precision
+    conversion are found by name.
+
+    Raises:
+        MissingSymbolError: The code calls a function that nothing provides.
+        LoadError: The linker refuses the object.
+    """
+    try:
+        addresses, owner = link_with_lljit(code, symbols, {})
+    except MissingSymbolError as error:
+        if not SUPPORT_SYMBOLS.issuperset(error.missing):
+            raise
+        addresses, owner = link_with_lljit(code, symbols, load_support().addresses)
+    return LoadedCode(addresses, owner)
+
+
+def load_internal(source: str, symbols: Sequence[str]) -> LoadedCode:
+    """Compile (or find in the cache) and link a module that svod itself consists of."""
+    return load_object(default_compiler().compile_source(source), symbols)
+
+
+@cache
+def load_support() -> LoadedCode:
+    """The conversion helpers, for code that calls them."""
+    return load_internal(make_support_ir(), sorted(SUPPORT_SYMBOLS))

@@ -1,0 +1,196 @@
+"""Bytes on disk under a content hash: compiled objects and prepared kernels, shared by processes.
+
+An entry is one file, written under a temporary name and renamed, so that a reader sees all of it
+or nothing, whoever writes or dies meanwhile.  It carries a digest of its content: a truncated,
+corrupt or foreign file is a miss and is removed.  The directory belongs to the user alone, since
+what is read from it is executed.  A cache that cannot be read or written is no error: it misses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from svod_codegen.options import CodegenOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ObjectCache", "make_key"]
+
+_MAGIC: Final = b"svod-object\x01"
+_DIGEST_BYTES: Final = 32
+_HEADER_BYTES: Final = len(_MAGIC) + _DIGEST_BYTES
+_SUFFIX: Final = ".svo"
+_STALE_SECONDS: Final = 3600.0
+# Looking at every entry's size takes a while, so it is done once for this much of new data (and
+# once at the first write of a process).
+_EVICT_EVERY_FRACTION: Final = 16
+
+
+def make_key(*parts: str | bytes) -> str:
+    """A key for the sequence of `parts`; different sequences give different keys."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class ObjectCache:
+    """A bounded map key -> bytes in a directory, safe to use from several threads and processes.
+
+    `kind` names a subdirectory, one for each sort of entry. Keys come from `make_key`. When the
+    kind's entries exceed `max_bytes`, those that were not used for longest are removed.
+    """
+
+    def __init__(self, directory: Path, *, kind: str, max_bytes: int) -> None:
+        self.directory = directory / kind
+        self._root = directory
+        self._max_bytes = max_bytes
+        self._is_broken = False
+        self._is_prepared = False
+        self._unchecked_bytes = max_bytes  # so that the first write looks at the size
+
+    @staticmethod
+    def from_options(options: CodegenOptions, *, kind: str) -> ObjectCache | None:
+        """The cache that the options ask for, `None` where they turn it off."""
+        if not options.use_object_cache:
+            return None
+        return ObjectCache(options.cache_dir, kind=kind, max_bytes=options.object_cache_max_bytes)
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes put under `key`, `None` where there are none or they are damaged."""
+        if not self._prepare():
+            return None
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        content = _unpack(data, key)
+        if content is None:
+            _remove(path)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # the time of the last use, for eviction
+        return content
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep `content` under `key`; a directory that cannot be written is reported once, as a warning."""
+        if not self._prepare():
+            return
+        path = self._path(key)
+        data = _pack(content, key)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _publish(path, data)
+        except OSError as error:
+            self._give_up(f"cannot write {path.parent}: {error.strerror or error}")
+            return
+        self._unchecked_bytes += len(data)
+        if self._unchecked_bytes >= self._max_bytes // _EVICT_EVERY_FRACTION:
+            self._unchecked_bytes = 0
+            self._evict()
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        for path in self._iter_files():
+            _remove(path)
+
+    def _path(self, key: str) -> Path:
+        # 256 subdirectories keep each of them short.
+        return self.directory / key[:2] / f"{key}{_SUFFIX}"
+
+    def _prepare(self) -> bool:
+        """Make the directory at first use, and see that nobody else can write into it."""
+        if self._is_prepared or self._is_broken:
+            return self._is_prepared
+        try:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            problem = _find_ownership_problem(self._root) or _find_ownership_problem(self.directory)
+        except OSError as error:
+            problem = f"cannot use {self.directory}: {error.strerror or error}"
+        if problem is not None:
+            self._give_up(problem)
+            return False
+        self._is_prepared = True
+        return True
+
+    def _give_up(self, problem: str) -> None:
+        self._is_broken, self._is_prepared = True, False
+        warnings.warn(f"svod's object cache is off: {problem}", RuntimeWarning, stacklevel=4)
+
+    def _iter_files(self) -> Iterable[Path]:
+        return self.directory.glob("*/*")
+
+    def _evict(self) -> None:
+        """Remove what was not used for longest until the rest fits, and temporary files of killed writers."""
+        entries: list[tuple[float, int, Path]] = []
+        for path in self._iter_files():
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                entries.append((status.st_mtime, status.st_size, path))
+        newest = max((time for time, _, _ in entries), default=0.0)
+        stale = {path for time, _, path in entries if path.suffix != _SUFFIX and newest - time > _STALE_SECONDS}
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if path in stale or (total > self._max_bytes and path.suffix == _SUFFIX):
+                _remove(path)
+                total -= size
+
+
+def _pack(content: bytes, key: str) -> bytes:
+    return _MAGIC + _digest(content, key) + content
+
+
+def _unpack(data: bytes, key: str) -> bytes | None:
+    content = data[_HEADER_BYTES:]
+    is_whole = data.startswith(_MAGIC) and data[len(_MAGIC) : _HEADER_BYTES] == _digest(content, key)
+    return content if is_whole else None
+
+
+def _digest(content: bytes, key: str) -> bytes:
+    """Of content and key, so that an entry that was renamed to another key is damaged too."""
+    return hashlib.sha256(key.encode() + b"\0" + content).digest()
+
+
+def _publish(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        # Not synced to the disk: after a power cut the digest tells a torn file.
+        Path(name).replace(path)
+    except BaseException:
+        _remove(Path(name))
+        raise
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _find_ownership_problem(directory: Path) -> str | None:
+    """Why code from this directory must not be trusted."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{directory} is no directory"
+    if not hasattr(os, "getuid"):
+        return None  # Windows: the user's local application data is private already
+    if status.st_uid != os.getuid():
+        return f"{directory} belongs to another user"
+    if status.st_mode & 0o022:
+        return f"{directory} can be written by other users (chmod 700 {directory})"
+    return None
