@@ -1,0 +1,1 @@
+"""Step 7, lower: an optimised kernel becomes what renderers accept."""

@@ -1,0 +1,437 @@
+"""Late rules: ops that the target lacks become ops that it has, and costly ones become cheap ones.
+
+    %1 = IDIV %x, 8 : i32      ->   %1 = SHR %x, 3 : i32
+    %2 = MOD %x, 8 : i32       ->   %2 = AND %x, 7 : i32
+    %3 = IDIV %n, 10 : i32     ->   %3 = SHR (MUL %n, 205), 11 : i32      where 0 <= n < 100
+
+Floor division becomes truncation (CDIV) with a correction where the signs may differ; nothing traps:
+a division by zero gives 0, and the least integer divided by -1 wraps to itself.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+from svod_dtype import DType, float32, float64, int32, int64, uint32, uint64
+from svod_ir.ops import Op
+from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, Rule, RuleSet, node, rule, splat, splat_value, var
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+
+__all__ = ["CHEAPER", "DIVISION", "FUSE", "SIMPLER", "find_magic", "make_decompositions"]
+
+x, y, z, c = var("x"), var("y"), var("z"), splat("c")
+
+
+def make_decompositions(target: Target) -> RuleSet:
+    """The late rules for a target: those that always pay, and those for ops that it lacks."""
+    return _make_rules(target.native_ops)
+
+
+@lru_cache(maxsize=16)
+def _make_rules(native: frozenset[Op]) -> RuleSet:
+    missing = tuple(r for op, r in _FOR_MISSING if op not in native)
+    rules = RuleSet("missing", missing, is_pure=True) + DIVISION + SIMPLER
+    if {Op.SHL, Op.SHR} <= native:
+        rules = rules + CHEAPER
+    if Op.MULACC in native:
+        rules = rules + FUSE
+    return rules.renamed("decompose")
+
+
+def _splat(like: UOp, value: bool | int | float) -> UOp:
+    return UOp.const(like.dtype, value)
+
+
+def _power_of_two(value: object) -> int | None:
+    """k where value is 2**k."""
+    return value.bit_length() - 1 if isinstance(value, int) and value > 0 and value & (value - 1) == 0 else None
+
+
+# -- integer division ---------------------------------------------------------------------------------------
+
+
+@rule((x // c).of(INT))
+def divide_by_constant(x: UOp, c: UOp) -> UOp | None:
+    """x // c -> shift, or multiplication by a magic number and shift, or CDIV with a correction."""
+    divisor = int(splat_value(c) or 0)
+    if divisor == 0:
+        return _splat(x, 0)
+    if divisor == 1:
+        return x
+    shift = _power_of_two(divisor)
+    if shift is not None:
+        return x >> _splat(x, shift)
+    if divisor > 0:
+        return _floor_by_positive(x, divisor)
+    if divisor == -1:
+        return -x
+    return None
+
+
+@rule((x // y).of(INT))
+def floor_division(x: UOp, y: UOp) -> UOp:
+    """x // y -> CDIV(x, y) - (the remainder is not 0 and has not the sign of y), guarded against 0 and -1."""
+    divisor = _safe_divisor(x, y)
+    quotient = x.alu(Op.CDIV, divisor)
+    if _may_differ_in_sign(x, y):
+        remainder = x - quotient * divisor
+        quotient = quotient - _is_off(remainder, divisor).cast(x.dtype)
+    if divisor is y:
+        return quotient
+    if _may_overflow(x, y):
+        quotient = y.eq(-1).where(-x, quotient)
+    return y.eq(0).where(_splat(x, 0), quotient)
+
+
+@rule((x % c).of(INT))
+def mod_by_constant(x: UOp, c: UOp) -> UOp | None:
+    """x % c -> x & (c - 1) for a power of two, else x - x // c * c."""
+    divisor = int(splat_value(c) or 0)
+    if divisor in (0, 1, -1):
+        return _splat(x, 0)
+    if _power_of_two(divisor) is not None:
+        return x & _splat(x, divisor - 1)
+    return x - (x // c) * c
+
+
+@rule((x % y).of(INT))
+def floor_mod(x: UOp, y: UOp) -> UOp:
+    """x % y -> CMOD(x, y), plus y where it is not 0 and has not the sign of y, guarded against 0 and -1."""
+    divisor = _safe_divisor(x, y)
+    remainder = x.alu(Op.CMOD, divisor)
+    if _may_differ_in_sign(x, y):
+        remainder = _is_off(remainder, divisor).where(remainder + divisor, remainder)
+    # A divisor that had to be replaced was replaced by 1, whose remainder is the 0 that is wanted.
+    return remainder
+
+
+DIVISION: Final = RuleSet("division", (divide_by_constant, floor_division, mod_by_constant, floor_mod), is_pure=True)
+
+
+def _safe_divisor(x: UOp, y: UOp) -> UOp:
+    """`y`, or 1 where dividing by it would trap."""
+    low, high = y.bounds
+    safe = y
+    if _may_overflow(x, y):
+        safe = y.eq(-1).where(_splat(y, 1), safe)
+    if low <= 0 <= high:
+        safe = y.eq(0).where(_splat(y, 1), safe)
+    return safe
+
+
+def _may_overflow(x: UOp, y: UOp) -> bool:
+    return x.dtype.is_signed and x.vmin == x.dtype.min and y.vmin <= -1 <= y.vmax
+
+
+def _may_differ_in_sign(x: UOp, y: UOp) -> bool:
+    return x.dtype.is_signed and not ((x.vmin >= 0 and y.vmin >= 0) or (x.vmax <= 0 and y.vmax <= 0))
+
+
+def _is_off(remainder: UOp, divisor: UOp) -> UOp:
+    return remainder.ne(0) & ((remainder ^ divisor) < 0)
+
+
+def _floor_by_positive(x: UOp, divisor: int) -> UOp:
+    """floor(x / divisor) for a divisor above 1 that is no power of two."""
+    if x.vmin >= 0:
+        return _divide_non_negative(x, divisor, int(x.vmax))
+    # Moving x up by a multiple of the divisor makes it non-negative, if there is room for it.
+    steps = -(int(x.vmin) // divisor)
+    if int(x.vmax) + steps * divisor <= int(x.dtype.max):
+        moved = x + _splat(x, steps * divisor)
+        return _divide_non_negative(moved, divisor, int(x.vmax) + steps * divisor) - _splat(x, steps)
+    # For negative x, ~x is non-negative and x // d == ~(~x // d).
+    sign = x >> _splat(x, x.dtype.bits - 1)
+    return _divide_non_negative(x ^ sign, divisor, int(x.dtype.max)) ^ sign
+
+
+def _divide_non_negative(x: UOp, divisor: int, vmax: int) -> UOp:
+    """x / divisor for 0 <= x <= vmax, by the narrowest multiplication that is exact."""
+    if vmax < divisor:
+        return _splat(x, 0)
+    factor, shift = find_magic(divisor, vmax)
+    if factor * vmax <= x.dtype.max and shift < x.dtype.bits:
+        return (x * _splat(x, factor)) >> _splat(x, shift)
+    wide = _wide_type(x, factor * vmax)
+    if wide is not None:
+        product = x.cast(wide) * UOp.const(wide.vec(x.dtype.lanes), factor)
+        return (product >> _splat(product, shift)).cast(x.dtype)
+    # Division of unsigned numbers is what compilers turn into a high multiplication most cheaply.
+    unsigned = _UNSIGNED.get(x.dtype.scalar, x.dtype.scalar).vec(x.dtype.lanes)
+    return x.cast(unsigned).alu(Op.CDIV, UOp.const(unsigned, divisor)).cast(x.dtype)
+
+
+_UNSIGNED: Final[dict[DType, DType]] = {int32: uint32, int64: uint64}
+
+
+def _wide_type(x: UOp, product: int) -> DType | None:
+    """The type to multiply in. A vector would lose half its lanes to a wider type, so it stays as it is from 32 bits on."""
+    bits = x.dtype.bits
+    if bits < 32 and product <= uint32.max:
+        return uint32
+    return uint64 if bits <= 32 and product <= uint64.max and (x.dtype.lanes == 1 or bits < 32) else None
+
+
+def find_magic(divisor: int, vmax: int) -> tuple[int, int]:
+    """(factor, shift) with the smallest shift such that n // divisor == n * factor >> shift for 0 <= n <= vmax.
+
+    Source: Warren 2013, "Hacker's Delight", section 10-9 (unsigned division by divisors above 1).
+    """
+    # The remainder is hardest to get right at the largest n that is one less than a multiple.
+    hardest = (vmax + 1) // divisor * divisor - 1
+    for shift in range(2 * vmax.bit_length() + 1):
+        excess = -(1 << shift) % divisor
+        if 1 << shift > hardest * excess:
+            return ((1 << shift) + excess) // divisor, shift
+    raise AssertionError(f"no magic number divides 0..{vmax} by {divisor}")
+
+
+# -- the same value with a simpler op ------------------------------------------------------------------------
+
+
+@rule(node(Op.NOT, x < y, kinds=BOOL).named("z"))
+def not_less(z: UOp, x: UOp, y: UOp) -> UOp | None:
+    """~(x < y) -> y <= x.  When neither can be NaN."""
+    return None if x.dtype.is_float else y <= x
+
+
+@rule(node(Op.NOT, x <= y, kinds=BOOL))
+def not_less_or_equal(x: UOp, y: UOp) -> UOp | None:
+    """~(x <= y) -> y < x.  When neither can be NaN."""
+    return None if x.dtype.is_float else y < x
+
+
+@rule(node(Op.NOT, x.eq(y)))
+def not_equal(x: UOp, y: UOp) -> UOp:
+    """~(x == y) -> x != y."""
+    return x.ne(y)
+
+
+@rule(node(Op.NOT, x.ne(y)))
+def not_unequal(x: UOp, y: UOp) -> UOp:
+    """~(x != y) -> x == y."""
+    return x.eq(y)
+
+
+@rule((~x) & (~y))
+def and_of_nots(x: UOp, y: UOp) -> UOp:
+    """~x & ~y -> ~(x | y)."""
+    return ~(x | y)
+
+
+@rule((~x) | (~y))
+def or_of_nots(x: UOp, y: UOp) -> UOp:
+    """~x | ~y -> ~(x & y)."""
+    return ~(x & y)
+
+
+@rule((x * -1).of(NUMBER))
+def times_minus_one(x: UOp) -> UOp:
+    """x * -1 -> -x."""
+    return -x
+
+
+@rule((x + node(Op.NEG, y)).of(NUMBER))
+def add_negated(x: UOp, y: UOp) -> UOp:
+    """x + -y -> x - y."""
+    return x - y
+
+
+@rule((x / c).of(FLOAT))
+def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
+    """x / c -> x * (1 / c).  When 1 / c is exact."""
+    divisor = splat_value(c)
+    if not divisor or not math.isfinite(divisor) or abs(math.frexp(divisor)[0]) != 0.5:
+        return None
+    inverse = _splat(x, 1.0 / divisor)
+    found = splat_value(inverse)
+    return x * inverse if found and 1.0 / found == divisor else None
+
+
+SIMPLER: Final = RuleSet(
+    "simpler",
+    (
+        not_less, not_less_or_equal, not_equal, not_unequal, and_of_nots, or_of_nots, times_minus_one, add_negated,
+        divide_by_power_of_two,
+    ),
+    is_pure=True,
+)  # fmt: skip
+
+
+@rule((x * c).of(INT))
+def multiply_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
+    """x * 2**k -> x << k."""
+    shift = _power_of_two(splat_value(c))
+    return x << _splat(x, shift) if shift else None
+
+
+CHEAPER: Final = RuleSet("cheaper", (multiply_by_power_of_two,), is_pure=True)
+
+
+# -- multiplication and addition in one ----------------------------------------------------------------------
+
+
+@rule((x * y + z).of(FLOAT))
+def fuse_multiply_add(x: UOp, y: UOp, z: UOp) -> UOp | None:
+    """x * y + z -> MULACC(x, y, z).  When the dtype is float32 or float64."""
+    return x.alu(Op.MULACC, y, z) if x.dtype.scalar in (float32, float64) else None
+
+
+@rule(((x << c) + z).of(INT))
+def fuse_shift_add(x: UOp, c: UOp, z: UOp) -> UOp | None:
+    """(x << k) + z -> MULACC(x, 2**k, z)."""
+    shift = int(splat_value(c) or 0)
+    return x.alu(Op.MULACC, _splat(x, 1 << shift), z) if 0 < shift < x.dtype.bits else None
+
+
+FUSE: Final = RuleSet("fuse", (fuse_multiply_add, fuse_shift_add), is_pure=True)
+
+
+# -- ops that a target may lack ------------------------------------------------------------------------------
+
+
+@rule(node(Op.RECIPROCAL, x))
+def reciprocal(x: UOp) -> UOp:
+    """RECIPROCAL(x) -> 1 / x."""
+    return _splat(x, 1.0) / x
+
+
+@rule(node(Op.RSQRT, x))
+def reciprocal_root(x: UOp) -> UOp:
+    """RSQRT(x) -> 1 / SQRT(x)."""
+    return _splat(x, 1.0) / x.alu(Op.SQRT)
+
+
+@rule(node(Op.SIGN, x))
+def sign(x: UOp) -> UOp:
+    """SIGN(x) -> (x < 0).where(-1, (0 < x).where(1, x)), which keeps NaN and zeros."""
+    if x.dtype.is_bool:
+        return x
+    positive = (_splat(x, 0) < x).where(_splat(x, 1), x)
+    return positive if x.dtype.is_unsigned else (x < 0).where(_splat(x, -1), positive)
+
+
+@rule(node(Op.ABS, x).of(INT | BOOL))
+def absolute_integer(x: UOp) -> UOp:
+    """ABS(x) -> (x < 0).where(-x, x)."""
+    return (x < 0).where(-x, x) if x.dtype.is_signed else x
+
+
+@rule(x <= y)
+def less_or_equal(x: UOp, y: UOp) -> UOp:
+    """x <= y -> ~(y < x), or x < y | x == y for floats."""
+    return (x < y) | x.eq(y) if x.dtype.is_float else ~(y < x)
+
+
+@rule(x.maximum(y).ordered())
+def maximum(x: UOp, y: UOp) -> UOp:
+    """MAX(x, y) -> (y < x).where(x, y), or x where x is NaN."""
+    larger = (y < x).where(x, y)
+    return x.ne(x).where(x, larger) if x.dtype.is_float else larger
+
+
+@rule(x.minimum(y).ordered())
+def minimum(x: UOp, y: UOp) -> UOp:
+    """MIN(x, y) -> (x < y).where(x, y), or x where x is NaN."""
+    smaller = (x < y).where(x, y)
+    return x.ne(x).where(x, smaller) if x.dtype.is_float else smaller
+
+
+@rule(node(Op.POW, x, y).of(INT))
+def integer_power(x: UOp, y: UOp) -> UOp:
+    """POW(x, y) -> products of squares of x; a negative power is 0 unless x is 1 or -1."""
+    one = _splat(x, 1)
+    result, square = one, x
+    n_bits = min(max(int(y.vmax), 0).bit_length(), x.dtype.bits)
+    for bit in range(n_bits):
+        is_set = (y & _splat(y, 1 << bit)).ne(0)
+        result = is_set.where(result * square, result)
+        square = square * square
+    if y.vmin >= 0:
+        return result
+    of_minus_one = (y & _splat(y, 1)).ne(0).where(_splat(x, -1), one)
+    inverse = x.eq(1).where(one, x.eq(-1).where(of_minus_one, _splat(x, 0)))
+    return (y < 0).where(inverse, result)
+
+
+@rule(node(Op.POW, x, y).of(BOOL))
+def bool_power(x: UOp, y: UOp) -> UOp:
+    """POW(x, y) : bool -> x | ~y."""
+    return x | ~y
+
+
+@rule(node(Op.ROUND, x).of(FLOAT))
+def round_half_even(x: UOp) -> UOp:
+    """ROUND(x) -> (|x| + 2**m) - 2**m with the sign of x.  m is the mantissa's size; larger x are whole."""
+    anchor = _splat(x, 2.0**x.dtype.mantissa_bits)
+    magnitude = x.alu(Op.ABS)
+    # The sum is not simplified away: float addition is never reassociated.
+    return _with_sign_of(x, magnitude, (magnitude + anchor) - anchor, anchor)
+
+
+@rule(node(Op.TRUNC, x).of(FLOAT))
+def truncate(x: UOp) -> UOp:
+    """TRUNC(x) -> the integer part, through ROUND of |x|, less 1 where that is larger."""
+    anchor = _splat(x, 2.0**x.dtype.mantissa_bits)
+    magnitude = x.alu(Op.ABS)
+    nearest = (magnitude + anchor) - anchor
+    whole = (magnitude < nearest).where(nearest - 1.0, nearest)
+    return _with_sign_of(x, magnitude, whole, anchor)
+
+
+@rule(node(Op.FLOOR, x).of(FLOAT))
+def floor(x: UOp) -> UOp:
+    """FLOOR(x) -> TRUNC(x), less 1 where that is larger than x."""
+    whole = x.alu(Op.TRUNC)
+    return (x < whole).where(whole - 1.0, whole)
+
+
+@rule(node(Op.CEIL, x).of(FLOAT))
+def ceil(x: UOp) -> UOp:
+    """CEIL(x) -> -FLOOR(-x)."""
+    return -((-x).alu(Op.FLOOR))
+
+
+def _with_sign_of(x: UOp, magnitude: UOp, whole: UOp, anchor: UOp) -> UOp:
+    negative = (x < 0.0) | (_splat(x, 1.0) / x < 0.0)
+    return (magnitude < anchor).where(negative.where(-whole, whole), x)
+
+
+@rule(node(Op.THREEFRY, x, y))
+def threefry(x: UOp, y: UOp) -> UOp:
+    """THREEFRY(counter, key) -> 20 rounds of additions, rotations and XORs on the 32-bit halves.
+
+    The low half of each 64-bit word is the first of its two 32-bit words.
+
+    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
+    """
+    first, second = _halves(x)
+    key0, key1 = _halves(y)
+    keys = (key0, key1, key0 ^ key1 ^ _splat(key0, 0x1BD11BDA))
+    first, second = first + keys[0], second + keys[1]
+    for group in range(5):
+        for turn in _ROTATIONS[group % 2]:
+            first = first + second
+            second = ((second << _splat(second, turn)) | (second >> _splat(second, 32 - turn))) ^ first
+        first = first + keys[(group + 1) % 3]
+        second = second + keys[(group + 2) % 3] + _splat(second, group + 1)
+    wide = second.cast(uint64)
+    return ((wide << _splat(wide, 32)) | first.cast(uint64)).cast(x.dtype)
+
+
+_ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def _halves(word: UOp) -> tuple[UOp, UOp]:
+    unsigned = word.cast(uint64)
+    return unsigned.cast(uint32), (unsigned >> _splat(unsigned, 32)).cast(uint32)
+
+
+_FOR_MISSING: Final[tuple[tuple[Op, Rule], ...]] = (
+    (Op.RECIPROCAL, reciprocal), (Op.RSQRT, reciprocal_root), (Op.SIGN, sign), (Op.ABS, absolute_integer),
+    (Op.LE, less_or_equal), (Op.MAX, maximum), (Op.MIN, minimum), (Op.POW, integer_power), (Op.POW, bool_power),
+    (Op.ROUND, round_half_even), (Op.TRUNC, truncate), (Op.FLOOR, floor), (Op.CEIL, ceil), (Op.THREEFRY, threefry),
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""Gives every value of dtype `index` a machine integer: int32 where its bounds fit, else int64.
+
+    %0 = RANGE 1000 : index              %0 = RANGE 1000 : i32
+    %1 = MUL %0, 4194304 : index   ->    %1 = MUL (CAST %0 : i64), 4194304 : i64
+
+An operation is as wide as its widest operand or its own result needs; a loop variable is as wide as
+its end. Memory of dtype `index` holds int64.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_dtype import DType, int32, int64
+from svod_ir.ops import ELEMENTWISE, MEMORY, Op
+from svod_ir.uop import UOp
+
+__all__ = ["lower_index_dtype"]
+
+_LOW: Final = int(int32.min)
+_HIGH: Final = int(int32.max)
+_JOINED: Final = (ELEMENTWISE - {Op.CAST, Op.BITCAST}) | {Op.RANGE, Op.VECTORIZE, Op.CAT, Op.BROADCAST, Op.GEP, Op.REDUCE}
+"""Ops whose operands and result have one integer type."""
+
+
+def lower_index_dtype(root: UOp) -> UOp:
+    """The graph of `root` without the dtype `index`."""
+    done: dict[UOp, UOp] = {}
+    for node in root.toposort():
+        src = tuple([done[s] for s in node.src])
+        if node.dtype.kind == "index" or any(s.dtype.kind == "index" for s in node.src):
+            done[node] = _lower(node, src)
+        else:
+            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
+    return done[root]
+
+
+def _lower(node: UOp, src: tuple[UOp, ...]) -> UOp:
+    op, lanes = node.op, node.dtype.lanes
+    if op is Op.CAST:
+        return src[0].cast(_own(node) if node.dtype.kind == "index" else node.dtype)
+    if op in MEMORY:
+        return node.with_dtype(int64.vec(lanes))
+    if op in _JOINED:
+        return _join(node, src)
+    if op is Op.STORE:
+        value = src[1].cast(int64) if node.src[0].dtype.kind == "index" else src[1]
+        return node.with_src((src[0], value))
+    if op is Op.LOAD and node.dtype.kind == "index":
+        return UOp(Op.LOAD, src[0].dtype, (src[0], *(s.cast(int64) for s in src[1:])), node.arg)
+    if node.dtype.kind != "index":
+        return UOp(op, node.dtype, src, node.arg)
+    if op is Op.INDEX:
+        return UOp(op, int64.vec(lanes), src, node.arg)
+    if op is Op.AFTER:
+        return UOp(op, src[0].dtype, src, node.arg)
+    return UOp(op, _own(node).vec(lanes), src, node.arg)
+
+
+def _join(node: UOp, src: tuple[UOp, ...]) -> UOp:
+    """The node with the operands of dtype `index` brought to one type, which a result of dtype `index` gets too."""
+    widths = [s.dtype.scalar for s, given in zip(src, node.src, strict=True) if given.dtype.kind == "index"]
+    is_index = node.dtype.kind == "index"
+    wide = int64 in widths or (is_index and _own(node) is int64)
+    integer = int64 if wide else int32
+    src = tuple([s.cast(integer) if given.dtype.kind == "index" else s for s, given in zip(src, node.src, strict=True)])
+    return UOp(node.op, integer.vec(node.dtype.lanes) if is_index else node.dtype, src, node.arg)
+
+
+def _own(node: UOp) -> DType:
+    """The type that holds every value of the node."""
+    low, high = node.bounds
+    return int32 if _LOW <= low and high <= _HIGH else int64
