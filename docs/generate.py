@@ -76,9 +76,7 @@ def environment_page() -> str:
         rows = list(_iter_variables(path))
         if rows:
             lines += ["", f"## svod_{layer}", "", "| variable | field | default | meaning |", "|---|---|---|---|"]
-            lines += [
-                f"| `{row.variable}` | `{row.field}` | `{_cell(row.default)}` | {_cell(row.meaning)} |" for row in rows
-            ]
+            lines += [f"| `{row.variable}` | `{row.field}` | {row.default} | {_cell(row.meaning)} |" for row in rows]
     return "\n".join(lines)
 
 
@@ -148,13 +146,15 @@ def _iter_variables(path: Path) -> Iterator[VariableEntry]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             defaults = {
-                field.target.id: ast.unparse(field.value)
+                field.target.id: f"`{ast.unparse(field.value)}`"
                 for field in node.body
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(field.value, ast.Constant)
             }
             for field, text in _iter_attributes(ast.get_docstring(node) or ""):
                 meaning, names = _split_variables(text)
-                rows += [VariableEntry(name, field, defaults.get(field, "required"), meaning) for name in names]
+                rows += [VariableEntry(name, field, defaults.get(field, ""), meaning) for name in names]
     documented = {row.variable for row in rows}
     read = {
         node.value
@@ -174,8 +174,10 @@ def _iter_attributes(docstring: str) -> Iterator[tuple[str, str]]:
 
 
 def _split_variables(text: str) -> tuple[str, list[str]]:
-    """The text, and the variables that it names in backquotes."""
+    """The text without the variables that it names in backquotes, and these."""
     names = [name for name in re.findall(r"`([^`]+)`", text) if VARIABLE.fullmatch(name)]
+    for name in names:
+        text = re.sub(rf" ?\(`{re.escape(name)}`\)|`{re.escape(name)}`[,;] ?", "", text)
     return text, names
 
 

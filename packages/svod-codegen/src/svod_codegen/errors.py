@@ -1,7 +1,5 @@
 """The errors of svod-codegen.
 
-    UserError
-    └── OptionError (ValueError)          an environment variable that means nothing
     InternalError
     ├── RenderError (ValueError)          a node that has no rendering
     ├── CompileError (RuntimeError)       source text that the compiler rejects
@@ -11,17 +9,9 @@
 
 from __future__ import annotations
 
-from svod_dtype import InternalError, UserError
+from svod_dtype import InternalError
 
-__all__ = ["CompileError", "LoadError", "MissingSymbolError", "OptionError", "RenderError"]
-
-
-class OptionError(UserError, ValueError):
-    """An environment variable set to something it cannot mean."""
-
-    def __init__(self, *, name: str, given: str, expected: str) -> None:
-        self.name, self.given, self.expected = name, given, expected
-        super().__init__(f"{name} is {given!r}, which is not {expected}", hint=f"unset {name} or set it to {expected}")
+__all__ = ["CompileError", "LoadError", "MissingSymbolError", "RenderError"]
 
 
 class RenderError(InternalError, ValueError):

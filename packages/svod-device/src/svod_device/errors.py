@@ -11,7 +11,6 @@ UserError
 ├── NotHostAddressableError (TypeError)    a host view of memory that the host cannot address
 ├── ViewError (ValueError)                 a view that its base does not hold
 ├── SizeMismatchError (ValueError)         a copy between different sizes
-├── OptionError (ValueError)               an environment variable that makes no sense
 └── LaunchSizeError (ValueError)           a launch size that has no value or no usable value
 InternalError
 ├── ProgramStageError (ValueError)         a PROGRAM node that lacks a stage or has a wrong one
@@ -25,10 +24,20 @@ from collections.abc import Sequence
 from svod_dtype import InternalError, UserError
 
 __all__ = [
-    "DiskError", "DuplicatePluginError", "LaunchSizeError", "NotAllocatedError", "NotHostAddressableError", "OptionError",
-    "OutOfMemoryError", "PluginLoadError", "ProgramStageError", "ReadOnlyError", "SizeMismatchError", "UnknownBackendError",
-    "UnknownDeviceError", "ViewError",
-]  # fmt: skip
+    "DiskError",
+    "DuplicatePluginError",
+    "LaunchSizeError",
+    "NotAllocatedError",
+    "NotHostAddressableError",
+    "OutOfMemoryError",
+    "PluginLoadError",
+    "ProgramStageError",
+    "ReadOnlyError",
+    "SizeMismatchError",
+    "UnknownBackendError",
+    "UnknownDeviceError",
+    "ViewError",
+]
 
 
 class UnknownDeviceError(UserError, LookupError):
@@ -138,14 +147,6 @@ class SizeMismatchError(UserError, ValueError):
     def __init__(self, *, operation: str, expected: int, found: int) -> None:
         self.expected, self.found = expected, found
         super().__init__(f"{operation}: the buffer has {expected} bytes, the other side has {found}")
-
-
-class OptionError(UserError, ValueError):
-    """An environment variable with a value that makes no sense."""
-
-    def __init__(self, *, name: str, given: str, expected: str) -> None:
-        self.name, self.given = name, given
-        super().__init__(f"{name}={given!r} is not {expected}", hint=f"unset {name} to use the default")
 
 
 class LaunchSizeError(UserError, ValueError):

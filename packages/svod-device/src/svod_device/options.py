@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from svod_device.errors import OptionError
+from svod_ir.environment import read_integer
 
 __all__ = ["DEFAULT_CACHE_BYTES", "DeviceOptions"]
 
@@ -21,7 +21,7 @@ class DeviceOptions:
     Attributes:
         allocator_cache_bytes: how many bytes of freed blocks each allocator keeps for reuse
             (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
-        backends: device kind -> name of the backend to use (`SVOD_CPU_BACKEND`, `SVOD_<KIND>_BACKEND`;
+        backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND;
             the CPU's default is `llvm`).
     """
 
@@ -41,13 +41,4 @@ class DeviceOptions:
             match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9]*)_BACKEND", name)
             if match and value.strip():
                 backends[match[1]] = value.strip()
-        return cls(_parse_bytes(variables, "SVOD_ALLOCATOR_CACHE_BYTES", DEFAULT_CACHE_BYTES), backends)
-
-
-def _parse_bytes(variables: Mapping[str, str], name: str, default: int) -> int:
-    text = variables.get(name, "").strip()
-    if not text:
-        return default
-    if not text.isdecimal():
-        raise OptionError(name=name, given=text, expected="a number of bytes, 0 or more")
-    return int(text)
+        return cls(read_integer(variables, "SVOD_ALLOCATOR_CACHE_BYTES", DEFAULT_CACHE_BYTES), backends)

@@ -102,7 +102,7 @@ class OptionError(UserError, ValueError):
 
     def __init__(self, *, variable: str, value: str, expected: str) -> None:
         self.variable, self.value, self.expected = variable, value, expected
-        super().__init__(f"{variable}={value!r} is not {expected}")
+        super().__init__(f"{variable}={value!r} is not {expected}", hint=f"unset {variable} to use the default")
 
 
 class RewriteError(InternalError, RuntimeError):

@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from svod_ir.environment import read_switch
 from svod_ir.errors import OptionError
 
 __all__ = ["IROptions", "PassSelector"]
-
-_FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,10 @@ def _is_name(text: str) -> bool:
 class IROptions:
     """What is checked and written between passes.
 
-    `check` (SVOD_CHECK=1) verifies the stage's specification after each pass.  `dump` (SVOD_DUMP)
-    selects the passes whose result is written in text form, `stop_after` (SVOD_STOP_AFTER) the pass
-    after which a pipeline ends.
+    Attributes:
+        check: whether to verify the stage's specification after each pass (`SVOD_CHECK`).
+        dump: the passes whose result is written in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`.
+        stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`).
     """
 
     check: bool = False
@@ -71,14 +71,7 @@ class IROptions:
         """
         env = os.environ if environment is None else environment
         return IROptions(
-            check=_parse_bool("SVOD_CHECK", env.get("SVOD_CHECK", "")),
+            check=read_switch(env, "SVOD_CHECK", default=False),
             dump=PassSelector.parse(env.get("SVOD_DUMP", ""), "SVOD_DUMP"),
             stop_after=PassSelector.parse(env.get("SVOD_STOP_AFTER", ""), "SVOD_STOP_AFTER"),
         )
-
-
-def _parse_bool(variable: str, value: str) -> bool:
-    lowered = value.strip().lower()
-    if lowered not in _TRUE and lowered not in _FALSE:
-        raise OptionError(variable=variable, value=value, expected="0 or 1")
-    return lowered in _TRUE

@@ -1,0 +1,37 @@
+"""Reading single environment variables; what the options of every distribution are parsed with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from svod_ir.errors import OptionError
+
+__all__ = ["read_integer", "read_switch"]
+
+_FALSE, _TRUE = ("0", "false", "no", "off"), ("1", "true", "yes", "on")
+
+
+def read_switch(environment: Mapping[str, str], variable: str, *, default: bool) -> bool:
+    """The value of a variable that is 0 or 1; `default` where it is unset or empty.
+
+    Raises:
+        OptionError: if it is something else.
+    """
+    value = environment.get(variable, "").strip().lower()
+    if value and value not in _TRUE + _FALSE:
+        raise OptionError(variable=variable, value=value, expected="0 or 1")
+    return value in _TRUE if value else default
+
+
+def read_integer(environment: Mapping[str, str], variable: str, default: int, *, minimum: int = 0) -> int:
+    """The value of a variable that is an integer, at least `minimum`; `default` where it is unset or empty.
+
+    Raises:
+        OptionError: if it is no such integer.
+    """
+    value = environment.get(variable, "").strip()
+    if not value:
+        return default
+    if not value.isdecimal() or int(value) < minimum:
+        raise OptionError(variable=variable, value=value, expected=f"an integer of at least {minimum}")
+    return int(value)
