@@ -22,7 +22,7 @@ def base_device_key(device: str) -> str:
 
 
 class CompiledCache:
-    """Compiled kernels by (device kind, compiler, source): `CUDA:0` and `CUDA:1` load the same bytes. The oldest go first."""
+    """Compiled kernels by (device kind, compiler, source): `CUDA:0` and `CUDA:1` load the same bytes."""
 
     def __init__(self, max_entries: int = 1024) -> None:
         self.max_entries = max_entries

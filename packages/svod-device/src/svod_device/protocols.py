@@ -1,4 +1,4 @@
-"""What a device plugin implements: an allocator, a renderer, a compiler, a loader of programs, perhaps a batch launcher.
+"""What a device plugin implements: an allocator, a renderer, a compiler, a loader, perhaps a batch launcher.
 
 A plugin needs no base class of ours; it registers two factories by entry point (see
 `svod_device.registry`) and the objects that they return have these methods.

@@ -26,9 +26,20 @@ from svod_device.protocols import Allocator, Backend
 from svod_dtype import DeviceNameError, parse_device_name
 
 __all__ = [
-    "ALLOCATORS", "COMPILERS", "AllocatorFactory", "BackendFactory", "Plugin", "Registry", "canonical_device", "clear",
-    "get_allocator", "get_device", "get_registry", "register_allocator", "register_backend",
-]  # fmt: skip
+    "ALLOCATORS",
+    "COMPILERS",
+    "AllocatorFactory",
+    "BackendFactory",
+    "Plugin",
+    "Registry",
+    "canonical_device",
+    "clear",
+    "get_allocator",
+    "get_device",
+    "get_registry",
+    "register_allocator",
+    "register_backend",
+]
 
 ALLOCATORS: Final = "svod.allocators"
 COMPILERS: Final = "svod.compilers"

@@ -1,11 +1,12 @@
 """The errors of svod-runtime.
 
 UserError
-├── VariableBoundsError (ValueError)      a value outside [min, max]
-└── UnsupportedError (NotImplementedError) a custom function that nothing implements
+├── VariableBoundsError (ValueError)         a value outside [min, max]
+└── UnsupportedError (NotImplementedError)   a custom function that nothing implements
 InternalError
-├── PlanError (ValueError)                a plan that cannot be built: indices, dependencies, cycles
-└── ExecutionError (RuntimeError)         an op that failed while the plan ran
+├── PlanError (ValueError)                   a plan whose indices, sizes or devices do not fit
+│   └── DependencyError                      unknown, circular or misplaced dependencies
+└── ExecutionError (RuntimeError)            an op that failed while the plan ran
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 
 from svod_dtype import InternalError, UserError
 
-__all__ = ["ExecutionError", "PlanError", "UnsupportedError", "VariableBoundsError"]
+__all__ = ["DependencyError", "ExecutionError", "PlanError", "UnsupportedError", "VariableBoundsError"]
 
 
 class VariableBoundsError(UserError, ValueError):
@@ -36,21 +37,29 @@ class UnsupportedError(UserError, NotImplementedError):
         super().__init__(
             f"custom function {kind!r} is not supported",
             notes=(f"kinds that are registered: {', '.join(self.known) or 'none'}",),
-            hint=f"register it with svod_runtime.register_custom_function({kind!r}, function)",
+            hint=f"register it: svod_runtime.register_custom_function({kind!r}, function)",
         )
 
 
 class PlanError(InternalError, ValueError):
     """A plan whose parts do not fit together."""
 
-    def __init__(self, *, problem: str, op_id: int | None = None, kind: str | None = None) -> None:
-        self.problem, self.op_id = problem, op_id
-        super().__init__(problem if op_id is None else f"{kind or 'op'} {op_id}: {problem}")
+    def __init__(self, *, op: str, problem: str) -> None:
+        self.op, self.problem = op, problem
+        super().__init__(f"{op}: {problem}")
+
+
+class DependencyError(PlanError):
+    """Dependencies that cannot be met; `op_ids` are the ops concerned."""
+
+    def __init__(self, *, problem: str, op_ids: Sequence[int]) -> None:
+        self.op_ids = tuple(op_ids)
+        super().__init__(op="dependencies", problem=problem)
 
 
 class ExecutionError(InternalError, RuntimeError):
     """An op that failed while a plan ran."""
 
-    def __init__(self, *, op_id: int, kind: str, problem: str) -> None:
-        self.op_id, self.kind, self.problem = op_id, kind, problem
-        super().__init__(f"{kind} {op_id} failed: {problem}")
+    def __init__(self, *, op: str, problem: str) -> None:
+        self.op, self.problem = op, problem
+        super().__init__(f"{op} failed: {problem}")

@@ -93,7 +93,8 @@ class PreparedBufferView:
 class PreparedCustomFunction:
     """Call the Python function that is registered for `kind` with buffers and variables.
 
-    `variables` bounds the variables that the function reads; `attrs` are operands of the IR node.
+    `attrs` are operands of the IR node, `variables` the bounds of the variables that the function
+    reads, and `values` their initial values.
     """
 
     id: int
@@ -101,6 +102,7 @@ class PreparedCustomFunction:
     buffer_indices: tuple[int, ...]
     attrs: tuple[UOp, ...] = ()
     variables: tuple[Variable, ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict[str, int])
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
     dependencies: tuple[int, ...] = ()
 

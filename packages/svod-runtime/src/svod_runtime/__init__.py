@@ -1,0 +1,37 @@
+"""Execution plans: prepared kernels, copies, views and custom functions, run in dependency order."""
+
+from __future__ import annotations
+
+from svod_runtime.custom_function import CustomFunction, clear_custom_functions, register_custom_function
+from svod_runtime.errors import DependencyError, ExecutionError, PlanError, UnsupportedError, VariableBoundsError
+from svod_runtime.plan import ExecutionPlan, ExecutionPlanBuilder, PlannedKernel
+from svod_runtime.prepared import (
+    CachedKernel,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+)
+from svod_runtime.profile import KernelProfile
+
+__all__ = [
+    "CachedKernel",
+    "CustomFunction",
+    "DependencyError",
+    "ExecutionError",
+    "ExecutionPlan",
+    "ExecutionPlanBuilder",
+    "KernelProfile",
+    "PlanError",
+    "PlannedKernel",
+    "PreparedBufferView",
+    "PreparedCopy",
+    "PreparedCustomFunction",
+    "PreparedKernel",
+    "PreparedOp",
+    "UnsupportedError",
+    "VariableBoundsError",
+    "clear_custom_functions",
+    "register_custom_function",
+]

@@ -1,0 +1,315 @@
+"""Steps: the plan's ops, grouped into what one call runs.
+
+A step is made when the plan is built and only run afterwards. Consecutive kernels of one batch
+launcher are one step, whatever their levels, since a batch has levels of its own ("groups").
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Protocol
+
+from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, copy_buffer, is_constant
+from svod_runtime.custom_function import get_custom_function
+from svod_runtime.errors import ExecutionError, UnsupportedError
+from svod_runtime.prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+)
+from svod_runtime.profile import KernelProfile
+
+__all__ = ["KernelState", "Step", "check_view", "describe_op", "make_steps"]
+
+_WORTH_A_THREAD = 1 << 16
+"""Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
+
+
+def describe_op(op: PreparedOp) -> str:
+    """How error messages name an op."""
+    match op:
+        case PreparedKernel():
+            return f"kernel {op.kernel.name} (op {op.id})"
+        case PreparedCopy():
+            return f"copy (op {op.id})"
+        case PreparedBufferView():
+            return f"buffer view (op {op.id})"
+        case PreparedCustomFunction():
+            return f"custom function {op.kind!r} (op {op.id})"
+
+
+class KernelState:
+    """What changes about a kernel between executions: addresses, values, launch sizes.
+
+    The two arrays keep their place in memory: batch tables read them at each run.
+    """
+
+    __slots__ = ("addresses", "buffers", "global_size", "local_size", "op", "values")
+
+    def __init__(self, op: PreparedKernel, buffers: Sequence[Buffer]) -> None:
+        self.op = op
+        self.buffers = [buffers[index] for index in op.buffer_indices]
+        self.addresses = array("Q", [buffer.address for buffer in self.buffers])
+        self.values = array("q", op.values)
+        self.global_size, self.local_size = self.resolve_sizes({})
+
+    @property
+    def has_constant_sizes(self) -> bool:
+        spec = self.op.kernel.spec
+        return is_constant(spec.global_size) and is_constant(spec.local_size)
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """The value of every variable, those that the schedule fixed included."""
+        return {**dict(zip(self.op.kernel.spec.var_names, self.values, strict=True)), **self.op.fixedvars}
+
+    def resolve_sizes(self, changes: Mapping[str, int]) -> tuple[Dims, Dims | None]:
+        """The launch sizes after `changes` to the variables.
+
+        Raises:
+            ExecutionError: if a size has no usable value.
+        """
+        try:
+            dims = self.op.kernel.spec.launch_dims({**self.variables, **changes, **self.op.fixedvars})
+        except LaunchSizeError as error:
+            raise ExecutionError(op=describe_op(self.op), problem=str(error)) from error
+        return dims.global_size, dims.local_size
+
+    @property
+    def is_threaded(self) -> bool:
+        """True for a kernel of the host that is split over its cores."""
+        return self.global_size[0] > 1 and self.buffers[self.op.output_indices[0]].is_host_addressable
+
+    @property
+    def n_bytes(self) -> int:
+        return self.op.kernel.spec.n_bytes or sum(buffer.nbytes for buffer in self.buffers)
+
+    def run(self) -> None:
+        """Launch the kernel by itself."""
+        try:
+            self.op.kernel.program(self.addresses, self.values, self.global_size, self.local_size)
+        except Exception as error:
+            raise ExecutionError(op=describe_op(self.op), problem=f"{type(error).__name__}: {error}") from error
+
+    def run_profiled(self) -> KernelProfile:
+        """Launch the kernel by itself and time it."""
+        allocator = self.buffers[self.op.output_indices[0]].allocator
+        start = time.perf_counter_ns()
+        self.run()
+        allocator.synchronize()
+        elapsed = time.perf_counter_ns() - start
+        op = self.op
+        return KernelProfile(
+            op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes
+        )
+
+
+class Step(Protocol):
+    """One call of the plan."""
+
+    def run(self) -> None: ...
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        """Run with nothing else going on, and time each kernel."""
+        ...
+
+
+class _Batch:
+    """Kernels that a batch launcher runs in one call."""
+
+    __slots__ = ("_run", "_states", "_table")
+
+    def __init__(self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState]]) -> None:
+        launches = [
+            Launch(state.op.kernel.program, state.addresses, state.values, state.global_size, state.local_size, number)
+            for number, group in enumerate(groups)
+            for state in group
+        ]
+        self._states = [state for group in groups for state in group]
+        self._table = launcher.make_table(launches)
+        self._run = launcher.run
+
+    def run(self) -> None:
+        self._run(self._table)
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        return [state.run_profiled() for state in self._states]
+
+
+class _Parallel:
+    """Independent kernels without a batch launcher, each called from a thread of its own."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self, states: Sequence[KernelState]) -> None:
+        self._states = list(states)
+
+    def run(self) -> None:
+        futures = [_get_pool().submit(state.run) for state in self._states[1:]]
+        errors: list[BaseException | None] = []
+        try:
+            self._states[0].run()
+        finally:
+            errors = [future.exception() for future in futures]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        return [state.run_profiled() for state in self._states]
+
+
+class _Single:
+    """One kernel, called by itself."""
+
+    __slots__ = ("_state", "run")
+
+    def __init__(self, state: KernelState) -> None:
+        self._state = state
+        self.run: Callable[[], None] = state.run
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        return [self._state.run_profiled()]
+
+
+class _Copy:
+    """A copy between two buffers."""
+
+    __slots__ = ("_destination", "_op", "_source")
+
+    def __init__(self, op: PreparedCopy, buffers: Sequence[Buffer]) -> None:
+        self._op = op
+        self._destination, self._source = (buffers[index] for index in op.buffer_indices[:2])
+
+    def run(self) -> None:
+        try:
+            copy_buffer(self._destination, self._source)
+        except Exception as error:
+            raise ExecutionError(op=describe_op(self._op), problem=str(error)) from error
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        self.run()
+        return ()
+
+
+class _Custom:
+    """A call of a registered Python function."""
+
+    __slots__ = ("_buffers", "_op", "_variables")
+
+    def __init__(self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+        self._op, self._variables = op, variables
+        self._buffers = tuple(buffers[index] for index in op.buffer_indices)
+
+    def run(self) -> None:
+        function = get_custom_function(self._op.kind)
+        try:
+            function(self._buffers, {**self._variables, **self._op.fixedvars}, self._op.attrs)
+        except UnsupportedError:
+            raise
+        except Exception as error:
+            raise ExecutionError(op=describe_op(self._op), problem=f"{type(error).__name__}: {error}") from error
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        self.run()
+        return ()
+
+
+def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
+    """Check that a view's buffer is the part of its base that it must be.
+
+    Raises:
+        ExecutionError: if it is not; the message shows both sides.
+    """
+    out, base = buffers[op.buffer_indices[0]], buffers[op.buffer_indices[1]]
+    expected = (base.storage_id, base.offset + op.byte_offset, op.byte_size)
+    found = (out.storage_id, out.offset, out.nbytes)
+    if found != expected:
+        show = "storage {}, offset {}, {} bytes"
+        problem = f"the view is [{show.format(*found)}], its base gives [{show.format(*expected)}]"
+        raise ExecutionError(op=describe_op(op), problem=problem)
+
+
+def make_steps(
+    ops: Sequence[PreparedOp],
+    levels: Sequence[Sequence[int]],
+    states: Mapping[int, KernelState],
+    buffers: Sequence[Buffer],
+    variables: Mapping[str, int],
+) -> list[Step]:
+    """The steps of a plan, in order. `states` has one entry for the index of each kernel."""
+    steps: list[Step] = []
+    launcher: BatchLauncher | None = None
+    groups: list[list[KernelState]] = []
+
+    def close_batch() -> None:
+        if groups and launcher is not None:
+            steps.append(_Batch(launcher, groups))
+        groups.clear()
+
+    for unit in _iter_units(ops, levels, states):
+        if isinstance(unit, list):
+            wanted = unit[0].op.kernel.launcher
+            if wanted is not launcher:
+                close_batch()
+                launcher = wanted
+            if launcher is not None:
+                groups.append(unit)
+            else:
+                steps.append(_Single(unit[0]) if len(unit) == 1 else _Parallel(unit))
+        elif not isinstance(unit, PreparedBufferView):
+            close_batch()
+            steps.append(_Copy(unit, buffers) if isinstance(unit, PreparedCopy) else _Custom(unit, buffers, variables))
+    close_batch()
+    return steps
+
+
+_Unit = list[KernelState] | PreparedCopy | PreparedBufferView | PreparedCustomFunction
+
+
+def _iter_units(
+    ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Mapping[int, KernelState]
+) -> Iterator[_Unit]:
+    """Groups of kernels that may run at the same time, and the other ops, each by itself."""
+    for level in levels:
+        pending: list[KernelState] = []
+        for index in level:
+            op = ops[index]
+            if isinstance(op, PreparedKernel) and op.kernel.is_host_parallel_safe:
+                pending.append(states[index])
+                continue
+            yield from _split_group(pending)
+            pending = []
+            if isinstance(op, PreparedKernel):
+                yield [states[index]]
+            else:
+                yield op
+        yield from _split_group(pending)
+
+
+def _split_group(states: list[KernelState]) -> Iterator[list[KernelState]]:
+    """Kernels of one level, which share no bytes that one of them writes: by launcher, and together if that pays."""
+    by_launcher: dict[BatchLauncher | None, list[KernelState]] = {}
+    for state in states:
+        by_launcher.setdefault(state.op.kernel.launcher, []).append(state)
+    for group in by_launcher.values():
+        if any(state.is_threaded for state in group) or sum(map(_is_worth_a_thread, group)) < 2:
+            yield from ([state] for state in group)
+        else:
+            yield group
+
+
+def _is_worth_a_thread(state: KernelState) -> bool:
+    return max(state.n_bytes, state.op.kernel.spec.n_operations) >= _WORTH_A_THREAD
+
+
+@lru_cache(maxsize=1)
+def _get_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="svod-runtime")
