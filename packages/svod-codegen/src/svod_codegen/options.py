@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from svod_codegen.errors import OptionError
+from svod_ir.environment import read_integer, read_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +22,11 @@ _GIB: Final = 1 << 30
 class CodegenOptions:
     """How svod-codegen compiles, caches and launches; a field given by the caller wins over the environment.
 
-    `threads` (SVOD_THREADS) bounds the threads that run kernels and that compile them.
-    `cache_dir` (SVOD_CACHE_DIR) holds the object cache, `use_object_cache` (SVOD_OBJECT_CACHE)
-    turns it off, `object_cache_max_bytes` (SVOD_OBJECT_CACHE_MAX_BYTES) bounds its size.
+    Attributes:
+        threads: how many threads run kernels and compile them (`SVOD_THREADS`, all usable cores).
+        cache_dir: where compiled objects are kept (`SVOD_CACHE_DIR`, the user's cache directory).
+        use_object_cache: whether compiled objects are kept on disk (`SVOD_OBJECT_CACHE`).
+        object_cache_max_bytes: how large that cache may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
     threads: int = field(default_factory=lambda: count_usable_cores())
@@ -42,10 +44,10 @@ class CodegenOptions:
         env = os.environ if environment is None else environment
         directory = env.get("SVOD_CACHE_DIR", "")
         return CodegenOptions(
-            threads=_positive(env, "SVOD_THREADS", count_usable_cores()),
+            threads=read_integer(env, "SVOD_THREADS", count_usable_cores(), minimum=1),
             cache_dir=Path(directory).expanduser() if directory else _default_cache_dir(env),
-            use_object_cache=_switch(env, "SVOD_OBJECT_CACHE", default=True),
-            object_cache_max_bytes=_positive(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB),
+            use_object_cache=read_switch(env, "SVOD_OBJECT_CACHE", default=True),
+            object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
         )
 
 
@@ -66,23 +68,3 @@ def _default_cache_dir(env: Mapping[str, str]) -> Path:
     base = env.get("XDG_CACHE_HOME", "")
     # The XDG specification says that a relative path is invalid and must be ignored.
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "svod"
-
-
-def _positive(env: Mapping[str, str], name: str, default: int) -> int:
-    text = env.get(name, "").strip()
-    if not text:
-        return default
-    if not text.isdecimal() or int(text) == 0:
-        raise OptionError(name=name, given=text, expected="a positive integer")
-    return int(text)
-
-
-def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = env.get(name, "").strip().lower()
-    if not text:
-        return default
-    if text in ("1", "true", "yes", "on"):
-        return True
-    if text in ("0", "false", "no", "off"):
-        return False
-    raise OptionError(name=name, given=text, expected="0 or 1")
