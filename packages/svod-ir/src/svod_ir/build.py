@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from svod_dtype import DType, bool_, index, void
+from svod_dtype import DType, bool_, void
 
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
@@ -17,15 +17,15 @@ from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute",
-    "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "product",
+    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota",
+    "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "product",
 ]  # fmt: skip
 
-_FLOAT_ONLY = frozenset({
+FLOAT_ONLY = frozenset({
     Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.FDIV,
 })  # fmt: skip
-_INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
-_NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
+NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 
 
 def product(sizes: Sequence[SInt]) -> SInt:
@@ -72,11 +72,11 @@ def make_alu(op: Op, *operands: UOp) -> UOp:
 def _check_dtype(op: Op, dtype: DType) -> None:
     if dtype is void:
         raise OperandError(operation=op.name, found="void", expected="values")
-    if op in _FLOAT_ONLY and not dtype.is_float:
+    if op in FLOAT_ONLY and not dtype.is_float:
         raise OperandError(operation=op.name, found=dtype, expected="floating-point numbers", hint="cast with x.cast(float32)")
-    if op in _INTEGER_ONLY and not dtype.is_int:
+    if op in INTEGER_ONLY and not dtype.is_int:
         raise OperandError(operation=op.name, found=dtype, expected="integers")
-    if op in _NO_FLOAT and dtype.is_float:
+    if op in NO_FLOAT and dtype.is_float:
         raise OperandError(operation=op.name, found=dtype, expected="bool or integers")
 
 
@@ -215,6 +215,3 @@ def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="scan", axis=axis, ndim=len(x.shape))
     return UOp(Op.SCAN_AXIS, x.dtype, (x,), (op, axis))
-
-
-_ = index
