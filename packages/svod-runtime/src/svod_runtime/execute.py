@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Protocol
@@ -169,11 +169,13 @@ class _Parallel:
 class _Single:
     """One kernel, called by itself."""
 
-    __slots__ = ("_state", "run")
+    __slots__ = ("_state",)
 
     def __init__(self, state: KernelState) -> None:
         self._state = state
-        self.run: Callable[[], None] = state.run
+
+    def run(self) -> None:
+        self._state.run()
 
     def run_profiled(self) -> Iterable[KernelProfile]:
         return [self._state.run_profiled()]

@@ -167,9 +167,10 @@ class ExecutionPlan:
             for position, name in enumerate(state.op.kernel.spec.var_names):
                 if name in changes and name not in state.op.fixedvars:
                     state.values[position] = changes[name]
-        if any((state.global_size, state.local_size) != new for state, new in zip(symbolic, sizes, strict=True)):
-            for state, (state.global_size, state.local_size) in zip(symbolic, sizes, strict=True):
-                pass
+        changed = [(s, new) for s, new in zip(symbolic, sizes, strict=True) if (s.global_size, s.local_size) != new]
+        for state, new in changed:
+            state.global_size, state.local_size = new
+        if changed:
             self._make_steps()
 
     def _make_levels(self) -> None:
