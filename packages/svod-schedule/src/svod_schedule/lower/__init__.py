@@ -1,1 +1,11 @@
-"""Step 7, lower: an optimised kernel becomes what renderers accept."""
+"""lower: an optimised kernel becomes what renderers accept."""
+
+from __future__ import annotations
+
+from svod_schedule.lower.accumulate import accumulate
+from svod_schedule.lower.expand import expand
+from svod_schedule.lower.index_dtype import lower_index_dtype
+from svod_schedule.lower.launch import place_launch_axes
+from svod_schedule.lower.loads import add_loads
+
+__all__ = ["accumulate", "add_loads", "expand", "lower_index_dtype", "place_launch_axes"]

@@ -1,0 +1,38 @@
+"""The errors of svod-schedule.
+
+    UserError
+    ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
+    └── OptError (ValueError)                         an Opt that a kernel does not allow
+    InternalError
+    └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
+"""
+
+from __future__ import annotations
+
+from svod_dtype import InternalError, UserError
+
+__all__ = ["LinearizeError", "OptError", "UnsupportedGraphError"]
+
+
+class UnsupportedGraphError(UserError, NotImplementedError):
+    """A graph that is valid but that this version does not compile."""
+
+    def __init__(self, *, what: str, hint: str | None = None) -> None:
+        self.what = what
+        super().__init__(f"{what} is not supported", hint=hint)
+
+
+class OptError(UserError, ValueError):
+    """An Opt whose precondition does not hold; the kernel is unchanged."""
+
+    def __init__(self, *, opt: object, reason: str) -> None:
+        self.opt, self.reason = opt, reason
+        super().__init__(f"{opt} does not apply: {reason}")
+
+
+class LinearizeError(InternalError, RuntimeError):
+    """Loops that cannot be nested."""
+
+    def __init__(self, *, problem: str, node: object) -> None:
+        self.problem, self.node = problem, node
+        super().__init__(f"{problem}: {node}")

@@ -1,0 +1,7 @@
+"""kernelize: `RangedGraph` → `KernelGraph`. Each stored value becomes a CALL that fills a buffer."""
+
+from __future__ import annotations
+
+from svod_schedule.kernelize.cut import cut_kernels
+
+__all__ = ["cut_kernels"]

@@ -1,0 +1,125 @@
+"""cut-kernels: give each stored value a buffer and a kernel that fills it.
+
+before → after:
+
+    BUFFERIZE(ADD(INDEX(x, r0), 1), r0)
+    AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER, x))
+
+Inside a kernel, memory is PARAM 0 (what it writes), PARAM 1, ... in the order of the CALL's arguments; ranges
+are numbered from 0 and bound variables stand for themselves. So equal computations on different buffers are
+one and the same SINK, and are optimised and compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from svod_dtype import index, void
+from svod_ir.args import BufferArg, KernelInfo, ParamArg
+from svod_ir.ops import MEMORY, Op
+from svod_ir.shape import max_size
+from svod_ir.uop import UOp
+
+from svod_schedule.rangeify.coordinates import flatten_index
+
+__all__ = ["cut_kernels"]
+
+
+def cut_kernels(sink: UOp) -> UOp:
+    """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ..."""
+    filled: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        if node.op is Op.BUFFERIZE:
+            size = prod(max_size(s) for s in node.shape)
+            buffer = UOp(Op.BUFFER, node.dtype, (), BufferArg(-1 - len(filled), size, node.arg.device))
+            filled[node] = buffer.after(_make_call(node, buffer, filled))
+    return UOp(Op.SINK, void, tuple(filled[s] for s in sink.src), sink.arg)
+
+
+def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
+    value = node.src[0]
+    kernel = _Kernel(buffer, filled)
+    if value.op in (Op.COPY, Op.BUFFER_VIEW):
+        body = value.with_src((kernel.param(value.src[0]),))
+        return UOp(Op.CALL, void, (body, *kernel.arguments))
+    ranges = order_loops(value, tuple(r for r in node.src[1:] if r.op is Op.RANGE), filled)
+    for r in ranges:
+        kernel.renumber(r)
+    flat = flatten_index(node.src[1:], node.shape) if node.shape else UOp.const(index, 0)
+    store = UOp(Op.STORE, void, (kernel.target.index(flat), value))
+    body = kernel.rewrite(store.end(*ranges))
+    return UOp(Op.CALL, void, (UOp(Op.SINK, void, (body,), KernelInfo()), *kernel.arguments, *kernel.bindings))
+
+
+def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
+    """Loops from outer to inner: those that a reduction inside depends on enclose those that it does not."""
+    depth = dict.fromkeys(ranges, 0)
+    for node in value.toposort(stop=stop):
+        if node.op is Op.REDUCE:
+            for r in node.ranges:
+                if r in depth:
+                    depth[r] += 1
+    return tuple(sorted(ranges, key=lambda r: -depth[r]))
+
+
+class _Kernel:
+    """The numbering of one kernel's arguments and ranges."""
+
+    def __init__(self, buffer: UOp, filled: dict[UOp, UOp]) -> None:
+        self.filled = filled
+        self.arguments: list[UOp] = [buffer]
+        self.bindings: list[UOp] = []
+        self.params: dict[UOp, UOp] = {}
+        self.ranges: dict[UOp, UOp] = {}
+        self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, buffer.arg.size))
+
+    def param(self, memory: UOp) -> UOp:
+        """The PARAM for a BUFFERIZE, a buffer, or an argument of the whole graph."""
+        found = self.params.get(memory)
+        if found is None:
+            argument = self.filled.get(memory, memory)
+            size = prod(max_size(s) for s in memory.shape)
+            found = UOp(Op.PARAM, memory.dtype, (), ParamArg(len(self.arguments), size))
+            self.params[memory] = found
+            self.arguments.append(argument)
+        return found
+
+    def renumber(self, r: UOp) -> UOp:
+        found = self.ranges.get(r)
+        if found is None:
+            found = self.ranges[r] = UOp(Op.RANGE, r.dtype, r.src, (len(self.ranges), r.arg[1]))
+        return found
+
+    def rewrite(self, body: UOp) -> UOp:
+        """`body` with memory, ranges and bindings numbered."""
+        done: dict[UOp, UOp] = {self.target: self.target}
+        # Stored operands are arguments here; their own expressions belong to other kernels.
+        for node in body.toposort(stop=self.filled):
+            if node in done or node in self.filled or node.op in MEMORY:
+                continue
+            operands = node.src
+            if node.op is Op.BIND:
+                done[node] = self._unbind(node)
+            elif node.op is Op.RANGE:
+                done[node] = self.renumber(node).with_src((done[operands[0]],))
+            elif node.op is Op.INDEX and operands[0] is not self.target:
+                done[node] = self._rewrite_index(node, done)
+            else:
+                done[node] = node.with_src(tuple(done[s] for s in operands))
+        return done[body]
+
+    def _rewrite_index(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
+        memory, gate = node.src[0], node.gate
+        positions = [done[p] for p in (node.src[1:] if gate is None else node.src[1:-1])]
+        sizes = [s if isinstance(s, int) else self._unbind_size(s) for s in memory.shape]
+        flat = positions[0] if len(positions) == 1 else flatten_index(positions, sizes)
+        return self.param(memory).index(flat, gate=None if gate is None else done[gate])
+
+    def _unbind(self, node: UOp) -> UOp:
+        if node not in self.bindings:
+            self.bindings.append(node)
+        return node.src[0]
+
+    def _unbind_size(self, size: UOp) -> UOp:
+        return size.substitute({n: self._unbind(n) for n in size.iter_ops(Op.BIND)})

@@ -1,0 +1,84 @@
+"""linearize: a lowered kernel → its nodes in the order in which they run.
+
+Each node stands in the innermost loop that it depends on, and in no other: what does not change in a
+loop is computed before it. Within a loop, nodes keep the order of the graph (operands first), and
+an inner loop stands where its END does, after all that its body reads from outside. So one walk
+over the graph in its own order is enough.
+"""
+
+from __future__ import annotations
+
+from svod_dtype import void
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_schedule.errors import LinearizeError
+
+__all__ = ["linearize"]
+
+_SILENT = frozenset({Op.SINK, Op.GROUP, Op.NOOP})
+
+
+def linearize(sink: UOp) -> tuple[UOp, ...]:
+    """The nodes of the kernel in order; each END closes one RANGE, loops nest."""
+    order = sink.toposort()
+    loops = _Loops(order)
+    body: dict[UOp | None, list[UOp]] = {None: []}
+    for node in order:
+        if node.op is Op.END:
+            body.setdefault(loops.parent[node.src[1]], []).append(node)
+        elif node.op is not Op.RANGE and node.op not in _SILENT:
+            body.setdefault(loops.innermost(node), []).append(node)
+        elif node.op is Op.RANGE:
+            body.setdefault(node, [])
+    result: list[UOp] = []
+    _emit(body[None], body, result)
+    return tuple(result)
+
+
+class _Loops:
+    """The loop nest: for each RANGE the RANGE around it (None for the outermost) and its depth."""
+
+    def __init__(self, order: list[UOp]) -> None:
+        self.parent: dict[UOp, UOp | None] = {}
+        self.depth: dict[UOp, int] = {}
+        # Outer loops are closed by later ENDs, so walking backwards meets them first.
+        for node in reversed(order):
+            if node.op is Op.END:
+                around = self.innermost(node)
+                for r in node.src[1:]:
+                    if r in self.parent:
+                        raise LinearizeError(problem="two ENDs close one range", node=r)
+                    self.parent[r] = around
+                    self.depth[r] = 0 if around is None else self.depth[around] + 1
+                    around = r
+
+    def innermost(self, node: UOp) -> UOp | None:
+        ranges = node.ranges
+        if not ranges:
+            return None
+        try:
+            found = max(ranges, key=self.depth.__getitem__)
+        except KeyError as missing:
+            raise LinearizeError(problem=f"no END closes {missing.args[0]}", node=node) from missing
+        around: UOp | None = found
+        n_around = 0
+        while around is not None:
+            n_around += around in ranges
+            around = self.parent[around]
+        if n_around != len(ranges):
+            raise LinearizeError(problem="a node depends on two loops of which neither encloses the other", node=node)
+        return found
+
+
+def _emit(nodes: list[UOp], body: dict[UOp | None, list[UOp]], result: list[UOp]) -> None:
+    # Recursion is as deep as the loop nest.
+    for node in nodes:
+        if node.op is not Op.END:
+            result.append(node)
+            continue
+        ranges = node.src[1:]
+        for r in ranges:
+            result.append(r)
+            _emit(body[r], body, result)
+        result.extend(UOp(Op.END, void, (node.src[0], r)) for r in reversed(ranges))

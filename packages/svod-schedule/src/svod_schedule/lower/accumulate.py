@@ -1,0 +1,124 @@
+"""accumulate: reductions and scans become registers that a loop updates.
+
+before → after:
+
+    REDUCE(x, r; ADD)   reg = DEFINE_REG; init = STORE(reg, 0)
+                        END(STORE(reg, ADD(LOAD(reg), x)), r); LOAD(AFTER(reg, END))
+    SCAN(x, r; ADD)     the same inside the loop r that the reader stands in, reading after each STORE
+
+Reductions over the same loops share them: one END closes the loop for all.
+"""
+
+from __future__ import annotations
+
+from svod_dtype import DType, index, void
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["accumulate", "identity_of"]
+
+_ZERO = UOp.const(index, 0)
+
+
+def identity_of(op: Op, dtype: DType) -> UOp:
+    """The value that a reduction with `op` starts from."""
+    match op:
+        case Op.ADD:
+            return UOp.const(dtype, 0)
+        case Op.MUL:
+            return UOp.const(dtype, 1)
+        case Op.MAX:
+            return UOp.const(dtype, dtype.scalar.min)
+        case _:
+            return UOp.const(dtype, dtype.scalar.max)
+
+
+def accumulate(sink: UOp) -> UOp:
+    """`sink` without REDUCE over ranges and without SCAN."""
+    groups = _group_by_loops(sink)
+    if not groups and not any(True for _ in sink.iter_ops(Op.SCAN)):
+        return sink
+    done: dict[UOp, UOp] = {}
+    n_registers = 0
+    for node in _toposort_groups(sink, groups):
+        if node.op is Op.REDUCE and len(node.src) > 1:
+            if node not in done:
+                members = groups[node.src[1:]]
+                done.update(_reduce_together(members, done, n_registers))
+                n_registers += len(members)
+        elif node.op is Op.SCAN:
+            done[node] = _scan(node, done, n_registers)
+            n_registers += 1
+        else:
+            done[node] = node.with_src(tuple(done[s] for s in node.src))
+    return done[sink]
+
+
+def _group_by_loops(sink: UOp) -> dict[tuple[UOp, ...], list[UOp]]:
+    groups: dict[tuple[UOp, ...], list[UOp]] = {}
+    for node in sink.iter_ops(Op.REDUCE):
+        if len(node.src) > 1:
+            groups.setdefault(node.src[1:], []).append(node)
+    return groups
+
+
+def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> list[UOp]:
+    """Operands first, where a reduction has the operands of all reductions that share its loops."""
+    order: list[UOp] = []
+    seen: set[UOp] = set()
+    stack: list[tuple[UOp, bool]] = [(sink, False)]
+    while stack:
+        node, is_entered = stack.pop()
+        if is_entered:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            members = groups[node.src[1:]] if node.op is Op.REDUCE and len(node.src) > 1 else [node]
+            stack.extend((s, False) for m in members for s in reversed(m.src) if s not in seen)
+    return order
+
+
+def _reduce_together(members: list[UOp], done: dict[UOp, UOp], first_id: int) -> dict[UOp, UOp]:
+    loops = tuple(done[r] for r in members[0].src[1:])
+    registers: list[UOp] = []
+    updates: list[UOp] = []
+    for i, node in enumerate(members):
+        register = UOp(Op.DEFINE_REG, node.dtype, (), (first_id + i, 1))
+        value = done[node.src[0]]
+        start = _initialize(register, node, value, loops)
+        inside = register.after(start, *loops).index(_ZERO)
+        updates.append(inside.store(_take_in(node.arg, inside.load(), value)))
+        registers.append(register)
+    effect = updates[0] if len(updates) == 1 else UOp(Op.GROUP, void, tuple(updates))
+    end = effect.end(*loops)
+    return {node: register.after(end).index(_ZERO).load() for node, register in zip(members, registers, strict=True)}
+
+
+def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) -> UOp:
+    outer = sorted(value.ranges - set(loops), key=lambda r: r.arg[0])
+    return register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
+
+
+def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
+    """`total` joined with a chain of values from the left, one after the other: each step can be one fma."""
+    chain: list[UOp] = []
+    while value.op is op and op is Op.ADD and value.src[0].op is op:
+        chain.append(value.src[1])
+        value = value.src[0]
+    if chain:
+        chain.extend(reversed(value.src))
+    else:
+        chain.append(value)
+    for term in reversed(chain):
+        total = UOp(op, total.dtype, (total, term))
+    return total
+
+
+def _scan(node: UOp, done: dict[UOp, UOp], register_id: int) -> UOp:
+    value, loop = done[node.src[0]], done[node.src[1]]
+    register = UOp(Op.DEFINE_REG, node.dtype, (), (register_id, 1))
+    start = _initialize(register, node, value, (loop,))
+    inside = register.after(start, loop).index(_ZERO)
+    update = inside.store(UOp(node.arg, node.dtype, (inside.load(), value)))
+    return register.after(update).index(_ZERO).load()

@@ -1,0 +1,26 @@
+"""decompose-math: transcendental functions become polynomials.
+
+before → after:
+
+    EXP2 %x : f32       MUL (polynomial of x - ROUND x), (the float with exponent ROUND x)
+"""
+
+from __future__ import annotations
+
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+
+from svod_schedule.lower.transcendental import TRANSCENDENTAL, decompose_transcendental
+
+__all__ = ["decompose_math"]
+
+
+def decompose_math(sink: UOp, target: Target) -> UOp:
+    """`sink` without the transcendental ops that the target lacks."""
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node.op in TRANSCENDENTAL:
+            new = decompose_transcendental(new, target) or new
+        done[node] = new
+    return done[sink]

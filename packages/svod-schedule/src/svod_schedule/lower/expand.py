@@ -1,0 +1,237 @@
+"""expand: UPCAST and UNROLL axes become vector lanes and register copies.
+
+before → after, for UPCAST u of 8 in `STORE(INDEX(p, r * 8 + u), ADD(INDEX(a, r * 8 + u), INDEX(b, r)))`:
+
+    STORE(INDEX(p, r * 8):f32x8, ADD(INDEX(a, r * 8):f32x8, BROADCAST(INDEX(b, r))))
+
+One axis of those that a value depends on becomes its lanes, the one along which memory is read and
+written consecutively; for the others the value is written out once for each combination of their
+coordinates. Vectors are never taken apart: what is made here is what the target's compiler sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product as combinations
+from math import prod
+
+from svod_dtype import index, void
+from svod_ir.ops import AxisType, Op
+from svod_ir.uop import UOp
+
+from svod_schedule.linear_index import find_stride
+from svod_schedule.symbolic import simplify
+
+__all__ = ["choose_lane_axes", "expand"]
+
+_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
+MAX_ACCUMULATORS = 8
+"""Copies of a reduction keep accumulators of their own up to this many; beyond, they share one."""
+
+
+def expand(sink: UOp) -> UOp:
+    """`sink` without UPCAST and UNROLL ranges."""
+    axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg[1] in _EXPANDED]
+    if not axes:
+        return sink
+    return _Expander(sink, axes).run()
+
+
+def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
+    """Which axes become vector lanes: the most consecutive accesses first, never two in one value."""
+    depends = _dependences(sink.toposort(), axes, {})
+    good = dict.fromkeys(axes, 0)
+    for node, mask in depends.items():
+        if node.op is Op.INDEX:
+            for bit, axis in enumerate(axes):
+                if mask >> bit & 1:
+                    stride = find_stride(node.src[1], axis)
+                    good[axis] += 4 if stride == 1 else 0 if stride == 0 else -1
+    chosen: set[UOp] = set()
+    taken = 0
+    masks = set(depends.values())
+    for axis in sorted(axes, key=lambda a: -good[a]):
+        bit = 1 << axes.index(axis)
+        size = int(axis.vmax) + 1
+        if good[axis] > 0 and size & (size - 1) == 0 and not any(m & bit and m & taken for m in masks):
+            chosen.add(axis)
+            taken |= bit
+    return chosen
+
+
+def _dependences(order: Sequence[UOp], axes: Sequence[UOp], lane_of: dict[UOp, int]) -> dict[UOp, int]:
+    """For each node, the set of expanded axes that its value depends on, as a bit mask."""
+    bits = {axis: 1 << i for i, axis in enumerate(axes)}
+    mask: dict[UOp, int] = {}
+    for node in order:
+        own = bits.get(node, 0) | lane_of.get(node, 0)
+        for operand in node.src:
+            own |= mask[operand]
+        if node.op in (Op.REDUCE, Op.END):
+            for r in node.src[1:]:
+                own &= ~bits.get(r, 0)
+        mask[node] = own
+    return mask
+
+
+class _Expander:
+    def __init__(self, sink: UOp, axes: list[UOp]) -> None:
+        self.axes = axes
+        self.sizes = [int(a.vmax) + 1 for a in axes]
+        lanes = choose_lane_axes(sink, axes)
+        self.lane_bits = sum(1 << i for i, a in enumerate(axes) if a in lanes)
+        self.lane_of: dict[UOp, int] = {}
+        self.sink = self._merge_consecutive(sink, [a for a in axes if a in lanes])
+        self.copies: dict[UOp, list[UOp]] = {}
+        self.projections: dict[tuple[int, int], list[int]] = {}
+
+    def run(self) -> UOp:
+        order = self.sink.toposort()
+        self.mask = _dependences(order, self.axes, self.lane_of)
+        for node in order:
+            self.copies[node] = self._expand(node)
+        return self.copies[self.sink][0]
+
+    def _merge_consecutive(self, sink: UOp, lanes: list[UOp]) -> UOp:
+        """Locations whose position grows by 1 along a lane axis become vector locations at the first lane."""
+        merged: dict[UOp, UOp] = {}
+        zero = {a: UOp.const(index, 0) for a in lanes}
+        for node in sink.toposort():
+            new = node.with_src(tuple(merged[s] for s in node.src))
+            if node.op is Op.INDEX:
+                for axis in lanes:
+                    if axis in node.src[1].ranges and find_stride(node.src[1], axis) == 1:
+                        first = simplify(node.src[1].substitute({axis: zero[axis]}))
+                        new = UOp(Op.INDEX, node.dtype.vec(int(axis.vmax) + 1), (new.src[0], first, *new.src[2:]))
+                        self.lane_of[new] = 1 << self.axes.index(axis)
+            merged[node] = new
+        return merged[sink]
+
+    # -- coordinates: a node's copies are listed in row-major order of its copied axes ---------------
+
+    def _copied(self, node: UOp) -> int:
+        return self.mask[node] & ~self.lane_bits
+
+    def _axes_in(self, mask: int) -> list[int]:
+        return [i for i in range(len(self.axes)) if mask >> i & 1]
+
+    def _n_copies(self, mask: int) -> int:
+        return prod(self.sizes[i] for i in self._axes_in(mask))
+
+    def _project(self, outer: int, inner: int) -> list[int]:
+        """For each combination of the axes in `outer`, the position among the copies over the axes in `inner`."""
+        found = self.projections.get((outer, inner))
+        if found is None:
+            axes = self._axes_in(outer)
+            found = []
+            for coordinates in combinations(*(range(self.sizes[a]) for a in axes)):
+                position = 0
+                for axis, coordinate in zip(axes, coordinates, strict=True):
+                    if inner >> axis & 1:
+                        position = position * self.sizes[axis] + coordinate
+                found.append(position)
+            self.projections[(outer, inner)] = found
+        return found
+
+    def _lanes(self, mask: int) -> int:
+        return prod(self.sizes[i] for i in self._axes_in(mask & self.lane_bits))
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def _expand(self, node: UOp) -> list[UOp]:
+        if node in self.axes:
+            size = int(node.vmax) + 1
+            if self.lane_bits & self.mask[node]:
+                return [UOp(Op.VCONST, index.vec(size), (), tuple(range(size)))]
+            return [UOp.const(index, i) for i in range(size)]
+        match node.op:
+            case Op.REDUCE:
+                return self._reduce(node)
+            case Op.END:
+                return self._end(node)
+            case Op.SINK | Op.GROUP if not self._copied(node):
+                return [node.with_src(tuple(c for s in node.src for c in self.copies[s]))]
+            case _:
+                return self._plain(node)
+
+    def _plain(self, node: UOp) -> list[UOp]:
+        mask = self._copied(node)
+        lanes = self._lanes(self.mask[node])
+        operands = [(self.copies[s], self._project(mask, self._copied(s))) for s in node.src]
+        build = self._builder(node, lanes)
+        return [build(tuple(copies[where[i]] for copies, where in operands)) for i in range(self._n_copies(mask))]
+
+    def _builder(self, node: UOp, lanes: int) -> Callable[[tuple[UOp, ...]], UOp]:
+        if lanes == 1 or node.op is Op.INDEX and node.dtype.lanes > 1:
+            return node.with_src
+        if node.op is Op.INDEX:
+            # A position that is not consecutive is a vector of positions: a gather or scatter.
+            dtype = node.dtype.vec(lanes)
+            return lambda src: UOp(Op.INDEX, dtype, (src[0], *(widen(s, lanes) for s in src[1:])))
+        if node.op is Op.AFTER:
+            return lambda src: UOp(Op.AFTER, src[0].dtype, src)
+        if node.op is Op.STORE:
+            return lambda src: UOp(Op.STORE, void, (src[0], widen(src[1], src[0].dtype.lanes)))
+        if node.op is Op.SCAN:
+            dtype = node.dtype.vec(lanes)
+            return lambda src: UOp(Op.SCAN, dtype, (widen(src[0], lanes), src[1]), node.arg)
+        if node.dtype is void:
+            return node.with_src
+        dtype = node.dtype.vec(lanes)
+        return lambda src: UOp(node.op, dtype, tuple(widen(s, lanes) for s in src), node.arg)
+
+    def _end(self, node: UOp) -> list[UOp]:
+        effects = self.copies[node.src[0]]
+        loops = tuple(self.copies[r][0] for r in node.src[1:] if r not in self.axes)
+        effect = effects[0] if len(effects) == 1 else UOp(Op.GROUP, void, tuple(effects))
+        return [effect.end(*loops)]
+
+    def _reduce(self, node: UOp) -> list[UOp]:
+        value, op = node.src[0], node.arg
+        unrolled = sum(1 << i for i, a in enumerate(self.axes) if a in node.src[1:])
+        loops = tuple(r for r in node.src[1:] if r not in self.axes)
+        kept = self._copied(node)
+        folded = unrolled & ~self.lane_bits
+        lanes = self._lanes(self.mask[value] | unrolled)
+        is_horizontal = bool(unrolled & self.lane_bits)
+        copies = self.copies[value]
+        where = self._project(kept | folded, self._copied(value))
+        groups = self._project(kept | folded, kept)
+        n_kept = self._n_copies(kept)
+        members: list[list[UOp]] = [[] for _ in range(n_kept)]
+        for position, group in zip(where, groups, strict=True):
+            members[group].append(widen(copies[position], lanes))
+        results: list[UOp] = []
+        for values in members:
+            if loops and len(values) * n_kept <= MAX_ACCUMULATORS:
+                total = _combine(op, [UOp(Op.REDUCE, v.dtype, (v, *loops), op) for v in values])
+            else:
+                total = _chain(op, values)
+                total = UOp(Op.REDUCE, total.dtype, (total, *loops), op) if loops else total
+            results.append(UOp(Op.REDUCE, total.dtype.scalar, (total,), op) if is_horizontal else total)
+        return results
+
+
+def widen(value: UOp, lanes: int) -> UOp:
+    """`value` in each of `lanes` lanes, if it is a scalar."""
+    if lanes == 1 or value.dtype.lanes == lanes:
+        return value
+    if value.op is Op.CONST:
+        return UOp.const(value.dtype.vec(lanes), value.arg)
+    return UOp(Op.BROADCAST, value.dtype.vec(lanes), (value,))
+
+
+def _combine(op: Op, values: list[UOp]) -> UOp:
+    """Reduce values pairwise."""
+    while len(values) > 1:
+        paired = [UOp(op, a.dtype, (a, b)) for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = paired + values[len(paired) * 2 :]
+    return values[0]
+
+
+def _chain(op: Op, values: list[UOp]) -> UOp:
+    """Reduce values from the left, as an accumulator takes them in."""
+    total = values[0]
+    for value in values[1:]:
+        total = UOp(op, total.dtype, (total, value))
+    return total

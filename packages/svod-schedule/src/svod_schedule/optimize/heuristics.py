@@ -1,0 +1,182 @@
+"""Heuristics: a good sequence of Opts for a kernel, from its accesses and the target's description.
+
+In order: which output axis becomes vector lanes; which reduced axis does where no output axis can;
+how many outputs share what they load (register tiles); which loop is outermost; which is split over
+threads. Each choice is applied as an Opt, so it can be printed, replayed and searched around.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from svod_ir.args import Opt, OptOp
+from svod_ir.ops import AxisType, Op
+from svod_ir.uop import UOp
+
+from svod_schedule.linear_index import find_stride
+from svod_schedule.optimize.scheduler import Scheduler, extent
+
+__all__ = ["apply_heuristics"]
+
+_SLOW = frozenset({
+    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD, Op.THREEFRY,
+})  # fmt: skip
+MIN_THREADED_WORK = 1 << 15
+"""Below this many steps, waking threads costs more than they save."""
+
+
+def apply_heuristics(scheduler: Scheduler) -> None:
+    """Choose Opts for the kernel of `scheduler` and apply them."""
+    _Heuristics(scheduler).run()
+
+
+class _Heuristics:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.target = scheduler.target
+        order = scheduler.sink.toposort()
+        self.accesses = [n for n in order if n.op is Op.INDEX]
+        self.reduces = [n for n in order if n.op is Op.REDUCE]
+        self.n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
+        axes = scheduler.axes
+        self.outputs = [r for r in axes if r.arg[1] is AxisType.LOOP]
+        self.work = prod(int(r.vmax) + 1 for r in axes) * (1 + 8 * min(self.n_slow, 8))
+        widest = max((n.dtype.itemsize for n in self.accesses), default=4)
+        self.lanes = max(self.target.vector_bits // (8 * widest), 1)
+
+    def run(self) -> None:
+        lane_axis = self._best_lane_axis(self.outputs, self.accesses)
+        tiled = next((r for r in self.reduces if self._tile_axes(r, lane_axis)), None)
+        if tiled is not None:
+            self._order_loops(tiled)
+        if lane_axis is not None:
+            self._take_lanes(lane_axis, is_tiled=tiled is not None)
+        self._take_reduced_lanes(lane_axis, tiled)
+        if tiled is not None:
+            self._take_tiles(tiled, lane_axis)
+        self._take_threads()
+
+    # -- lanes --------------------------------------------------------------------------------------
+
+    def _best_lane_axis(self, axes: list[UOp], accesses: list[UOp]) -> UOp | None:
+        """The axis along which every access that depends on it is consecutive, with the most such accesses."""
+        best: UOp | None = None
+        best_count = 0
+        for axis in axes:
+            strides = [find_stride(n.src[1], axis) for n in accesses if axis in n.ranges]
+            count = strides.count(1)
+            if int(axis.vmax) > 0 and all(s in (0, 1) for s in strides) and count >= max(best_count, 1):
+                best, best_count = axis, count
+        return best
+
+    def _take_lanes(self, axis: UOp, *, is_tiled: bool) -> None:
+        reduces_inside = any(axis in r.ranges for r in self.reduces)
+        if is_tiled:
+            n_vectors = 2
+        elif reduces_inside:
+            n_vectors = 8
+        else:
+            n_vectors = 1 if self.n_slow > 2 else 2 if self.n_slow else 4
+        self._take_outputs(axis, self.lanes * n_vectors)
+
+    def _take_outputs(self, axis: UOp, amount: int) -> None:
+        """Take `amount` outputs along `axis` at a time, or as many (a power of two) as it has."""
+        shortest = int(axis.src[0].vmin)
+        while amount > shortest:
+            amount //= 2
+        while amount > 1:
+            position = self._position(axis)
+            if self.scheduler.try_opt(Opt(OptOp.UPCAST, position, amount)) or self.scheduler.try_opt(Opt(OptOp.OVERLAP, position, amount)):
+                return
+            amount //= 2
+
+    def _take_reduced_lanes(self, lane_axis: UOp | None, tiled: UOp | None) -> None:
+        done: set[UOp] = set()
+        for reduce in self.reduces:
+            if lane_axis is not None and lane_axis in reduce.ranges:
+                continue
+            accesses = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
+            candidates = [r for r in reduce.src[1:] if r.arg[1] is AxisType.REDUCE and r not in done]
+            axis = self._best_lane_axis(candidates, accesses)
+            if axis is None or not isinstance(extent(axis), int):
+                continue
+            done.add(axis)
+            n_vectors = 1 if tiled is reduce else 2 if self.n_slow else 4
+            amount = self.lanes * n_vectors
+            while amount > 1 and amount * 2 > max(int(axis.vmax) + 1, 2 * self.lanes):
+                amount //= 2
+            while amount > int(axis.vmax) + 1:
+                amount //= 2
+            if amount > 1:
+                self.scheduler.try_opt(Opt(OptOp.UNROLL, self._reduced_position(axis), amount))
+
+    # -- register tiles -----------------------------------------------------------------------------
+
+    def _tile_axes(self, reduce: UOp, lane_axis: UOp | None) -> list[UOp]:
+        """Output axes along which some load of the reduction is the same: taking several shares that load."""
+        loads = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
+        ranges = set(reduce.src[1:])
+        loads = [n for n in loads if n.ranges & ranges]
+        if len(loads) < 2:
+            return []
+        shared = [a for a in self.outputs if a is not lane_axis and a in reduce.ranges and any(a not in n.ranges for n in loads)]
+        return sorted(shared, key=lambda a: -int(a.vmax))[:2]
+
+    def _order_loops(self, reduce: UOp) -> None:
+        """Put the longer of two tiled loops outside: the smaller operand is the one to walk through again and again."""
+        inside = [a for a in self.outputs if a in reduce.ranges and any(a not in n.ranges for n in self._loads(reduce))]
+        if len(inside) < 2:
+            return
+        first, second = inside[-2:]
+        if int(second.vmax) > int(first.vmax):
+            self.scheduler.try_opt(Opt(OptOp.SWAP, self._position(first), self._position(second)))
+
+    def _loads(self, reduce: UOp) -> list[UOp]:
+        return [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
+
+    def _take_tiles(self, reduce: UOp, lane_axis: UOp | None) -> None:
+        # Accumulators fill the registers but for the operands of one step.
+        n_accumulators = self.target.vector_registers - (4 if self.target.vector_registers <= 16 else 8)
+        axes = self._tile_axes(reduce, lane_axis)
+        if lane_axis is not None and lane_axis in reduce.ranges:
+            axes = axes[:1]
+            wanted = [n_accumulators // 2]
+        elif len(axes) == 1:
+            wanted = [4]
+        else:
+            wanted = [4, n_accumulators // 4]
+        for axis, amount in zip(axes, wanted, strict=False):
+            self._take_tile(axis, amount)
+
+    def _take_tile(self, axis: UOp, amount: int) -> None:
+        size = extent(axis)
+        position = self._position(axis)
+        if isinstance(size, int):
+            if size <= amount:
+                self.scheduler.try_opt(Opt(OptOp.UPCAST, position, 0))
+                return
+            exact = next((n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0), None)
+            if exact is not None:
+                self.scheduler.try_opt(Opt(OptOp.UPCAST, position, exact))
+                return
+        self.scheduler.try_opt(Opt(OptOp.OVERLAP, position, amount))
+
+    # -- threads ------------------------------------------------------------------------------------
+
+    def _take_threads(self) -> None:
+        n_threads = self.target.cores
+        if self.target.has_local or n_threads < 2 or self.work < MIN_THREADED_WORK:
+            return
+        loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
+        even = [r for r in loops if isinstance(size := extent(r), int) and size % n_threads == 0]
+        long = [r for r in loops if int(r.src[0].vmin) >= 4 * n_threads]
+        for axis in [*loops[:1], *even[:1], *long[:1]] if loops[:1] in (even[:1], long[:1]) else [*even[:1], *long[:1], *loops[:1]]:
+            if self.scheduler.try_opt(Opt(OptOp.THREAD, self._position(axis), n_threads)):
+                return
+
+    def _position(self, axis: UOp) -> int:
+        """Where the loop that carries on `axis` stands now."""
+        return next(i for i, r in enumerate(self.scheduler.axes) if r.arg == axis.arg)
+
+    def _reduced_position(self, axis: UOp) -> int:
+        return next(i for i, r in enumerate(self.scheduler.reduced_axes) if r.arg == axis.arg)

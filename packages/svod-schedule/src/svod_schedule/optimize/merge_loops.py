@@ -1,0 +1,78 @@
+"""merge-loops: loops that walk through all memory together become one.
+
+before → after, for two loops of one nest and every access in it:
+
+    a[r0 * 64 + r1 * 1], r0 in [0, 8), r1 in [0, 64)        a[r], r in [0, 512)
+
+Two neighbouring loops merge when each access moves by (inner size) * (inner stride) along the outer one
+and neither loop's number is used for anything but addresses.
+"""
+
+from __future__ import annotations
+
+from svod_dtype import index
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_schedule.linear_index import find_stride
+from svod_schedule.optimize.scheduler import extent, replace_range
+
+__all__ = ["merge_loops"]
+
+
+def merge_loops(sink: UOp) -> UOp:
+    """`sink` with each nest of loops as shallow as its accesses allow."""
+    order = sink.toposort()
+    nests = [n.src[1:] for n in order if n.op in (Op.END, Op.REDUCE) and len(n.src) > 2]
+    if not nests:
+        return sink
+    accesses = [n for n in order if n.op is Op.INDEX]
+    free = _used_outside_addresses(sink)
+    for nest in nests:
+        ranges = list(nest)
+        position = len(ranges) - 2
+        while position >= 0:
+            outer, inner = ranges[position], ranges[position + 1]
+            if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
+                size = int(outer.vmax + 1) * int(inner.vmax + 1)
+                merged = UOp(Op.RANGE, index, (UOp.const(index, size),), outer.arg)
+                sink = replace_range(replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,))
+                accesses = [n for n in sink.toposort() if n.op is Op.INDEX]
+                ranges[position : position + 2] = [merged]
+            position -= 1
+    return sink
+
+
+def _is_one_walk(accesses: list[UOp], outer: UOp, inner: UOp) -> bool:
+    if outer.arg[1] is not inner.arg[1] or not isinstance(extent(outer), int) or not isinstance(extent(inner), int):
+        return False
+    for node in accesses:
+        outer_stride, inner_stride = find_stride(node.src[1], outer), find_stride(node.src[1], inner)
+        if outer_stride is None or inner_stride is None or outer_stride != inner_stride * int(extent(inner)):  # pyright: ignore[reportArgumentType]
+            return False
+    return True
+
+
+def _used_outside_addresses(sink: UOp) -> set[UOp]:
+    """RANGEs whose number is a value, a condition or a gate somewhere."""
+    found: set[UOp] = set()
+    seen: set[UOp] = set()
+    stack = [sink]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is Op.INDEX:
+            # What an address is computed from is examined there; a gate is a use of its own.
+            stack.extend(s for s in node.src[1].toposort() if s.op is Op.INDEX)
+            stack.extend(node.src[2:])
+            continue
+        is_loop_end = node.op in (Op.END, Op.REDUCE, Op.SCAN)
+        for position, operand in enumerate(node.src):
+            if operand.op is Op.RANGE:
+                if not (is_loop_end and position > 0) or node.op is Op.SCAN:
+                    found.add(operand)
+            else:
+                stack.append(operand)
+    return found

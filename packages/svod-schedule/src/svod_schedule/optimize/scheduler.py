@@ -1,0 +1,353 @@
+"""`Scheduler`: one kernel, and the transformations (`Opt`s) that may be applied to it.
+
+An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP, SWAP) or
+among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the whole axis. An Opt whose
+precondition does not hold raises `OptError` and changes nothing; `applied_opts` replays to the same
+kernel.
+
+    UPCAST(a, n)    take n outputs along axis a at a time, as vector lanes or register copies
+    OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
+                    end at the end, so a few outputs are computed twice
+    UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
+    PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
+    THREAD(a, n)    n parts for the CPU's threads
+    LOCAL(a, n)     n workgroup members along axis a
+    GROUP(a, n), GROUPTOP(a, n)   n workgroup members share a reduction (inner or outer part of the axis)
+    SWAP(a, b)      exchange two loops
+    TC(a, n)        tensor cores
+    NOLOCALS        forbid workgroups from here on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+
+from svod_dtype import index
+from svod_ir.args import KernelInfo, Opt, OptOp
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
+from svod_ir.uop import SInt, UOp, to_node
+
+from svod_schedule.errors import OptError
+from svod_schedule.lower.accumulate import identity_of
+
+__all__ = ["Scheduler"]
+
+MAX_UNROLL = 256
+
+_OUTPUT = (AxisType.GLOBAL, AxisType.LOOP, AxisType.LOCAL)
+_REDUCED = (AxisType.REDUCE, AxisType.GROUP_REDUCE)
+
+
+class Scheduler:
+    """A kernel under optimisation: `sink`, the `target`, and the `applied_opts` so far."""
+
+    def __init__(self, sink: UOp, target: Target) -> None:
+        self.sink = sink
+        self.target = target
+        self.applied_opts: list[Opt] = []
+        self.has_locals_forbidden = False
+
+    def copy(self) -> Scheduler:
+        """An independent scheduler in the same state (graphs are shared)."""
+        other = Scheduler(self.sink, self.target)
+        other.applied_opts = list(self.applied_opts)
+        other.has_locals_forbidden = self.has_locals_forbidden
+        return other
+
+    # -- what the kernel looks like -----------------------------------------------------------------
+
+    @property
+    def axes(self) -> list[UOp]:
+        """All RANGEs: by rank of their type, then from outer to inner loop."""
+        nest: dict[UOp, int] = {}
+        for node in reversed(self.sink.toposort()):
+            if node.op in (Op.END, Op.REDUCE):
+                for r in node.src[1:]:
+                    nest.setdefault(r, len(nest))
+            elif node.op is Op.SCAN:
+                nest.setdefault(node.src[1], len(nest))
+        return sorted(nest, key=lambda r: (r.arg[1].rank, nest[r]))
+
+    @property
+    def reduced_axes(self) -> list[UOp]:
+        return [r for r in self.axes if r.arg[1] in _REDUCED]
+
+    @property
+    def shape(self) -> list[SInt]:
+        """The trip count of each axis, symbolic ones as nodes."""
+        return [extent(r) for r in self.axes]
+
+    def kernel_name(self) -> str:
+        """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it varies)."""
+        prefix = "r" if any(r.arg[1] in (*_REDUCED, AxisType.UNROLL, AxisType.SCAN) for r in self.axes) else "E"
+        parts = [f"{r.arg[1].letter}{size if isinstance(size := extent(r), int) else 'v'}" for r in self.axes]
+        return "_".join([prefix, *parts])
+
+    def finish(self) -> UOp:
+        """The kernel, its SINK carrying name and opts."""
+        return self.sink.with_arg(KernelInfo(self.kernel_name(), tuple(self.applied_opts)))
+
+    # -- applying -----------------------------------------------------------------------------------
+
+    def apply_opt(self, opt: Opt) -> None:
+        """Transform the kernel.
+
+        Raises:
+            OptError: if the kernel or the target does not allow it; nothing has changed then.
+        """
+        apply = self._table()[opt.op]
+        self.sink = apply(opt)
+        self.applied_opts.append(opt)
+
+    def try_opt(self, opt: Opt) -> bool:
+        """Apply `opt` if it is allowed; say whether it was."""
+        try:
+            self.apply_opt(opt)
+        except OptError:
+            return False
+        return True
+
+    def _table(self) -> dict[OptOp, Callable[[Opt], UOp]]:
+        return {
+            OptOp.UPCAST: self._upcast,
+            OptOp.OVERLAP: self._overlap,
+            OptOp.UNROLL: self._unroll,
+            OptOp.PADTO: self._pad_to,
+            OptOp.THREAD: self._thread,
+            OptOp.LOCAL: self._local,
+            OptOp.GROUP: lambda opt: self._group(opt, is_top=False),
+            OptOp.GROUPTOP: lambda opt: self._group(opt, is_top=True),
+            OptOp.SWAP: self._swap,
+            OptOp.TC: self._tensor_core,
+            OptOp.NOLOCALS: self._forbid_locals,
+        }
+
+    def _axis(self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType]) -> UOp:
+        if opt.axis is None or not 0 <= opt.axis < len(axes):
+            raise OptError(opt=opt, reason=f"the kernel has {len(axes)} such axes")
+        axis = axes[opt.axis]
+        if axis.arg[1] not in kinds:
+            raise OptError(opt=opt, reason=f"axis {opt.axis} is a {axis.arg[1].name} axis")
+        return axis
+
+    def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
+        size = extent(axis)
+        amount = size if opt.amount == 0 else opt.amount
+        if not isinstance(amount, int):
+            raise OptError(opt=opt, reason="it needs an amount, since the axis has no constant size")
+        if not 1 < amount <= limit:
+            raise OptError(opt=opt, reason=f"the amount {amount} is not between 2 and {limit}")
+        return amount
+
+    def _divided(self, opt: Opt, axis: UOp, limit: int) -> int:
+        amount, size = self._amount(opt, axis, limit), extent(axis)
+        if not isinstance(size, int) or size % amount:
+            raise OptError(opt=opt, reason=f"{amount} does not divide the axis of {size}")
+        return amount
+
+    def _upcast(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, _OUTPUT)
+        amount = self._divided(opt, axis, self.target.max_upcast)
+        return self._split(axis, amount, AxisType.UPCAST)
+
+    def _overlap(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, _OUTPUT)
+        amount = self._amount(opt, axis, self.target.max_upcast)
+        self._check_repeatable(opt)
+        if int(axis.src[0].vmin) < amount:
+            raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
+
+    def _check_repeatable(self, opt: Opt) -> None:
+        """Computing an output twice is right unless the kernel reads what it writes."""
+        written = {n.src[0].src[0] for n in self.sink.iter_ops(Op.STORE)}
+        locations = {n.src[0] for n in self.sink.iter_ops(Op.STORE)}
+        if any(n.src[0] in written and n not in locations for n in self.sink.iter_ops(Op.INDEX)):
+            raise OptError(opt=opt, reason="the kernel reads what it writes")
+
+    def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
+        size = axis.src[0]
+        outer = self._range((size + (amount - 1)) // amount, axis.arg[0], axis.arg[1])
+        inner = self._range(UOp.const(index, amount), self._next_id(), kind)
+        start = (outer * amount).minimum(size - amount)
+        return replace_range(self.sink, axis, start + inner, (outer, inner))
+
+    def _unroll(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.reduced_axes, _REDUCED)
+        amount, size = self._amount(opt, axis, MAX_UNROLL), extent(axis)
+        if not isinstance(size, int) or size < amount:
+            raise OptError(opt=opt, reason=f"the axis of {size} is shorter than {amount}")
+        rest = size % amount
+        sink = self.sink
+        if rest:
+            sink, axis = self._split_off_rest(axis, size - rest, rest)
+        inner = self._range(UOp.const(index, amount), self._next_id(sink), AxisType.UNROLL)
+        if size - rest == amount:
+            return replace_range(sink, axis, inner, (inner,))
+        outer = self._range(UOp.const(index, (size - rest) // amount), axis.arg[0], axis.arg[1])
+        return replace_range(sink, axis, outer * amount + inner, (outer, inner))
+
+    def _split_off_rest(self, axis: UOp, main: int, rest: int) -> tuple[UOp, UOp]:
+        """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
+        main_axis = self._range(UOp.const(index, main), axis.arg[0], axis.arg[1])
+        rest_axis = self._range(UOp.const(index, rest), self._next_id(), axis.arg[1])
+        first_id = rest_axis.arg[0] + 1
+        done: dict[UOp, UOp] = {}
+        for node in self.sink.toposort():
+            new = node.with_src(tuple(done[s] for s in node.src))
+            if node.op is Op.REDUCE and axis in node.src[1:]:
+                # The other loops of this reduction are run twice, so the second time under new names.
+                copies = {r: self._range(r.src[0], first_id + i, r.arg[1]) for i, r in enumerate(node.src[1:]) if r is not axis}
+                rest_ranges = tuple(rest_axis if r is axis else copies[r] for r in node.src[1:])
+                main_value = new.src[0].substitute({axis: main_axis})
+                rest_value = new.src[0].substitute({axis: rest_axis + main, **copies})
+                main_ranges = tuple(main_axis if r is axis else r for r in new.src[1:])
+                first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
+                new = UOp(node.arg, node.dtype, (first, UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg)))
+            done[node] = new
+        return done[self.sink], main_axis
+
+    def _pad_to(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (*_OUTPUT, *_REDUCED))
+        amount = opt.amount
+        if amount is None or amount < 2:
+            raise OptError(opt=opt, reason="the amount is not at least 2")
+        size = axis.src[0]
+        padded = self._range((size + (amount - 1)) // amount * amount, axis.arg[0], axis.arg[1])
+        return _mask_beyond(replace_range(self.sink, axis, padded, (padded,)), padded, size)
+
+    def _thread(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.LOOP,))
+        if self.target.has_local or self.target.cores < 2:
+            raise OptError(opt=opt, reason="the target has no threads of this kind")
+        if any(r.arg[1] is AxisType.THREAD for r in self.axes):
+            raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
+        amount, size = self._amount(opt, axis, self.target.cores), extent(axis)
+        if isinstance(size, int) and size % amount == 0:
+            return self._split(axis, amount, AxisType.THREAD, is_top=True)
+        self._check_repeatable(opt)
+        if int(axis.src[0].vmin) < amount:
+            raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        part = (axis.src[0] + (amount - 1)) // amount
+        outer = self._range(UOp.const(index, amount), self._next_id(), AxisType.THREAD)
+        inner = self._range(part, axis.arg[0], axis.arg[1])
+        return replace_range(self.sink, axis, (outer * part).minimum(axis.src[0] - part) + inner, (outer, inner))
+
+    def _local(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.GLOBAL, AxisType.LOOP))
+        self._check_locals(opt)
+        amount = self._divided(opt, axis, self.target.max_local)
+        used = prod(int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE))
+        if used * amount > self.target.max_local:
+            raise OptError(opt=opt, reason=f"a workgroup of {used * amount} exceeds {self.target.max_local}")
+        return self._split(axis, amount, AxisType.LOCAL)
+
+    def _group(self, opt: Opt, *, is_top: bool) -> UOp:
+        axis = self._axis(opt, self.reduced_axes, (AxisType.REDUCE,))
+        self._check_locals(opt)
+        if not self.target.has_shared:
+            raise OptError(opt=opt, reason="the target has no shared memory")
+        if any(o.op is OptOp.TC for o in self.applied_opts):
+            raise OptError(opt=opt, reason="it does not follow TC")
+        amount = self._divided(opt, axis, self.target.max_local)
+        reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.src[1:])
+        if any(n.op is Op.REDUCE for n in reduce.src[0].toposort()):
+            raise OptError(opt=opt, reason="the reduction holds another one")
+        members = prod(int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.UPCAST, AxisType.WARP, AxisType.LOCAL, AxisType.GROUP_REDUCE))
+        if members * amount * reduce.dtype.itemsize > self.target.shared_bytes:
+            raise OptError(opt=opt, reason=f"it needs more shared memory than {self.target.shared_bytes} bytes")
+        return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
+
+    def _check_locals(self, opt: Opt) -> None:
+        if not self.target.has_local:
+            raise OptError(opt=opt, reason="the target has no workgroups")
+        if self.has_locals_forbidden:
+            raise OptError(opt=opt, reason="NOLOCALS was applied")
+
+    def _swap(self, opt: Opt) -> UOp:
+        axes = self.axes
+        first = self._axis(opt, axes, (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE))
+        second = self._axis(Opt(opt.op, opt.amount), axes, (first.arg[1],))
+        if first is second:
+            raise OptError(opt=opt, reason="it names one axis twice")
+        return _exchange(self.sink, first, second, opt)
+
+    def _tensor_core(self, opt: Opt) -> UOp:
+        if self.applied_opts:
+            raise OptError(opt=opt, reason="it must come first")
+        raise OptError(opt=opt, reason="no tensor core of the target takes this kernel")
+
+    def _forbid_locals(self, opt: Opt) -> UOp:
+        if any(r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes):
+            raise OptError(opt=opt, reason="the kernel uses workgroups already")
+        self.has_locals_forbidden = True
+        return self.sink
+
+    def _split(self, axis: UOp, amount: int, kind: AxisType, *, is_top: bool = False) -> UOp:
+        size = int(axis.vmax) + 1
+        inner = self._range(UOp.const(index, amount), self._next_id(), kind)
+        if size == amount:
+            return replace_range(self.sink, axis, inner, (inner,))
+        outer = self._range(UOp.const(index, size // amount), axis.arg[0], axis.arg[1])
+        if is_top:
+            return replace_range(self.sink, axis, inner * (size // amount) + outer, (inner, outer))
+        return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
+
+    def _range(self, end: UOp, axis_id: int, kind: AxisType) -> UOp:
+        return UOp(Op.RANGE, index, (end,), (axis_id, kind))
+
+    def _next_id(self, sink: UOp | None = None) -> int:
+        return 1 + max((r.arg[0] for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
+
+
+def extent(r: UOp) -> SInt:
+    """The trip count of a RANGE, an int where it is constant."""
+    end = r.src[0]
+    return int(end.arg) if end.op is Op.CONST else end
+
+
+def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
+    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop over `r`."""
+    done: dict[UOp, UOp] = {r: expression}
+    for node in sink.toposort():
+        if node in done:
+            continue
+        if node.op in (Op.END, Op.REDUCE) and r in node.src[1:]:
+            loops = tuple(n for s in node.src[1:] for n in (ranges if s is r else (done[s],)))
+            done[node] = node.with_src((done[node.src[0]], *loops))
+        else:
+            done[node] = node.with_src(tuple(done[s] for s in node.src))
+    return done[sink]
+
+
+def _mask_beyond(sink: UOp, padded: UOp, size: UOp) -> UOp:
+    """Gate every access that depends on `padded`, and let reductions over it skip what is beyond `size`."""
+    inside = padded < to_node(size)
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node.op is Op.INDEX and padded in node.ranges:
+            gate = new.gate
+            new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))
+        elif node.op is Op.REDUCE and padded in node.src[1:]:
+            value = UOp(Op.WHERE, new.dtype, (inside, new.src[0], identity_of(new.arg, new.dtype)))
+            new = new.with_src((value, *new.src[1:]))
+        done[node] = new
+    return done[sink]
+
+
+def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:
+    swapped = {first: second, second: first}
+    done: dict[UOp, UOp] = {}
+    has_both = False
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node.op in (Op.END, Op.REDUCE) and first in node.src[1:] and second in node.src[1:]:
+            has_both = True
+            new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.src[1:])))
+        done[node] = new
+    if not has_both:
+        raise OptError(opt=opt, reason="the two axes are not loops of one nest")
+    return done[sink]

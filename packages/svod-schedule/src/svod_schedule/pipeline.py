@@ -1,0 +1,148 @@
+"""All passes in order: the one table that runs the compiler.
+
+`python -m svod_schedule.pipeline` prints it. The runner does the timing, logging, dumping and checking;
+a pass is a function from graph to graph and does nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from svod_ir.args import Opt
+from svod_ir.log import get_logger
+from svod_ir.options import IROptions
+from svod_ir.rewrite import graph_rewrite
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+
+from svod_schedule.kernelize import cut_kernels
+from svod_schedule.linearize import linearize
+from svod_schedule.lower import accumulate, add_loads, expand, lower_index_dtype, place_launch_axes
+from svod_schedule.lower.decompose import make_decompositions
+from svod_schedule.lower.emulate import make_emulation
+from svod_schedule.lower.decompose_math import decompose_math
+from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
+from svod_schedule.rangeify import mark_results, range_values, split_reduce
+from svod_schedule.symbolic import SYMBOLIC
+
+__all__ = ["KERNELIZE", "LOWER", "OPTIMIZE", "PIPELINES", "RANGEIFY", "Context", "Pass", "compile_kernel", "run_pipeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the passes of one compilation may look at.
+
+    `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
+    `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
+    """
+
+    target: Target = field(default_factory=Target.generic)
+    device: str = "CPU"
+    opts: tuple[Opt, ...] | None = None
+    options: IROptions = field(default_factory=IROptions)
+    observe: Callable[[str, str, UOp, float], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A row: `run` turns a graph into a graph; `after` names the passes that must come earlier."""
+
+    name: str
+    run: Callable[[UOp, Context], UOp]
+    does: str
+    stage: str
+    after: tuple[str, ...] = ()
+
+
+def _check_order(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
+    seen: set[str] = set()
+    for row in passes:
+        missing = set(row.after) - seen
+        if missing:
+            raise ValueError(f"pass {row.name} must come after {', '.join(sorted(missing))}")
+        seen.add(row.name)
+    return passes
+
+
+RANGEIFY = _check_order((
+    Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph"),
+    # The parts of a split reduction are results of their own, so results are marked first.
+    Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results",)),
+    Pass("range-values", lambda g, c: range_values(g, c.device), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
+))  # fmt: skip
+
+KERNELIZE = _check_order((
+    Pass("cut-kernels", lambda g, _: cut_kernels(g), "gives each stored value a buffer and a kernel", "kernel graph"),
+))  # fmt: skip
+
+OPTIMIZE = _check_order((
+    Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "folds constants and simplifies indices and conditions", "kernel"),
+    # Merging compares strides, which show only in simplified indices.
+    Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify",)),
+    Pass("apply-opts", lambda g, c: choose_and_apply(g, c.target) if c.opts is None else apply_opts(g, c.target, c.opts),
+         "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
+))  # fmt: skip
+
+LOWER = _check_order((
+    Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "simplifies what the opts made of indices", "kernel"),
+    # Done on scalars, before expand writes out the copies.
+    Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
+    Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "kernel", after=("emulate",)),
+    Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "kernel", after=("simplify",)),
+    # An accumulator has the lanes that expand gave to its reduction.
+    Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "kernel", after=("expand",)),
+    Pass("launch-axes", lambda g, _: place_launch_axes(g), "makes parallel axes numbers that the launch gives", "kernel", after=("accumulate",)),
+    Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "kernel", after=("accumulate",)),
+    Pass("index-dtype", lambda g, _: lower_index_dtype(g), "gives indices 32 or 64 bits", "kernel", after=("add-loads",)),
+    # Divisions of indices need a width before they can become shifts and multiplications.
+    Pass("decompose", lambda g, c: graph_rewrite(make_decompositions(c.target), g), "replaces ops that the target lacks or that are slow", "lowered", after=("index-dtype", "decompose-math")),
+))  # fmt: skip
+
+PIPELINES = {"rangeify": RANGEIFY, "kernelize": KERNELIZE, "optimize": OPTIMIZE, "lower": LOWER}
+
+
+def run_pipeline(name: str, graph: UOp, context: Context) -> UOp:
+    """Run the passes of one pipeline on `graph`."""
+    log = get_logger("schedule")
+    options = context.options
+    for number, row in enumerate(PIPELINES[name]):
+        started = perf_counter()
+        graph = row.run(graph, context)
+        elapsed = perf_counter() - started
+        log.debug(f"{name}.{row.name}", elapsed_us=round(elapsed * 1e6))
+        if context.observe is not None:
+            context.observe(name, row.name, graph, elapsed)
+        if options.check:
+            from svod_ir.spec import verify
+
+            verify(graph, row.stage, pass_name=f"{name}:{row.name}")
+        if options.dump.matches(name, row.name):
+            from svod_ir.text import print_graph
+
+            print(f"--- {name} {number} {row.name}\n{print_graph(graph)}", file=sys.stderr)
+        if options.stop_after.matches(name, row.name):
+            break
+    return graph
+
+
+def compile_kernel(kernel: UOp, context: Context) -> tuple[UOp, tuple[UOp, ...]]:
+    """Optimise, lower and linearise one kernel: its optimised SINK, which carries name and opts, and its linear form."""
+    optimized = run_pipeline("optimize", kernel, context)
+    lowered = run_pipeline("lower", optimized, context)
+    return optimized, linearize(lowered)
+
+
+def format_table() -> str:
+    """The table as text."""
+    lines: list[str] = []
+    for name, passes in PIPELINES.items():
+        lines.append(name)
+        lines.extend(f"  {row.name:16} {row.does}" + (f"  (after {', '.join(row.after)})" if row.after else "") for row in passes)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(format_table())

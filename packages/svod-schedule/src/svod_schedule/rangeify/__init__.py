@@ -1,0 +1,17 @@
+"""rangeify: `Graph` → `RangedGraph`. Movement becomes index arithmetic over RANGEs; what is stored becomes BUFFERIZE."""
+
+from __future__ import annotations
+
+from svod_ir.uop import UOp
+
+from svod_schedule.rangeify.pull import pull_values
+from svod_schedule.rangeify.results import mark_results
+from svod_schedule.rangeify.split_reduce import split_reduce
+from svod_schedule.rangeify.storage import choose_stored
+
+__all__ = ["mark_results", "range_values", "split_reduce"]
+
+
+def range_values(sink: UOp, default_device: str = "CPU") -> UOp:
+    """Decide what is stored, and write each stored node as an expression over loops."""
+    return pull_values(sink, choose_stored(sink), default_device)

@@ -1,0 +1,166 @@
+"""Coordinates: which element of an operand an element of a result reads.
+
+before → after, for a node at coordinates (i, j):
+
+    PERMUTE (1, 0)      x at (j, i)
+    RESHAPE (6,)->(2,3) x at ((i * 1), ...) split and merged by the sizes
+    EXPAND              x at 0 where its size is 1
+    SHRINK, FLIP        x at begin + i, size - 1 - i
+    PAD                 x at i - before, valid where 0 <= i - before < size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from svod_dtype import bool_, index
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp, to_node
+
+from svod_schedule.symbolic import simplify
+
+__all__ = ["Coordinates", "flatten_index", "move", "move_reshape"]
+
+_ZERO = UOp.const(index, 0)
+
+
+class Coordinates(NamedTuple):
+    """One index expression for each axis, and where they are valid (None: everywhere)."""
+
+    indices: tuple[UOp, ...]
+    valid: UOp | None = None
+
+    def and_valid(self, condition: UOp) -> Coordinates:
+        """These coordinates, valid where `condition` holds as well."""
+        condition = simplify(condition)
+        if condition.op is Op.CONST and condition.arg is True:
+            return self
+        both = condition if self.valid is None else simplify(self.valid & condition)
+        return Coordinates(self.indices, both)
+
+
+def move(node: UOp, at: Coordinates) -> Coordinates:
+    """Where the operand of the movement node `node` is read for the element of `node` at `at`.
+
+    For PAD the result is valid only inside the source.
+    """
+    indices, valid = at
+    source = node.src[0]
+    match node.op:
+        case Op.RESHAPE:
+            return Coordinates(move_reshape(source.shape, node.shape, indices), valid)
+        case Op.PERMUTE:
+            moved: list[UOp] = [_ZERO] * len(indices)
+            for position, axis in enumerate(node.arg):
+                moved[axis] = indices[position]
+            return Coordinates(tuple(moved), valid)
+        case Op.EXPAND:
+            sizes = zip(indices, source.shape, node.shape, strict=True)
+            return Coordinates(tuple(_ZERO if old == 1 and new != 1 else i for i, old, new in sizes), valid)
+        case Op.FLIP:
+            sizes = zip(indices, source.shape, node.arg, strict=True)
+            return Coordinates(tuple(_last(s) - i if flag else i for i, s, flag in sizes), valid)
+        case Op.SHRINK:
+            return Coordinates(tuple(i + to_node(b) for i, b in zip(indices, node.sizes[::2], strict=True)), valid)
+        case Op.PAD:
+            return _move_pad(node, at)
+        case _:
+            raise AssertionError(f"{node.op} is no movement op")
+
+
+def _last(size: SInt) -> UOp:
+    return to_node(size) - 1
+
+
+def _move_pad(node: UOp, at: Coordinates) -> Coordinates:
+    before = node.sizes[::2]
+    after = node.sizes[1::2]
+    moved: list[UOp] = []
+    valid = UOp.const(bool_, True)
+    for i, size, low, high in zip(at.indices, node.src[0].shape, before, after, strict=True):
+        shifted = simplify(i - to_node(low))
+        moved.append(shifted)
+        if low != 0:
+            valid = valid & (shifted >= 0)
+        if high != 0:
+            valid = valid & (shifted < to_node(size))
+    return Coordinates(tuple(moved), at.valid).and_valid(valid)
+
+
+def move_reshape(old: Sequence[SInt], new: Sequence[SInt], indices: Sequence[UOp]) -> tuple[UOp, ...]:
+    """The coordinates in shape `old` of the element at `indices` of shape `new`.
+
+    Runs of axes with the same product on both sides are moved independently, so that axes that the
+    reshape leaves alone keep their index as it is.
+    """
+    moved: list[UOp] = []
+    for old_run, new_run in _matching_runs(old, new):
+        sizes = [old[a] for a in old_run]
+        if len(old_run) == 1 and len(new_run) == 1:
+            moved.append(indices[new_run[0]])
+            continue
+        live = [a for a in new_run if new[a] != 1]
+        flat = flatten_index([indices[a] for a in live], [new[a] for a in live])
+        moved.extend(_unflatten(flat, sizes))
+    return tuple(moved)
+
+
+def flatten_index(indices: Sequence[UOp], sizes: Sequence[SInt]) -> UOp:
+    """The row-major position of `indices` in an array of `sizes`."""
+    flat = _ZERO
+    for i, size in zip(indices, sizes, strict=True):
+        flat = i if flat is _ZERO else flat * to_node(size) + i
+    return simplify(flat)
+
+
+def _unflatten(flat: UOp, sizes: Sequence[SInt]) -> list[UOp]:
+    result: list[UOp] = []
+    rest = flat
+    live = [a for a, s in enumerate(sizes) if s != 1]
+    for axis in reversed(range(len(sizes))):
+        if sizes[axis] == 1:
+            result.append(_ZERO)
+        elif axis == live[0]:
+            result.append(rest)
+        else:
+            size = to_node(sizes[axis])
+            result.append(simplify(rest % size))
+            rest = simplify(rest // size)
+    return result[::-1]
+
+
+def _matching_runs(old: Sequence[SInt], new: Sequence[SInt]) -> list[tuple[list[int], list[int]]]:
+    """Split both shapes into runs of axes whose sizes have equal products, as short as possible."""
+    if not (all(isinstance(s, int) and s > 0 for s in old) and all(isinstance(s, int) and s > 0 for s in new)):
+        return _symbolic_runs(old, new)
+    runs: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        old_run, new_run = [i] if i < len(old) else [], [j] if j < len(new) else []
+        old_size, new_size = old[i] if old_run else 1, new[j] if new_run else 1
+        i, j = i + len(old_run), j + len(new_run)
+        while old_size != new_size:
+            if old_size < new_size:  # pyright: ignore[reportOperatorIssue]
+                old_run.append(i)
+                old_size, i = old_size * old[i], i + 1
+            else:
+                new_run.append(j)
+                new_size, j = new_size * new[j], j + 1
+        runs.append((old_run, new_run))
+    return runs
+
+
+def _symbolic_runs(old: Sequence[SInt], new: Sequence[SInt]) -> list[tuple[list[int], list[int]]]:
+    # Equal sizes at the front and at the back stand for themselves; what is between is one run.
+    front = 0
+    while front < min(len(old), len(new)) and old[front] == new[front]:
+        front += 1
+    back = 0
+    while back < min(len(old), len(new)) - front and old[len(old) - 1 - back] == new[len(new) - 1 - back]:
+        back += 1
+    runs = [([a], [a]) for a in range(front)]
+    middle = (list(range(front, len(old) - back)), list(range(front, len(new) - back)))
+    if middle[0] or middle[1]:
+        runs.append(middle)
+    return runs + [([len(old) - back + a], [len(new) - back + a]) for a in range(back)]

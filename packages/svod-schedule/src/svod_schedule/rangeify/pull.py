@@ -1,0 +1,185 @@
+"""pull-values: write each stored node as an expression over loops.
+
+before → after, for y = (x + 1).permute(1, 0) stored with shape (3, 2):
+
+    ADD, PERMUTE        BUFFERIZE(ADD(INDEX(x, r1 * 3 + r0), 1), r0, r1)
+
+Starting at a stored node with one fresh RANGE for each axis, coordinates are moved down through
+movement nodes until they reach memory, and the elementwise nodes on the way are applied to what
+is found there. A reduction opens a loop of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from svod_dtype import bool_, index
+from svod_ir.args import BufferizeArg
+from svod_ir.build import make_alu
+from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, AxisType, Op
+from svod_ir.shape import max_size
+from svod_ir.uop import UOp
+
+from svod_schedule.errors import UnsupportedGraphError
+from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move
+from svod_schedule.rangeify.storage import make_ranges
+from svod_schedule.symbolic import simplify
+
+__all__ = ["pull_values"]
+
+Pulling = Generator[tuple[UOp, Coordinates], UOp, UOp]
+
+_NO_WORK = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS})
+_SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
+
+
+def pull_values(sink: UOp, stored: set[UOp], default_device: str) -> UOp:
+    """The ranged graph of `sink`: a SINK of BUFFERIZE nodes, one for each of its sources."""
+    puller = _Puller(stored, default_device)
+    for node in sink.toposort():
+        if node in stored:
+            puller.bufferize(node)
+    return UOp(Op.SINK, sink.dtype, tuple(puller.bufferized[s] for s in sink.src), sink.arg)
+
+
+class _Puller:
+    def __init__(self, stored: set[UOp], default_device: str) -> None:
+        self.stored = stored
+        self.default_device = default_device
+        self.bufferized: dict[UOp, UOp] = {}
+        self.values: dict[tuple[UOp, Coordinates], UOp] = {}
+        self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
+        self.n_ranges = 0
+
+    def bufferize(self, node: UOp) -> None:
+        """Store `node`, whose stored operands are known."""
+        device = self._device(node)
+        if node.op is Op.COPY:
+            value, ranges = node.with_src((self._whole(node.src[0]),)), ()
+            self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *self._fresh(node)), BufferizeArg(device))
+            return
+        ranges = self._fresh(node)
+        self.values.clear()
+        value = self._pull(node, Coordinates(ranges))
+        self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(device))
+
+    def _fresh(self, node: UOp) -> tuple[UOp, ...]:
+        ranges = make_ranges(node, self.n_ranges)
+        self.n_ranges += len(ranges)
+        return ranges
+
+    def _device(self, node: UOp) -> str:
+        if node.op is Op.COPY:
+            return node.arg
+        found = node.device
+        # DISK holds bytes and runs no kernels: what is computed from it lives where the kernel runs.
+        return self.default_device if found is None or found.startswith("DISK") else found
+
+    def _whole(self, node: UOp) -> UOp:
+        """The memory that holds exactly the elements of `node`, for a copy."""
+        while node.op is Op.RESHAPE:
+            node = node.src[0]
+        if node in self.bufferized:
+            return self.bufferized[node]
+        if node.op in MEMORY:
+            return node
+        raise UnsupportedGraphError(what=f"a COPY of {node.op.name}", hint="make the source contiguous before copying it")
+
+    # -- one expression: generators that ask for the values of operands, run on an explicit stack ----
+
+    def _pull(self, root: UOp, at: Coordinates) -> UOp:
+        stack: list[tuple[tuple[UOp, Coordinates], Pulling]] = [((root, at), self._value(root, at))]
+        answer: UOp | None = None
+        while stack:
+            key, pulling = stack[-1]
+            try:
+                asked = next(pulling) if answer is None else pulling.send(answer)
+            except StopIteration as done:
+                answer = self.values[key] = done.value
+                stack.pop()
+                continue
+            answer = self.values.get(asked)
+            if answer is None:
+                node, node_at = asked
+                reader = self._stored(node, node_at) if node in self.bufferized else self._value(node, node_at)
+                stack.append((asked, reader))
+        assert answer is not None
+        return answer
+
+    def _stored(self, node: UOp, at: Coordinates) -> Pulling:
+        return self.bufferized[node].index(*at.indices, gate=at.valid)
+        yield
+
+    def _value(self, node: UOp, at: Coordinates) -> Pulling:
+        op = node.op
+        if op in _SCALARS:
+            return node
+        if any(size == 0 for size in node.shape):
+            return UOp.const(node.dtype, 0)
+        if op in ELEMENTWISE:
+            operands: list[UOp] = []
+            for operand in node.src:
+                operands.append((yield operand, at if operand.shape else Coordinates((), at.valid)))
+            return node.with_src(tuple(operands)) if node.dtype.is_float or op in (Op.CAST, Op.BITCAST) else make_alu(op, *operands)
+        if op in MEMORY:
+            return node.index(*at.indices, gate=at.valid)
+        if op in _NO_WORK:
+            return (yield node.src[0], at)
+        if op is Op.PAD:
+            return (yield from self._padded(node, at))
+        if op in MOVEMENT:
+            return (yield node.src[0], move(node, at))
+        match op:
+            case Op.REDUCE_AXIS:
+                return (yield from self._reduced(node, at))
+            case Op.SCAN_AXIS:
+                value = yield node.src[0], at
+                return UOp(Op.SCAN, node.dtype, (value, at.indices[node.arg[1]]), node.arg[0]) if node.shape[node.arg[1]] != 1 else value
+            case Op.IOTA:
+                return at.indices[0].cast(node.dtype)
+            case Op.GATHER:
+                return (yield from self._gathered(node, at))
+            case _:
+                raise UnsupportedGraphError(what=f"{op.name} in a graph to compile")
+
+    def _padded(self, node: UOp, at: Coordinates) -> Pulling:
+        inner = move(node, Coordinates(at.indices))
+        if inner.valid is None:
+            return (yield node.src[0], Coordinates(inner.indices, at.valid))
+        if inner.valid.op is Op.CONST:
+            return UOp.const(node.dtype, 0)
+        value = yield node.src[0], Coordinates(inner.indices, at.valid).and_valid(inner.valid)
+        if value.op is Op.INDEX and value.gate is not None:
+            # The gate holds nowhere outside this padding, and a location reads 0 where its gate is false.
+            return value
+        return UOp(Op.WHERE, node.dtype, (inner.valid, value, UOp.const(node.dtype, 0)))
+
+    def _reduced(self, node: UOp, at: Coordinates) -> Pulling:
+        reduce_op, axes = node.arg
+        ranges = self.reduce_ranges.get((node, at.indices))
+        if ranges is None:
+            sizes = node.src[0].shape
+            ranges = {a: UOp.range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
+            self.n_ranges += len(ranges)
+            self.reduce_ranges[(node, at.indices)] = ranges
+        indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
+        value = yield node.src[0], Coordinates(indices, at.valid)
+        return UOp(Op.REDUCE, node.dtype, (value, *ranges.values()), reduce_op)
+
+    def _gathered(self, node: UOp, at: Coordinates) -> Pulling:
+        source, positions = node.src
+        axis, n_axes = node.arg, len(positions.shape)
+        position = yield positions, Coordinates(at.indices[axis : axis + n_axes], at.valid)
+        selected = simplify(position.cast(index))
+        size = max_size(source.shape[axis])
+        low, high = (True, True) if position.dtype is index else (selected.vmin >= 0, selected.vmax < size)
+        inside = UOp.const(bool_, True)
+        if not low:
+            inside = inside & (selected >= 0)
+        if not high:
+            inside = inside & (selected < size)
+        source_at = Coordinates((*at.indices[:axis], selected, *at.indices[axis + n_axes :]), at.valid).and_valid(inside)
+        value = yield source, source_at
+        if source_at.valid is at.valid or value.op is Op.INDEX and value.gate is not None:
+            return value
+        return UOp(Op.WHERE, node.dtype, (simplify(inside), value, UOp.const(node.dtype, 0)))

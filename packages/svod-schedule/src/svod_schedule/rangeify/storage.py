@@ -1,0 +1,306 @@
+"""choose-stored: decide which nodes of the graph are computed once and kept in memory.
+
+Every other node is recomputed where it is read. The decision walks from the results to the inputs
+with the coordinates at which each node is read, so that it knows how often an element would be
+recomputed:
+
+- A node read at one place by one kernel is part of that kernel.
+- An elementwise node read at several places, or inside a loop that it does not depend on, is
+  recomputed when that costs less than a trip through memory.
+- A reduction is part of the kernel that reads it when each of its elements is computed once there:
+  as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
+  on can enclose all others of the kernel (the maximum and the sum of a row in softmax). Products of
+  two operands over different axes (matmul, convolution) are never mixed with row-wise reductions:
+  they need a loop nest of their own to be tiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from svod_dtype import index
+from svod_ir.ops import ELEMENTWISE, MOVEMENT, AxisType, Op
+from svod_ir.shape import max_size
+from svod_ir.uop import UOp
+
+from svod_schedule.rangeify.coordinates import Coordinates, move
+
+__all__ = ["choose_stored", "make_ranges"]
+
+_OWN_COST = {
+    Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
+    Op.SQRT: 4, Op.RSQRT: 4, Op.RECIPROCAL: 4, Op.FDIV: 4, Op.IDIV: 6, Op.MOD: 6, Op.THREEFRY: 60,
+}  # fmt: skip
+"""Cost of one element in additions, where it is not 1."""
+
+RECOMPUTE_COST = 16
+"""Up to this many additions an element, recomputing is cheaper than writing it and reading it back."""
+
+RECOMPUTE_TOTAL = 16384
+"""Up to this many additions over all elements, recomputing is cheaper than starting another kernel."""
+
+FREE_COST = 2
+"""A node this cheap is never worth memory of its own, however often it is read."""
+
+MAX_KERNEL_COST = 1024
+"""A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
+
+PARALLEL_ROWS = 8
+SERIAL_TRIPS = 1 << 15
+"""A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many elements."""
+
+_NEVER_STORED = MOVEMENT | {
+    Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER, Op.MSTACK, Op.MSELECT,
+}  # fmt: skip
+_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
+
+
+def make_ranges(node: UOp, first_id: int) -> tuple[UOp, ...]:
+    """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
+    scanned = node.arg[1] if node.op is Op.SCAN_AXIS else None
+    return tuple(
+        UOp.const(index, 0) if size == 1 else UOp.range(size, first_id + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
+        for a, size in enumerate(node.shape)
+    )
+
+
+@dataclass(slots=True)
+class _Kernel:
+    """What is known of the kernel that computes a stored node."""
+
+    ranges: tuple[UOp, ...]
+    rows: list[frozenset[UOp]] = field(default_factory=list[frozenset[UOp]])
+    has_contraction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One place where a node is read: by which kernel, at which coordinates, inside which loops."""
+
+    kernel: UOp
+    at: Coordinates
+    scope: tuple[UOp, ...]
+
+
+class _Chooser:
+    def __init__(self, sink: UOp) -> None:
+        self.order = sink.toposort()
+        self.sink = sink
+        self.stored: set[UOp] = set()
+        self.kernels: dict[UOp, _Kernel] = {}
+        self.uses: dict[UOp, dict[_Use, None]] = {}
+        self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
+        self.n_ranges = 0
+        self.cost, self.heads = _measure(self.order)
+
+    def run(self) -> set[UOp]:
+        for node in reversed(self.order):
+            if self._is_stored(node):
+                self._store(node)
+                self._enter(node, _Use(node, Coordinates(self.kernels[node].ranges), self._loops(node)))
+            else:
+                for use in self.uses.get(node, ()):
+                    self._enter(node, use)
+        return self.stored
+
+    def _loops(self, node: UOp) -> tuple[UOp, ...]:
+        return tuple(r for r in self.kernels[node].ranges if r.op is Op.RANGE)
+
+    def _store(self, node: UOp) -> None:
+        self.stored.add(node)
+        self.kernels[node] = _Kernel(make_ranges(node, self.n_ranges))
+        self.n_ranges += len(node.shape)
+
+    # -- the decision -----------------------------------------------------------------------------
+
+    def _is_stored(self, node: UOp) -> bool:
+        if node.op in _ALWAYS_STORED:
+            return True
+        uses = self.uses.get(node)
+        if not uses or node.op in _NEVER_STORED:
+            return False
+        if node.op is Op.REDUCE_AXIS:
+            return not self._fuse_reduce(node, tuple(uses))
+        if self.cost[node] > MAX_KERNEL_COST:
+            return True
+        return self._is_worth_memory(node, tuple(uses))
+
+    def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        n_computed = sum(_recomputed(use) for use in uses)
+        if n_computed <= 1:
+            return False
+        if self.heads[node] and not self._keeps_reductions_fused(node, uses):
+            # A reduction below would be stored anyway: store what is made from it instead.
+            return True
+        extra = self.cost[node] * (n_computed - 1)
+        if self.cost[node] <= FREE_COST or extra <= RECOMPUTE_COST:
+            return False
+        return extra * prod(max_size(s) for s in node.shape) > RECOMPUTE_TOTAL
+
+    def _keeps_reductions_fused(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        """Whether each reduction below `node` could stay in its kernel if `node` were recomputed at `uses`."""
+        reached: dict[UOp, dict[_Use, None]] = {}
+        stack = [(node, use) for use in uses]
+        while stack:
+            current, use = stack.pop()
+            if current.op is Op.REDUCE_AXIS:
+                reached.setdefault(current, {})[use] = None
+            elif current not in self.stored and self.heads[current] and current.op not in _ALWAYS_STORED:
+                stack.extend(self._reads(current, use))
+        for reduce, found in reached.items():
+            known = self.uses.get(reduce, {})
+            if not self._is_fusable(reduce, tuple(found | known)):
+                return False
+        return True
+
+    def _fuse_reduce(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        if not self._is_fusable(node, uses):
+            return False
+        use = uses[0]
+        kernel = self.kernels[use.kernel]
+        rows = _ranges_of(use.at)
+        if len(rows) < len(self._loops(use.kernel)):
+            kernel.rows.append(rows)
+        kernel.has_contraction |= _is_contraction(node)
+        return True
+
+    def _is_fusable(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        if len({(use.kernel, use.at.indices) for use in uses}) != 1:
+            return False
+        use = uses[0]
+        kernel = self.kernels[use.kernel]
+        loops = self._loops(use.kernel)
+        rows = _ranges_of(use.at)
+        live = [i for i in use.at.indices if i.op is not Op.CONST]
+        if not rows <= set(loops) or len(live) != len(rows) or any(i.op is not Op.RANGE for i in live):
+            return False
+        if use.kernel.op in (Op.SCAN_AXIS, Op.COPY):
+            return False
+        if len(rows) == len(loops) == len(use.scope):
+            return not (_is_contraction(node) and kernel.rows)
+        trips = prod(max_size(s) for s in node.src[0].shape)
+        if kernel.has_contraction or _is_contraction(node) and trips > RECOMPUTE_TOTAL:
+            return False
+        if prod(int(r.vmax) + 1 for r in rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
+            return False
+        return all(rows <= other or other <= rows for other in kernel.rows)
+
+    # -- how a use of a node uses its operands ------------------------------------------------------
+
+    def _enter(self, node: UOp, use: _Use) -> None:
+        for operand, operand_use in self._reads(node, use):
+            self.uses.setdefault(operand, {})[operand_use] = None
+
+    def _reads(self, node: UOp, use: _Use) -> list[tuple[UOp, _Use]]:
+        at, scope = use.at, use.scope
+        if node.op in MOVEMENT:
+            return [(node.src[0], _Use(use.kernel, move(node, at), scope))]
+        if node.op is Op.REDUCE_AXIS:
+            ranges = self._reduce_ranges(node, at)
+            indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
+            return [(node.src[0], _Use(use.kernel, Coordinates(indices, at.valid), (*scope, *ranges.values())))]
+        if node.op is Op.GATHER:
+            axis, n_axes = node.arg, len(node.src[1].shape)
+            selected = at.indices[axis : axis + n_axes]
+            # The value of a position is not known yet, only the loops that it depends on.
+            position = UOp(Op.CUSTOM, index, selected, ("position", node)) if selected else UOp.variable("position", 0, 1 << 40)
+            source_at = (*at.indices[:axis], position, *at.indices[axis + n_axes :])
+            return [
+                (node.src[0], _Use(use.kernel, Coordinates(source_at, at.valid), scope)),
+                (node.src[1], _Use(use.kernel, Coordinates(selected, at.valid), scope)),
+            ]
+        reads: list[tuple[UOp, _Use]] = []
+        for operand in node.src:
+            shape = operand.find_shape()
+            if shape is not None:
+                operand_at = at if len(shape) == len(at.indices) else Coordinates((), at.valid)
+                reads.append((operand, _Use(use.kernel, operand_at, scope)))
+        return reads
+
+
+    def _reduce_ranges(self, node: UOp, at: Coordinates) -> dict[int, UOp]:
+        ranges = self.reduce_ranges.get((node, at.indices))
+        if ranges is None:
+            sizes = node.src[0].shape
+            ranges = {a: UOp.range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(node.arg[1])}
+            self.n_ranges += len(ranges)
+            self.reduce_ranges[(node, at.indices)] = ranges
+        return ranges
+
+
+def choose_stored(sink: UOp) -> set[UOp]:
+    """The nodes below `sink` that get memory of their own."""
+    return _Chooser(sink).run()
+
+
+def _measure(order: list[UOp]) -> tuple[dict[UOp, int], dict[UOp, bool]]:
+    """For each node, the cost of an element and whether its expression starts at a reduction.
+
+    A cost above MAX_KERNEL_COST means that the node is stored; its readers start again from 0.
+    """
+    n_readers: dict[UOp, int] = {}
+    for node in order:
+        for operand in dict.fromkeys(node.src):
+            n_readers[operand] = n_readers.get(operand, 0) + 1
+    cost: dict[UOp, int] = {}
+    heads: dict[UOp, bool] = {}
+    for node in order:
+        operands = dict.fromkeys(node.src)
+        if node.op in _ALWAYS_STORED or node.op is Op.REDUCE_AXIS:
+            cost[node] = 0
+        else:
+            own = _OWN_COST.get(node.op, 1) if node.op in ELEMENTWISE or node.op is Op.GATHER else 0
+            cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
+        heads[node] = node.op is Op.REDUCE_AXIS or node.op not in _ALWAYS_STORED and any(heads[s] for s in operands)
+    return cost, heads
+
+
+def _ranges_of(at: Coordinates) -> frozenset[UOp]:
+    found: frozenset[UOp] = frozenset()
+    for i in at.indices:
+        found |= i.ranges
+    return found
+
+
+def _recomputed(use: _Use) -> int:
+    """How many times each element is computed at this use: the trips of loops outside the innermost one it depends on."""
+    used = _ranges_of(use.at)
+    factor, pending = 1, 1
+    for loop in use.scope:
+        if loop in used:
+            factor, pending = factor * pending, 1
+        else:
+            pending *= int(loop.vmax) + 1
+    return factor
+
+
+def _is_contraction(node: UOp) -> bool:
+    """Whether a reduction multiplies two operands that each lack an output axis of the other, as a matmul does."""
+    product = node.src[0]
+    while product.op is Op.CAST:
+        product = product.src[0]
+    if node.arg[0] is not Op.ADD or product.op is not Op.MUL:
+        return False
+    kept = [a for a, s in enumerate(product.shape) if a not in node.arg[1] and s != 1]
+    left, right = (_broadcast_axes(s, kept) for s in product.src)
+    return bool(left - right) and bool(right - left)
+
+
+def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
+    """Which of `axes` the value of `node` does not depend on, as far as EXPANDs on the way down tell."""
+    constant = set(axes)
+    if not node.shape:
+        return constant
+    # Follow the axes down through elementwise nodes and casts to the EXPAND that repeats them.
+    stack, found = [node], set(axes)
+    while stack:
+        current = stack.pop()
+        if current.op is Op.EXPAND:
+            source = current.src[0].shape
+            found &= {a for a in axes if source[a] == 1}
+        elif current.op in ELEMENTWISE:
+            stack.extend(s for s in current.src if s.find_shape())
+        else:
+            return set()
+    return found
