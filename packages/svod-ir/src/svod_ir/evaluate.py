@@ -149,7 +149,7 @@ class _Environment:
         found = self._find(node)
         if found is None:
             raise EvaluationError(problem="no value is given for", node=node)
-        return found.astype(np.int64) if isinstance(found, np.ndarray) else node.dtype.numpy.type(found)
+        return found.astype(node.dtype.numpy) if isinstance(found, np.ndarray) else node.dtype.numpy.type(found)
 
 
 _MEMORY_BASES: Final = frozenset({Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
