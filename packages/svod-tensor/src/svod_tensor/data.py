@@ -1,0 +1,207 @@
+"""From Python values and numpy arrays to nodes: constants for single numbers, buffers for the rest."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+from svod_dtype import DType, bool_, float32, int32, int64, to_dtype, uint8, uint64
+from svod_ir.args import BufferArg
+from svod_ir.build import make_expand, make_reshape
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_tensor import registry
+from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from svod_device import Buffer
+
+    Array: TypeAlias = NDArray[np.generic]
+
+__all__ = [
+    "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node", "make_buffer_node",
+    "make_constant", "make_node",
+]  # fmt: skip
+
+Scalar: TypeAlias = bool | int | float
+
+
+def make_node(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
+    """The node for `data`, and the device it is on (None: it is a constant, on no device)."""
+    match data:
+        case bool() | int() | float():
+            return make_constant(data, dtype or _scalar_dtype(data)), None
+        case UOp():
+            node = data if data.dtype.kind != "index" else data.cast(int64)
+            return (node if dtype is None else node.cast(dtype)), node.device
+        case bytes() | bytearray() | memoryview():
+            import numpy as np
+
+            return _from_array(np.frombuffer(bytes(data), np.uint8), dtype or uint8)
+        case list() | tuple():
+            return _from_nested(data, dtype)  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return _from_foreign(data, dtype)
+
+
+def make_constant(value: Scalar, dtype: DType) -> UOp:
+    """The 0-d constant `value` of `dtype`.
+
+    Raises:
+        IntegerOverflowError: if an integer does not fit an integer dtype.
+        NonFiniteCastError: if NaN or an infinity should become an integer.
+    """
+    check_scalar(value, dtype)
+    return UOp.const(dtype, value)
+
+
+def check_scalar(value: Scalar, dtype: DType) -> None:
+    """Raise if `dtype` cannot hold `value` at all."""
+    if not dtype.is_int:
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NonFiniteCastError(value=value, dtype=dtype)
+        value = int(value)
+    if not dtype.min <= value <= dtype.max:
+        raise IntegerOverflowError(value=int(value), dtype=dtype)
+
+
+def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
+    """A node for storage that exists."""
+    size = math.prod(shape)
+    node = UOp(Op.BUFFER, dtype, (), BufferArg(registry.make_buffer_id(), size, device))
+    registry.add_buffer(node, buffer)
+    return make_reshape(node, shape)
+
+
+def make_array_node(array: Array, *, may_share: bool) -> UOp:
+    """A node for the elements of a numpy array, on the CPU."""
+    from svod_tensor import storage
+
+    dtype = to_dtype(array.dtype)
+    shape = tuple(int(s) for s in array.shape)
+    if 0 in shape:
+        return make_expand(make_reshape(UOp.const(dtype, 0), (1,) * len(shape)), shape)
+    return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, "CPU")
+
+
+def copy_to_device(node: UOp, current: str | None, device: str) -> tuple[UOp, str]:
+    """`node` on another device, through a COPY where it is not there yet.
+
+    Raises:
+        DeviceNameError: if `device` is no device name.
+        UnknownDeviceError: if nothing provides such a device.
+    """
+    from svod_tensor import storage
+
+    name = storage.check_device(device)
+    if name == (current or "CPU"):
+        return node, name
+    return UOp(Op.COPY, node.dtype, (node,), name), name
+
+
+def _scalar_dtype(value: Scalar) -> DType:
+    if isinstance(value, bool):
+        return bool_
+    return default_int_dtype(value, value) if isinstance(value, int) else float32
+
+
+def default_int_dtype(low: int, high: int) -> DType:
+    """The default dtype of integers from `low` to `high`: int32, int64, then uint64."""
+    for dtype in (int32, int64, uint64):
+        if dtype.min <= low and high <= dtype.max:
+            return dtype
+    worst = high if high > uint64.max or low >= 0 else low
+    raise IntegerOverflowError(value=worst, dtype="int64 or uint64")
+
+
+def _from_nested(data: list[object] | tuple[object, ...], dtype: DType | None) -> tuple[UOp, str | None]:
+    import numpy as np
+
+    shape, leaves = _flatten(data)
+    kinds = set(map(type, leaves))
+    if not kinds <= {bool, int, float}:
+        return _from_mixed(leaves, shape, dtype)
+    if dtype is None:
+        dtype = float32 if float in kinds or not kinds else bool_ if kinds == {bool} else default_int_dtype(min(leaves), max(leaves))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if dtype.is_int and kinds - {bool}:
+        _check_integers(leaves, dtype)  # pyright: ignore[reportArgumentType]
+    with np.errstate(all="ignore"):
+        if dtype.is_bool:
+            array = np.array(leaves, dtype=object).astype(np.bool_)
+        elif dtype.is_int and float in kinds:
+            array = np.array([int(v) for v in leaves], dtype=dtype.numpy)  # pyright: ignore[reportArgumentType]
+        else:
+            array = np.array(leaves, dtype=dtype.numpy)
+    return make_array_node(array.reshape(shape), may_share=True), "CPU"
+
+
+def _flatten(data: object) -> tuple[tuple[int, ...], list[object]]:
+    """The shape of nested lists, and their leaves in row-major order."""
+    level: list[object] = [data]
+    shape: list[int] = []
+    while level and isinstance(level[0], (list, tuple)):
+        lengths = {len(e) if isinstance(e, (list, tuple)) else -1 for e in level}  # pyright: ignore[reportUnknownArgumentType]
+        if len(lengths) > 1:
+            raise RaggedDataError(depth=len(shape), lengths=sorted(lengths))
+        shape.append(lengths.pop())
+        level = [leaf for e in level for leaf in e]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+    ragged = next((e for e in level if isinstance(e, (list, tuple))), None)
+    if ragged is not None:
+        raise RaggedDataError(depth=len(shape), lengths=(-1, len(ragged)))  # pyright: ignore[reportUnknownArgumentType]
+    return tuple(shape), level
+
+
+def _check_integers(leaves: list[Scalar], dtype: DType) -> None:
+    for value in leaves if any(isinstance(v, float) for v in leaves) else (min(leaves), max(leaves)):
+        check_scalar(value, dtype)
+
+
+def _from_mixed(leaves: list[object], shape: tuple[int, ...], dtype: DType | None) -> tuple[UOp, str | None]:
+    """Lists of numpy values; anything else in a list is a mistake."""
+    import numpy as np
+
+    for leaf in leaves:
+        if not isinstance(leaf, (bool, int, float, np.generic, np.ndarray)):
+            hint = "join tensors with Tensor.stack or Tensor.concat" if hasattr(leaf, "uop") else None
+            raise DataError(found=leaf, hint=hint)
+    lengths = {leaf.shape for leaf in leaves if isinstance(leaf, np.ndarray)}
+    if len(lengths) > 1:
+        raise RaggedDataError(depth=len(shape), lengths=sorted(s[0] if s else -1 for s in lengths))
+    array = np.array(leaves)
+    return _from_array(array.reshape(shape + array.shape[1:]), dtype)
+
+
+def _from_foreign(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
+    import numpy as np
+
+    if isinstance(data, np.generic) and data.dtype.kind in "biuf":
+        return make_constant(data.item(), dtype or to_dtype(data.dtype)), None
+    if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
+        return _from_array(np.asarray(data), dtype)
+    if isinstance(data, range):
+        return _from_nested(list(data), dtype)
+    raise DataError(found=data)
+
+
+def _from_array(array: Array, dtype: DType | None) -> tuple[UOp, str | None]:
+    found = to_dtype(array.dtype)
+    node = make_array_node(array, may_share=True)
+    if dtype is None or dtype is found:
+        return node, "CPU"
+    if dtype.is_int and found.is_float:
+        check_finite(array, dtype)
+    return node.cast(dtype), "CPU"
+
+
+def check_finite(array: Array, dtype: DType) -> None:
+    """Raise if an element that should become an integer is NaN or an infinity."""
+    import numpy as np
+
+    bad = ~np.isfinite(array.astype(np.float64))
+    if bad.any():
+        raise NonFiniteCastError(value=float(array[bad].flat[0]), dtype=dtype)

@@ -1,0 +1,282 @@
+"""The errors of svod-tensor.
+
+    UserError
+    ├── IndexOutOfRangeError (IndexError)
+    ├── IndexKindError (IndexError)           an object that cannot index a tensor
+    ├── DataDependentShapeError (IndexError)  a result whose shape depends on values not computed yet
+    ├── RaggedDataError (ValueError)
+    ├── DataError (TypeError)                 an object that is no tensor data
+    ├── IntegerOverflowError (OverflowError)
+    ├── NonFiniteCastError (ValueError)
+    ├── EmptyReductionError (ValueError)
+    ├── AmbiguousTruthError (ValueError)
+    ├── EinsumError (ValueError)
+    ├── SymbolicShapeError (ValueError)
+    ├── DeviceMismatchError (ValueError)
+    ├── MissingFileError (FileNotFoundError)
+    ├── SafetensorsError (ValueError)
+    ├── VariableBoundsError (ValueError)
+    ├── VariableConflictError (ValueError)
+    ├── EmptyScheduleError (ValueError)
+    └── InvalidOptionError (ValueError)
+    InternalError
+    ├── NoKernelsFoundError
+    ├── DependencyCycleError
+    ├── ScheduleError                         a kernel graph that breaks the rules of scheduling
+    ├── BufferNotFoundError (LookupError)
+    ├── BatchOutputError
+    ├── ProgramMetadataError
+    └── ViewBoundsError (ValueError)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svod_dtype import InternalError, UserError
+
+__all__ = [
+    "AmbiguousTruthError", "BatchOutputError", "BufferNotFoundError", "DataDependentShapeError", "DataError",
+    "DependencyCycleError", "DeviceMismatchError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
+    "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "InvalidOptionError", "MissingFileError",
+    "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
+    "ScheduleError", "SymbolicShapeError", "VariableBoundsError", "VariableConflictError", "ViewBoundsError",
+]  # fmt: skip
+
+
+# -- what the caller passed to an operation ---------------------------------------------------------
+
+
+class IndexOutOfRangeError(UserError, IndexError):
+    """An index that an axis does not have."""
+
+    def __init__(self, *, index: int, axis: int, size: object) -> None:
+        self.index, self.axis, self.size = index, axis, size
+        super().__init__(f"index {index} is out of range for axis {axis} with size {size}", hint=f"use {_index_span(size)}")
+
+
+class IndexKindError(UserError, IndexError):
+    """An object, or a number of objects, that cannot index a tensor."""
+
+    def __init__(self, *, found: object, problem: str) -> None:
+        self.found = found
+        super().__init__(
+            f"cannot index with {found!r}: {problem}",
+            hint="use integers, slices, ..., None, or integer arrays",
+        )
+
+
+class DataDependentShapeError(UserError, IndexError):
+    """An operation whose result shape depends on values that have not been computed."""
+
+    def __init__(self, *, operation: str, hint: str) -> None:
+        self.operation = operation
+        super().__init__(f"{operation}: the shape of the result depends on values that are not computed yet", hint=hint)
+
+
+class RaggedDataError(UserError, ValueError):
+    """Nested lists whose lengths differ."""
+
+    def __init__(self, *, depth: int, lengths: Sequence[int]) -> None:
+        self.depth, self.lengths = depth, tuple(lengths)
+        shown = ", ".join("a scalar" if n < 0 else str(n) for n in self.lengths)
+        super().__init__(
+            f"nested lists have no common length at depth {depth}: {shown}",
+            hint="pad the rows to one length, or make one tensor for each",
+        )
+
+
+class DataError(UserError, TypeError):
+    """An object that tensor data cannot be made from."""
+
+    def __init__(self, *, found: object, hint: str | None = None) -> None:
+        self.found = found
+        super().__init__(
+            f"cannot make a tensor from {type(found).__name__}",
+            hint=hint or "pass numbers, nested lists of numbers, a numpy array or a Tensor",
+        )
+
+
+class IntegerOverflowError(UserError, OverflowError):
+    """A Python integer that does not fit the dtype it should take."""
+
+    def __init__(self, *, value: int, dtype: object) -> None:
+        self.value, self.dtype = value, dtype
+        super().__init__(f"{value} does not fit {dtype}", hint="cast the tensor to a wider dtype, as in x.cast(int64)")
+
+
+class NonFiniteCastError(UserError, ValueError):
+    """NaN or an infinity given where an integer is stored."""
+
+    def __init__(self, *, value: float, dtype: object) -> None:
+        self.value, self.dtype = value, dtype
+        super().__init__(f"{value} has no value of {dtype}", hint="use a floating-point dtype, or replace the value first")
+
+
+class EmptyReductionError(UserError, ValueError):
+    """A reduction without identity over an axis of size 0."""
+
+    def __init__(self, *, operation: str, shape: tuple[object, ...], axis: int) -> None:
+        self.operation, self.shape, self.axis = operation, shape, axis
+        super().__init__(f"{operation} of shape {shape} has no value: axis {axis} is empty")
+
+
+class AmbiguousTruthError(UserError, ValueError):
+    """The truth value of a tensor that has not exactly one element."""
+
+    def __init__(self, *, shape: tuple[object, ...]) -> None:
+        self.shape = shape
+        super().__init__(f"a tensor of shape {shape} has no single truth value", hint="use x.any() or x.all()")
+
+
+class EinsumError(UserError, ValueError):
+    """An einsum formula that does not fit its operands."""
+
+    def __init__(self, *, formula: str, problem: str) -> None:
+        self.formula = formula
+        super().__init__(f"einsum {formula!r}: {problem}", hint='write formulas as "ij,jk->ik", with one letter for each axis')
+
+
+class SymbolicShapeError(UserError, ValueError):
+    """An operation that needs concrete sizes got a symbolic one."""
+
+    def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
+        self.operation, self.shape = operation, shape
+        super().__init__(f"{operation} needs concrete sizes, not {shape}", hint="shrink the tensor to a concrete size first")
+
+
+class DeviceMismatchError(UserError, ValueError):
+    """Operands on different devices."""
+
+    def __init__(self, *, left: str, right: str) -> None:
+        self.left, self.right = left, right
+        super().__init__(f"operands are on {left} and {right}", hint=f'move one, as in y.to("{left}")')
+
+
+class MissingFileError(UserError, FileNotFoundError):
+    """A file that a tensor should be read from and that is not there."""
+
+    def __init__(self, *, path: str, problem: str = "does not exist") -> None:
+        self.path = path
+        super().__init__(f"file {path!r} {problem}")
+
+
+class SafetensorsError(UserError, ValueError):
+    """A safetensors file that contradicts itself or its size."""
+
+    def __init__(self, *, path: str, problem: str, name: str | None = None) -> None:
+        self.path, self.problem, self.name = path, problem, name
+        about = f", tensor {name!r}" if name is not None else ""
+        super().__init__(f"{path}{about}: {problem}", hint="the file is damaged or no safetensors file; download it again")
+
+
+# -- variables and options --------------------------------------------------------------------------
+
+
+class VariableBoundsError(UserError, ValueError):
+    """A value outside a variable's bounds, or bounds that hold no value."""
+
+    def __init__(self, *, name: str, low: int, high: int, value: int | None = None) -> None:
+        self.name, self.low, self.high, self.value = name, low, high, value
+        headline = f"bounds {low} to {high} hold no value" if value is None else f"{value} is outside {low} to {high}"
+        super().__init__(f"variable {name!r}: {headline}")
+
+
+class VariableConflictError(UserError, ValueError):
+    """Two values bound to one variable in one computation."""
+
+    def __init__(self, *, name: str, first: int, second: int) -> None:
+        self.name, self.first, self.second = name, first, second
+        super().__init__(
+            f"variable {name!r} is bound to {first} and to {second} in one computation",
+            hint="use two variables with different names, or realize one tensor first",
+        )
+
+
+class EmptyScheduleError(UserError, ValueError):
+    """Nothing to prepare: every tensor is realized already, or none was given."""
+
+    def __init__(self, *, n_tensors: int) -> None:
+        self.n_tensors = n_tensors
+        problem = "no tensors were given" if n_tensors == 0 else f"all {n_tensors} tensors are realized or empty"
+        super().__init__(f"nothing to prepare: {problem}")
+
+
+class InvalidOptionError(UserError, ValueError):
+    """An environment variable or option with a value that it does not take."""
+
+    def __init__(self, *, name: str, value: object, allowed: Sequence[str]) -> None:
+        self.name, self.value, self.allowed = name, value, tuple(allowed)
+        super().__init__(f"{name} is {value!r}", hint=f"use {', '.join(allowed)}")
+
+
+# -- broken invariants ------------------------------------------------------------------------------
+
+
+class NoKernelsFoundError(InternalError, ValueError):
+    """A kernel graph without CALL nodes."""
+
+    def __init__(self, *, root: object) -> None:
+        self.root = root
+        super().__init__(f"no kernels found below {root}")
+
+
+class DependencyCycleError(InternalError, ValueError):
+    """Kernels that wait for each other."""
+
+    def __init__(self, *, kernels: Sequence[object]) -> None:
+        self.kernels = tuple(kernels)
+        super().__init__(f"{len(self.kernels)} kernels wait for each other: {', '.join(str(k) for k in self.kernels)}")
+
+
+class ScheduleError(InternalError, ValueError):
+    """A kernel graph that breaks a rule of scheduling."""
+
+    def __init__(self, *, rule: str, found: object) -> None:
+        self.rule, self.found = rule, found
+        super().__init__(f"{rule}, found {found}")
+
+
+class BufferNotFoundError(InternalError, LookupError):
+    """A node that should have a buffer and has none."""
+
+    def __init__(self, *, node: object) -> None:
+        self.node = node
+        super().__init__(f"no buffer for {node}")
+
+
+class BatchOutputError(InternalError, ValueError):
+    """A plan with fewer outputs than there are tensors."""
+
+    def __init__(self, *, expected: int, found: int) -> None:
+        self.expected, self.found = expected, found
+        super().__init__(f"{expected} tensors are to be realized, but the plan has {found} outputs")
+
+
+class ProgramMetadataError(InternalError, ValueError):
+    """A compiled kernel whose argument lists contradict its call."""
+
+    def __init__(self, *, problem: str, kernel: object, globals_: Sequence[int], outs: Sequence[int], n_buffers: int) -> None:
+        self.problem, self.kernel = problem, kernel
+        self.globals, self.outs, self.n_buffers = tuple(globals_), tuple(outs), n_buffers
+        super().__init__(
+            f"kernel {kernel}: {problem}",
+            notes=(f"globals {self.globals}, outs {self.outs}, {n_buffers} buffers",),
+        )
+
+
+class ViewBoundsError(InternalError, ValueError):
+    """A view that leaves its base."""
+
+    def __init__(self, *, kernel: object, base_id: object, base_bytes: int, offset_bytes: int, size_bytes: int) -> None:
+        self.kernel, self.base_id = kernel, base_id
+        self.base_bytes, self.offset_bytes, self.size_bytes = base_bytes, offset_bytes, size_bytes
+        super().__init__(
+            f"view {kernel} of buffer {base_id} takes {size_bytes} bytes at offset {offset_bytes}, but the buffer has {base_bytes}"
+        )
+
+
+def _index_span(size: object) -> str:
+    if not isinstance(size, int):
+        return "an index below the size"
+    return f"{-size} to {size - 1}" if size else "no index: the axis is empty"

@@ -1,0 +1,220 @@
+"""Tensors from nothing: constants, ranges, and the contents of files and arrays."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from svod_dtype import DType, float32, float64, int64, to_dtype, uint8
+from svod_ir.args import BufferArg
+from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape, product
+from svod_ir.errors import OperandError, ShapeError
+from svod_ir.ops import Op
+from svod_ir.shape import max_size
+from svod_ir.uop import SInt, UOp
+
+from svod_tensor import registry
+from svod_tensor.data import copy_to_device, default_int_dtype, make_array_node, make_buffer_node, make_constant, make_node
+from svod_tensor.errors import MissingFileError
+from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.functions import Functions
+from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Creation"]
+
+
+class Creation(Functions):
+    """Ways to make a tensor; each takes `dtype` and `device` by name."""
+
+    __slots__ = ()
+
+    @classmethod
+    def full(
+        cls, shape: SInt | Sequence[SInt], value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
+    ) -> Self:  # fmt: skip
+        """`value` at every element; it takes no memory until it is realized."""
+        sizes = _check_sizes("full", to_shape("full", (shape,)))
+        node = make_node(value, None)[0] if dtype is None else make_constant(value, to_dtype(dtype))
+        return cls._place(_fill(node, sizes), device)
+
+    @classmethod
+    def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+        return cls.full(to_shape("zeros", shape), 0, dtype=dtype, device=device)
+
+    @classmethod
+    def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+        return cls.full(to_shape("ones", shape), 1, dtype=dtype, device=device)
+
+    @classmethod
+    def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str = "CPU") -> Self:
+        """A tensor with memory of its own and no defined content: an input to be filled.
+
+        With symbolic sizes it has room for their largest values.
+        """
+        from svod_tensor import storage
+
+        sizes = _check_sizes("empty", to_shape("empty", shape))
+        kind, name = to_dtype(dtype), storage.check_device(device)
+        if product(sizes) == 0:
+            return cls.zeros(sizes, dtype=kind, device=device)
+        capacity = math.prod(max_size(s) for s in sizes)
+        node = UOp(Op.BUFFER, kind, (), BufferArg(registry.make_buffer_id(), capacity, name))
+        registry.add_buffer(node, storage.allocate(name, kind, capacity))
+        return cls.from_uop(_view_prefix(node, sizes), name)
+
+    def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
+        """`value` in this tensor's shape, dtype and device."""
+        made = self.full(self.shape, value, dtype=self.dtype if dtype is None else dtype)
+        return self._make(made.uop)
+
+    def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        return self.full_like(0, dtype=dtype)
+
+    def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        return self.full_like(1, dtype=dtype)
+
+    @classmethod
+    def arange(
+        cls, start: int | float, stop: int | float | None = None, step: int | float = 1, *,
+        dtype: DTypeLike | None = None, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """The numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart."""
+        start, stop = (0, start) if stop is None else (start, stop)
+        if step == 0:
+            raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
+        count = max(0, math.ceil((stop - start) / step)) if any(isinstance(v, float) for v in (start, stop, step)) else len(range(start, stop, step))  # pyright: ignore[reportArgumentType]
+        last = start + max(count - 1, 0) * step
+        kind = _arange_dtype(start, last, step) if dtype is None else to_dtype(dtype)
+        if count == 0:
+            return cls.zeros(0, dtype=kind, device=device)
+        if kind.is_bool:
+            raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
+        make_constant(last, kind)
+        # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
+        inner = float64 if kind.is_float else kind
+        node = make_cast(make_iota(count, int64 if kind.is_float else kind), inner)
+        node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
+        node = make_alu(Op.ADD, node, UOp.const(inner, start)) if start != 0 else node
+        return cls._place(node.cast(kind), device)
+
+    @classmethod
+    def linspace(
+        cls, start: float, stop: float, count: int, *, endpoint: bool = True, dtype: DTypeLike = float32, device: str | None = None
+    ) -> Self:  # fmt: skip
+        """`count` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
+        kind = to_dtype(dtype)
+        if count < 0:
+            raise ShapeError(operation="linspace", shape=(count,), problem="has a negative size")
+        if count == 0:
+            return cls.zeros(0, dtype=kind, device=device)
+        steps = count - 1 if endpoint else count
+        position = cls.from_uop(make_cast(make_iota(count, int64), float64))
+        result = position.mul((stop - start) / steps if steps else 0.0).add(start)
+        if endpoint and count > 1:
+            result = position.eq(float(count - 1)).where(float(stop), result)
+        return cls._place(result.cast(kind).uop, device)
+
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, k: int = 0, dtype: DTypeLike = float32, device: str | None = None) -> Self:
+        """Ones on diagonal `k` of a matrix, zeros elsewhere."""
+        columns = rows if columns is None else columns
+        row = cls.from_uop(make_iota(rows, int64)).unsqueeze(1)
+        column = cls.from_uop(make_iota(columns, int64)).unsqueeze(0)
+        return cls._place(row.add(k).eq(column).cast(dtype).uop, device)
+
+    @classmethod
+    def meshgrid(cls, *axes: Self, indexing: str = "xy") -> tuple[Self, ...]:
+        """Coordinate tensors of a grid, as numpy's; `indexing` is `"xy"` or `"ij"`."""
+        if indexing not in ("xy", "ij"):
+            raise OperandError(operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"')
+        n = len(axes)
+        place = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+        views = [a.reshape(tuple(-1 if i == place[k] else 1 for i in range(n))) for k, a in enumerate(axes)]
+        shape = broadcast_shapes(*(v.shape for v in views))
+        return tuple(v.broadcast_to(shape) for v in views)
+
+    # -- contents ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_numpy(cls, array: NDArray[np.generic], *, copy: bool | None = None) -> Self:
+        """A tensor with the elements of `array`.
+
+        Args:
+            array: of any dtype that svod has.
+            copy: True copies. False shares the array's memory, or fails where kernels cannot read it
+                there. None, the default, shares if it can (contiguous and 64-byte aligned) and else copies.
+
+        Writes to a shared array show in the tensor, and in results that are computed afterwards.
+        """
+        from svod_tensor import storage
+
+        if copy is False and not storage.is_shareable(array):
+            raise OperandError(
+                operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
+                expected="contiguous memory aligned to 64 bytes",
+            )  # fmt: skip
+        return cls.from_uop(make_array_node(array, may_share=copy is not True), "CPU")
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """The bytes of a file as a uint8 tensor on its DISK device: nothing is read until it is used.
+
+        Raises:
+            MissingFileError: if the file is not there.
+        """
+        from svod_tensor import storage
+
+        name = os.path.abspath(os.fspath(path))
+        if not os.path.isfile(name):
+            raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
+        size = os.path.getsize(name)
+        if size == 0:
+            return cls.zeros(0, dtype=uint8)
+        device = f"DISK:{name}"
+        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), device)
+
+    def to(self, device: str) -> Self:
+        """This tensor on another device; itself if it is there already."""
+        node, name = copy_to_device(self._uop, self._device, device)
+        return self if node is self._uop else type(self).from_uop(node, name)
+
+    def clone(self) -> Self:
+        """The same values, computed into a buffer of their own."""
+        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self._uop,)))
+
+    @classmethod
+    def _place(cls, node: UOp, device: str | None) -> Self:
+        if device is None:
+            return cls.from_uop(node)
+        return cls.from_uop(*copy_to_device(node, None, device))
+
+
+def _check_sizes(operation: str, shape: Shape) -> Shape:
+    if any(isinstance(s, int) and s < 0 for s in shape):
+        raise ShapeError(operation=operation, shape=shape, problem="has a negative size")
+    return shape
+
+
+def _fill(node: UOp, sizes: Shape) -> UOp:
+    return make_expand(make_reshape(node, (1,) * len(sizes)), sizes) if sizes else node
+
+
+def _view_prefix(buffer: UOp, sizes: Shape) -> UOp:
+    """The first elements of `buffer` as a tensor of `sizes`; all of them where every size is known."""
+    if all(isinstance(s, int) for s in sizes):
+        return make_reshape(buffer, sizes)
+    from svod_ir.build import make_shrink
+
+    return make_reshape(make_shrink(buffer, ((0, product(sizes)),)), sizes)
+
+
+def _arange_dtype(start: int | float, last: int | float, step: int | float) -> DType:
+    if any(isinstance(v, float) for v in (start, last, step)):
+        return float32
+    return default_int_dtype(min(int(start), int(last)), max(int(start), int(last)))

@@ -1,0 +1,516 @@
+"""Arithmetic, comparison, logic and selection, with broadcasting and promotion.
+
+Dtypes promote as the array API standard says, with Python scalars weak: `x + 1.5` keeps the dtype
+of a floating-point `x` and gives float32 for integers. A Python integer that does not fit the
+tensor's dtype is an error. Integer arithmetic wraps; `//` and `%` round toward negative infinity,
+and an integer divided by zero gives 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from svod_dtype import DType, bool_, float32, float64, promote_types, promote_with_scalar, to_dtype
+from svod_ir.build import make_alu
+from svod_ir.errors import OperandError
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_tensor.data import make_constant
+from svod_tensor.errors import AmbiguousTruthError
+from svod_tensor.ops.base import DTypeLike, TensorBase
+from svod_tensor.ops.movement import Movement
+from svod_tensor.shapes import broadcast_node, broadcast_shapes
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from svod_tensor.ops.base import TensorData
+
+    Operand: TypeAlias = "Elementwise | TensorData"
+
+__all__ = ["Elementwise"]
+
+
+class Elementwise(Movement):
+    """Operations on each element, and on pairs of elements."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    """Makes numpy leave `array + tensor` to the tensor."""
+
+    # -- dtypes ----------------------------------------------------------------------------------------
+
+    def cast(self, dtype: DTypeLike) -> Self:
+        """Convert each element. Floats truncate toward zero on the way to integers; what a float outside
+        the integer's range, or NaN, becomes depends on the device."""
+        return self._make(self._uop.cast(to_dtype(dtype)))
+
+    astype = cast
+
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """The same bits read as another dtype of the same size."""
+        target = to_dtype(dtype)
+        if target.itemsize != self.itemsize or (target.is_bool != self.dtype.is_bool):
+            raise OperandError(
+                operation="bitcast", found=f"{self.dtype} with {self.itemsize} bytes",
+                expected=f"a dtype of {target.itemsize} bytes to become {target}",
+            )  # fmt: skip
+        return self._make(self._uop.bitcast(target))
+
+    # -- arithmetic ------------------------------------------------------------------------------------
+
+    def add(self, other: Operand) -> Self:
+        return self._binary(Op.ADD, other)
+
+    def sub(self, other: Operand) -> Self:
+        """The difference; bool operands are an error, as in numpy."""
+        return self._binary(Op.SUB, other, refused=(bool_,))
+
+    def mul(self, other: Operand) -> Self:
+        return self._binary(Op.MUL, other)
+
+    def div(self, other: Operand) -> Self:
+        """The quotient; integers are divided as float32."""
+        x, y = self._pair(other)
+        x, y = x._to_float(), y._to_float()
+        dtype = promote_types(x.dtype, y.dtype)
+        return x._apply(Op.FDIV, x._uop.cast(dtype), y._uop.cast(dtype), y)
+
+    def floor_divide(self, other: Operand) -> Self:
+        """The quotient rounded toward negative infinity; an integer divided by zero gives 0."""
+        x, y = self._pair(other, refused=(bool_,))
+        return x._float_divmod(y)[0] if x.dtype.is_float else x._apply(Op.IDIV, x._uop, y._uop, y)
+
+    def remainder(self, other: Operand) -> Self:
+        """`x - (x // y) * y`: it has the sign of `y`, and is 0 for an integer divided by zero."""
+        x, y = self._pair(other, refused=(bool_,))
+        return x._float_divmod(y)[1] if x.dtype.is_float else x._apply(Op.MOD, x._uop, y._uop, y)
+
+    def _float_divmod(self, divisor: Self) -> tuple[Self, Self]:
+        # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.
+        dtype = self.dtype
+        x, y = (self.cast(float64), divisor.cast(float64)) if dtype.itemsize < 8 else (self, divisor)
+        quotient = x.div(y).floor()
+        rest = x.sub(quotient.mul(y))
+        is_short = rest.mul(y).lt(0)
+        is_long = rest.abs().ge(y.abs())
+        quotient = is_short.where(quotient.sub(1), is_long.where(quotient.add(1), quotient))
+        rest = is_short.where(rest.add(y), is_long.where(rest.sub(y), rest))
+        # An infinite divisor leaves a finite dividend whole, or one (infinite) step away when the signs differ.
+        is_whole = y.abs().eq(_INFINITY).logical_and(x.abs().lt(_INFINITY))
+        differs = x.mul(y).lt(0)
+        quotient = is_whole.where(differs.where(-1.0, 0.0), quotient)
+        rest = is_whole.where(differs.where(y, x), rest)
+        return quotient.cast(dtype), rest.cast(dtype)
+
+    def pow(self, exponent: Operand) -> Self:
+        """This tensor to the power of `exponent`. Integer powers wrap; a negative integer exponent gives
+        the integer part of the true value, which is 0 unless the base is 1 or -1."""
+        if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and self.dtype.is_float:
+            power = self._constant_power(exponent)
+            if power is not None:
+                return power
+        x, y = self._pair(exponent, refused=(bool_,))
+        if x.dtype.is_float:
+            return x._apply(Op.POW, x._uop, y._uop, y)
+        return x._integer_power(y, exponent if isinstance(exponent, int) else None)
+
+    def _constant_power(self, exponent: int | float) -> Self | None:
+        match exponent:
+            case 0:
+                return self._make(broadcast_node(UOp.const(self.dtype, 1.0), self.shape))
+            case 1:
+                return self
+            case 2:
+                return self.mul(self)
+            case 3:
+                return self.mul(self).mul(self)
+            case -1:
+                return self.reciprocal()
+            case _:
+                return None
+
+    def _integer_power(self, exponent: Self, constant: int | None) -> Self:
+        bits = exponent.dtype.bits - exponent.dtype.is_signed
+        if constant is not None:
+            bits = max(constant, 0).bit_length()
+        one = UOp.const(self.dtype, 1)
+        result = self._make(broadcast_node(one, broadcast_shapes(self.shape, exponent.shape)))
+        square = self
+        for bit in range(bits):
+            if constant is None:
+                is_set = exponent.rshift(bit).bitwise_and(1).ne(0)
+                result = is_set.where(result.mul(square), result)
+            elif constant >> bit & 1:
+                result = result.mul(square)
+            square = square.mul(square) if bit + 1 < bits else square
+        if not exponent.dtype.is_signed or (constant is not None and constant >= 0):
+            return result
+        # 1 / x, in integers: x itself where x is 1 or -1, to an odd or even power, and 0 for every other base.
+        sign = exponent.bitwise_and(1).eq(0).where(self.mul(self), self)
+        inverse = self.abs().eq(1).where(sign, 0)
+        return exponent.lt(0).where(inverse, result)
+
+    def neg(self) -> Self:
+        """The negative; of a bool it is an error, as in numpy."""
+        return self._refuse("neg", bool_)._unary(Op.NEG)
+
+    def abs(self) -> Self:
+        return self if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
+
+    def sign(self) -> Self:
+        """-1, 0 or 1, and NaN for NaN."""
+        return self._refuse("sign", bool_)._unary(Op.SIGN)
+
+    def reciprocal(self) -> Self:
+        return self._to_float()._unary(Op.RECIPROCAL)
+
+    def square(self) -> Self:
+        return self.mul(self)
+
+    # -- rounding --------------------------------------------------------------------------------------
+
+    def floor(self) -> Self:
+        return self._rounded(Op.FLOOR)
+
+    def ceil(self) -> Self:
+        return self._rounded(Op.CEIL)
+
+    def trunc(self) -> Self:
+        return self._rounded(Op.TRUNC)
+
+    def round(self, decimals: int = 0) -> Self:
+        """The nearest integer, or multiple of 10^-decimals; halves go to the even one."""
+        if not decimals or not self.dtype.is_float:
+            return self._rounded(Op.ROUND)
+        scale = 10.0 ** abs(decimals)
+        return self.mul(scale).round().div(scale) if decimals > 0 else self.div(scale).round().mul(scale)
+
+    # -- bits ------------------------------------------------------------------------------------------
+
+    def bitwise_and(self, other: Operand) -> Self:
+        return self._integer_binary("bitwise_and", Op.AND, other)
+
+    def bitwise_or(self, other: Operand) -> Self:
+        return self._integer_binary("bitwise_or", Op.OR, other)
+
+    def bitwise_xor(self, other: Operand) -> Self:
+        return self._integer_binary("bitwise_xor", Op.XOR, other)
+
+    def bitwise_not(self) -> Self:
+        return self._need_integers("bitwise_not")._unary(Op.NOT)
+
+    def lshift(self, amount: Operand) -> Self:
+        """Shift left; an amount outside 0 to bits - 1 gives 0."""
+        return self._shift("lshift", Op.SHL, amount)
+
+    def rshift(self, amount: Operand) -> Self:
+        """Shift right, keeping the sign; an amount outside 0 to bits - 1 shifts all bits out."""
+        return self._shift("rshift", Op.SHR, amount)
+
+    def _shift(self, operation: str, op: Op, amount: Operand) -> Self:
+        x, y = self._need_integers(operation)._pair(amount, refused=(bool_,))
+        y._need_integers(operation)
+        last = x.dtype.bits - 1
+        # A negative amount, read as unsigned, is above the last bit too.
+        if y._uop.op is Op.CONST:
+            is_inside = 0 <= y._uop.arg <= last
+            if is_inside:
+                return x._apply(op, x._uop, y._uop)
+            return x._shift(operation, Op.SHR, last) if op is Op.SHR else x.mul(0)
+        inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
+        shifted = x._apply(op, x._uop, inside.where(y, last)._uop, y)
+        return shifted if op is Op.SHR else inside.where(shifted, 0)
+
+    # -- comparison ------------------------------------------------------------------------------------
+
+    def eq(self, other: Operand) -> Self:
+        return self._compare(Op.EQ, other)
+
+    def ne(self, other: Operand) -> Self:
+        return self._compare(Op.NE, other)
+
+    def lt(self, other: Operand) -> Self:
+        return self._compare(Op.LT, other)
+
+    def le(self, other: Operand) -> Self:
+        return self._compare(Op.LE, other)
+
+    def gt(self, other: Operand) -> Self:
+        return self._compare(Op.LT, other, is_swapped=True)
+
+    def ge(self, other: Operand) -> Self:
+        return self._compare(Op.LE, other, is_swapped=True)
+
+    equal, not_equal, less, less_equal, greater, greater_equal = eq, ne, lt, le, gt, ge
+
+    def isnan(self) -> Self:
+        return self._apply(Op.NE, self._uop, self._uop) if self.dtype.is_float else self._all_equal_to(False)
+
+    def isinf(self) -> Self:
+        return self.abs().eq(_INFINITY) if self.dtype.is_float else self._all_equal_to(False)
+
+    def isfinite(self) -> Self:
+        return self.abs().lt(_INFINITY) if self.dtype.is_float else self._all_equal_to(True)
+
+    def isclose(self, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
+        """Whether `abs(x - y) <= atol + rtol * abs(y)`, element by element."""
+        x, y = self._pair(other)
+        x, y = x._to_float(), y._to_float()
+        near = x.sub(y).abs().le(y.abs().mul(rtol).add(atol)).logical_and(y.isfinite())
+        result = near.logical_or(x.eq(y))
+        return result.logical_or(x.isnan().logical_and(y.isnan())) if equal_nan else result
+
+    # -- logic and selection ---------------------------------------------------------------------------
+
+    def logical_and(self, other: Operand) -> Self:
+        return self._logical(Op.AND, other)
+
+    def logical_or(self, other: Operand) -> Self:
+        return self._logical(Op.OR, other)
+
+    def logical_xor(self, other: Operand) -> Self:
+        return self._logical(Op.XOR, other)
+
+    def logical_not(self) -> Self:
+        return self.cast(bool_)._unary(Op.NOT)
+
+    def where(self, x: Operand, y: Operand) -> Self:
+        """Elements of `x` where this (bool) tensor holds, else of `y`; `Tensor.where(c, x, y)` reads as numpy's."""
+        if not self.dtype.is_bool:
+            raise OperandError(operation="where", found=self.dtype, expected="a bool condition", hint="compare it, as in (x != 0).where(a, b)")
+        left, right = self._values(x, y)
+        shape = broadcast_shapes(self.shape, left.shape, right.shape)
+        nodes = [node if not node.shape else broadcast_node(node, shape) for node in (self._uop, left._uop, right._uop)]
+        return self._make(broadcast_node(make_alu(Op.WHERE, *nodes), shape), left, right)
+
+    def _values(self, x: Operand, y: Operand) -> tuple[Self, Self]:
+        """Two values of one dtype, at least one of which may be a Python scalar."""
+        if _is_scalar(x) and not _is_scalar(y):
+            right, left = self._wrap(y)._pair(x)
+            return left, right
+        return self._wrap(x)._pair(y) if not _is_scalar(x) else self._scalars(x, y)
+
+    def _scalars(self, x: Operand, y: Operand) -> tuple[Self, Self]:
+        left, right = self._wrap(x), self._wrap(y)
+        dtype = promote_types(left.dtype, right.dtype)
+        return left.cast(dtype), right.cast(dtype)
+
+    def maximum(self, other: Operand) -> Self:
+        """The larger of each pair; NaN where either is NaN."""
+        return self._binary(Op.MAX, other)
+
+    def minimum(self, other: Operand) -> Self:
+        """The smaller of each pair; NaN where either is NaN."""
+        return self._binary(Op.MIN, other)
+
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+        """Limit the elements to `min` and `max`, either of which may be left out; NaN stays NaN."""
+        result = self if min is None else self.maximum(min)
+        return result if max is None else result.minimum(max)
+
+    clamp = clip
+
+    def lerp(self, end: Operand, weight: Operand) -> Self:
+        """`x + (end - x) * weight`."""
+        return self.add(self._wrap(end).sub(self).mul(weight))
+
+    # -- machinery -------------------------------------------------------------------------------------
+
+    def _wrap(self, value: Operand) -> Self:
+        """`value` as a tensor."""
+        return value if isinstance(value, type(self)) else type(self)(value)  # pyright: ignore[reportArgumentType]
+
+    def _pair(self, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Self, Self]:
+        """This tensor and `other` with one dtype."""
+        if _is_scalar(other):
+            dtype = promote_with_scalar(self.dtype, other)
+            _check_taken(refused, dtype, self.dtype if isinstance(other, bool) else dtype)
+            return self.cast(dtype), self._make(make_constant(other, dtype))
+        right = self._wrap(other)
+        dtype = promote_types(self.dtype, right.dtype)
+        _check_taken(refused, dtype, dtype)
+        return self.cast(dtype), right.cast(dtype)
+
+    def _binary(self, op: Op, other: Operand, *, refused: tuple[DType, ...] = ()) -> Self:
+        x, y = self._pair(other, refused=refused)
+        return x._apply(op, x._uop, y._uop, y)
+
+    def _apply(self, op: Op, x: UOp, y: UOp, *operands: TensorBase) -> Self:
+        """The op on two nodes, broadcast against each other; a 0-d node stands for all elements as it is."""
+        if x.shape and y.shape and x.shape != y.shape:
+            shape = broadcast_shapes(x.shape, y.shape)
+            x, y = broadcast_node(x, shape), broadcast_node(y, shape)
+        return self._make(make_alu(op, x, y), *operands)
+
+    def _unary(self, op: Op) -> Self:
+        return self._make(make_alu(op, self._uop))
+
+    def _rounded(self, op: Op) -> Self:
+        return self._unary(op) if self.dtype.is_float else self
+
+    def _to_float(self) -> Self:
+        """This tensor, integers and bools as float32."""
+        return self if self.dtype.is_float else self.cast(float32)
+
+    def _compare(self, op: Op, other: Operand, *, is_swapped: bool = False) -> Self:
+        if isinstance(other, int) and not isinstance(other, bool) and self.dtype.is_int and not self.dtype.min <= other <= self.dtype.max:
+            is_less = other > self.dtype.max
+            return self._all_equal_to(op is Op.NE if op in (Op.EQ, Op.NE) else is_less != is_swapped)
+        x, y = self._pair(other)
+        first, second = (y, x) if is_swapped else (x, y)
+        return x._apply(op, first._uop, second._uop, y)
+
+    def _all_equal_to(self, answer: bool) -> Self:
+        return self._make(broadcast_node(UOp.const(bool_, answer), self.shape))
+
+    def _logical(self, op: Op, other: Operand) -> Self:
+        y = self._wrap(other).cast(bool_)
+        return self._apply(op, self._uop.cast(bool_), y._uop, y)
+
+    def _integer_binary(self, operation: str, op: Op, other: Operand) -> Self:
+        x, y = self._pair(other)
+        x._need_integers(operation)
+        return x._apply(op, x._uop, y._uop, y)
+
+    def _need_integers(self, operation: str) -> Self:
+        if self.dtype.is_float:
+            raise OperandError(operation=operation, found=self.dtype, expected="bool or integers", hint="cast with x.cast(int32)")
+        return self
+
+    def _refuse(self, operation: str, dtype: DType) -> Self:
+        if self.dtype is dtype:
+            raise OperandError(operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)")
+        return self
+
+    # -- operators -------------------------------------------------------------------------------------
+
+    def __add__(self, other: Operand) -> Self:
+        return self.add(other)
+
+    def __radd__(self, other: Operand) -> Self:
+        return self.add(other)
+
+    def __sub__(self, other: Operand) -> Self:
+        return self.sub(other)
+
+    def __rsub__(self, other: Operand) -> Self:
+        x, y = self._pair(other, refused=(bool_,))
+        return y.sub(x)
+
+    def __mul__(self, other: Operand) -> Self:
+        return self.mul(other)
+
+    def __rmul__(self, other: Operand) -> Self:
+        return self.mul(other)
+
+    def __truediv__(self, other: Operand) -> Self:
+        return self.div(other)
+
+    def __rtruediv__(self, other: Operand) -> Self:
+        x, y = self._pair(other)
+        return y.div(x)
+
+    def __floordiv__(self, other: Operand) -> Self:
+        return self.floor_divide(other)
+
+    def __rfloordiv__(self, other: Operand) -> Self:
+        x, y = self._pair(other)
+        return y.floor_divide(x)
+
+    def __mod__(self, other: Operand) -> Self:
+        return self.remainder(other)
+
+    def __rmod__(self, other: Operand) -> Self:
+        x, y = self._pair(other)
+        return y.remainder(x)
+
+    def __divmod__(self, other: Operand) -> tuple[Self, Self]:
+        return self.floor_divide(other), self.remainder(other)
+
+    def __pow__(self, other: Operand) -> Self:
+        return self.pow(other)
+
+    def __rpow__(self, other: Operand) -> Self:
+        x, y = self._pair(other)
+        return y.pow(x)
+
+    def __neg__(self) -> Self:
+        return self.neg()
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return self.abs()
+
+    def __invert__(self) -> Self:
+        return self.bitwise_not()
+
+    def __and__(self, other: Operand) -> Self:
+        return self.bitwise_and(other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Operand) -> Self:
+        return self.bitwise_or(other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Operand) -> Self:
+        return self.bitwise_xor(other)
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Operand) -> Self:
+        return self.lshift(other)
+
+    def __rlshift__(self, other: Operand) -> Self:
+        x, y = self._pair(other)
+        return y.lshift(x)
+
+    def __rshift__(self, other: Operand) -> Self:
+        return self.rshift(other)
+
+    def __rrshift__(self, other: Operand) -> Self:
+        x, y = self._pair(other)
+        return y.rshift(x)
+
+    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.eq(other)  # pyright: ignore[reportArgumentType]
+
+    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.ne(other)  # pyright: ignore[reportArgumentType]
+
+    def __lt__(self, other: Operand) -> Self:
+        return self.lt(other)
+
+    def __le__(self, other: Operand) -> Self:
+        return self.le(other)
+
+    def __gt__(self, other: Operand) -> Self:
+        return self.gt(other)
+
+    def __ge__(self, other: Operand) -> Self:
+        return self.ge(other)
+
+    __hash__ = TensorBase.__hash__
+
+    def _check_single(self) -> None:
+        if self.size != 1:
+            raise AmbiguousTruthError(shape=self.shape)
+
+
+_INFINITY = float("inf")
+
+
+def _is_scalar(value: object) -> TypeIs[bool | int | float]:
+    return isinstance(value, (bool, int, float))
+
+
+def _check_taken(refused: tuple[DType, ...], dtype: DType, found: DType) -> None:
+    if dtype in refused:
+        raise OperandError(operation="arithmetic", found=found, expected="numbers", hint="cast with x.cast(int32), or use logical_xor")
+
+

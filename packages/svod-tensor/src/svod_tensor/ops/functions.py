@@ -1,0 +1,252 @@
+"""Elementary functions. Integers and bools are computed as float32.
+
+The IR has exp, exp2, log, log2, sin, cos, tan, tanh, erf, sqrt and their like; the others are built
+from them here. For dtypes narrower than float64 these run in float64, so that cancellation inside a
+formula stays below the last bit of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from svod_dtype import float32, float64, int32, int64
+from svod_ir.ops import Op
+
+from svod_tensor.ops.elementwise import Elementwise
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.elementwise import Operand
+
+__all__ = ["Functions"]
+
+T = TypeVar("T", bound="Functions")
+
+
+class Functions(Elementwise):
+    """Exponentials, logarithms, trigonometric and hyperbolic functions."""
+
+    __slots__ = ()
+
+    def sqrt(self) -> Self:
+        return self._to_float()._unary(Op.SQRT)
+
+    def rsqrt(self) -> Self:
+        return self._to_float()._unary(Op.RSQRT)
+
+    def exp(self) -> Self:
+        return self._to_float()._unary(Op.EXP)
+
+    def exp2(self) -> Self:
+        return self._to_float()._unary(Op.EXP2)
+
+    def log(self) -> Self:
+        return self._to_float()._unary(Op.LOG)
+
+    def log2(self) -> Self:
+        return self._to_float()._unary(Op.LOG2)
+
+    def sin(self) -> Self:
+        return self._to_float()._unary(Op.SIN)
+
+    def cos(self) -> Self:
+        return self._to_float()._unary(Op.COS)
+
+    def tan(self) -> Self:
+        return self._to_float()._unary(Op.TAN)
+
+    def tanh(self) -> Self:
+        return self._to_float()._unary(Op.TANH)
+
+    def erf(self) -> Self:
+        return self._to_float()._unary(Op.ERF)
+
+    def sigmoid(self) -> Self:
+        """`1 / (1 + exp(-x))`."""
+        return self._to_float().neg().exp().add(1).reciprocal()
+
+    # -- exponentials and logarithms near 0 and 1 --------------------------------------------------------
+
+    def expm1(self) -> Self:
+        """`exp(x) - 1`, accurate near 0."""
+        return self._through_float64(_expm1)
+
+    def log1p(self) -> Self:
+        """`log(1 + x)`, accurate near 0."""
+        return self._through_float64(_log1p)
+
+    def log10(self) -> Self:
+        return self._through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)))
+
+    def logaddexp(self, other: Operand) -> Self:
+        """`log(exp(x) + exp(y))` without overflow."""
+        x, y = self._pair(other)
+        x, y = x._to_float(), y._to_float()
+        high, low = x.maximum(y), x.minimum(y)
+        difference = low.sub(high)
+        return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
+
+    # -- hyperbolic ----------------------------------------------------------------------------------------
+
+    def sinh(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, _sinh_of_positive))
+
+    def cosh(self) -> Self:
+        return self._through_float64(_cosh)
+
+    def asinh(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, _asinh_of_positive))
+
+    def acosh(self) -> Self:
+        return self._through_float64(_acosh)
+
+    def atanh(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, lambda a: _log1p(a.mul(2).div((-a).add(1))).mul(0.5)))
+
+    # -- inverse trigonometric -------------------------------------------------------------------------------
+
+    def atan(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, _atan_of_positive))
+
+    def asin(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a)))))
+
+    def acos(self) -> Self:
+        return self._through_float64(_acos)
+
+    def atan2(self, x: Operand) -> Self:
+        """The angle of the point (`x`, this), from -pi to pi, with the signs of zeros respected."""
+        up, right = self._pair(x)
+        up, right = up._to_float(), right._to_float()
+        dtype = up.dtype
+        return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
+
+    arcsin, arccos, arctan, arctan2, arcsinh, arccosh, arctanh = asin, acos, atan, atan2, asinh, acosh, atanh
+
+    # -- signs ---------------------------------------------------------------------------------------------
+
+    def signbit(self) -> Self:
+        """Whether the sign bit is set, as it is for -0.0."""
+        if not self.dtype.is_float:
+            return self.lt(0) if self.dtype.is_signed else self._all_equal_to(False)
+        x = self if self.dtype.itemsize >= 4 else self.cast(float32)
+        return x.bitcast(int32 if x.dtype is float32 else int64).lt(0)
+
+    def copysign(self, other: Operand) -> Self:
+        """The size of this tensor with the sign of `other`."""
+        x, y = self._pair(other)
+        x, y = x._to_float(), y._to_float()
+        return y.signbit().where(x.abs().neg(), x.abs())
+
+    def hypot(self, other: Operand) -> Self:
+        """`sqrt(x^2 + y^2)`."""
+        x, y = self._pair(other)
+        x, y = x._to_float(), y._to_float()
+        dtype = x.dtype
+        x, y = x.cast(float64).abs(), y.cast(float64).abs()
+        large, small = x.maximum(y), x.minimum(y)
+        ratio = small.div(large.eq(0).where(1.0, large))
+        result = ratio.square().add(1).sqrt().mul(large)
+        infinite = x.isinf().logical_or(y.isinf())
+        return infinite.where(math.inf, result).cast(dtype)
+
+    def _through_float64(self, function: Callable[[Self], Self]) -> Self:
+        x = self._to_float()
+        return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
+
+
+def _odd(x: T, positive: Callable[[T], T]) -> T:
+    """The odd function that is `positive` for x >= 0; -0.0 gives -0.0."""
+    result = positive(x.abs())
+    return x.eq(0).where(x, x.lt(0).where(result.neg(), result))
+
+
+def _expm1(x: T) -> T:
+    """Source: W. Kahan's method, in N. Higham, Accuracy and Stability of Numerical Algorithms (2002), section 1.14.1."""
+    u = x.exp()
+    below = u.sub(1)
+    corrected = below.mul(x).div(u.log())
+    # exp rounds to 1 for a tiny x, to 0 for a very negative one; for large ones the 1 is lost anyway.
+    return u.eq(1).where(x, below.eq(-1).where(-1.0, x.gt(40.0).where(u, corrected)))
+
+
+def _log1p(x: T) -> T:
+    """Source: as `_expm1`."""
+    u = x.add(1)
+    corrected = u.log().mul(x).div(u.sub(1))
+    return u.eq(1).where(x, u.eq(math.inf).where(u, corrected))
+
+
+def _sinh_of_positive(a: T) -> T:
+    less_one = _expm1(a)
+    small = less_one.add(less_one.div(less_one.add(1))).mul(0.5)
+    return a.lt(22.0).where(small, _half_exp(a))
+
+
+def _cosh(x: T) -> T:
+    a = x.abs()
+    power = a.exp()
+    return a.lt(22.0).where(power.add(power.reciprocal()).mul(0.5), _half_exp(a))
+
+
+def _half_exp(a: T) -> T:
+    # exp(a) / 2, in two factors, so that it overflows only where the result does.
+    root = a.mul(0.5).exp()
+    return root.mul(0.5).mul(root)
+
+
+def _asinh_of_positive(a: T) -> T:
+    squared = a.mul(a)
+    small = _log1p(a.add(squared.div(squared.add(1).sqrt().add(1))))
+    return a.lt(2.0**28).where(small, a.log().add(math.log(2.0)))
+
+
+def _acosh(x: T) -> T:
+    above = x.sub(1)
+    small = _log1p(above.add(above.mul(2).add(above.mul(above)).sqrt()))
+    return x.lt(2.0**28).where(small, x.log().add(math.log(2.0)))
+
+
+_ATAN = (
+    -0.3333333333333022, 0.19999999999104784, -0.14285714196535948, 0.11111106703916425, -0.09090783536571995,
+    0.07690083462408763, -0.0664124715511082, 0.05693169444550421, -0.04360838557183534, 0.021280300976936225,
+)  # fmt: skip
+"""Coefficients of P in atan(t) = t + t^3 P(t^2) for |t| <= tan(pi / 8), minimax (Remez) with relative error 3.5e-17."""
+
+_HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
+"""pi / 2 as a float64, and what it lacks."""
+
+
+def _atan_of_positive(a: T) -> T:
+    """tan(pi / 8) and tan(3 pi / 8) part the axis: below x itself is reduced, above -1 / x, between (x - 1) / (x + 1)."""
+    is_small, is_large = a.le(math.tan(math.pi / 8)), a.gt(math.tan(3 * math.pi / 8))
+    t = is_small.where(a, is_large.where(a.reciprocal().neg(), a.sub(1).div(a.add(1))))
+    z = t.mul(t)
+    p = z.mul(_ATAN[-1])
+    for coefficient in reversed(_ATAN[1:-1]):
+        p = p.add(coefficient).mul(z)
+    rest = is_small.where(0.0, is_large.where(_HALF_PI_REST, _HALF_PI_REST / 2))
+    base = is_small.where(0.0, is_large.where(_HALF_PI, _HALF_PI / 2))
+    return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
+
+
+def _other_leg(a: T) -> T:
+    """sqrt(1 - a^2), without cancellation."""
+    return a.neg().add(1).mul(a.add(1)).sqrt()
+
+
+def _acos(x: T) -> T:
+    # Near 1 the angle is found from its sine, near -1 from the angle of -x.
+    angle = _atan_of_positive(_other_leg(x).div(x.abs()))
+    return x.lt(0).where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
+
+
+def _atan2(up: T, right: T) -> T:
+    """Source: C11, F.10.1.4."""
+    a, b = up.abs(), right.abs()
+    both_infinite = a.isinf().logical_and(b.isinf())
+    ratio = a.eq(0).where(right.isnan().where(right, 0.0), both_infinite.where(1.0, a.div(b)))
+    angle = _atan_of_positive(ratio)
+    angle = right.signbit().where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
+    return up.signbit().where(angle.neg(), angle)

@@ -1,0 +1,382 @@
+"""Indexing and the operations that look elements up by position.
+
+The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, of which several
+broadcast together and share one place in the result. What is known when the index is written (ints,
+lists, numpy arrays) is checked then; a position from a tensor that is out of range reads as 0 and
+never touches memory outside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+
+from svod_dtype import DType, int64
+from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permute, make_reshape, make_shrink, product
+from svod_ir.errors import OperandError, ShapeError
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp
+
+from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.movement import index_dtype_for
+from svod_tensor.ops.reduction import Reduction
+from svod_tensor.shapes import broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    import numpy as np
+
+    IndexItem: TypeAlias = "int | slice | None | Sequence[int] | NDArray[np.generic] | TensorBase | UOp"
+    Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+
+__all__ = ["Indexing"]
+
+
+class _Array(NamedTuple):
+    """An integer-array index on one axis: non-negative positions, as a node."""
+
+    positions: UOp
+    is_checked: bool
+
+
+class Indexing(Reduction):
+    """Slices, integer arrays, and gathers along an axis."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Index) -> Self:
+        items = _expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        has_arrays = any(_is_array(item) for item in items)
+        view, arrays = self._apply_basic(items, keep_ints=has_arrays)
+        return view._apply_arrays(arrays) if arrays else view
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise OperandError(operation="len", found="a 0-d tensor", expected="a tensor with axes")
+        return concrete_shape("len", self.shape[:1])[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    # -- lookups along an axis -----------------------------------------------------------------------------
+
+    def take(self, indices: IndexItem, axis: int | None = None) -> Self:
+        """The slices of `axis` at `indices`; the axis becomes the axes of `indices`. None flattens first."""
+        if axis is None:
+            return self.flatten().take(indices, 0)
+        axis = normalize_axis("take", axis, self.ndim)
+        array, operand = self._to_array(indices, axis)
+        return self._make(make_gather(self._uop, array.positions, axis), *operand)
+
+    index_select = take
+
+    def take_along_axis(self, indices: TensorBase, axis: int) -> Self:
+        """Element `[..., indices[..., j, ...], ...]` at `[..., j, ...]`: `indices` has this tensor's axes, and may be shorter on each."""
+        axis = normalize_axis("take_along_axis", axis, self.ndim)
+        _check_lookup(self, indices, axis)
+        positions = _wrap_negative(indices.uop, self.shape[axis])
+        coordinates = [
+            positions if a == axis else _coordinate(indices.shape, a) for a in range(self.ndim)
+        ]
+        outer = tuple(s if a != axis else self.shape[axis] for a, s in enumerate(indices.shape))
+        source = make_shrink(self._uop, tuple((0, s) for s in outer))
+        linear = _linear_position(coordinates, source.shape, checked=[a != axis for a in range(self.ndim)])
+        return self._make(make_gather(make_reshape(source, (product(source.shape),)), linear, 0), self._wrap(indices))  # pyright: ignore[reportArgumentType]
+
+    def gather(self, axis: int, indices: TensorBase) -> Self:
+        """`take_along_axis` with torch's argument order."""
+        return self.take_along_axis(indices, axis)
+
+    def one_hot(self, n_classes: int, *, dtype: object = None) -> Self:
+        """1 at the position that each element names along a new last axis, 0 elsewhere."""
+        if not self.dtype.is_int:
+            raise OperandError(operation="one_hot", found=self.dtype, expected="integer classes")
+        classes = self.arange(n_classes, dtype=self.dtype if n_classes <= self.dtype.max else int64)
+        return self.unsqueeze(-1).eq(classes).cast(dtype or int64)  # pyright: ignore[reportArgumentType]
+
+    def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
+        """`value` where `mask` holds, the elements elsewhere."""
+        return self._wrap(mask).where(value, self)  # pyright: ignore[reportArgumentType]
+
+    def masked_select(self, mask: object) -> Self:
+        """The elements where a mask of known values (a numpy array or lists) holds."""
+        if isinstance(mask, TensorBase):
+            _reject_mask()
+        return self[mask]  # pyright: ignore[reportArgumentType]
+
+    # -- basic indices -------------------------------------------------------------------------------------
+
+    def _apply_basic(self, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
+        """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
+        bounds: list[tuple[SInt, SInt]] = []
+        steps: list[int] = []
+        flips: list[bool] = []
+        for axis, item in enumerate(i for i in items if i is not None):
+            begin, end, step = _resolve(item, self.shape[axis], axis)
+            bounds.append((begin, end))
+            steps.append(abs(step))
+            flips.append(step < 0)
+        node = make_flip(make_shrink(self._uop, bounds), flips)
+        for axis, step in enumerate(steps):
+            node = _take_every(node, axis, step)
+        return self._arrange(node, items, keep_ints)
+
+    def _arrange(self, node: UOp, items: Sequence[IndexItem], keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
+        """Drop axes of ints, insert axes for None, and find the axis of each array in the result."""
+        shape: list[SInt] = []
+        arrays: dict[int, _Array] = {}
+        operands: list[TensorBase] = []
+        source_axis = 0
+        for item in items:
+            if item is None:
+                shape.append(1)
+                continue
+            if _is_array(item):
+                array, operand = self._to_array(item, source_axis)
+                arrays[len(shape)] = array
+                operands.extend(operand)
+                shape.append(node.shape[source_axis])
+            elif isinstance(item, int) and keep_ints:
+                arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
+                shape.append(1)
+            elif not isinstance(item, (int, UOp)):
+                shape.append(node.shape[source_axis])
+            source_axis += 1
+        return self._make(make_reshape(node, shape), *operands), arrays
+
+    # -- array indices -------------------------------------------------------------------------------------
+
+    def _apply_arrays(self, arrays: dict[int, _Array]) -> Self:
+        axes = list(arrays)
+        if len(axes) == 1:
+            return self._make(make_gather(self._uop, arrays[axes[0]].positions, axes[0]))
+        shape = broadcast_shapes(*(a.positions.shape for a in arrays.values()))
+        # Arrays side by side put their axes where they stand, others put them first, as in numpy.
+        is_adjacent = axes == list(range(axes[0], axes[-1] + 1))
+        rest = [a for a in range(self.ndim) if a not in arrays]
+        place = axes[0] if is_adjacent else 0
+        node = make_permute(self._uop, (*rest[:place], *axes, *rest[place:]))
+        sizes = tuple(self.shape[a] for a in axes)
+        merged = (*node.shape[:place], product(sizes), *node.shape[place + len(axes) :])
+        positions = [broadcast_node(arrays[a].positions, shape) for a in axes]
+        linear = _linear_position(positions, sizes, checked=[arrays[a].is_checked for a in axes])
+        return self._make(make_gather(make_reshape(node, merged), linear, place))
+
+    def _to_array(self, item: object, axis: int) -> tuple[_Array, tuple[TensorBase, ...]]:
+        """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
+        size = self.shape[axis]
+        if isinstance(item, TensorBase):
+            if item.dtype.is_bool:
+                _reject_mask()
+            if not item.dtype.is_int:
+                raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
+            return _Array(_wrap_negative(item.uop, size), False), (item,)
+        if isinstance(item, UOp):
+            return _Array(item.cast(int64), True), ()
+        return _Array(_check_positions(item, size, axis), True), ()
+
+
+def _is_array(item: object) -> bool:
+    return not (item is None or isinstance(item, (int, slice, UOp)))
+
+
+# -- parsing ------------------------------------------------------------------------------------------------
+
+
+def _expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
+    """One item for each axis, besides Nones: `...` written out, missing slices added, known masks made positions."""
+    items = [part for item in index for part in _normalize_item(item)]
+    n_axes = sum(item is not None and item is not Ellipsis for item in items)
+    n_dots = sum(item is Ellipsis for item in items)
+    if n_dots > 1:
+        raise IndexKindError(found=index, problem="it has more than one ...")
+    if n_axes > ndim:
+        raise IndexKindError(found=index, problem=f"it has {n_axes} indices for {ndim} dimensions")
+    missing: list[object] = [slice(None)] * (ndim - n_axes)
+    dots = next((i for i, item in enumerate(items) if item is Ellipsis), None)
+    if dots is None:
+        items.extend(missing)
+    else:
+        items[dots : dots + 1] = missing
+    return tuple(items)  # pyright: ignore[reportReturnType]
+
+
+def _normalize_item(item: object) -> tuple[object, ...]:
+    if item is None or item is Ellipsis or isinstance(item, (slice, UOp)):
+        return (item,)
+    if isinstance(item, TensorBase):
+        if item.dtype.is_bool:
+            _reject_mask()
+        return (item,)
+    if isinstance(item, bool):
+        raise IndexKindError(found=item, problem="a bool is no position")
+    if isinstance(item, int):
+        return (item,)
+    return _normalize_concrete(item)
+
+
+def _normalize_concrete(item: object) -> tuple[object, ...]:
+    import numpy as np
+
+    if isinstance(item, np.integer):
+        return (int(item),)
+    if not isinstance(item, (list, tuple, range, np.ndarray)):
+        raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise IndexKindError(found=item, problem="its rows have different lengths") from error
+    if array.size == 0 and not isinstance(item, np.ndarray):
+        array = array.astype(np.int64)
+    if array.dtype == np.bool_:
+        return tuple(np.nonzero(array))
+    if array.dtype.kind not in "iu":
+        raise IndexKindError(found=item, problem="its elements are no integers")
+    return (array,)
+
+
+def _reject_mask() -> None:
+    raise DataDependentShapeError(
+        operation="indexing with a bool tensor",
+        hint="use mask.where(x, other), or index with mask.numpy() where the mask is known",
+    )
+
+
+# -- one axis -----------------------------------------------------------------------------------------------
+
+
+def _resolve(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
+    """Begin, end and step of one axis; the whole axis where an array selects from it."""
+    if isinstance(item, slice):
+        return _resolve_slice(item, size)
+    if isinstance(item, int):
+        if isinstance(size, int) and not -size <= item < size:
+            raise IndexOutOfRangeError(index=item, axis=axis, size=size)
+        begin = size + item if item < 0 else item
+        return begin, begin + 1, 1
+    if isinstance(item, UOp):
+        return item, item + 1, 1
+    return 0, size, 1
+
+
+def _resolve_slice(item: slice, size: SInt) -> tuple[SInt, SInt, int]:
+    step = 1 if item.step is None else item.step.__index__()
+    if step == 0:
+        raise IndexKindError(found=item, problem="the step is 0")
+    if isinstance(size, UOp) or isinstance(item.start, UOp) or isinstance(item.stop, UOp):
+        return _resolve_symbolic(item, size, step)
+    begin, end, step = item.indices(size)
+    count = len(range(begin, end, step))
+    if count == 0:
+        return 0, 0, 1
+    last = begin + (count - 1) * step
+    return min(begin, last), max(begin, last) + 1, step
+
+
+def _resolve_symbolic(item: slice, size: SInt, step: int) -> tuple[SInt, SInt, int]:
+    if step != 1:
+        raise IndexKindError(found=item, problem="a symbolic slice has step 1")
+    begin: SInt = 0 if item.start is None else item.start
+    end: SInt = size if item.stop is None else item.stop
+    if isinstance(begin, int) and begin < 0:
+        begin = size + begin
+    if isinstance(end, int) and end < 0:
+        end = size + end
+    return begin, end, 1
+
+
+def _take_every(node: UOp, axis: int, step: int) -> UOp:
+    """Every `step`-th element of an axis, from the first on."""
+    size = node.shape[axis]
+    if step == 1 or not isinstance(size, int) or size <= 1:
+        return node if step == 1 or size == 1 or size == 0 else make_shrink(node, ())
+    count = math.ceil(size / step)
+    before, after = node.shape[:axis], node.shape[axis + 1 :]
+    padding = [(0, 0)] * len(node.shape)
+    padding[axis] = (0, count * step - size)
+    node = make_reshape(make_pad(node, padding), (*before, count, step, *after))
+    bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
+    bounds[axis + 1] = (0, 1)
+    return make_reshape(make_shrink(node, bounds), (*before, count, *after))
+
+
+# -- positions ----------------------------------------------------------------------------------------------
+
+
+def _check_positions(item: object, size: SInt, axis: int) -> UOp:
+    """Known positions, checked, counted from the front, as a node."""
+    import numpy as np
+
+    array = np.asarray(item, dtype=np.int64)
+    if isinstance(size, int) and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -size or high >= size:
+            raise IndexOutOfRangeError(index=low if low < -size else high, axis=axis, size=size)
+        array = np.where(array < 0, array + size, array)
+    dtype = index_dtype_for(size)
+    from svod_tensor.data import make_array_node
+
+    if array.ndim == 0:
+        return UOp.const(dtype, int(array))
+    return make_array_node(array.astype(dtype.numpy), may_share=True)
+
+
+def _wrap_negative(positions: UOp, size: SInt) -> UOp:
+    if not positions.dtype.is_signed:
+        return positions
+    if isinstance(size, int) and size > positions.dtype.max:
+        positions = positions.cast(int64)
+    dtype = positions.dtype
+    length = size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
+    from_end = make_alu(Op.ADD, positions, length)
+    return make_alu(Op.WHERE, make_alu(Op.LT, positions, UOp.const(dtype, 0)), from_end, positions)
+
+
+def _coordinate(shape: tuple[SInt, ...], axis: int) -> UOp:
+    """The position along `axis` at each element of `shape`."""
+    from svod_ir.build import make_iota
+
+    size = shape[axis]
+    node = make_reshape(make_iota(size, index_dtype_for(size)), tuple(size if a == axis else 1 for a in range(len(shape))))
+    return broadcast_node(node, shape)
+
+
+def _linear_position(coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]) -> UOp:
+    """Row-major positions among `sizes`; -1 where a coordinate that nobody checked is out of range."""
+    dtype = index_dtype_for(product(sizes))
+    linear: UOp | None = None
+    valid: UOp | None = None
+    for coordinate, size, is_checked in zip(coordinates, sizes, checked, strict=True):
+        # Compared in a dtype that holds every position, before a narrower one could wrap it into range.
+        if not is_checked:
+            inside = _is_inside(coordinate, size)
+            valid = inside if valid is None else make_alu(Op.AND, valid, inside)
+        length = _to_dtype(size, dtype)
+        place = coordinate.cast(dtype)
+        linear = place if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), place)
+    assert linear is not None
+    return linear if valid is None else make_alu(Op.WHERE, valid, linear, UOp.const(dtype, -1))
+
+
+def _is_inside(coordinate: UOp, size: SInt) -> UOp:
+    dtype = coordinate.dtype
+    if isinstance(size, int) and size > dtype.max:
+        coordinate, dtype = coordinate.cast(int64), int64
+    below = make_alu(Op.LT, coordinate, _to_dtype(size, dtype))
+    return make_alu(Op.AND, make_alu(Op.LE, UOp.const(dtype, 0), coordinate), below) if dtype.is_signed else below
+
+
+def _to_dtype(size: SInt, dtype: DType) -> UOp:
+    return size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
+
+
+def _check_lookup(source: TensorBase, indices: TensorBase, axis: int) -> None:
+    if not indices.dtype.is_int:
+        raise OperandError(operation="take_along_axis", found=indices.dtype, expected="integer positions")
+    if indices.ndim != source.ndim:
+        raise ShapeError(operation="take_along_axis", shape=indices.shape, problem=f"has not the axes of {source.shape}")
+    for a, (n, limit) in enumerate(zip(indices.shape, source.shape, strict=True)):
+        if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
+            raise ShapeError(operation="take_along_axis", shape=indices.shape, problem=f"is larger than {source.shape} on axis {a}")

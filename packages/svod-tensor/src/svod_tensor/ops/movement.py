@@ -1,0 +1,402 @@
+"""Operations that move elements and compute nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Self
+
+from svod_dtype import bool_, int32, int64
+from svod_ir.build import make_alu, make_expand, make_flip, make_iota, make_pad, make_permute, make_reshape, make_shrink, product
+from svod_ir.errors import AxisError, ShapeError
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp
+
+from svod_tensor.data import make_constant
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.shapes import (
+    Axes, Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axes, normalize_axis, to_shape,
+)  # fmt: skip
+
+__all__ = ["Movement", "index_dtype_for"]
+
+
+class Movement(TensorBase):
+    """Reshaping, reordering, repeating, cutting and joining."""
+
+    __slots__ = ()
+
+    # -- one axis becomes several, several become one --------------------------------------------------
+
+    def reshape(self, *shape: SInt | Sequence[SInt]) -> Self:
+        """The same elements in row-major order; one size may be -1 and is then inferred."""
+        return self._make(make_reshape(self._uop, _infer_size(self.shape, to_shape("reshape", shape))))
+
+    view = reshape
+
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
+        """Merge the axes from `start_axis` to `end_axis`, both included."""
+        if self.ndim == 0:
+            return self.reshape(1)
+        start, end = (normalize_axis("flatten", a, self.ndim) for a in (start_axis, end_axis))
+        if start > end:
+            raise ShapeError(operation="flatten", shape=self.shape, problem=f"has no axes from {start} to {end}")
+        return self.reshape(*self.shape[:start], product(self.shape[start : end + 1]), *self.shape[end + 1 :])
+
+    def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
+        """Split one axis into several; one of `sizes` may be -1."""
+        axis = normalize_axis("unflatten", axis, self.ndim)
+        inner = _infer_size((self.shape[axis],), to_shape("unflatten", sizes))
+        return self.reshape(*self.shape[:axis], *inner, *self.shape[axis + 1 :])
+
+    def squeeze(self, axis: Axes = None) -> Self:
+        """Drop axes of size 1: all of them, or those named."""
+        axes = normalize_axes("squeeze", axis, self.ndim)
+        for a in axes:
+            if axis is not None and self.shape[a] != 1:
+                raise ShapeError(operation="squeeze", shape=self.shape, problem=f"has size {self.shape[a]} on axis {a}, not 1")
+        return self.reshape(tuple(s for i, s in enumerate(self.shape) if not (i in axes and s == 1)))
+
+    def unsqueeze(self, axis: int) -> Self:
+        """Insert an axis of size 1 at `axis`."""
+        axis = normalize_axis("unsqueeze", axis, self.ndim + 1)
+        return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
+
+    expand_dims = unsqueeze
+
+    # -- order -------------------------------------------------------------------------------------------
+
+    def permute(self, *axes: int | Sequence[int]) -> Self:
+        """Axis i of the result is axis `axes[i]` of this tensor."""
+        given: tuple[int, ...] = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], Sequence) else axes  # pyright: ignore[reportAssignmentType]
+        return self._make(make_permute(self._uop, tuple(normalize_axis("permute", a, self.ndim) for a in given)))
+
+    def transpose(self, axis0: int = -2, axis1: int = -1) -> Self:
+        """Swap two axes, by default the last two."""
+        first, second = (normalize_axis("transpose", a, self.ndim) for a in (axis0, axis1))
+        axes = list(range(self.ndim))
+        axes[first], axes[second] = axes[second], axes[first]
+        return self._make(make_permute(self._uop, axes))
+
+    swapaxes = transpose
+
+    def moveaxis(self, source: int, destination: int) -> Self:
+        """Move one axis to another place; the others keep their order."""
+        source, destination = (normalize_axis("moveaxis", a, self.ndim) for a in (source, destination))
+        axes = [a for a in range(self.ndim) if a != source]
+        axes.insert(destination, source)
+        return self._make(make_permute(self._uop, axes))
+
+    @property
+    def T(self) -> Self:  # noqa: N802
+        """The tensor with its axes in reverse order."""
+        return self._make(make_permute(self._uop, tuple(reversed(range(self.ndim)))))
+
+    @property
+    def mT(self) -> Self:  # noqa: N802
+        """The tensor with its last two axes swapped."""
+        if self.ndim < 2:
+            raise AxisError(operation="mT", axis=-2, ndim=self.ndim)
+        return self.transpose(-2, -1)
+
+    def flip(self, axis: Axes = None) -> Self:
+        """Reverse the named axes, by default all."""
+        axes = normalize_axes("flip", axis, self.ndim)
+        return self._make(make_flip(self._uop, tuple(a in axes for a in range(self.ndim))))
+
+    def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
+        """Move elements by `shift` along `axis`, those that leave at the end coming back at the start."""
+        if axis is None:
+            return self.flatten().roll(shift, 0).reshape(self.shape) if self.ndim else self
+        axes = normalize_axes("roll", axis, self.ndim)
+        shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+        if len(shifts) != len(axes):
+            raise ShapeError(operation="roll", shape=shifts, problem=f"does not match the axes {axes}")
+        result = self
+        for amount, a in zip(shifts, axes, strict=True):
+            (size,) = concrete_shape("roll", (self.shape[a],))
+            cut = -amount % size if size else 0
+            if cut:
+                result = result._slice_axis(a, cut, size).cat(result._slice_axis(a, 0, cut), axis=a)
+        return result
+
+    # -- repetition -----------------------------------------------------------------------------------------
+
+    def expand(self, *shape: SInt | Sequence[SInt]) -> Self:
+        """Repeat axes of size 1, and add axes in front; -1 keeps a size."""
+        sizes = to_shape("expand", shape)
+        offset = len(sizes) - self.ndim
+        if offset < 0:
+            raise ShapeError(operation="expand", shape=self.shape, problem=f"has more axes than {sizes}")
+        wanted = tuple(
+            self.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s for i, s in enumerate(sizes)
+        )
+        node = make_reshape(self._uop, (1,) * offset + self.shape)
+        return self._make(make_expand(node, wanted))
+
+    def broadcast_to(self, *shape: SInt | Sequence[SInt]) -> Self:
+        """Repeat to `shape` by the rules of broadcasting."""
+        sizes = to_shape("broadcast_to", shape)
+        if broadcast_shapes(self.shape, sizes) != sizes:
+            raise ShapeError(operation="broadcast_to", shape=self.shape, problem=f"does not broadcast to {sizes}")
+        return self._make(broadcast_node(self._uop, sizes))
+
+    def repeat(self, *counts: int | Sequence[int]) -> Self:
+        """The whole tensor again and again: `counts[i]` times along axis i (numpy's `tile`)."""
+        times = concrete_shape("repeat", to_shape("repeat", counts))
+        if any(n < 0 for n in times):
+            raise ShapeError(operation="repeat", shape=times, problem="has a negative count")
+        shape: Shape = (1,) * (len(times) - self.ndim) + self.shape
+        times = (1,) * (len(shape) - len(times)) + times
+        node = make_reshape(self._uop, tuple(n for s in shape for n in (1, s)))
+        if any(n == 0 for n in times):
+            return self._make(_empty_like(self._uop, tuple(n * s for n, s in zip(times, shape, strict=True))))
+        node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
+        return self._make(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
+
+    tile = repeat
+
+    def repeat_interleave(self, count: int, axis: int | None = None) -> Self:
+        """Each element `count` times in a row (numpy's `repeat`)."""
+        if axis is None:
+            return self.flatten().repeat_interleave(count, 0)
+        axis = normalize_axis("repeat_interleave", axis, self.ndim)
+        shape = self.shape
+        wide = self.unsqueeze(axis + 1)
+        repeated = wide.expand(*shape[: axis + 1], count, *shape[axis + 1 :]) if count else wide._slice_axis(axis + 1, 0, 0)
+        return repeated.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
+
+    # -- cutting ---------------------------------------------------------------------------------------------
+
+    def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
+        """The part from `begin` up to `end` of each axis; None keeps an axis whole."""
+        if len(bounds) != self.ndim:
+            raise ShapeError(operation="shrink", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(bounds)}")
+        pairs = tuple((0, s) if b is None else b for s, b in zip(self.shape, bounds, strict=True))
+        return self._make(make_shrink(self._uop, pairs))
+
+    def split(self, sizes: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
+        """Parts of the given sizes along `axis`; an int gives parts of that size, the last one smaller."""
+        axis = normalize_axis("split", axis, self.ndim)
+        (total,) = concrete_shape("split", (self.shape[axis],))
+        if isinstance(sizes, int):
+            if sizes < 1:
+                raise ShapeError(operation="split", shape=self.shape, problem=f"cannot be split into parts of size {sizes}")
+            sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
+        if sum(sizes) != total:
+            raise ShapeError(operation="split", shape=self.shape, problem=f"has size {total} on axis {axis}, but {list(sizes)} add up to {sum(sizes)}")
+        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        return tuple(self._slice_axis(axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
+
+    def chunk(self, n_parts: int, axis: int = 0) -> tuple[Self, ...]:
+        """At most `n_parts` parts of equal size along `axis`, the last one possibly smaller."""
+        axis = normalize_axis("chunk", axis, self.ndim)
+        (total,) = concrete_shape("chunk", (self.shape[axis],))
+        if n_parts < 1:
+            raise ShapeError(operation="chunk", shape=self.shape, problem=f"cannot be cut into {n_parts} parts")
+        return self.split(max(1, math.ceil(total / n_parts)), axis)
+
+    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
+        """The slices along `axis`, each without it."""
+        axis = normalize_axis("unbind", axis, self.ndim)
+        (total,) = concrete_shape("unbind", (self.shape[axis],))
+        return tuple(self._slice_axis(axis, i, i + 1).squeeze(axis) for i in range(total))
+
+    def diagonal(self) -> Self:
+        """The elements `[..., i, i]` of the last two axes."""
+        if self.ndim < 2:
+            raise AxisError(operation="diagonal", axis=-2, ndim=self.ndim)
+        rows, columns = concrete_shape("diagonal", self.shape[-2:])
+        n = min(rows, columns)
+        batch = self.shape[:-2]
+        square = self.shrink(*(None,) * len(batch), (0, n), (0, n)).reshape(*batch, n * n)
+        padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
+        return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1)
+
+    def _slice_axis(self, axis: int, begin: SInt, end: SInt) -> Self:
+        pairs = tuple((begin, end) if a == axis else (0, s) for a, s in enumerate(self.shape))
+        return self._make(make_shrink(self._uop, pairs))
+
+    # -- joining ---------------------------------------------------------------------------------------------
+
+    def pad(self, *padding: tuple[SInt, SInt] | None, value: bool | int | float = 0) -> Self:
+        """Add `value` before and after each axis; None leaves an axis, negative amounts crop it."""
+        if len(padding) == 1 and self.ndim != 1 and isinstance(padding[0], Sequence) and padding[0] and isinstance(padding[0][0], Sequence):
+            padding = tuple(padding[0])  # pyright: ignore[reportAssignmentType]
+        if len(padding) != self.ndim:
+            raise ShapeError(operation="pad", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(padding)}")
+        pairs = tuple((0, 0) if p is None else p for p in padding)
+        cropped = self._crop(pairs)
+        pairs = tuple((_positive_part(b), _positive_part(a)) for b, a in pairs)
+        return self._make(_pad_node(cropped._uop, pairs, make_constant(value, self.dtype)))
+
+    def _crop(self, pairs: Sequence[tuple[SInt, SInt]]) -> Self:
+        if not any(isinstance(n, int) and n < 0 for pair in pairs for n in pair):
+            return self
+        bounds: list[tuple[SInt, SInt]] = []
+        for size, (before, after) in zip(self.shape, pairs, strict=True):
+            begin = -before if isinstance(before, int) and before < 0 else 0
+            bounds.append((begin, size + after if isinstance(after, int) and after < 0 else size))
+        return self.shrink(*bounds)
+
+    def cat(self, *others: Self, axis: int = 0) -> Self:
+        """This tensor and the others, one after the other along `axis`."""
+        return type(self).concat((self, *others), axis)
+
+    @classmethod
+    def concat(cls, tensors: Sequence[Self], axis: int | None = 0) -> Self:
+        """The tensors one after the other along `axis`; None flattens them first."""
+        if not tensors:
+            raise ShapeError(operation="concat", shape=(), problem="is missing: no tensors were given")
+        if axis is None:
+            return cls.concat([t.flatten() for t in tensors], 0)
+        axis = normalize_axis("concat", axis, tensors[0].ndim)
+        _check_alike(tensors, axis)
+        dtype = _common_dtype(tensors)
+        parts = [t._uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
+        node = _concat_nodes(parts, axis) if parts else tensors[0]._uop.cast(dtype)
+        return tensors[0]._make(node, *tensors[1:])
+
+    def stack(self, *others: Self, axis: int = 0) -> Self:
+        """This tensor and the others, side by side along a new axis."""
+        return type(self).concat([t.unsqueeze(axis) for t in (self, *others)], normalize_axis("stack", axis, self.ndim + 1))
+
+    # -- triangles -------------------------------------------------------------------------------------------
+
+    def triu(self, diagonal: int = 0) -> Self:
+        """The elements on and above a diagonal of the last two axes, zero below it."""
+        return self._triangle("triu", diagonal, is_upper=True)
+
+    def tril(self, diagonal: int = 0) -> Self:
+        """The elements on and below a diagonal of the last two axes, zero above it."""
+        return self._triangle("tril", diagonal, is_upper=False)
+
+    def _triangle(self, operation: str, diagonal: int, *, is_upper: bool) -> Self:
+        if self.ndim < 2:
+            raise AxisError(operation=operation, axis=-2, ndim=self.ndim)
+        rows, columns = self.shape[-2:]
+        row = make_expand(make_reshape(make_iota(rows, int64), (rows, 1)), (rows, columns)) + UOp.const(int64, diagonal)
+        column = make_expand(make_reshape(make_iota(columns, int64), (1, columns)), (rows, columns))
+        keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
+        mask = broadcast_node(keep, self.shape)
+        return self._make(make_alu(Op.WHERE, mask, self._uop, make_constant(0, self.dtype)))
+
+    # -- dtypes ----------------------------------------------------------------------------------------------
+
+    def contiguous(self) -> Self:
+        """A tensor that is computed into a buffer of its own, and read from there."""
+        if self._uop.op is Op.CONTIGUOUS or self.is_realized:
+            return self
+        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self._uop,)))
+
+    def detach(self) -> Self:
+        """The same values, taken as a constant where gradients are computed."""
+        return self._make(UOp(Op.DETACH, self.dtype, (self._uop,)))
+
+
+def index_dtype_for(size: SInt):
+    """int32 where positions below `size` fit it, else int64."""
+    from svod_ir.shape import max_size
+
+    return int32 if max_size(size) <= 1 << 31 else int64
+
+
+def _infer_size(old: Shape, new: Shape) -> Shape:
+    if not any(isinstance(s, int) and s == -1 for s in new):
+        return new
+    holes = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
+    if len(holes) > 1:
+        raise ShapeError(operation="reshape", shape=new, problem="has more than one -1")
+    known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
+    total = product(old)
+    if isinstance(known, int) and isinstance(total, int):
+        if known == 0 or total % known:
+            raise ShapeError(operation="reshape", shape=old, problem=f"holds {total} elements, which {new} does not divide")
+        missing: SInt = total // known
+    else:
+        missing = _divide_sizes(old, new, total, known)
+    return (*new[: holes[0]], missing, *new[holes[0] + 1 :])
+
+
+def _divide_sizes(old: Shape, new: Shape, total: SInt, known: SInt) -> SInt:
+    # Cancel the symbolic sizes that both shapes have; what remains is a quotient of two numbers.
+    left = [s for s in old if isinstance(s, UOp)]
+    right = [s for s in new if isinstance(s, UOp)]
+    for size in list(right):
+        if size in left:
+            left.remove(size)
+            right.remove(size)
+    numerator = math.prod(s for s in old if isinstance(s, int))
+    denominator = math.prod(s for s in new if isinstance(s, int) and s != -1)
+    if right or not denominator or numerator % denominator:
+        raise ShapeError(operation="reshape", shape=old, problem=f"holds {total} elements, which {known} is not known to divide")
+    return product((*left, numerator // denominator))
+
+
+def _positive_part(amount: SInt) -> SInt:
+    return max(amount, 0) if isinstance(amount, int) else amount
+
+
+def _empty_like(node: UOp, shape: Shape) -> UOp:
+    return make_expand(make_reshape(UOp.const(node.dtype, 0), (1,) * len(shape)), shape)
+
+
+def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
+    if any(isinstance(s, int) and s == 0 for s in node.shape):
+        # Nothing of the tensor shows in the result, which may yet have elements.
+        shape = tuple(s + b + a for s, (b, a) in zip(node.shape, pairs, strict=True))
+        return broadcast_node(value, shape)
+    padded = make_pad(node, pairs)
+    if padded is node or _is_positive_zero(value):
+        return padded
+    inside = make_pad(broadcast_node(UOp.const(bool_, True), node.shape), pairs)
+    return make_alu(Op.WHERE, inside, padded, value)
+
+
+def _is_positive_zero(value: UOp) -> bool:
+    return value.arg == 0 and not (isinstance(value.arg, float) and math.copysign(1.0, value.arg) < 0)
+
+
+def _check_alike(tensors: Sequence[Movement], axis: int) -> None:
+    first = tensors[0]
+    for other in tensors[1:]:
+        if other.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis):
+            raise ShapeError(
+                operation="concat", shape=other.shape, problem=f"differs from {first.shape} on an axis other than {axis}"
+            )
+
+
+def _common_dtype(tensors: Sequence[TensorBase]):
+    from functools import reduce
+
+    from svod_dtype import promote_types
+
+    return reduce(promote_types, (t.dtype for t in tensors))
+
+
+def _concat_nodes(parts: list[UOp], axis: int) -> UOp:
+    """Each part padded to the whole size, and at each position the one that covers it."""
+    if len(parts) == 1:
+        return parts[0]
+    ends: list[SInt] = [parts[0].shape[axis]]
+    for part in parts[1:]:
+        ends.append(ends[-1] + part.shape[axis])
+    total = ends[-1]
+    shape = tuple(total if a == axis else s for a, s in enumerate(parts[0].shape))
+    if product(shape) == 0:
+        return _empty_like(parts[0], shape)
+    dtype = index_dtype_for(total)
+    position = make_reshape(make_iota(total, dtype), tuple(total if a == axis else 1 for a in range(len(shape))))
+    position = make_expand(position, shape)
+    result = _padded_part(parts[-1], axis, ends[-2], 0)
+    for part, end in zip(reversed(parts[:-1]), reversed(ends[:-1]), strict=True):
+        placed = _padded_part(part, axis, end - part.shape[axis], total - end)
+        limit = end.cast(dtype) if isinstance(end, UOp) else UOp.const(dtype, end)
+        result = make_alu(Op.WHERE, make_alu(Op.LT, position, limit), placed, result)
+    return result
+
+
+def _padded_part(part: UOp, axis: int, before: SInt, after: SInt) -> UOp:
+    return make_pad(part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape))))
+
+

@@ -1,0 +1,167 @@
+"""Sums of products: matmul, dot, einsum, linear.
+
+A product is a multiplication of broadcast operands and a sum over one or more axes; the optimizer,
+not this module, recognises it. float16, bfloat16 and float8 are multiplied and added in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from svod_dtype import promote_types, to_dtype
+from svod_ir.errors import ShapeError
+from svod_ir.ops import Op
+from svod_ir.uop import SInt
+
+from svod_tensor.errors import EinsumError
+from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.indexing import Indexing
+from svod_tensor.ops.reduction import accumulation_dtype
+from svod_tensor.shapes import Shape
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.elementwise import Operand
+
+__all__ = ["Products"]
+
+T = TypeVar("T", bound="Products")
+
+
+class Products(Indexing):
+    """Matrix products and their generalisations."""
+
+    __slots__ = ()
+
+    def matmul(self, other: Operand, *, dtype: DTypeLike | None = None) -> Self:
+        """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes broadcast.
+
+        Args:
+            other: the right operand.
+            dtype: of the products, the additions and the result; by default the promoted dtype, where
+                narrow floats are multiplied and added in float32 and rounded once.
+
+        Raises:
+            ShapeError: if an operand is 0-d or the contracted sizes differ.
+        """
+        right = self._wrap(other)
+        _check_contracted(self.shape, right.shape)
+        kind = promote_types(self.dtype, right.dtype) if dtype is None else to_dtype(dtype)
+        inner = accumulation_dtype(kind)
+        # (..., m, 1, k) * (..., 1, n, k), summed over k.
+        x = self.cast(inner) if self.ndim > 1 else self.cast(inner).unsqueeze(0)
+        y = right.cast(inner).transpose(-2, -1) if right.ndim > 1 else right.cast(inner).unsqueeze(0)
+        total = x.unsqueeze(-2).mul(y.unsqueeze(-3))._reduce("matmul", Op.ADD, -1, False, empty=0).cast(kind)
+        if right.ndim == 1:
+            total = total.squeeze(-1)
+        return total.squeeze(-1 if right.ndim == 1 else -2) if self.ndim == 1 else total
+
+    dot = matmul
+
+    def __matmul__(self, other: Operand) -> Self:
+        return self.matmul(other)
+
+    def __rmatmul__(self, other: Operand) -> Self:
+        return self._wrap(other).matmul(self)
+
+    def linear(self, weight: Self, bias: Self | None = None) -> Self:
+        """`x @ weight.T + bias`, for a weight of shape (outputs, inputs)."""
+        result = self.matmul(weight.transpose(0, 1) if weight.ndim == 2 else weight)
+        return result if bias is None else result.add(bias)
+
+    def outer(self, other: Self) -> Self:
+        """The product of each element with each element of `other`, both flattened."""
+        return self.flatten().unsqueeze(1).mul(other.flatten().unsqueeze(0))
+
+    def vecdot(self, other: Self, axis: int = -1) -> Self:
+        """The dot products along one axis."""
+        kind = promote_types(self.dtype, other.dtype)
+        inner = accumulation_dtype(kind)
+        return self.cast(inner).mul(other.cast(inner)).sum(axis, dtype=inner).cast(kind)
+
+    @classmethod
+    def einsum(cls, formula: str, *operands: Self) -> Self:
+        """A sum of products by Einstein's convention: `"ij,jk->ik"`; `...` and repeated letters as in numpy.
+
+        Raises:
+            EinsumError: if the formula does not fit the operands.
+        """
+        inputs, output = _parse_formula(formula, operands)
+        letters = [*output, *sorted({c for term in inputs for c in term} - set(output))]
+        sizes = _letter_sizes(formula, inputs, operands)
+        kind = operands[0].dtype
+        for operand in operands[1:]:
+            kind = promote_types(kind, operand.dtype)
+        inner = accumulation_dtype(kind)
+        result: Self | None = None
+        for term, operand in zip(inputs, operands, strict=True):
+            aligned = _align(operand.cast(inner), term, letters)
+            result = aligned if result is None else result.mul(aligned)
+        assert result is not None
+        result = result.broadcast_to(tuple(sizes[c] for c in letters))
+        return result._reduce("einsum", Op.ADD, tuple(range(len(output), len(letters))), False, empty=0).cast(kind)
+
+
+def _check_contracted(left: Shape, right: Shape) -> None:
+    if not left or not right:
+        raise ShapeError(operation="matmul", shape=(), problem="has no axes", hint="multiply with * instead")
+    inner = right[-2] if len(right) > 1 else right[0]
+    if left[-1] != inner:
+        raise ShapeError(
+            operation="matmul", shape=left,
+            problem=f"ends in {left[-1]}, but {right} needs {inner} on {'its last axis but one' if len(right) > 1 else 'its axis'}",
+        )  # fmt: skip
+
+
+_DOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _parse_formula(formula: str, operands: Sequence[Products]) -> tuple[list[str], str]:
+    """Input terms and output term; the axes of `...` get letters of their own, aligned at the last."""
+    left, arrow, right = formula.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise EinsumError(formula=formula, problem=f"it names {len(terms)} operands, but {len(operands)} were given")
+    used = {c for c in formula if c.isalpha()}
+    spare = [c for c in reversed(_DOTS + _DOTS.lower()) if c not in used]
+    widths = [max(0, t.ndim - len(term.replace("...", ""))) if "..." in term else 0 for term, t in zip(terms, operands, strict=True)]
+    if max(widths) > len(spare):
+        raise EinsumError(formula=formula, problem="it has too many axes")
+    dots = "".join(spare[: max(widths)])[::-1]
+    inputs = [term.replace("...", dots[len(dots) - width :]) for term, width in zip(terms, widths, strict=True)]
+    for term, operand in zip(inputs, operands, strict=True):
+        if not all(c.isalpha() for c in term):
+            raise EinsumError(formula=formula, problem=f"{term!r} has a character that is no letter")
+        if len(term) != operand.ndim:
+            raise EinsumError(formula=formula, problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}")
+    everything = "".join(inputs)
+    output = right.replace("...", dots) if arrow else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
+    if len(set(output)) != len(output) or not set(output) <= set(everything):
+        raise EinsumError(formula=formula, problem=f"the output {right!r} repeats a letter or has one that no input has")
+    return inputs, output
+
+
+def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Products]) -> dict[str, SInt]:
+    sizes: dict[str, SInt] = {}
+    for term, operand in zip(inputs, operands, strict=True):
+        for letter, size in zip(term, operand.shape, strict=True):
+            known = sizes.setdefault(letter, size)
+            if known == 1:
+                sizes[letter] = size
+            elif size not in (known, 1):
+                raise EinsumError(formula=formula, problem=f"axis {letter!r} has sizes {known} and {size}")
+    return sizes
+
+
+def _align(operand: T, term: str, letters: Sequence[str]) -> T:
+    """`operand` with one axis for each of `letters`, of size 1 where the term lacks it; repeated letters take the diagonal."""
+    while len(set(term)) < len(term):
+        letter = next(c for c in term if term.count(c) > 1)
+        first = term.index(letter)
+        second = term.index(letter, first + 1)
+        operand = operand.moveaxis(second, -1).moveaxis(first, -2).diagonal()
+        term = "".join(c for i, c in enumerate(term) if i not in (first, second)) + letter
+    present = [c for c in letters if c in term]
+    operand = operand.permute([term.index(c) for c in present]) if present else operand
+    sizes = dict(zip(present, operand.shape, strict=True))
+    return operand.reshape(tuple(sizes.get(c, 1) for c in letters))

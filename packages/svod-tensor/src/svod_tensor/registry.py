@@ -1,0 +1,87 @@
+"""The process-wide tables of live tensors and of the buffers behind BUFFER nodes.
+
+Both hold their entries weakly: a tensor that nobody refers to leaves its table, and a buffer lives
+as long as its BUFFER node does, that is, as long as some graph mentions it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+if TYPE_CHECKING:
+    from svod_device import Buffer
+
+    from svod_tensor.ops.base import TensorBase
+
+__all__ = ["add_buffer", "add_tensor", "clear", "find_buffer", "iter_tensors", "lock", "make_buffer_id", "replace_nodes"]
+
+lock = threading.RLock()
+"""Held while a tensor's node is replaced."""
+
+_tensors: weakref.WeakValueDictionary[int, TensorBase] = weakref.WeakValueDictionary()
+_buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()
+_ids = itertools.count(1)
+
+
+def make_buffer_id() -> int:
+    """A buffer id that this process has not used."""
+    return next(_ids)
+
+
+def add_tensor(tensor: TensorBase) -> None:
+    """Let `tensor` see later realizations of nodes in its graph."""
+    _tensors[id(tensor)] = tensor
+
+
+def add_buffer(node: UOp, buffer: Buffer) -> None:
+    """Say that `buffer` is the storage of the BUFFER `node`."""
+    _buffers[node] = buffer
+
+
+def find_buffer(node: UOp) -> Buffer | None:
+    """The storage of a BUFFER node, or None."""
+    return _buffers.get(node)
+
+
+def iter_tensors() -> Iterator[TensorBase]:
+    """The live tensors, as they were when the iteration began."""
+    for ref in _tensors.valuerefs():
+        tensor = ref()
+        if tensor is not None:
+            yield tensor
+
+
+def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
+    """Put each value in the place of its key in the graphs of all live tensors, in one walk over them."""
+    if not replacements:
+        return
+    with lock:
+        pending = [t for t in iter_tensors() if not is_buffer_identity(t.uop)]
+        roots = list(dict.fromkeys(t.uop for t in pending))
+        replaced = UOp.sink(*roots).substitute(replacements)
+        new_of = {old: new for old, new in zip(roots, replaced.src, strict=True) if old is not new}
+        for tensor in pending:
+            new = new_of.get(tensor.uop)
+            if new is not None:
+                tensor.set_node(new)
+
+
+def is_buffer_identity(node: UOp) -> bool:
+    """Whether `node` is a whole buffer under another shape, so that it needs no computation."""
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    return node.op is Op.BUFFER
+
+
+def clear() -> None:
+    """Forget every tensor and buffer, for tests."""
+    with lock:
+        _tensors.clear()
+        _buffers.clear()

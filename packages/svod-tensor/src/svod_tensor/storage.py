@@ -1,0 +1,63 @@
+"""Between numpy arrays and device buffers. The only module besides `realize` that touches storage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, canonical_device, get_allocator
+
+from svod_tensor.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from svod_dtype import DType
+
+__all__ = ["allocate", "check_device", "is_shareable", "make_host_buffer", "open_file"]
+
+_ALIGNMENT = 64
+
+
+def check_device(device: str) -> str:
+    """The canonical name of a device that exists.
+
+    Raises:
+        DeviceNameError: if `device` is no device name.
+        UnknownDeviceError: if nothing provides such a device.
+    """
+    name = canonical_device(device)
+    get_allocator(name)
+    return name
+
+
+def is_shareable(array: NDArray[np.generic]) -> bool:
+    """Whether a kernel can read this array where it is."""
+    return bool(array.flags.c_contiguous) and array.ctypes.data % _ALIGNMENT == 0 and array.dtype.isnative
+
+
+def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: bool) -> Buffer:
+    """A CPU buffer with the elements of `array`: over the array itself where `is_shareable`, else a copy."""
+    import numpy as np
+
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if may_share and is_shareable(array):
+        address = int(array.ctypes.data)
+        return Buffer.wrap(array, address, array.nbytes, dtype, is_writable=bool(array.flags.writeable))
+    buffer = allocate("CPU", dtype, array.size)
+    target = buffer.as_numpy()
+    np.copyto(target.reshape(array.shape), array.view(target.dtype) if array.dtype != target.dtype else array)
+    return buffer
+
+
+def allocate(device: str, dtype: DType, size: int) -> Buffer:
+    """A buffer on `device`, whose memory comes when it is first needed."""
+    return Buffer(get_allocator(device), dtype, size)
+
+
+def open_file(device: str, dtype: DType, size: int) -> Buffer:
+    """The bytes of a file behind a DISK device, mapped at once so that a missing file is noticed here."""
+    try:
+        return Buffer(get_allocator(device), dtype, size).ensure_allocated()
+    except TypeError as error:  # pragma: no cover - a plugin that is no allocator
+        raise DataError(found=device) from error
