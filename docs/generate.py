@@ -41,6 +41,26 @@ def ops_page() -> str:
     return "\n".join(lines)
 
 
+def pipeline_page() -> str:
+    """The table of passes, one section for each pipeline."""
+    from svod_schedule.pipeline import PIPELINES
+
+    lines = [
+        "# Passes",
+        "",
+        "Every pass of the compiler, in the order in which it runs, from the table in `svod_schedule/pipeline.py`.",
+        "`stage` is what the graph satisfies afterwards (see [ops.md](ops.md)); `after` names passes that must come",
+        "earlier. `SVOD_DUMP=<pipeline>:<pass>` writes the graph after a pass.",
+    ]
+    for name, passes in PIPELINES.items():
+        lines += ["", f"## {name}", "", "| # | pass | does | stage | after |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {number} | `{row.name}` | {_cell(row.does)} | {row.stage} | {', '.join(row.after)} |"
+            for number, row in enumerate(passes, 1)
+        ]
+    return "\n".join(lines)
+
+
 def errors_page() -> str:
     """Every error class: what it means, what it derives from, and the message that it composes."""
     lines = [
@@ -194,6 +214,7 @@ def _cell(text: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "pipeline.md": pipeline_page,
     "ops.md": ops_page,
     "errors.md": errors_page,
     "environment.md": environment_page,
