@@ -1,0 +1,21 @@
+"""Symbolic simplification: the algebra of indices, bools and constants.
+
+The rule sets are for nodes without a shape (indices, and everything after rangeify): folding a tensor
+to a constant would lose its shape.
+"""
+
+from __future__ import annotations
+
+from svod_schedule.symbolic.casts import CASTS
+from svod_schedule.symbolic.comparisons import COMPARISONS
+from svod_schedule.symbolic.divmod import DIVMOD
+from svod_schedule.symbolic.floats import FLOATS
+from svod_schedule.symbolic.folding import FOLDING
+from svod_schedule.symbolic.identities import IDENTITIES
+from svod_schedule.symbolic.logic import LOGIC
+from svod_schedule.symbolic.simplify import SYMBOLIC, simplify
+from svod_schedule.symbolic.sums import SUMS
+
+__all__ = [
+    "CASTS", "COMPARISONS", "DIVMOD", "FLOATS", "FOLDING", "IDENTITIES", "LOGIC", "SUMS", "SYMBOLIC", "simplify",
+]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Conversions: those that change nothing, and chains of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_dtype import DType
+from svod_ir.bounds import dtype_bounds
+from svod_ir.ops import Op
+from svod_ir.pattern import INT, RuleSet, node, rule, var
+from svod_ir.uop import UOp
+
+from svod_schedule.symbolic.terms import fits, to_terms
+
+__all__ = ["CASTS"]
+
+x, y = var("x"), var("y")
+_INDEX: Final = frozenset({"index"})
+
+
+@rule(node(frozenset({Op.CAST, Op.BITCAST}), x, name="n"))
+def cast_to_same(n: UOp, x: UOp) -> UOp | None:
+    """cast(x) -> x, bitcast(x) -> x, to the dtype that x has."""
+    return x if x.dtype is n.dtype else None
+
+
+@rule(node(Op.CAST, node(Op.CAST, x, name="inner"), name="n"))
+def cast_of_cast(n: UOp, inner: UOp, x: UOp) -> UOp | None:
+    """cast(cast(x)) -> cast(x) when the inner one keeps every value of x."""
+    return UOp(Op.CAST, n.dtype, (x,)) if keeps_values(x, inner.dtype) else None
+
+
+@rule(node(Op.BITCAST, node(Op.BITCAST, x), name="n"))
+def bitcast_of_bitcast(n: UOp, x: UOp) -> UOp:
+    """bitcast(bitcast(x)) -> bitcast(x)."""
+    return UOp(Op.BITCAST, n.dtype, (x,))
+
+
+@rule(node(Op.CAST, node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))
+def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
+    """cast(x + y) -> cast(x) + cast(y), to dtype index, when x + y does not wrap."""
+    if not fits(to_terms(inner), inner.dtype) or not (fits(to_terms(x), x.dtype) and fits(to_terms(y), y.dtype)):
+        return None
+    return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
+
+
+@rule(node(Op.CAST, node(frozenset({Op.IDIV, Op.MOD}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))
+def cast_division_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
+    """cast(x // y) -> cast(x) // cast(y), to dtype index, when y > 0."""
+    if y.vmin <= 0 or inner.dtype.kind == "uint" and inner.dtype.bits == 64:
+        return None
+    return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
+
+
+def keeps_values(x: UOp, dtype: DType) -> bool:
+    """Whether every value of `x` is one of `dtype`, -0.0 and NaN included."""
+    given = x.dtype
+    if dtype.kind == "bool" or given.kind == "bool":
+        return given.kind == "bool"
+    if given.kind == "float":
+        has_inf = not (dtype.name == "float8_e4m3")
+        return dtype.kind == "float" and has_inf and dtype.exponent_bits >= given.exponent_bits and dtype.mantissa_bits >= given.mantissa_bits
+    low, high = x.bounds
+    if dtype.kind == "float":
+        limit = 1 << (dtype.mantissa_bits + 1)
+        return -limit <= low and high <= limit and limit <= dtype.finfo_max
+    full = dtype_bounds(dtype)
+    return full[0] <= low and high <= full[1]
+
+
+CASTS = RuleSet(
+    "casts", (cast_to_same, cast_of_cast, bitcast_of_bitcast, cast_operands_to_index, cast_division_to_index), is_pure=True
+)
+"""Conversions that change nothing."""

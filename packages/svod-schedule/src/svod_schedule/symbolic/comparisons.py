@@ -1,0 +1,209 @@
+"""Comparisons of integers.
+
+    i * 4 + j < 16      ->  i < 4        when 0 <= j < 4
+    i // 4 < 3          ->  i < 12
+    3 <= i              ->  ~(i < 3)
+
+For dtype index every order becomes `terms < terms + constant`, with positive coefficients on both
+sides, or the NOT of it. The difference of the sides is read as a polynomial; for dtypes that wrap,
+rules fire only where neither side and no result can.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Final
+
+from svod_dtype import bool_
+from svod_ir.ops import Op
+from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule, var
+from svod_ir.uop import UOp
+
+from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, make_monomial, to_terms
+
+__all__ = ["COMPARISONS"]
+
+x, y = var("x"), var("y")
+_INDEX: Final = frozenset({"index"})
+
+
+@rule(node(frozenset({Op.LT, Op.NE}), x, x, name="n"))
+def never_less_than_itself(n: UOp, x: UOp) -> UOp | None:
+    """x < x -> false; x != x -> false for integers and bools."""
+    return UOp.const(n.dtype, False) if n.op is Op.LT or x.dtype.kind != "float" else None
+
+
+@rule(node(frozenset({Op.LE, Op.EQ}), x, x, name="n"))
+def always_equal_to_itself(n: UOp, x: UOp) -> UOp | None:
+    """x <= x -> true, x == x -> true, for integers and bools."""
+    return UOp.const(n.dtype, True) if x.dtype.kind != "float" else None
+
+
+@rule(node(Op.LE, x, var("y", INT)))
+def less_or_equal(x: UOp, y: UOp) -> UOp:
+    """x <= y -> ~(y < x), for integers."""
+    return _not(UOp(Op.LT, bool_.vec(x.dtype.lanes), (y, x)))
+
+
+@rule(node(Op.LT, x, var("y", INT), name="n"))
+def compare_by_difference(n: UOp, x: UOp, y: UOp) -> UOp | None:
+    """x < y -> true or false when x - y has only one sign."""
+    difference = _find_difference(x, y)
+    if difference is None:
+        return None
+    low, high = get_interval(difference)
+    return UOp.const(n.dtype, True) if high < 0 else UOp.const(n.dtype, False) if low >= 0 else None
+
+
+@rule(node(Op.LT, x, var("y", INT), name="n"))
+def move_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
+    """x*2 + 1 < y*2 + 8 -> x < y + 4."""
+    difference = _find_difference(x, y)
+    if difference is None:
+        return None
+    terms, limit = _reduce_order(difference)
+    for reduced in (_divide_order(terms, limit), _lift_quotient(terms, limit)):
+        if reduced is not None:
+            terms, limit = _reduce_order(reduced)
+    found = _make_order(terms, limit, x)
+    return None if found is n else found
+
+
+def _reduce_order(difference: Terms) -> tuple[Terms, int]:
+    """The terms and limit that terms < limit says the same as difference < 0, divided by their common factor."""
+    terms = dict(difference)
+    limit = -terms.pop(ONE, 0)
+    factor = gcd(*terms.values())
+    if factor > 1:
+        terms = {m: coefficient // factor for m, coefficient in terms.items()}
+        limit = -(-limit // factor)
+    return terms, limit
+
+
+def _divide_order(terms: Terms, limit: int) -> Terms | None:
+    """a*g + b < c -> a < k when (c - b) / g rounds up to k for every value of b. Gives a - k."""
+    for g in sorted({abs(coefficient) for coefficient in terms.values()} - {1}, reverse=True):
+        rest = {m: coefficient for m, coefficient in terms.items() if coefficient % g}
+        low, high = get_interval(rest)
+        k = -(-(limit - low) // g)
+        if len(rest) < len(terms) and k == -(-(limit - high) // g):
+            return add_scaled({m: coefficient // g for m, coefficient in terms.items() if m not in rest}, {ONE: k}, -1)
+    return None
+
+
+def _lift_quotient(terms: Terms, limit: int) -> Terms | None:
+    """(x // d)*s + y < c -> x*s + y*d < c*d when s is 1 or -1 and y a multiple of d; only when alone. Gives the difference."""
+    if len(terms) != 1:
+        return None
+    ((monomial, sign),) = terms.items()
+    if len(monomial) != 1 or sign not in (1, -1) or monomial[0].op is not Op.IDIV:
+        return None
+    x, d = monomial[0].src
+    if d.op is not Op.CONST or d.arg <= 0:
+        return None
+    # x // d < c is x < c*d; -(x // d) < c is c*-1 < x // d, so that x >= (1 - c)*d.
+    return add_scaled(dict(to_terms(x)), {ONE: limit * d.arg}, -1) if sign == 1 else add_scaled({ONE: (1 - limit) * d.arg - 1}, to_terms(x), -1)
+
+
+def _make_order(terms: Terms, limit: int, x: UOp) -> UOp | None:
+    """The node for terms < limit; where every coefficient is negative, it is a NOT."""
+    left = {m: coefficient for m, coefficient in terms.items() if coefficient > 0}
+    right: Terms = {m: -coefficient for m, coefficient in terms.items() if coefficient < 0}
+    is_negated = not left
+    if is_negated:
+        # -t < c, which is -c < t, is ~(t < 1 - c).
+        left, right, limit = right, {}, 1 - limit
+    if limit:
+        right[ONE] = limit
+    if not fits(left, x.dtype) or not fits(right, x.dtype):
+        return None
+    order = UOp(Op.LT, bool_.vec(x.dtype.lanes), (from_terms(left, x.dtype), from_terms(right, x.dtype)))
+    return _not(order) if is_negated else order
+
+
+def _find_difference(x: UOp, y: UOp) -> Terms | None:
+    left, right = to_terms(x), to_terms(y)
+    if not fits(left, x.dtype) or not fits(right, y.dtype):
+        return None
+    return add_scaled(left, right, -1)
+
+
+@rule(node(frozenset({Op.EQ, Op.NE}), x, var("y", INT), name="n"))
+def move_equal_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
+    """x*2 + 1 == y*2 + 9 -> x == y + 4; x*2 == 5 -> false."""
+    difference = _find_difference(x, y)
+    if difference is None:
+        return None
+    low, high = get_interval(difference)
+    constant = -difference.pop(ONE, 0)
+    factor = gcd(*difference.values())
+    if high < 0 or low > 0 or (factor and constant % factor):
+        return UOp.const(n.dtype, n.op is Op.NE)
+    if low == high == 0:
+        return UOp.const(n.dtype, n.op is Op.EQ)
+    sign = factor if next(iter(difference.values())) > 0 else -factor
+    left = {m: coefficient // sign for m, coefficient in difference.items() if coefficient // sign > 0}
+    right: Terms = {m: -(coefficient // sign) for m, coefficient in difference.items() if coefficient // sign < 0}
+    if constant:
+        right[ONE] = constant // sign
+    if not fits(left, x.dtype) or not fits(right, x.dtype):
+        return None
+    found = n.with_src((from_terms(left, x.dtype), from_terms(right, x.dtype)))
+    return None if found is n or found.src == (y, x) else found
+
+
+@rule(node(Op.NOT, node(frozenset({Op.EQ, Op.NE}), x, y, name="n")))
+def negate_equality(n: UOp, x: UOp, y: UOp) -> UOp:
+    """~(x == y) -> x != y, ~(x != y) -> x == y; true of NaN too."""
+    return UOp(Op.NE if n.op is Op.EQ else Op.EQ, n.dtype, (x, y))
+
+
+@rule(node(frozenset({Op.EQ, Op.NE}), var("x", BOOL), const("c"), name="n"))
+def compare_with_truth(n: UOp, x: UOp, c: UOp) -> UOp:
+    """x == true -> x, x == false -> ~x, x != true -> ~x, x != false -> x."""
+    return x if (n.op is Op.EQ) == c.arg else _not(x)
+
+
+@rule(node(frozenset({Op.LT, Op.EQ, Op.NE}), node(Op.CAST, var("x", INT), name="a"), node(Op.CAST, var("y", INT), name="b"), name="n").ordered())
+def compare_casts(n: UOp, a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
+    """cast(x) < cast(y) -> x < y when both casts keep every value and x and y have one dtype."""
+    if x.dtype is not y.dtype or not _keeps(a) or not _keeps(b):
+        return None
+    return n.with_src((x, y))
+
+
+@rule(node(frozenset({Op.LT, Op.EQ, Op.NE}), node(Op.CAST, var("x", INT), name="a"), const("c", INT), name="n").ordered())
+def compare_cast_with_constant(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
+    """cast(x) < c -> x < c when the cast keeps every value and c is one of x's dtype."""
+    full = x.dtype.scalar
+    return n.with_src((x, UOp.const(x.dtype, c.arg))) if _keeps(a) and full.min <= c.arg <= full.max else None
+
+
+@rule(node(Op.LT, const("c", INT), node(Op.CAST, var("x", INT), name="a"), name="n"))
+def compare_constant_with_cast(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
+    """c < cast(x) -> c < x when the cast keeps every value and c is one of x's dtype."""
+    full = x.dtype.scalar
+    return n.with_src((UOp.const(x.dtype, c.arg), x)) if _keeps(a) and full.min <= c.arg <= full.max else None
+
+
+def _keeps(cast: UOp) -> bool:
+    if cast.dtype.kind not in INT:
+        return False
+    low, high = cast.src[0].bounds
+    return cast.dtype.scalar.min <= low and high <= cast.dtype.scalar.max
+
+
+def _not(condition: UOp) -> UOp:
+    return UOp(Op.NOT, condition.dtype, (condition,))
+
+
+COMPARISONS = RuleSet(
+    "comparisons",
+    (
+        never_less_than_itself, always_equal_to_itself, compare_casts, compare_cast_with_constant, compare_constant_with_cast,
+        less_or_equal, compare_by_difference, move_terms, move_equal_terms, negate_equality, compare_with_truth,
+    ),
+    is_pure=True,
+)  # fmt: skip
+"""Comparisons of integers, in normal form for dtype index."""
+

@@ -1,0 +1,421 @@
+"""Floor division and remainder.
+
+    (i * 12 + j * 4 + k) // 4   ->  i * 3 + j + k // 4
+    (i * 12 + j * 4 + k) % 4    ->  k % 4
+    k // 4, k % 4               ->  0, k          when 0 <= k < 4
+
+Division rounds down, so that most rules hold for negative numbers too. Rules read the numerator as a
+polynomial (`terms`) and fire only where it cannot wrap. Each finds a `Split`, which gives the quotient
+and the remainder at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import NamedTuple
+
+from svod_dtype import DType
+from svod_ir.ops import Op
+from svod_ir.pattern import INT, RuleSet, const, node, rule, var
+from svod_ir.uop import UOp
+
+from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, make_monomial, multiply_terms, to_terms
+
+__all__ = ["DIVMOD", "divide_nested"]
+
+x, y, n, c = var("x"), var("y", INT), var("n", INT), const("c", INT)
+
+
+class Split(NamedTuple):
+    """`N // d == quotient + inner // divisor` and `N % d == scale * (inner % divisor) + rest`."""
+
+    quotient: Terms
+    inner: Terms
+    divisor: int
+    scale: int
+    rest: Terms
+
+    def to_quotient(self, dtype: DType) -> UOp:
+        terms = dict(self.quotient)
+        if self.divisor != 1:
+            _add_expression(terms, UOp(Op.IDIV, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))), 1)
+        return from_terms(terms, dtype)
+
+    def to_remainder(self, dtype: DType) -> UOp:
+        terms = dict(self.rest)
+        if self.divisor != 1:
+            inner = UOp(Op.MOD, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor)))
+            _add_expression(terms, inner, self.scale)
+        return from_terms(terms, dtype)
+
+
+def _add_expression(terms: Terms, atom: UOp, scale: int) -> None:
+    add_scaled(terms, {(atom,): 1}, scale)
+
+
+# -- the splits of a numerator by a positive constant --------------------------------------------------
+
+
+def _split_by_interval(terms: Terms, d: int) -> Split | None:
+    """N // d -> q when every value of N lies in q*d..q*d + d-1."""
+    low, high = get_interval(terms)
+    quotient = low // d
+    if quotient != high // d:
+        return None
+    return Split({ONE: quotient} if quotient else {}, {}, 1, 1, add_scaled(dict(terms), {ONE: quotient * d}, -1))
+
+
+def _split_by_remainder(terms: Terms, d: int) -> Split | None:
+    """(a*(c*d) + b) // d -> a*c + b // d, all the way when b then lies in one block of d values.
+
+    The part that a term leaves may be taken as c % d, or as c % d - d: each choice is tried.
+    """
+    for choose in (_round_down, _round_to_zero, _round_to_nearest):
+        quotients = {m: q for m, coefficient in terms.items() if (q := choose(coefficient, d))}
+        if quotients:
+            found = _split_by_interval(add_scaled(dict(terms), quotients, -d), d)
+            if found is not None:
+                return Split(add_scaled(dict(found.quotient), quotients, 1), {}, 1, 1, found.rest)
+    return None
+
+
+def _round_down(coefficient: int, d: int) -> int:
+    return coefficient // d
+
+
+def _round_to_zero(coefficient: int, d: int) -> int:
+    return coefficient // d if coefficient >= 0 else -(-coefficient // d)
+
+
+def _round_to_nearest(coefficient: int, d: int) -> int:
+    return (coefficient + d // 2) // d
+
+
+def _split_off_multiples(terms: Terms, d: int) -> Split | None:
+    """(a*7 + 6) // 4 -> a + (a*3 + 2) // 4 + 1."""
+    quotients = {m: q for m, coefficient in terms.items() if (q := _round_to_zero(coefficient, d) if m else coefficient // d)}
+    if not quotients:
+        return None
+    return Split(quotients, add_scaled(dict(terms), quotients, -d), d, 1, {})
+
+
+def _split_by_factor(terms: Terms, d: int) -> Split | None:
+    """(a*(c*g) + b) // (e*g) -> (a*c + k) // e when every value of b lies in k*g..k*g + g-1.
+
+    The largest such divisor g of d leaves the least in the division.
+    """
+    factors = {d}
+    for monomial, coefficient in terms.items():
+        if monomial:
+            factors |= {gcd(f, coefficient) for f in factors}
+    for g in sorted(factors - {1, d}, reverse=True):
+        multiples = {m: coefficient // g for m, coefficient in terms.items() if m and coefficient % g == 0}
+        rest = {m: coefficient for m, coefficient in terms.items() if m not in multiples}
+        low, high = get_interval(rest)
+        k = low // g
+        if multiples and k == high // g:
+            inner = {**multiples, ONE: k} if k else multiples
+            return Split({}, inner, d // g, g, add_scaled(rest, {ONE: k * g}, -1))
+    return None
+
+
+_SPLITS: tuple[Callable[[Terms, int], Split | None], ...] = (
+    _split_by_interval, _split_by_remainder, _split_off_multiples, _split_by_factor,
+)  # fmt: skip
+
+
+def _find_split(numerator: UOp, d: int, split: Callable[[Terms, int], Split | None]) -> Split | None:
+    if d <= 0:
+        return None
+    terms = to_terms(numerator)
+    if not fits(terms, numerator.dtype):
+        return None
+    found = split(terms, d)
+    return found if found is not None and fits(found.inner, numerator.dtype) else None
+
+
+@rule(node(Op.IDIV, x, c, kinds=INT))
+def divide_by_interval(x: UOp, c: UOp) -> UOp | None:
+    """x // c -> q when every value of x lies in q*c..q*c + c-1."""
+    found = _find_split(x, c.arg, _split_by_interval)
+    return None if found is None else found.to_quotient(x.dtype)
+
+
+@rule(node(Op.MOD, x, c, kinds=INT))
+def modulo_by_interval(x: UOp, c: UOp) -> UOp | None:
+    """x % c -> x - q*c when every value of x lies in q*c..q*c + c-1."""
+    found = _find_split(x, c.arg, _split_by_interval)
+    return None if found is None else found.to_remainder(x.dtype)
+
+
+@rule(node(Op.IDIV, x, c, kinds=INT))
+def divide_multiples_away(x: UOp, c: UOp) -> UOp | None:
+    """(a*c + b) // c -> a when 0 <= b < c."""
+    found = _find_split(x, c.arg, _split_by_remainder)
+    return None if found is None else found.to_quotient(x.dtype)
+
+
+@rule(node(Op.MOD, x, c, kinds=INT))
+def modulo_multiples_away(x: UOp, c: UOp) -> UOp | None:
+    """(a*c + b) % c -> b when 0 <= b < c."""
+    found = _find_split(x, c.arg, _split_by_remainder)
+    return None if found is None else found.to_remainder(x.dtype)
+
+
+@rule(node(Op.IDIV, x, c, kinds=INT))
+def divide_off_multiples(x: UOp, c: UOp) -> UOp | None:
+    """(a*c + b) // c -> a + b // c."""
+    found = _find_split(x, c.arg, _split_off_multiples)
+    return None if found is None else found.to_quotient(x.dtype)
+
+
+@rule(node(Op.MOD, x, c, kinds=INT))
+def modulo_off_multiples(x: UOp, c: UOp) -> UOp | None:
+    """(a*c + b) % c -> b % c."""
+    found = _find_split(x, c.arg, _split_off_multiples)
+    return None if found is None else found.to_remainder(x.dtype)
+
+
+@rule(node(Op.IDIV, x, c, kinds=INT))
+def divide_by_common_factor(x: UOp, c: UOp) -> UOp | None:
+    """(a*g + b) // (e*g) -> a // e when 0 <= b < g."""
+    found = _find_split(x, c.arg, _split_by_factor)
+    return None if found is None else found.to_quotient(x.dtype)
+
+
+@rule(node(Op.MOD, x, c, kinds=INT))
+def modulo_by_common_factor(x: UOp, c: UOp) -> UOp | None:
+    """(a*g + b) % (e*g) -> (a % e)*g + b when 0 <= b < g."""
+    found = _find_split(x, c.arg, _split_by_factor)
+    return None if found is None else found.to_remainder(x.dtype)
+
+
+# -- constants of other signs, and divisions of divisions ---------------------------------------------
+
+
+@rule(node(Op.IDIV, x, 1, kinds=INT))
+def divide_by_one(x: UOp) -> UOp:
+    """x // 1 -> x."""
+    return x
+
+
+@rule(node(Op.MOD, var("x"), const("c", INT, when=lambda k: k.arg in (1, -1))))
+def modulo_one(x: UOp, c: UOp) -> UOp:
+    """x % 1 -> 0."""
+    return UOp.const(x.dtype, 0)
+
+
+@rule(node(Op.IDIV, x, 0, kinds=INT), node(Op.MOD, x, 0, kinds=INT))
+def divide_by_zero(x: UOp) -> UOp:
+    """x // 0 -> 0, x % 0 -> 0."""
+    return UOp.const(x.dtype, 0)
+
+
+@rule(node(Op.IDIV, x, c, kinds=INT))
+def divide_by_negative(x: UOp, c: UOp) -> UOp | None:
+    """x // -c -> -x // c."""
+    terms = add_scaled({}, to_terms(x), -1)
+    if c.arg >= 0 or not fits(terms, x.dtype) or not fits({ONE: -c.arg}, x.dtype):
+        return None
+    return UOp(Op.IDIV, x.dtype, (from_terms(terms, x.dtype), UOp.const(x.dtype, -c.arg)))
+
+
+@rule(node(Op.MOD, x, c, kinds=INT))
+def modulo_negative(x: UOp, c: UOp) -> UOp | None:
+    """x % -c -> -(-x % c)."""
+    terms = add_scaled({}, to_terms(x), -1)
+    if c.arg >= 0 or not fits(terms, x.dtype) or not fits({ONE: -c.arg}, x.dtype):
+        return None
+    return from_terms({(UOp(Op.MOD, x.dtype, (from_terms(terms, x.dtype), UOp.const(x.dtype, -c.arg))),): -1}, x.dtype)
+
+
+@rule(node(Op.IDIV, x, c, kinds=INT))
+def divide_quotient(x: UOp, c: UOp) -> UOp | None:
+    """(x // a + b) // c -> (x + b*a) // (a*c) when a, c > 0."""
+    if c.arg <= 0:
+        return None
+    found = divide_nested(x, c.arg)
+    return None if found is None else UOp(Op.IDIV, x.dtype, found)
+
+
+def divide_nested(numerator: UOp, d: int) -> tuple[UOp, UOp] | None:
+    """The numerator and divisor that (x // a + b) // d is, when it is one division."""
+    dtype = numerator.dtype
+    inner, shift = numerator, 0
+    if inner.op is Op.ADD and inner.src[1].op is Op.CONST:
+        inner, shift = inner.src[0], inner.src[1].arg
+    if inner.op is not Op.IDIV or inner.src[1].op is not Op.CONST or inner.src[1].arg <= 0:
+        return None
+    a = inner.src[1].arg
+    terms = to_terms(inner.src[0])
+    shifted = add_scaled(dict(terms), {ONE: shift * a}, 1) if shift else terms
+    if not fits({ONE: a * d}, dtype) or not fits(terms, dtype) or not fits(shifted, dtype):
+        return None
+    return from_terms(shifted, dtype) if shift else inner.src[0], UOp.const(dtype, a * d)
+
+
+@rule(node(Op.IDIV, node(Op.MOD, x, const("a", INT)), c))
+def divide_remainder(x: UOp, a: UOp, c: UOp) -> UOp | None:
+    """(x % a) // c -> (x // c) % (a // c) when a is a multiple of c > 0."""
+    if c.arg <= 0 or a.arg <= 0 or a.arg % c.arg:
+        return None
+    return UOp(Op.MOD, x.dtype, (UOp(Op.IDIV, x.dtype, (x, c)), UOp.const(x.dtype, a.arg // c.arg)))
+
+
+@rule(node(Op.MOD, x, c, kinds=INT))
+def modulo_remainder(x: UOp, c: UOp) -> UOp | None:
+    """(x % a + y) % c -> (x + y) % c when a is a multiple of c > 0."""
+    terms = to_terms(x)
+    changed: Terms = {}
+    for monomial, coefficient in terms.items():
+        inner = next((m for m in monomial if _is_remainder(m) and m.src[1].arg * coefficient % c.arg == 0), None) if c.arg > 0 else None
+        if inner is None:
+            add_scaled(changed, {monomial: coefficient}, 1)
+        else:
+            others = list(monomial)
+            others.remove(inner)
+            for part, factor in to_terms(inner.src[0]).items():
+                add_scaled(changed, {make_monomial(*others, *part): factor}, coefficient)
+    if changed == terms or not fits(terms, x.dtype) or not fits(changed, x.dtype) or not _all_fit(terms, x.dtype):
+        return None
+    return UOp(Op.MOD, x.dtype, (from_terms(changed, x.dtype), c))
+
+
+def _is_remainder(atom: UOp) -> bool:
+    return atom.op is Op.MOD and atom.src[1].op is Op.CONST and atom.src[1].arg > 0
+
+
+def _all_fit(terms: Terms, dtype: DType) -> bool:
+    """Whether the numerators of all remainders in `terms` fit."""
+    if dtype.kind == "index":
+        return True
+    return all(fits(to_terms(a.src[0]), dtype) for m in terms for a in m if _is_remainder(a))
+
+
+# -- divisors that are not constants -------------------------------------------------------------------
+
+
+@rule(node(Op.IDIV, x, y, kinds=INT))
+def divide_by_itself(x: UOp, y: UOp) -> UOp | None:
+    """x // x -> 1 when x is not 0."""
+    return UOp.const(x.dtype, 1) if x is y and not x.vmin <= 0 <= x.vmax else None
+
+
+@rule(node(Op.MOD, x, x, kinds=INT))
+def modulo_itself(x: UOp) -> UOp:
+    """x % x -> 0."""
+    return UOp.const(x.dtype, 0)
+
+
+@rule(node(Op.MOD, node(Op.MOD, x, y), y))
+def modulo_twice(x: UOp, y: UOp) -> UOp:
+    """(x % y) % y -> x % y."""
+    return UOp(Op.MOD, x.dtype, (x, y))
+
+
+@rule(node(Op.IDIV, x, n, kinds=INT))
+def divide_by_symbol(x: UOp, n: UOp) -> UOp | None:
+    """(a*n + b) // n -> a + b // n when n > 0; b // n -> 0 when 0 <= b < n."""
+    found = _split_by_symbol(x, n)
+    if found is None:
+        return None
+    quotient, rest, is_small = found
+    if not is_small:
+        _add_expression(quotient, UOp(Op.IDIV, x.dtype, (from_terms(rest, x.dtype), n)), 1)
+    return from_terms(quotient, x.dtype)
+
+
+@rule(node(Op.MOD, x, n, kinds=INT))
+def modulo_symbol(x: UOp, n: UOp) -> UOp | None:
+    """(a*n + b) % n -> b % n when n > 0; b % n -> b when 0 <= b < n."""
+    found = _split_by_symbol(x, n)
+    if found is None:
+        return None
+    _, rest, is_small = found
+    remainder = from_terms(rest, x.dtype)
+    return remainder if is_small else UOp(Op.MOD, x.dtype, (remainder, n))
+
+
+def _split_by_symbol(numerator: UOp, divisor: UOp) -> tuple[Terms, Terms, bool] | None:
+    """Quotient and rest of a numerator by a positive expression, and whether the rest is in 0..divisor - 1."""
+    if divisor.op is Op.CONST or divisor.vmin <= 0:
+        return None
+    terms, divisors = to_terms(numerator), to_terms(divisor)
+    if not fits(terms, numerator.dtype) or not fits(divisors, numerator.dtype):
+        return None
+    quotient, rest = _divide_terms(terms, divisors)
+    if not fits(rest, numerator.dtype):
+        return None
+    is_small = _is_below(rest, divisor, divisors)
+    return (quotient, rest, is_small) if quotient or is_small else None
+
+
+def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
+    """Polynomial division: every multiple of the divisor's first term that takes its other terms along."""
+    lead = max(divisors, key=len)
+    coefficient = divisors[lead]
+    quotient: Terms = {}
+    rest = dict(terms)
+    for monomial in list(terms):
+        others = _without(monomial, lead)
+        current = rest.get(monomial, 0)
+        if others is None or not current or current % coefficient:
+            continue
+        factor = current // coefficient
+        product: Terms = {}
+        for part, scale in divisors.items():
+            add_scaled(product, {make_monomial(*others, *part): scale}, factor)
+        if all(p in rest for p in product):
+            add_scaled(rest, product, -1)
+            add_scaled(quotient, {others: factor}, 1)
+    return quotient, rest
+
+
+def _without(monomial: tuple[UOp, ...], factors: tuple[UOp, ...]) -> tuple[UOp, ...] | None:
+    """The monomial divided by factors, or None where it does not hold them all."""
+    left = list(monomial)
+    for factor in factors:
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return tuple(left)
+
+
+def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
+    """Whether 0 <= terms < bound for sure: by intervals, or at the last iteration of loops with symbolic ends."""
+    low, high = get_interval(terms)
+    if low < 0:
+        return False
+    if high < bound.vmin:
+        return True
+    largest: Terms = {}
+    for monomial, coefficient in terms.items():
+        if coefficient < 0 or any(atom.vmin < 0 for atom in monomial):
+            return False
+        product: Terms = {ONE: coefficient}
+        for atom in monomial:
+            product = multiply_terms(product, _last_value(atom))
+        add_scaled(largest, product, 1)
+    return get_interval(add_scaled(add_scaled(dict(bounds), largest, -1), {ONE: 1}, -1))[0] >= 0
+
+
+def _last_value(atom: UOp) -> Terms:
+    """The largest value of a loop counter or remainder as an expression of its end or divisor; other atoms are their own."""
+    end = atom.src[0] if atom.op in (Op.RANGE, Op.SPECIAL) else atom.src[1] if atom.op is Op.MOD else None
+    if end is None or end.op is Op.CONST or end.vmin <= 0:
+        return {(atom,): 1} if end is None else {ONE: int(atom.vmax)}
+    return add_scaled(to_terms(end), {ONE: 1}, -1)
+
+
+DIVMOD = RuleSet(
+    "divmod",
+    (
+        divide_by_one, modulo_one, divide_by_zero, divide_by_interval, modulo_by_interval, divide_multiples_away,
+        modulo_multiples_away, divide_off_multiples, modulo_off_multiples, modulo_remainder, divide_quotient, divide_remainder,
+        divide_by_common_factor, modulo_by_common_factor, divide_by_negative, modulo_negative, divide_by_itself, modulo_itself,
+        modulo_twice, divide_by_symbol, modulo_symbol,
+    ),
+    is_pure=True,
+)  # fmt: skip
+"""Floor division and remainder by constants and by positive expressions."""

@@ -1,0 +1,99 @@
+"""Floating-point identities that hold to the last bit, for NaN, infinities and both zeros.
+
+There is no x + 0.0 -> x, since -0.0 + 0.0 is 0.0, no x * 0.0 -> 0.0, since NaN and infinities give NaN,
+and no regrouping of sums. The sign and payload of a NaN are not kept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from svod_ir.ops import Op
+from svod_ir.pattern import FLOAT, RuleSet, node, rule, splat, splat_value, var
+from svod_ir.uop import UOp
+
+__all__ = ["FLOATS"]
+
+x, c = var("x"), splat("c", FLOAT)
+_ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
+
+
+@rule(node(Op.ADD, x, splat(value=-0.0), kinds=FLOAT), node(Op.SUB, x, splat(value=0.0), kinds=FLOAT))
+def drop_float_zero(x: UOp) -> UOp:
+    """x + -0.0 -> x, x - 0.0 -> x."""
+    return x
+
+
+@rule(node(Op.MUL, x, 1.0, kinds=FLOAT), node(Op.FDIV, x, 1.0), node(Op.POW, x, 1.0, kinds=FLOAT))
+def drop_float_one(x: UOp) -> UOp:
+    """x * 1.0 -> x, x / 1.0 -> x, x ** 1.0 -> x."""
+    return x
+
+
+@rule(node(Op.MUL, x, -1.0, kinds=FLOAT), node(Op.FDIV, x, -1.0), node(Op.SUB, splat(value=-0.0), x, kinds=FLOAT))
+def negate_float(x: UOp) -> UOp:
+    """x * -1.0 -> -x, x / -1.0 -> -x, -0.0 - x -> -x."""
+    return UOp(Op.NEG, x.dtype, (x,))
+
+
+@rule(node(Op.MAX, x, splat(value=-math.inf), kinds=FLOAT), node(Op.MIN, x, splat(value=math.inf), kinds=FLOAT))
+def drop_infinity(x: UOp) -> UOp:
+    """max(x, -inf) -> x, min(x, inf) -> x."""
+    return x
+
+
+@rule(node(Op.ADD, x, node(Op.NEG, var("y")), kinds=FLOAT))
+def add_negated(x: UOp, y: UOp) -> UOp:
+    """x + -y -> x - y."""
+    return UOp(Op.SUB, x.dtype, (x, y))
+
+
+@rule(node(Op.SUB, x, node(Op.NEG, var("y")), kinds=FLOAT))
+def subtract_negated(x: UOp, y: UOp) -> UOp:
+    """x - -y -> x + y."""
+    return UOp(Op.ADD, x.dtype, (x, y))
+
+
+@rule(node(frozenset({Op.MUL, Op.FDIV}), node(Op.NEG, x), node(Op.NEG, var("y")), name="n", kinds=FLOAT).ordered())
+def cancel_signs(n: UOp, x: UOp, y: UOp) -> UOp:
+    """-x * -y -> x * y, -x / -y -> x / y."""
+    return n.with_src((x, y))
+
+
+@rule(node(Op.ABS, node(frozenset({Op.NEG, Op.ABS}), x), name="n"))
+def absolute_twice(n: UOp, x: UOp) -> UOp:
+    """abs(-x) -> abs(x), abs(abs(x)) -> abs(x); for integers too, where abs and - wrap alike."""
+    return UOp(Op.ABS, n.dtype, (x,))
+
+
+@rule(node(_ROUNDING, node(_ROUNDING, var(), name="x")))
+def round_twice(x: UOp) -> UOp:
+    """floor(trunc(x)) -> trunc(x), for every kind of rounding to integers."""
+    return x
+
+
+@rule(node(Op.POW, x, splat("c", FLOAT), kinds=FLOAT))
+def float_power(x: UOp, c: UOp) -> UOp | None:
+    """x ** 2.0 -> x * x, x ** -1.0 -> 1 / x, x ** 0.0 -> 1.0 even for NaN."""
+    match splat_value(c):
+        case 0.0:
+            return UOp.const(x.dtype, 1.0)
+        case 2.0:
+            return UOp(Op.MUL, x.dtype, (x, x))
+        case -1.0:
+            return UOp(Op.RECIPROCAL, x.dtype, (x,))
+        case _:
+            return None
+
+
+FLOATS = RuleSet(
+    "floats",
+    (
+        drop_float_zero, drop_float_one, negate_float, drop_infinity, add_negated, subtract_negated, cancel_signs,
+        absolute_twice, round_twice, float_power,
+    ),
+    is_pure=True,
+)  # fmt: skip
+"""Floating-point identities that hold to the last bit."""
+

@@ -1,0 +1,56 @@
+"""Constants: operations on constants alone, and values that can be only one.
+
+    3 + 4     ->  7
+    x < 10    ->  true     when x is in 0..9
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_ir.constant import evaluate_scalar
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule
+from svod_ir.uop import UOp
+
+__all__ = ["FOLDING"]
+
+_FOLDED: Final = ELEMENTWISE - {Op.BITCAST}
+_CONSTANTS: Final = (Op.CONST, Op.VCONST)
+
+
+@rule(node(_FOLDED, const(), name="n"), node(_FOLDED, const(), const(), name="n"), node(_FOLDED, const(), const(), const(), name="n"))
+def fold_constants(n: UOp) -> UOp | None:
+    """2 + 3 -> 5, where the result is defined to the last bit."""
+    value = evaluate_scalar(n.op, n.dtype, tuple(s.arg for s in n.src))
+    return None if value is None else UOp.const(n.dtype, value)
+
+
+_lanes = node(frozenset(_CONSTANTS))
+
+
+@rule(node(_FOLDED, _lanes, name="n"), node(_FOLDED, _lanes, _lanes, name="n"), node(_FOLDED, _lanes, _lanes, _lanes, name="n"))
+def fold_vector_constants(n: UOp) -> UOp | None:
+    """[1, 2] + [3, 4] -> [4, 6]."""
+    lanes = n.dtype.lanes
+    if lanes == 1 or any(s.dtype.lanes != lanes for s in n.src):
+        return None
+    values = [evaluate_scalar(n.op, n.dtype.scalar, operands) for operands in zip(*(s.arg for s in n.src), strict=True)]
+    return None if any(v is None for v in values) else UOp(Op.VCONST, n.dtype, (), tuple(values))
+
+
+@rule(node(Op.BROADCAST, const("c"), name="n"))
+def broadcast_constant(n: UOp, c: UOp) -> UOp:
+    """broadcast(c) -> [c, c, ...]."""
+    return UOp.const(n.dtype, c.arg)
+
+
+@rule(node(_FOLDED, name="n", kinds=INT | BOOL), node(Op.RANGE, name="n"))
+def collapse_single_value(n: UOp) -> UOp | None:
+    """x -> c when c is the only value that x can have; a loop of one iteration has the counter 0."""
+    low, high = n.bounds
+    return UOp.const(n.dtype, low) if low == high else None
+
+
+FOLDING = RuleSet("folding", (fold_constants, fold_vector_constants, broadcast_constant, collapse_single_value), is_pure=True)
+"""Operations on constants, and values that can be only one."""

@@ -1,0 +1,162 @@
+"""Bool algebra and WHERE."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_dtype import bool_
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.pattern import BOOL, RuleSet, const, node, rule, splat, var
+from svod_ir.uop import UOp
+
+__all__ = ["LOGIC"]
+
+x, y, z, w, a, b = var("x"), var("y"), var("z"), var("w"), var("a"), var("b")
+_AND_OR: Final = frozenset({Op.AND, Op.OR})
+
+
+@rule(node(Op.AND, x, splat(value=True), kinds=BOOL), node(Op.XOR, x, splat(value=False), kinds=BOOL))
+def drop_truth(x: UOp) -> UOp:
+    """x & true -> x."""
+    return x
+
+
+@rule(node(Op.OR, var(), splat("c", value=True), kinds=BOOL))
+def absorb_truth(c: UOp) -> UOp:
+    """x | true -> true."""
+    return c
+
+
+@rule(node(Op.XOR, x, splat(value=True), kinds=BOOL))
+def exclusive_truth(x: UOp) -> UOp:
+    """x ^ true -> ~x."""
+    return UOp(Op.NOT, x.dtype, (x,))
+
+
+@rule(node(frozenset({Op.MUL, Op.MIN}), x, y, kinds=BOOL).ordered())
+def product_of_bools(x: UOp, y: UOp) -> UOp:
+    """x * y -> x & y, min(x, y) -> x & y, for bools."""
+    return UOp(Op.AND, x.dtype, (x, y))
+
+
+@rule(node(frozenset({Op.ADD, Op.MAX}), x, y, kinds=BOOL).ordered())
+def sum_of_bools(x: UOp, y: UOp) -> UOp:
+    """x + y -> x | y, max(x, y) -> x | y, for bools."""
+    return UOp(Op.OR, x.dtype, (x, y))
+
+
+@rule(node(_AND_OR, x, node(Op.NOT, x), name="n", kinds=BOOL))
+def combine_with_negation(n: UOp, x: UOp) -> UOp:
+    """x & ~x -> false, x | ~x -> true."""
+    return UOp.const(n.dtype, n.op is Op.OR)
+
+
+@rule(node(_AND_OR, node(_AND_OR, x, y, name="inner"), z, name="n", kinds=BOOL))
+def combine_within(n: UOp, inner: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
+    """(x & y) & ~x -> false, (x | y) | ~x -> true, and the same in longer chains."""
+    if inner.op is not n.op:
+        return None
+    operands = _flatten(n)
+    distinct = dict.fromkeys(operands)
+    if any(o.op is Op.NOT and o.src[0] in distinct for o in distinct):
+        return UOp.const(n.dtype, n.op is Op.OR)
+    if len(distinct) == len(operands):
+        return None
+    first, *others = distinct
+    for other in others:
+        first = UOp(n.op, n.dtype, (first, other))
+    return first
+
+
+def _flatten(n: UOp) -> list[UOp]:
+    operands: list[UOp] = []
+    stack = [n]
+    while stack:
+        current = stack.pop()
+        if current.op is n.op:
+            stack += reversed(current.src)
+        else:
+            operands.append(current)
+    return operands
+
+
+@rule(node(_AND_OR, node(Op.LT, x, const("c"), name="first"), node(Op.LT, x, const("d"), name="second"), name="n"))
+def tighter_limit(n: UOp, first: UOp, second: UOp, c: UOp, d: UOp) -> UOp:
+    """(x < c) & (x < d) -> x < min(c, d), (x < c) | (x < d) -> x < max(c, d)."""
+    return first if (c.arg <= d.arg) == (n.op is Op.AND) else second
+
+
+# -- choice --------------------------------------------------------------------------------------------
+
+
+@rule(node(Op.WHERE, splat("c", BOOL), x, y))
+def choose_by_constant(c: UOp, x: UOp, y: UOp) -> UOp:
+    """where(true, x, y) -> x, where(false, x, y) -> y."""
+    return x if (c.arg if c.op is Op.CONST else c.arg[0]) else y
+
+
+@rule(node(Op.WHERE, var(), x, x))
+def choose_the_same(x: UOp) -> UOp:
+    """where(c, x, x) -> x."""
+    return x
+
+
+@rule(node(Op.WHERE, node(Op.NOT, z), x, y))
+def choose_by_negation(x: UOp, y: UOp, z: UOp) -> UOp:
+    """where(~c, x, y) -> where(c, y, x)."""
+    return UOp(Op.WHERE, x.dtype, (z, y, x))
+
+
+@rule(node(Op.WHERE, z, node(Op.WHERE, z, x, var()), y), node(Op.WHERE, z, x, node(Op.WHERE, z, var(), y)))
+def choose_twice(z: UOp, x: UOp, y: UOp) -> UOp:
+    """where(c, where(c, x, _), y) -> where(c, x, y), and the same for the other branch."""
+    return UOp(Op.WHERE, x.dtype, (z, x, y))
+
+
+@rule(node(Op.WHERE, a, node(Op.WHERE, b, x, y), y))
+def choose_by_both(a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
+    """where(a, where(b, x, y), y) -> where(a & b, x, y)."""
+    if a.dtype is not b.dtype:
+        return None
+    return UOp(Op.WHERE, x.dtype, (UOp(Op.AND, a.dtype, (a, b)), x, y))
+
+
+@rule(node(Op.WHERE, z, x, y, name="n", kinds=BOOL))
+def choose_truth(n: UOp, z: UOp, x: UOp, y: UOp) -> UOp | None:
+    """where(c, true, y) -> c | y, where(c, x, false) -> c & x, where(c, false, true) -> ~c."""
+    if z.dtype is not n.dtype:
+        return None
+    if _is(x, True):
+        return UOp(Op.OR, n.dtype, (z, y))
+    if _is(y, False):
+        return UOp(Op.AND, n.dtype, (z, x))
+    if _is(x, False):
+        return UOp(Op.AND, n.dtype, (UOp(Op.NOT, n.dtype, (z,)), y))
+    return UOp(Op.OR, n.dtype, (UOp(Op.NOT, n.dtype, (z,)), x)) if _is(y, True) else None
+
+
+def _is(constant: UOp, value: bool) -> bool:
+    return constant.op in (Op.CONST, Op.VCONST) and constant is UOp.const(constant.dtype, value)
+
+
+@rule(node(ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST}, node(Op.WHERE, z, const("a"), const("b")), const("c"), name="n"))
+def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
+    """where(c, 1, 2) + 3 -> where(c, 1 + 3, 2 + 3)."""
+    first, second = (tuple(s if s is c else chosen for s in n.src) for chosen in (a, b))
+    if a is c or b is c:
+        is_left = n.src[1] is c
+        first, second = ((a, c), (b, c)) if is_left else ((c, a), (c, b))
+    return UOp(Op.WHERE, n.dtype, (z, n.with_src(first), n.with_src(second)))
+
+
+LOGIC = RuleSet(
+    "logic",
+    (
+        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, combine_with_negation, combine_within,
+        tighter_limit, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth,
+        choose_among_results,
+    ),
+    is_pure=True,
+)  # fmt: skip
+"""Bool algebra and choices."""
+

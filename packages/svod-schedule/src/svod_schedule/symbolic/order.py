@@ -1,0 +1,62 @@
+"""A total order of nodes that is the same in every process.
+
+Nodes are compared by op, dtype, arg, and then operands. Since nodes are hash-consed, comparing two of
+them follows one path: the first operands that differ.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cmp_to_key
+from typing import Final
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["compare_nodes", "node_key"]
+
+
+def compare_nodes(x: UOp, y: UOp) -> int:
+    """Negative where `x` comes before `y`, positive where after; 0 for the same node. Constants come last."""
+    while x is not y:
+        if x.op is not y.op:
+            return _rank(x.op) - _rank(y.op)
+        if x.dtype is not y.dtype:
+            return -1 if x.dtype.short < y.dtype.short else 1
+        if x.arg != y.arg:
+            return _compare_args(x.arg, y.arg)
+        if len(x.src) != len(y.src):
+            return len(x.src) - len(y.src)
+        differing = next(((a, b) for a, b in zip(x.src, y.src, strict=True) if a is not b), None)
+        if differing is None:
+            # The args are equal to Python alone: constants such as 0.0 and -0.0.
+            return -1 if repr(x.arg) < repr(y.arg) else 1
+        x, y = differing
+    return 0
+
+
+node_key = cmp_to_key(compare_nodes)
+
+
+def _rank(op: Op) -> int:
+    return _LAST if op is Op.CONST or op is Op.VCONST else op.value
+
+
+def _compare_args(x: object, y: object) -> int:
+    # Tuples are compared entry by entry, so that RANGEs are ordered by the numbers of their axes.
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        for a, b in zip(x, y, strict=False):
+            if a != b:
+                return _compare_args(a, b)
+        return len(x) - len(y)
+    if isinstance(x, (int, float)) and isinstance(y, (int, float)):
+        return -1 if x < y else 1
+    left, right = _text(x), _text(y)
+    return (left > right) - (left < right)
+
+
+def _text(arg: object) -> str:
+    return arg.name if isinstance(arg, Enum) else arg if isinstance(arg, str) else repr(arg)
+
+
+_LAST: Final = 1 << 20

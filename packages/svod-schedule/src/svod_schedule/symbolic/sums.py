@@ -1,0 +1,201 @@
+"""Sums of integers in normal form.
+
+    j + i * 2 + i * 3 + 1 + 1      ->  i * 5 + j + 2
+    (x // 4) * 4 + x % 4           ->  x
+    x + (x // 4) * -4              ->  x % 4
+
+Dtype index has one form for each polynomial: products multiplied out, terms in order, constants on the
+right. For other dtypes a sum is rewritten where terms merge, or a constant stands on the left.
+"""
+
+from __future__ import annotations
+
+from svod_ir.ops import COMMUTATIVE, Op
+from svod_ir.pattern import INT, RuleSet, const, node, rule, splat, var
+from svod_ir.uop import UOp
+
+from svod_schedule.symbolic.divmod import divide_nested
+from svod_schedule.symbolic.order import compare_nodes
+from svod_schedule.symbolic.terms import (
+    ONE, Monomial, Terms, add_scaled, count_leaves, fits, from_terms, make_monomial, to_terms,
+)  # fmt: skip
+
+__all__ = ["SUMS"]
+
+_INDEX = frozenset({"index"})
+_CONCRETE = INT - _INDEX
+_SUM = frozenset({Op.ADD, Op.SUB, Op.NEG})
+
+x, y, c, d = var("x"), var("y"), const("c"), const("d")
+
+
+@rule(node(COMMUTATIVE, splat("c"), var("y"), name="n").ordered())
+def put_constant_right(n: UOp, c: UOp, y: UOp) -> UOp | None:
+    """c + x -> x + c, for every commutative op."""
+    return None if y.op is Op.CONST or y.op is Op.VCONST else n.with_src((y, c))
+
+
+@rule(node(COMMUTATIVE - {Op.ADD, Op.MUL}, x, y, name="n", kinds=INT | {"bool"}).ordered())
+def put_in_order(n: UOp, x: UOp, y: UOp) -> UOp | None:
+    """y & x -> x & y, for every commutative op on integers and bools but sums and products."""
+    return n.with_src((y, x)) if x.dtype.kind != "float" and compare_nodes(x, y) > 0 else None
+
+
+@rule(node(Op.ADD, name="n", kinds=_INDEX), node(Op.SUB, name="n", kinds=_INDEX), node(Op.NEG, name="n", kinds=_INDEX),
+      node(Op.MUL, name="n", kinds=_INDEX))  # fmt: skip
+def normalize_sum(n: UOp) -> UOp | None:
+    """x + (y - x*3)*2 + 1 + 1 -> y*2 + x*-5 + 2."""
+    if _is_normal(n):
+        return None
+    return from_terms(recombine(to_terms(n)), n.dtype)
+
+
+def _is_normal(n: UOp) -> bool:
+    """A quick test for sums and products that are in normal form, given that their operands are."""
+    x, y = n.src if len(n.src) == 2 else (n, n)
+    if n.op is Op.ADD:
+        if y.op is Op.CONST:
+            return y.arg != 0 and x.op is not Op.CONST and (x.op is not Op.ADD or x.src[1].op is not Op.CONST)
+        return False
+    if n.op is Op.MUL:
+        return y.op is Op.CONST and y.arg not in (0, 1) and x.op not in (Op.ADD, Op.MUL, Op.CONST)
+    return False
+
+
+@rule(node(Op.ADD, name="n", kinds=_CONCRETE), node(Op.SUB, name="n", kinds=_CONCRETE))
+def merge_terms(n: UOp) -> UOp | None:
+    """x*2 + y + x*3 -> y + x*5, for dtypes that wrap."""
+    if not any(s.op in _SUM or s.op is Op.MUL for s in n.src) and n.src[0] is not n.src[1]:
+        return None
+    terms = to_terms(n)
+    merged = recombine(terms) if n.dtype.lanes == 1 and fits(terms, n.dtype) else terms
+    return from_terms(merged, n.dtype) if len(merged) < count_leaves(n) else None
+
+
+@rule(node(Op.MUL, node(Op.MUL, x, splat("c")), splat("d"), kinds=_CONCRETE))
+def multiply_twice(x: UOp, c: UOp, d: UOp) -> UOp | None:
+    """(x*c)*d -> x*(c*d)."""
+    return from_terms(to_terms(UOp(Op.MUL, x.dtype, (UOp(Op.MUL, x.dtype, (x, c)), d))), x.dtype) if x.op is not Op.CONST else None
+
+
+# -- division taken back -------------------------------------------------------------------------------
+
+
+def recombine(terms: Terms) -> Terms:
+    """The sum with quotients and remainders of the same division put together."""
+    if not any(atom.op is Op.IDIV or atom.op is Op.MOD for monomial in terms for atom in monomial):
+        return terms
+    while True:
+        found = next((f for monomial in terms for f in _recombine_at(terms, monomial)), None)
+        if found is None:
+            return terms
+        terms = found
+
+
+def _recombine_at(terms: Terms, monomial: Monomial) -> list[Terms]:
+    for position, atom in enumerate(monomial):
+        if atom.op not in (Op.IDIV, Op.MOD) or not fits(to_terms(atom.src[0]), atom.dtype):
+            continue
+        others = (*monomial[:position], *monomial[position + 1 :])
+        for attempt in (join_quotient, take_remainder_away) if atom.op is Op.MOD else (take_quotient_away,):
+            found = attempt(terms, monomial, others, atom)
+            if found is not None:
+                return [found]
+    return []
+
+
+def join_quotient(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+    """(x // n)*n + x % n -> x."""
+    x, divisor = atom.src
+    scale = terms[monomial]
+    if divisor.op is not Op.CONST:
+        if divisor.vmin <= 0 <= divisor.vmax:
+            return None
+        return _exchange(terms, {monomial: scale}, {make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)), divisor): scale}, x, others)
+    for numerator, d in _quotients(x, divisor):
+        partner = make_monomial(*others, UOp(Op.IDIV, x.dtype, (numerator, d)))
+        found = _exchange(terms, {monomial: scale}, {partner: scale * divisor.arg}, x, others)
+        if found is not None:
+            return found
+    return _join_remainder(terms, monomial, others, atom)
+
+
+def _quotients(x: UOp, divisor: UOp) -> list[tuple[UOp, UOp]]:
+    """The numerators and divisors that x // divisor may have become."""
+    nested = divide_nested(x, divisor.arg) if divisor.arg > 0 else None
+    return [(x, divisor)] if nested is None else [(x, divisor), nested]
+
+
+def _exchange(terms: Terms, first: Terms, second: Terms, x: UOp, others: Monomial) -> Terms | None:
+    """Take two parts of a sum out, both of which it must hold exactly, and put `x` times the rest of the monomial in."""
+    ((monomial, scale),) = first.items()
+    ((partner, partner_scale),) = second.items()
+    if terms.get(partner) != partner_scale:
+        return None
+    changed = add_scaled(dict(terms), {monomial: scale, partner: partner_scale}, -1)
+    for part, factor in to_terms(x).items():
+        add_scaled(changed, {make_monomial(*others, *part): factor}, scale)
+    return changed
+
+
+def _join_remainder(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+    """((x // b) % m)*b + x % b -> x % (b*m)."""
+    quotient, modulus = atom.src
+    if quotient.op is not Op.IDIV or quotient.src[1].op is not Op.CONST or quotient.src[1].arg <= 0 or modulus.arg <= 0:
+        return None
+    x, b = quotient.src
+    scale, remainder = terms[monomial], make_monomial(*others, UOp(Op.MOD, x.dtype, (x, b)))
+    if scale % b.arg or terms.get(remainder) != scale // b.arg or not fits({ONE: b.arg * modulus.arg}, x.dtype):
+        return None
+    joined = UOp(Op.MOD, x.dtype, (x, UOp.const(x.dtype, b.arg * modulus.arg)))
+    changed = add_scaled(dict(terms), {monomial: scale, remainder: scale // b.arg}, -1)
+    return add_scaled(changed, {make_monomial(*others, joined): scale // b.arg}, 1)
+
+
+def take_remainder_away(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+    """x - x % n -> (x // n)*n."""
+    x, divisor = atom.src
+    if divisor.op is not Op.CONST or divisor.arg <= 0:
+        return None
+    changed = _take_away(terms, x, others, -terms[monomial])
+    if changed is None:
+        return None
+    quotient = make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)))
+    return add_scaled(add_scaled(changed, {monomial: terms[monomial]}, -1), {quotient: -terms[monomial] * divisor.arg}, 1)
+
+
+def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+    """x - (x // n)*n -> x % n."""
+    x, divisor = atom.src
+    scale = terms[monomial]
+    if divisor.op is not Op.CONST or divisor.arg <= 0:
+        return None
+    for numerator, step in _steps(terms, x, divisor.arg):
+        if scale % step:
+            continue
+        changed = _take_away(terms, numerator, others, -scale // step)
+        if changed is not None:
+            remainder = UOp(Op.MOD, x.dtype, (numerator, UOp.const(x.dtype, step)))
+            return add_scaled(add_scaled(changed, {monomial: scale}, -1), {make_monomial(*others, remainder): -scale // step}, 1)
+    return None
+
+
+def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
+    """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d // p."""
+    quotients = dict.fromkeys(a for m in terms for a in m if a.op is Op.IDIV and a.src[0] is x and a.src[1].op is Op.CONST)
+    return [(x, d)] + [(q, d // q.src[1].arg) for q in quotients if 0 < q.src[1].arg < d and d % q.src[1].arg == 0]
+
+
+def _take_away(terms: Terms, x: UOp, others: Monomial, scale: int) -> Terms | None:
+    """The sum less `scale` times x; None unless it holds every term of it."""
+    parts: Terms = {}
+    for part, factor in to_terms(x).items():
+        add_scaled(parts, {make_monomial(*others, *part): factor}, scale)
+    for monomial, coefficient in parts.items():
+        if monomial and terms.get(monomial) != coefficient:
+            return None
+    return add_scaled(dict(terms), parts, -1)
+
+
+SUMS = RuleSet("sums", (put_constant_right, put_in_order, normalize_sum, merge_terms, multiply_twice), is_pure=True)
+"""One form for equal sums of integers."""

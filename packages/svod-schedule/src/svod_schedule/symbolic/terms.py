@@ -1,0 +1,213 @@
+"""Integer expressions as polynomials: a sum of products of atoms, each with a coefficient.
+
+`to_terms` reads ADD, SUB, NEG and MUL; every other node is an atom. Integer arithmetic wraps, so it is
+a ring: a polynomial has the value of its expression modulo 2^bits, whatever wraps on the way. Where
+the polynomial's interval fits the dtype (`fits`), the two are equal as integers, and rules about
+division and order apply. Dtype index never overflows, so there they always do.
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import Final
+
+from svod_dtype import DType
+from svod_ir.bounds import dtype_bounds
+from svod_ir.ops import Op
+from svod_ir.pattern import splat_value
+from svod_ir.uop import UOp
+
+from svod_schedule.symbolic.order import compare_nodes, node_key
+
+__all__ = [
+    "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "fits", "from_terms", "get_interval", "make_monomial",
+    "multiply_terms", "to_terms",
+]  # fmt: skip
+
+Monomial = tuple[UOp, ...]
+Terms = dict[Monomial, int]
+"""Coefficients by monomial. A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0."""
+
+ONE: Final[Monomial] = ()
+_CONSTANTS: Final = (Op.CONST, Op.VCONST)
+
+
+def to_terms(node: UOp) -> Terms:
+    """The polynomial of an integer expression.
+
+    Products of sums are multiplied out for dtype index alone: there it is the normal form, elsewhere
+    it would be more work for the kernel.
+    """
+    terms: Terms = {}
+    stack = [(node, 1)]
+    while stack:
+        current, scale = stack.pop()
+        match current.op:
+            case Op.ADD:
+                stack += ((current.src[1], scale), (current.src[0], scale))
+            case Op.SUB:
+                stack += ((current.src[1], -scale), (current.src[0], scale))
+            case Op.NEG:
+                stack.append((current.src[0], -scale))
+            case Op.MUL:
+                _add_product(terms, current, scale, stack)
+            case Op.CONST | Op.VCONST:
+                value = splat_value(current)
+                if value is None:
+                    _add(terms, (current,), scale)
+                else:
+                    _add(terms, ONE, scale * int(value))
+            case _:
+                _add(terms, (current,), scale)
+    return terms
+
+
+def _add_product(terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]]) -> None:
+    x, y = product.src
+    if x.op in _CONSTANTS:
+        x, y = y, x
+    factor = splat_value(y) if y.op in _CONSTANTS else None
+    if factor is not None:
+        if factor:
+            stack.append((x, scale * int(factor)))
+    elif product.dtype.kind == "index":
+        add_scaled(terms, multiply_terms(to_terms(x), to_terms(y)), scale)
+    else:
+        _add(terms, (product,), scale)
+
+
+def _add(terms: Terms, monomial: Monomial, coefficient: int) -> None:
+    total = terms.get(monomial, 0) + coefficient
+    if total:
+        terms[monomial] = total
+    else:
+        terms.pop(monomial, None)
+
+
+def add_scaled(terms: Terms, other: Terms, scale: int) -> Terms:
+    """Add `scale` times `other` to `terms`, in place; gives `terms`."""
+    for monomial, coefficient in other.items():
+        _add(terms, monomial, coefficient * scale)
+    return terms
+
+
+def multiply_terms(x: Terms, y: Terms) -> Terms:
+    """The product of two polynomials."""
+    product: Terms = {}
+    for a, c in x.items():
+        for b, d in y.items():
+            _add(product, make_monomial(*a, *b) if a and b else a or b, c * d)
+    return product
+
+
+def make_monomial(*atoms: UOp) -> Monomial:
+    """The product of atoms, in their order."""
+    return tuple(sorted(atoms, key=node_key)) if len(atoms) > 1 else atoms
+
+
+def count_leaves(node: UOp) -> int:
+    """How many summands an expression writes out: what `to_terms` merges."""
+    count, stack = 0, [node]
+    while stack:
+        current = stack.pop()
+        if current.op in (Op.ADD, Op.SUB, Op.NEG):
+            stack += current.src
+        else:
+            count += 1
+    return count
+
+
+def get_interval(terms: Terms) -> tuple[int, int]:
+    """The smallest and largest value, as integers that do not wrap."""
+    low = high = terms.get(ONE, 0)
+    for monomial, coefficient in terms.items():
+        if not monomial:
+            continue
+        a, b = monomial[0].bounds
+        for atom in monomial[1:]:
+            c, d = atom.bounds
+            corners = (a * c, a * d, b * c, b * d)
+            a, b = min(corners), max(corners)
+        if coefficient > 0:
+            low, high = low + a * coefficient, high + b * coefficient
+        else:
+            low, high = low + b * coefficient, high + a * coefficient
+    return low, high
+
+
+def fits(terms: Terms, dtype: DType) -> bool:
+    """Whether an expression with these terms has their value as integers, nothing lost to wrapping."""
+    if dtype.kind == "index":
+        return True
+    low, high = get_interval(terms)
+    full = dtype_bounds(dtype)
+    return full[0] <= low and high <= full[1]
+
+
+def _compare_monomials(x: Monomial, y: Monomial) -> int:
+    for a, b in zip(x, y, strict=False):
+        if a is not b:
+            return compare_nodes(a, b)
+    # The constant comes last; of two products the longer one comes first.
+    return len(y) - len(x)
+
+
+_monomial_key = cmp_to_key(_compare_monomials)
+
+
+def from_terms(terms: Terms, dtype: DType) -> UOp:
+    """The expression of a polynomial: products with their constant on the right, in order, then the constant.
+
+    For dtype index, subtraction is addition of a negative multiple; other dtypes use SUB.
+    """
+    monomials = list(terms)
+    if len(monomials) > 1:
+        monomials.sort(key=_monomial_key)
+    if dtype.kind != "index":
+        return _from_signed_terms(monomials, terms, dtype)
+    total: UOp | None = None
+    for monomial in monomials:
+        part = _make_product(monomial, terms[monomial], dtype)
+        total = part if total is None else UOp(Op.ADD, dtype, (total, part))
+    return UOp.const(dtype, 0) if total is None else total
+
+
+def _from_signed_terms(monomials: list[Monomial], terms: Terms, dtype: DType) -> UOp:
+    coefficients = {m: _wrap(terms[m], dtype) for m in monomials}
+    added = [_make_product(m, coefficients[m], dtype) for m in monomials if m and coefficients[m] > 0]
+    taken = [_make_product(m, -coefficients[m], dtype) for m in monomials if m and coefficients[m] < 0]
+    constant = coefficients.get(ONE, 0)
+    if not added and taken and constant:
+        added, constant = [UOp.const(dtype, constant)], 0
+    elif not added and taken:
+        added = [UOp(Op.NEG, dtype, (taken.pop(0),))]
+    elif not added:
+        return UOp.const(dtype, constant)
+    total = added[0]
+    for part in added[1:]:
+        total = UOp(Op.ADD, dtype, (total, part))
+    for part in taken:
+        total = UOp(Op.SUB, dtype, (total, part))
+    if not constant:
+        return total
+    # An unsigned constant that stands for a negative one would take all bounds away.
+    if constant < 0 and dtype.kind == "uint":
+        return UOp(Op.SUB, dtype, (total, UOp.const(dtype, -constant)))
+    return UOp(Op.ADD, dtype, (total, UOp.const(dtype, constant)))
+
+
+def _wrap(value: int, dtype: DType) -> int:
+    """The coefficient modulo 2^bits that is written out; a negative one of an unsigned dtype is subtracted."""
+    modulus = 1 << dtype.bits
+    if dtype.kind == "uint":
+        return value % modulus if value >= 0 else -(-value % modulus)
+    return (value + modulus // 2) % modulus - modulus // 2
+
+
+def _make_product(monomial: Monomial, coefficient: int, dtype: DType) -> UOp:
+    if not monomial:
+        return UOp.const(dtype, coefficient)
+    product = monomial[0]
+    for atom in monomial[1:]:
+        product = UOp(Op.MUL, dtype, (product, atom))
+    return product if coefficient == 1 else UOp(Op.MUL, dtype, (product, UOp.const(dtype, coefficient)))
