@@ -49,7 +49,7 @@ class Pool:
         self._memory = _ffi.new("char[]", PoolLayout.HANDLES + 8 * n_threads + _ALIGNMENT)
         base = int(_ffi.cast("uintptr_t", self._memory))
         address = base + -base % _ALIGNMENT
-        words = _ffi.cast("int64_t *", address)
+        words = cast("list[int]", _ffi.cast("int64_t *", address))
         words[PoolLayout.WANTED // 8] = n_threads - 1
         words[PoolLayout.SPINS // 8] = _SPINS
         words[PoolLayout.PARALLEL_NS // 8] = _PARALLEL_NS

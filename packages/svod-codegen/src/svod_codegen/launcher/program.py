@@ -12,10 +12,9 @@ from svod_codegen.llvm.loader import load_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from svod_codegen.llvm.loader import LoadedCode
     from svod_device.protocols import Dims
     from svod_device.spec import CompiledSpec
-
-    from svod_codegen.llvm.loader import LoadedCode
 
 __all__ = ["CpuProgram"]
 

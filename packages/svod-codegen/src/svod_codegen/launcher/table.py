@@ -47,8 +47,10 @@ class CpuBatchLauncher:
         """
         return CpuTable(launches)
 
-    def run(self, table: CpuTable) -> None:
+    def run(self, table: object) -> None:
         """Run the table to its end, with the interpreter lock released."""
+        if not isinstance(table, CpuTable):
+            raise TypeError(f"not a table of this launcher: {table!r}")
         pool = self._pool or get_pool()
         pool.run_table(pool.handle, table.records, table.n_launches)
 
@@ -60,8 +62,7 @@ def _make_group(group: list[Launch]) -> list[int]:
     for position, launch in enumerate(group):
         entry = launch.program.entry
         if entry is None:
-            message = f"program {launch.program.name!r} has no native entry point and cannot run in a batch"
-            raise ValueError(message)
+            raise ValueError(f"program {launch.program.name!r} has no native entry point and cannot run in a batch")
         # The counts are read at the head only; the last word of the second launch is where the launcher keeps a time.
         counts = (len(group), n_parts) if position == 0 else (0, 0)
         words += (entry, launch.buffers.buffer_info()[0], launch.values.buffer_info()[0], launch.n_parts, *counts)

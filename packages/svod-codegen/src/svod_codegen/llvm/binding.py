@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from types import TracebackType
 
 __all__ = [
@@ -50,7 +50,7 @@ class PassManager(_Closeable, Protocol):
     """A module pass pipeline of the new pass manager."""
 
     def add_sroa_pass(self) -> None: ...
-    def run(self, IR: Module, pb: _Closeable) -> None: ...  # noqa: N803 - llvmlite's name
+    def run(self, IR: Module, pb: _Closeable) -> None: ...
 
 
 class TargetMachine(_Closeable, Protocol):
@@ -103,7 +103,7 @@ class Binding(Protocol):
     Target: _TargetFactory
     llvm_version_info: tuple[int, int, int]
 
-    def JITLibraryBuilder(self) -> LibraryBuilder: ...  # noqa: N802 - llvmlite's name
+    def JITLibraryBuilder(self) -> LibraryBuilder: ...
     def create_context(self) -> Context: ...
     def create_lljit_compiler(
         self, target_machine: TargetMachine | None, *, use_jit_link: bool, suppress_errors: bool
@@ -164,7 +164,7 @@ def can_run_unlocked() -> bool:
 
 
 @contextmanager
-def unlocked() -> Iterator[None]:
+def unlocked() -> Generator[None]:
     """Let this thread's long LLVM calls run beside those of other threads.
 
     Every context, module and target machine used inside must belong to this thread alone.

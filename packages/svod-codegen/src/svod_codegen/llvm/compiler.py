@@ -26,7 +26,7 @@ from svod_codegen.llvm.binding import can_run_unlocked, load_binding, unlocked
 from svod_codegen.llvm.target import HostCpu, host_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from svod_codegen.llvm.binding import Binding, Module, TargetMachine
 
@@ -39,7 +39,6 @@ _RELOCATION, _CODE_MODEL = "pic", "small"
 
 COMPILER_FLAGS: Final = f"sroa;O{_OPT_LEVEL};{_RELOCATION};{_CODE_MODEL}"
 """All that decides about the code besides the IR, the CPU and the version of LLVM; part of cache keys."""
-
 
 
 def compile_ir(source: str, *, cpu: HostCpu | None = None) -> bytes:
@@ -64,11 +63,10 @@ def compile_many(sources: Sequence[str], *, n_threads: int, cpu: HostCpu | None 
     Raises:
         CompileError: That of the first source, in order, that fails.
     """
-    target = cpu or host_cpu()
-    n_workers = min(n_threads, len(sources)) if can_run_unlocked() else 1
-    if n_workers <= 1:
-        return [compile_ir(source, cpu=target) for source in sources]
-    job = _Job(sources, target)
+    if min(n_threads, len(sources)) <= 1 or not can_run_unlocked():
+        return [compile_ir(source, cpu=cpu) for source in sources]
+    n_workers = min(n_threads, len(sources))
+    job = _Job(sources, cpu or host_cpu())
     threads = [threading.Thread(target=job.work, name=f"svod-compile-{i}") for i in range(1, n_workers)]
     for thread in threads:
         thread.start()
@@ -90,7 +88,7 @@ class _Job:
         for index in self._claims:
             try:
                 self._results[index] = compile_ir(self._sources[index], cpu=self._cpu)
-            except BaseException as error:  # noqa: BLE001 - collect() raises it in the thread that asked
+            except BaseException as error:
                 self._results[index] = error
 
     def collect(self) -> list[bytes]:
@@ -107,7 +105,7 @@ _idle_machines: defaultdict[HostCpu, list[TargetMachine]] = defaultdict(list)
 
 
 @contextmanager
-def _optimized_module(source: str, cpu: HostCpu) -> Iterator[tuple[TargetMachine, Module]]:
+def _optimized_module(source: str, cpu: HostCpu) -> Generator[tuple[TargetMachine, Module]]:
     """A verified, optimised module and the machine to emit it with; errors of LLVM inside become `CompileError`."""
     binding = load_binding()
     idle = _idle_machines[cpu]

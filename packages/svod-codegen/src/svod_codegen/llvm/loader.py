@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from svod_codegen.errors import MissingSymbolError
 from svod_codegen.llvm.cached import default_compiler
+from svod_codegen.llvm.elf import UnsupportedObject, can_link_elf, find_process_symbol, link_elf
 from svod_codegen.llvm.lljit import link_with_lljit
 from svod_codegen.llvm.support import SUPPORT_SYMBOLS, make_support_ir
 
@@ -36,13 +37,17 @@ def load_object(code: bytes, symbols: Sequence[str]) -> LoadedCode:
         MissingSymbolError: The code calls a function that nothing provides.
         LoadError: The linker refuses the object.
     """
+    if can_link_elf():
+        try:
+            return LoadedCode(*link_elf(code, symbols, _find_symbol))
+        except UnsupportedObject:
+            pass  # LLVM's linker takes everything
     try:
-        addresses, owner = link_with_lljit(code, symbols, {})
+        return LoadedCode(*link_with_lljit(code, symbols, {}))
     except MissingSymbolError as error:
         if not SUPPORT_SYMBOLS.issuperset(error.missing):
             raise
-        addresses, owner = link_with_lljit(code, symbols, load_support().addresses)
-    return LoadedCode(addresses, owner)
+        return LoadedCode(*link_with_lljit(code, symbols, load_support().addresses))
 
 
 def load_internal(source: str, symbols: Sequence[str]) -> LoadedCode:
@@ -54,3 +59,10 @@ def load_internal(source: str, symbols: Sequence[str]) -> LoadedCode:
 def load_support() -> LoadedCode:
     """The conversion helpers, for code that calls them."""
     return load_internal(make_support_ir(), sorted(SUPPORT_SYMBOLS))
+
+
+def _find_symbol(name: str) -> int | None:
+    address = find_process_symbol(name)
+    if address is None and name in SUPPORT_SYMBOLS:
+        return load_support().addresses[name]
+    return address

@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from svod_ir.target import Target
-
 from svod_codegen.options import CodegenOptions
+from svod_ir.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

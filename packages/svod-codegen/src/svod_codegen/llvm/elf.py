@@ -1,0 +1,253 @@
+"""Linking x86-64 ELF objects in Python: a process that finds all its kernels in the cache never loads LLVM.
+
+Takes what LLVM emits for our modules: position-independent code, read-only constants, calls of C
+functions by name. The image of an object is its code and constants, then one stub or address slot for each
+external function; it lies in pages of its own, which are never writable and executable at once.
+Whatever else an object may hold (writable data, thread-local storage, constructors) raises
+`UnsupportedObject`, and the caller links it with LLVM instead.
+
+Source: ELF-64 object file format, version 1.5; System V ABI, AMD64 supplement, sections 4.4 and 5.2.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from svod_codegen.errors import MissingSymbolError
+from svod_codegen.llvm.target import find_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["UnsupportedObject", "can_link_elf", "find_process_symbol", "link_elf"]
+
+
+class UnsupportedObject(Exception):
+    """An object that needs the full linker: a signal to the loader, which no user sees."""
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+
+class _Symbol(NamedTuple):
+    name: int
+    info: int
+    other: int
+    section: int
+    value: int
+    size: int
+
+
+_HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_RELOCATION: Final = struct.Struct("<QQq")
+_IDENT: Final = b"\x7fELF\x02\x01\x01"
+_RELOCATABLE, _X86_64 = 1, 62
+_SYMTAB, _RELA, _NOBITS, _INIT_ARRAY = 2, 4, 8, 14
+_WRITE, _ALLOC, _THREAD_LOCAL = 1, 2, 0x400
+_TYPE_TLS, _TYPE_IFUNC = 6, 10
+_FIRST_RESERVED_SECTION: Final = 0xFF00  # absolute and common symbols
+
+_ABS64, _PC32, _PLT32, _GOTPCREL, _PC64, _GOTPCRELX, _REX_GOTPCRELX = 1, 2, 4, 9, 24, 41, 42
+_VIA_SLOT: Final = frozenset({_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX})
+_STUB: Final = b"\xff\x25\x02\x00\x00\x00\xcc\xcc"  # jmp *2(%rip): the address follows in the next 8 bytes
+_STUB_BYTES: Final = 16
+
+
+def can_link_elf() -> bool:
+    """Whether this process runs the code that `link_elf` takes."""
+    return sys.platform == "linux" and find_machine() == "x86_64"
+
+
+def link_elf(
+    code: bytes, symbols: Sequence[str], find_symbol: Callable[[str], int | None]
+) -> tuple[dict[str, int], mmap.mmap]:
+    """Link one object; returns the addresses of `symbols`, and the pages that hold the code while referenced.
+
+    Raises:
+        UnsupportedObject: The object holds more than code, constants and calls, or the system forbids new code.
+        MissingSymbolError: `find_symbol` does not know a function that the object calls.
+    """
+    try:
+        image = _Image(code)
+        image.place_externals(symbols, find_symbol)
+        pages = mmap.mmap(-1, max(1, len(image.data)), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        image.relocate(base)
+        pages[: len(image.data)] = bytes(image.data)
+        _protect(base, len(pages))
+        return {name: base + image.exports[name] for name in symbols}, pages
+    except (struct.error, IndexError, KeyError, OSError) as error:
+        raise UnsupportedObject(str(error)) from error
+
+
+def find_process_symbol(name: str) -> int | None:
+    """The address of a function in the process or the C library."""
+    for library in _libraries():
+        try:
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        except AttributeError:
+            continue
+    return None
+
+
+class _Image:
+    """An object's loaded sections, one after another, and behind them what its external references need."""
+
+    def __init__(self, code: bytes) -> None:
+        self._code = code
+        self.data = bytearray()
+        self._sections = _read_sections(code)
+        self._offsets = self._place_sections()
+        self._symbols, self._names = self._read_symbols()
+        self.exports = {
+            self._names[i]: self._offsets[s.section] + s.value
+            for i, s in enumerate(self._symbols)
+            if s.section in self._offsets and self._names[i]
+        }
+        self._slots: dict[str, int] = {}
+
+    def _place_sections(self) -> dict[int, int]:
+        offsets: dict[int, int] = {}
+        for number, section in enumerate(self._sections):
+            if not section.flags & _ALLOC or self._is_unwinding(section) or section.size == 0:
+                continue
+            if section.flags & (_WRITE | _THREAD_LOCAL) or section.kind in (_NOBITS, _INIT_ARRAY):
+                raise UnsupportedObject("writable data")
+            self._pad(max(section.alignment, 1))
+            offsets[number] = len(self.data)
+            self.data += self._code[section.offset : section.offset + section.size]
+        return offsets
+
+    def _is_unwinding(self, section: _Section) -> bool:
+        # Kernels neither throw nor are unwound, so that .eh_frame would only take room.
+        return self._section_name(section) == b".eh_frame"
+
+    def _section_name(self, section: _Section) -> bytes:
+        names_number: int = _HEADER.unpack_from(self._code)[13]
+        return _string(self._code, self._sections[names_number].offset + section.name)
+
+    def _read_symbols(self) -> tuple[list[_Symbol], list[str]]:
+        for table in self._sections:
+            if table.kind == _SYMTAB:
+                names = self._sections[table.link].offset
+                raw = self._code[table.offset : table.offset + table.size]
+                symbols = [_Symbol(*fields) for fields in _SYMBOL.iter_unpack(raw)]
+                if any(s.info & 15 in (_TYPE_TLS, _TYPE_IFUNC) for s in symbols):
+                    raise UnsupportedObject("thread-local or indirect symbols")
+                return symbols, [_string(self._code, names + s.name).decode() for s in symbols]
+        raise UnsupportedObject("no symbol table")
+
+    def place_externals(self, symbols: Sequence[str], find_symbol: Callable[[str], int | None]) -> None:
+        """Append a stub with its address for each function that the object calls but does not define."""
+        missing: list[str] = []
+        for index in sorted(self._referenced()):
+            if self._symbols[index].section == 0:
+                name = self._names[index]
+                address = find_symbol(name)
+                if address is None:
+                    missing.append(name)
+                    continue
+                self._pad(_STUB_BYTES)
+                self._slots[name] = len(self.data) + len(_STUB)
+                self.data += _STUB + address.to_bytes(8, "little")
+        if missing:
+            raise MissingSymbolError(symbols=tuple(symbols), missing=tuple(missing))
+
+    def _referenced(self) -> set[int]:
+        return {info >> 32 for _, _, info, _ in self._iter_relocations()}
+
+    def _iter_relocations(self) -> list[tuple[int, int, int, int]]:
+        """(offset of the section in the image, offset in the section, symbol and kind, addend)."""
+        found: list[tuple[int, int, int, int]] = []
+        for table in self._sections:
+            if table.kind == _RELA and table.info in self._offsets:
+                start = self._offsets[table.info]
+                raw = self._code[table.offset : table.offset + table.size]
+                found += [(start, *fields) for fields in _RELOCATION.iter_unpack(raw)]
+        return found
+
+    def relocate(self, base: int) -> None:
+        """Fill in every reference, for an image that will lie at `base`."""
+        for start, offset, info, addend in self._iter_relocations():
+            self._relocate(start + offset, info >> 32, info & 0xFFFFFFFF, addend, base)
+
+    def _relocate(self, place: int, index: int, kind: int, addend: int, base: int) -> None:
+        if kind in _VIA_SLOT:
+            struct.pack_into("<i", self.data, place, self._find_slot(index) + addend - place)
+        elif kind in (_PC32, _PLT32):
+            struct.pack_into("<i", self.data, place, self._find_target(index) + addend - place)
+        elif kind == _PC64:
+            struct.pack_into("<q", self.data, place, self._find_target(index) + addend - place)
+        elif kind == _ABS64:
+            struct.pack_into("<Q", self.data, place, base + self._find_target(index) + addend)
+        else:
+            raise UnsupportedObject(f"relocation {kind}")
+
+    def _find_target(self, index: int) -> int:
+        """Where a symbol is in the image: its definition, or the stub that jumps to it."""
+        symbol = self._symbols[index]
+        if symbol.section == 0:
+            return self._slots[self._names[index]] - len(_STUB)
+        if symbol.section >= _FIRST_RESERVED_SECTION:
+            raise UnsupportedObject("absolute or common symbol")
+        return self._offsets[symbol.section] + symbol.value
+
+    def _find_slot(self, index: int) -> int:
+        """Where a word with an external symbol's address is in the image."""
+        slot = self._slots.get(self._names[index])
+        if slot is None:
+            raise UnsupportedObject("the offset table has a symbol of the object itself")
+        return slot
+
+    def _pad(self, alignment: int) -> None:
+        self.data += bytes(-len(self.data) % alignment)
+
+
+def _read_sections(code: bytes) -> list[_Section]:
+    header = _HEADER.unpack_from(code)
+    if not code.startswith(_IDENT) or header[1:3] != (_RELOCATABLE, _X86_64):
+        raise UnsupportedObject("not an x86-64 ELF object")
+    table, entry_size, count = header[6], header[11], header[12]
+    return [_Section(*_SECTION.unpack_from(code, table + i * entry_size)) for i in range(count)]
+
+
+def _string(code: bytes, start: int) -> bytes:
+    return code[start : code.index(b"\0", start)]
+
+
+@cache
+def _libraries() -> list[ctypes.CDLL]:
+    """The process itself, and the parts of older C libraries that it may not have loaded."""
+    libraries = [ctypes.CDLL(None)]
+    for name in ("libm.so.6", "libpthread.so.0"):
+        try:
+            libraries.append(ctypes.CDLL(name))
+        except OSError:
+            continue
+    return libraries
+
+
+def _protect(address: int, size: int) -> None:
+    """Make whole pages readable and executable, and no longer writable."""
+    c_library = _libraries()[0]
+    c_library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    if c_library.mprotect(address, pages, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        raise OSError("the system forbids executable pages")
