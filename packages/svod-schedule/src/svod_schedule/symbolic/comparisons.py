@@ -19,7 +19,7 @@ from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule, var
 from svod_ir.uop import UOp
 
-from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, make_monomial, to_terms
+from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, first_monomial, fits, from_terms, get_interval, to_terms
 
 __all__ = ["COMPARISONS"]
 
@@ -141,7 +141,7 @@ def move_equal_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
         return UOp.const(n.dtype, n.op is Op.NE)
     if low == high == 0:
         return UOp.const(n.dtype, n.op is Op.EQ)
-    sign = factor if next(iter(difference.values())) > 0 else -factor
+    sign = factor if difference[first_monomial(difference)] > 0 else -factor
     left = {m: coefficient // sign for m, coefficient in difference.items() if coefficient // sign > 0}
     right: Terms = {m: -(coefficient // sign) for m, coefficient in difference.items() if coefficient // sign < 0}
     if constant:
@@ -149,7 +149,7 @@ def move_equal_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
     if not fits(left, x.dtype) or not fits(right, x.dtype):
         return None
     found = n.with_src((from_terms(left, x.dtype), from_terms(right, x.dtype)))
-    return None if found is n or found.src == (y, x) else found
+    return None if found is n else found
 
 
 @rule(node(Op.NOT, node(frozenset({Op.EQ, Op.NE}), x, y, name="n")))

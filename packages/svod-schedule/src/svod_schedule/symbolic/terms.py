@@ -20,7 +20,7 @@ from svod_ir.uop import UOp
 from svod_schedule.symbolic.order import compare_nodes, node_key
 
 __all__ = [
-    "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "fits", "from_terms", "get_interval", "make_monomial",
+    "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "first_monomial", "fits", "from_terms", "get_interval", "make_monomial",
     "multiply_terms", "to_terms",
 ]  # fmt: skip
 
@@ -153,6 +153,11 @@ def _compare_monomials(x: Monomial, y: Monomial) -> int:
 
 
 _monomial_key = cmp_to_key(_compare_monomials)
+
+
+def first_monomial(terms: Terms) -> Monomial:
+    """The monomial that `from_terms` writes first."""
+    return min(terms, key=_monomial_key)
 
 
 def from_terms(terms: Terms, dtype: DType) -> UOp:
