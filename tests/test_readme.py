@@ -1,0 +1,24 @@
+"""The Python code in the READMEs runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+READMES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", READMES, ids=_name)
+def test_a_readme_runs(path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+    assert blocks, "a README shows real use"
+    names: dict[str, object] = {"__name__": "readme"}
+    for block in blocks:
+        exec(compile(block, str(path), "exec"), names)
