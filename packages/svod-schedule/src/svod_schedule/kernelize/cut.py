@@ -17,7 +17,7 @@ from math import prod
 
 from svod_dtype import index, void
 from svod_ir.args import BufferArg, KernelInfo, ParamArg
-from svod_ir.ops import MEMORY, Op
+from svod_ir.ops import MEMORY, AxisType, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 
@@ -53,14 +53,17 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
 
 
 def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
-    """Loops from outer to inner: those that a reduction inside depends on enclose those that it does not."""
+    """Loops from outer to inner: those that a reduction inside depends on enclose those that it does not.
+
+    A scan goes through its loop once for each of its results' other coordinates, so its loop is the innermost.
+    """
     depth = dict.fromkeys(ranges, 0)
     for node in value.toposort(stop=stop):
         if node.op is Op.REDUCE:
             for r in node.ranges:
                 if r in depth:
                     depth[r] += 1
-    return tuple(sorted(ranges, key=lambda r: -depth[r]))
+    return tuple(sorted(ranges, key=lambda r: (r.arg[1] is AxisType.SCAN, -depth[r])))
 
 
 class _Kernel:

@@ -39,7 +39,7 @@ def expand(sink: UOp) -> UOp:
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     """Which axes become vector lanes: the most consecutive accesses first, never two in one value."""
-    depends = _dependences(sink.toposort(), axes, {})
+    depends = _dependences(sink.toposort(), axes)
     good = dict.fromkeys(axes, 0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
@@ -59,12 +59,12 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     return chosen
 
 
-def _dependences(order: Sequence[UOp], axes: Sequence[UOp], lane_of: dict[UOp, int]) -> dict[UOp, int]:
-    """For each node, the set of expanded axes that its value depends on, as a bit mask."""
+def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
+    """For each node, the set of `axes` that its value depends on, as a bit mask."""
     bits = {axis: 1 << i for i, axis in enumerate(axes)}
     mask: dict[UOp, int] = {}
     for node in order:
-        own = bits.get(node, 0) | lane_of.get(node, 0)
+        own = bits.get(node, 0)
         for operand in node.src:
             own |= mask[operand]
         if node.op in (Op.REDUCE, Op.END):
@@ -75,45 +75,55 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp], lane_of: dict[UOp, i
 
 
 class _Expander:
+    """`copied` are the axes written out, `lane_axes` those that become lanes; a value has at most one of these."""
+
     def __init__(self, sink: UOp, axes: list[UOp]) -> None:
-        self.axes = axes
-        self.sizes = [int(a.vmax) + 1 for a in axes]
         lanes = choose_lane_axes(sink, axes)
-        self.lane_bits = sum(1 << i for i, a in enumerate(axes) if a in lanes)
-        self.lane_of: dict[UOp, int] = {}
-        self.sink = self._merge_consecutive(sink, [a for a in axes if a in lanes])
+        self.lane_axes = [a for a in axes if a in lanes]
+        self.copied = [a for a in axes if a not in lanes]
+        self.expanded = set(axes)
+        self.sizes = [int(a.vmax) + 1 for a in self.copied]
+        self.sink = self._merge_consecutive(sink)
+        self.mask: dict[UOp, int] = {}
+        self.lanes: dict[UOp, int] = {}
         self.copies: dict[UOp, list[UOp]] = {}
         self.projections: dict[tuple[int, int], list[int]] = {}
 
     def run(self) -> UOp:
         order = self.sink.toposort()
-        self.mask = _dependences(order, self.axes, self.lane_of)
+        self.mask = _dependences(order, self.copied)
         for node in order:
+            self.lanes[node] = self._count_lanes(node)
             self.copies[node] = self._expand(node)
         return self.copies[self.sink][0]
 
-    def _merge_consecutive(self, sink: UOp, lanes: list[UOp]) -> UOp:
+    def _count_lanes(self, node: UOp) -> int:
+        if node in self.lane_axes:
+            return int(node.vmax) + 1
+        if node.op is Op.INDEX and node.dtype.lanes > 1:
+            return node.dtype.lanes
+        if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.src[1:]):
+            return 1
+        return max((self.lanes[s] for s in node.src), default=1)
+
+    def _merge_consecutive(self, sink: UOp) -> UOp:
         """Locations whose position grows by 1 along a lane axis become vector locations at the first lane."""
         merged: dict[UOp, UOp] = {}
-        zero = {a: UOp.const(index, 0) for a in lanes}
+        zero = UOp.const(index, 0)
         for node in sink.toposort():
             new = node.with_src(tuple(merged[s] for s in node.src))
             if node.op is Op.INDEX:
-                for axis in lanes:
+                for axis in self.lane_axes:
                     if axis in node.src[1].ranges and find_stride(node.src[1], axis) == 1:
-                        first = simplify(node.src[1].substitute({axis: zero[axis]}))
+                        first = simplify(node.src[1].substitute({axis: zero}))
                         new = UOp(Op.INDEX, node.dtype.vec(int(axis.vmax) + 1), (new.src[0], first, *new.src[2:]))
-                        self.lane_of[new] = 1 << self.axes.index(axis)
             merged[node] = new
         return merged[sink]
 
     # -- coordinates: a node's copies are listed in row-major order of its copied axes ---------------
 
-    def _copied(self, node: UOp) -> int:
-        return self.mask[node] & ~self.lane_bits
-
     def _axes_in(self, mask: int) -> list[int]:
-        return [i for i in range(len(self.axes)) if mask >> i & 1]
+        return [i for i in range(len(self.copied)) if mask >> i & 1]
 
     def _n_copies(self, mask: int) -> int:
         return prod(self.sizes[i] for i in self._axes_in(mask))
@@ -133,15 +143,12 @@ class _Expander:
             self.projections[(outer, inner)] = found
         return found
 
-    def _lanes(self, mask: int) -> int:
-        return prod(self.sizes[i] for i in self._axes_in(mask & self.lane_bits))
-
     # -- nodes ------------------------------------------------------------------------------------
 
     def _expand(self, node: UOp) -> list[UOp]:
-        if node in self.axes:
+        if node in self.expanded:
             size = int(node.vmax) + 1
-            if self.lane_bits & self.mask[node]:
+            if node in self.lane_axes:
                 return [UOp(Op.VCONST, index.vec(size), (), tuple(range(size)))]
             return [UOp.const(index, i) for i in range(size)]
         match node.op:
@@ -149,16 +156,15 @@ class _Expander:
                 return self._reduce(node)
             case Op.END:
                 return self._end(node)
-            case Op.SINK | Op.GROUP if not self._copied(node):
+            case Op.SINK | Op.GROUP if not self.mask[node]:
                 return [node.with_src(tuple(c for s in node.src for c in self.copies[s]))]
             case _:
                 return self._plain(node)
 
     def _plain(self, node: UOp) -> list[UOp]:
-        mask = self._copied(node)
-        lanes = self._lanes(self.mask[node])
-        operands = [(self.copies[s], self._project(mask, self._copied(s))) for s in node.src]
-        build = self._builder(node, lanes)
+        mask = self.mask[node]
+        operands = [(self.copies[s], self._project(mask, self.mask[s])) for s in node.src]
+        build = self._builder(node, self.lanes[node])
         return [build(tuple(copies[where[i]] for copies, where in operands)) for i in range(self._n_copies(mask))]
 
     def _builder(self, node: UOp, lanes: int) -> Callable[[tuple[UOp, ...]], UOp]:
@@ -182,20 +188,19 @@ class _Expander:
 
     def _end(self, node: UOp) -> list[UOp]:
         effects = self.copies[node.src[0]]
-        loops = tuple(self.copies[r][0] for r in node.src[1:] if r not in self.axes)
+        loops = tuple(self.copies[r][0] for r in node.src[1:] if r not in self.expanded)
         effect = effects[0] if len(effects) == 1 else UOp(Op.GROUP, void, tuple(effects))
         return [effect.end(*loops)]
 
     def _reduce(self, node: UOp) -> list[UOp]:
         value, op = node.src[0], node.arg
-        unrolled = sum(1 << i for i, a in enumerate(self.axes) if a in node.src[1:])
-        loops = tuple(r for r in node.src[1:] if r not in self.axes)
-        kept = self._copied(node)
-        folded = unrolled & ~self.lane_bits
-        lanes = self._lanes(self.mask[value] | unrolled)
-        is_horizontal = bool(unrolled & self.lane_bits)
+        loops = tuple(r for r in node.src[1:] if r not in self.expanded)
+        own_lanes = [r for r in node.src[1:] if r in self.lane_axes]
+        lanes = int(own_lanes[0].vmax) + 1 if own_lanes else self.lanes[value]
+        folded = sum(1 << i for i, a in enumerate(self.copied) if a in node.src[1:])
+        kept = self.mask[node]
         copies = self.copies[value]
-        where = self._project(kept | folded, self._copied(value))
+        where = self._project(kept | folded, self.mask[value])
         groups = self._project(kept | folded, kept)
         n_kept = self._n_copies(kept)
         members: list[list[UOp]] = [[] for _ in range(n_kept)]
@@ -208,7 +213,7 @@ class _Expander:
             else:
                 total = _chain(op, values)
                 total = UOp(Op.REDUCE, total.dtype, (total, *loops), op) if loops else total
-            results.append(UOp(Op.REDUCE, total.dtype.scalar, (total,), op) if is_horizontal else total)
+            results.append(UOp(Op.REDUCE, total.dtype.scalar, (total,), op) if own_lanes else total)
         return results
 
 

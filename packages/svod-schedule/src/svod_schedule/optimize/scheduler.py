@@ -192,20 +192,22 @@ class Scheduler:
     def _split_off_rest(self, axis: UOp, main: int, rest: int) -> tuple[UOp, UOp]:
         """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
         main_axis = self._range(UOp.const(index, main), axis.arg[0], axis.arg[1])
-        rest_axis = self._range(UOp.const(index, rest), self._next_id(), axis.arg[1])
-        first_id = rest_axis.arg[0] + 1
+        # A rest of one element needs no loop.
+        rest_axis = self._range(UOp.const(index, rest), self._next_id(), axis.arg[1]) if rest > 1 else UOp.const(index, 0)
+        first_id = self._next_id() + 1
         done: dict[UOp, UOp] = {}
         for node in self.sink.toposort():
             new = node.with_src(tuple(done[s] for s in node.src))
             if node.op is Op.REDUCE and axis in node.src[1:]:
                 # The other loops of this reduction are run twice, so the second time under new names.
                 copies = {r: self._range(r.src[0], first_id + i, r.arg[1]) for i, r in enumerate(node.src[1:]) if r is not axis}
-                rest_ranges = tuple(rest_axis if r is axis else copies[r] for r in node.src[1:])
+                rest_ranges = [rest_axis if r is axis else copies[r] for r in node.src[1:] if r is not axis or rest > 1]
                 main_value = new.src[0].substitute({axis: main_axis})
                 rest_value = new.src[0].substitute({axis: rest_axis + main, **copies})
                 main_ranges = tuple(main_axis if r is axis else r for r in new.src[1:])
                 first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
-                new = UOp(node.arg, node.dtype, (first, UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg)))
+                last = UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg) if rest_ranges else rest_value
+                new = UOp(node.arg, node.dtype, (first, last))
             done[node] = new
         return done[self.sink], main_axis
 

@@ -16,6 +16,7 @@ from svod_ir.uop import UOp
 __all__ = ["mark_results"]
 
 _DROPPED = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD})
+_STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS})
 
 
 def mark_results(sink: UOp) -> UOp:
@@ -27,11 +28,11 @@ def mark_results(sink: UOp) -> UOp:
             done[node] = done[node.src[0]]
             continue
         operands = tuple(done[s] for s in node.src)
-        if node.op is Op.CONTIGUOUS and operands[0].op in (Op.CONTIGUOUS, Op.COPY):
+        if node.op is Op.CONTIGUOUS and operands[0].op in _STORED_ANYWAY:
             done[node] = operands[0]
             continue
         new = node.with_src(operands)
-        done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in wanted and new.op not in (Op.CONTIGUOUS, Op.COPY) else new
+        done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in wanted and new.op not in _STORED_ANYWAY else new
     return done[sink]
 
 

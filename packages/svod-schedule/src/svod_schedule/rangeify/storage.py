@@ -199,7 +199,10 @@ class _Chooser:
         if node.op is Op.REDUCE_AXIS:
             ranges = self._reduce_ranges(node, at)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
-            return [(node.src[0], _Use(use.kernel, Coordinates(indices, at.valid), (*scope, *ranges.values())))]
+            # The loops that a fused reduction does not depend on stand inside those that it does, after it.
+            enclosing = _ranges_of(at)
+            inner = (*(r for r in scope if r in enclosing), *ranges.values())
+            return [(node.src[0], _Use(use.kernel, Coordinates(indices, at.valid), inner))]
         if node.op is Op.GATHER:
             axis, n_axes = node.arg, len(node.src[1].shape)
             selected = at.indices[axis : axis + n_axes]
