@@ -1,0 +1,156 @@
+"""Whether two graphs mean the same: both are evaluated on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from svod_dtype import DType
+
+from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["assert_close", "assert_same", "random_array", "random_inputs", "tolerance"]
+
+_INPUTS: Final = (Op.BUFFER, Op.PARAM, Op.DEFINE_VAR)
+_EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER, Op.ENDIF)
+
+
+def assert_same(
+    before: UOp, after: UOp | Sequence[UOp], *, inputs: Mapping[UOp, Any] | None = None, seed: int = 0, n_samples: int = 200
+) -> None:
+    """Check that two graphs give equal values, and leave equal buffers behind.
+
+    `after` may be a linearized kernel.  Inputs that are not given are random.  Integers must be
+    equal; floats agree within the rounding of the least precise dtype.  In expressions without
+    buffers and loops, variables and ranges take many values at once, the corners among them.
+
+    Raises:
+        AssertionError: with the first difference and the two graphs.
+    """
+    nodes = (before, after) if isinstance(after, UOp) else (before, *after)
+    given: dict[UOp, Any] = {**_random_inputs(nodes, seed, n_samples), **(inputs or {})}
+    loose = tolerance(*nodes)
+    left, right = _copy(given), _copy(given)
+    before_values, after_values = _run(before, left), _run(after, right)
+    try:
+        for b, a in zip(before_values, after_values, strict=True):
+            assert_close(a, b, loose=loose)
+        for node, array in left.items():
+            if isinstance(array, np.ndarray) and node.op in (Op.BUFFER, Op.PARAM):
+                assert_close(right[node], array, loose=loose, what=f"{node}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nbefore:\n{_show(before)}\nafter:\n{_show(after)}") from None
+
+
+def assert_close(actual: Any, expected: Any, *, loose: float = 0.0, what: str = "value") -> None:
+    """Check arrays for equality; floats may differ by `loose` times the largest finite magnitude (or 1)."""
+    actual, expected = np.asarray(actual).reshape(-1), np.asarray(expected).reshape(-1)
+    if actual.size > expected.size:
+        # Memory of a symbolic size has room for its largest value.
+        actual = actual[: expected.size]
+    assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
+    assert actual.size == expected.size, f"{what}: {actual.size} elements, expected {expected.size}"
+    if expected.dtype.kind in "iub":
+        differs = actual != expected
+    else:
+        a, e = actual.astype(np.float64), expected.astype(np.float64)
+        finite = np.abs(e[np.isfinite(e)])
+        allowed = loose * max(1.0, float(finite.max()) if finite.size else 0.0)
+        with np.errstate(all="ignore"):
+            differs = ~((a == e) | (np.isnan(a) & np.isnan(e)) | (np.abs(a - e) <= allowed))
+    if differs.any():
+        where = int(np.flatnonzero(differs)[0])
+        count = int(differs.sum())
+        raise AssertionError(f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of {differs.size} differ)")
+
+
+def tolerance(*roots: UOp) -> float:
+    """How far float results may differ: some roundings of the least precise float dtype below `roots`."""
+    found: set[DType] = {n.dtype.scalar for root in roots for n in root.toposort() if n.dtype.is_float}
+    return 8 * max((d.finfo_eps for d in found), default=0.0)
+
+
+def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
+    """An array or integer for each BUFFER, PARAM and DEFINE_VAR below `roots`."""
+    rng = np.random.default_rng(seed)
+    found = dict.fromkeys(n for root in roots for n in root.toposort() if n.op in _INPUTS)
+    return {n: _random_input(n, rng) for n in found if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)}
+
+
+def _is_core(node: UOp) -> bool:
+    return node.op is Op.DEFINE_VAR and node.arg[0] == "core_id"
+
+
+def _random_input(node: UOp, rng: np.random.Generator) -> Any:
+    if node.op is Op.DEFINE_VAR:
+        return int(rng.integers(node.arg[1], node.arg[2], endpoint=True))
+    return random_array(node.dtype, node.arg.size, rng)
+
+
+def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[Any]:
+    """`size` values that every float dtype holds exactly, and for integers also the extremes."""
+    if dtype.is_bool:
+        return rng.random(size) < 0.5
+    if dtype.is_float:
+        return (rng.integers(-16, 17, size) / 4).astype(dtype.numpy)
+    array = rng.integers(-8 if dtype.is_signed else 0, 16, size).astype(dtype.numpy)
+    array[rng.random(size) < 0.05] = dtype.max
+    return array
+
+
+def _random_inputs(nodes: Sequence[UOp], seed: int, n_samples: int) -> dict[UOp, Any]:
+    given = random_inputs(*nodes, seed=seed)
+    free = dict.fromkeys(r for node in nodes[:2] for r in node.ranges)
+    is_expression = all(n.op is Op.DEFINE_VAR for n in given) and all(n.find_shape() == () for n in nodes)
+    if is_expression and (given or free):
+        given.update(_samples([*given, *free], np.random.default_rng(seed), n_samples))
+    elif free:
+        given.update({r: int(np.random.default_rng(seed).integers(0, max(1, int(r.vmax) + 1))) for r in free})
+    return given
+
+
+def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> dict[UOp, Any]:
+    """Assignments with both ends of every interval, and random ones between."""
+    columns: dict[UOp, Any] = {}
+    for i, node in enumerate(nodes):
+        low, high = (node.arg[1], node.arg[2]) if node.op is Op.DEFINE_VAR else (0, max(0, int(node.vmax)))
+        drawn = rng.integers(low, high, n_samples, endpoint=True)
+        n_corners = min(n_samples // 2, 1 << min(len(nodes), 12))
+        corners = np.arange(n_corners) >> min(i, 11) & 1
+        drawn[:n_corners] = np.where(corners, high, low)
+        columns[node] = drawn
+    return columns
+
+
+def _copy(given: Mapping[UOp, Any]) -> dict[UOp, Any]:
+    return {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in given.items()}
+
+
+def _run(graph: UOp | Sequence[UOp], inputs: dict[UOp, Any]) -> tuple[Any, ...]:
+    names = {n.arg[0]: v for n, v in inputs.items() if n.op is Op.DEFINE_VAR}
+    if not isinstance(graph, UOp):
+        evaluate_linear(graph, {**inputs, **names}, {})
+        return ()
+    if graph.op is Op.SINK and graph.src and all(s.op in _EFFECTS for s in graph.src):
+        evaluate_kernel(graph, {**inputs, **names}, {})
+        return ()
+    found = evaluate(graph, {**inputs, **names})
+    return tuple(v for v in found if v is not None) if isinstance(found, tuple) else (_broadcast(found, inputs),)
+
+
+def _broadcast(value: Any, inputs: Mapping[UOp, Any]) -> Any:
+    # An expression that became a constant has one value for all the assignments.
+    columns = [v for n, v in inputs.items() if isinstance(v, np.ndarray) and n.op not in (Op.BUFFER, Op.PARAM)]
+    return np.broadcast_to(value, columns[0].shape) if columns and np.ndim(value) == 0 else value
+
+
+def _show(graph: UOp | Sequence[UOp]) -> str:
+    from svod_ir.text import print_graph
+
+    return print_graph(graph if isinstance(graph, UOp) else UOp(Op.LINEAR, src=tuple(graph)), limit=200)

@@ -1,0 +1,32 @@
+"""A pytest plugin for golden tests: the option `--bless` and the fixture `check_golden`.
+
+Name it in the `conftest.py` of the root: `pytest_plugins = ["svod_ir.testing.pytest_plugin"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from svod_ir.testing.golden import GoldenCase, check_case
+from svod_ir.uop import UOp
+
+__all__ = ["CheckGolden", "check_golden", "pytest_addoption"]
+
+CheckGolden = Callable[[GoldenCase, Callable[[UOp], UOp]], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite the expected parts of golden files")
+
+
+@pytest.fixture
+def check_golden(request: pytest.FixtureRequest) -> CheckGolden:
+    """A function that checks (or blesses) one case: `check_golden(case, run)`."""
+    is_blessing = bool(request.config.getoption("--bless", default=False))
+
+    def check(case: GoldenCase, run: Callable[[UOp], UOp]) -> None:
+        check_case(case, run, is_blessing=is_blessing)
+
+    return check

@@ -1,0 +1,346 @@
+"""Hypothesis strategies for dtypes, shapes, tensor graphs and index expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from hypothesis import strategies as st
+from svod_dtype import ALL_DTYPES, DType, bool_, index
+
+from svod_ir.args import BufferArg
+from svod_ir.build import (
+    FLOAT_ONLY,
+    INTEGER_ONLY,
+    NO_FLOAT,
+    make_alu,
+    make_expand,
+    make_flip,
+    make_gather,
+    make_iota,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_scan_axis,
+    make_shrink,
+)
+from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, Op
+from svod_ir.uop import UOp
+
+__all__ = ["conditions", "dtypes", "expressions", "graphs", "shapes"]
+
+_SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31)
+_MAX_ELEMENTS: Final = 600
+
+
+def dtypes() -> st.SearchStrategy[DType]:
+    """Every dtype that a tensor may have."""
+    return st.sampled_from(ALL_DTYPES)
+
+
+@st.composite
+def shapes(draw: st.DrawFn, max_ndim: int = 4, max_elements: int = _MAX_ELEMENTS, *, allow_empty: bool = True) -> tuple[int, ...]:
+    """Shapes with sizes 0, 1, small, prime and beside powers of two, of at most `max_elements` elements."""
+    sizes: list[int] = []
+    for _ in range(draw(st.integers(0, max_ndim))):
+        room = max_elements // max(1, prod(sizes))
+        sizes.append(draw(st.sampled_from([s for s in _SIZES if s <= room] or [1])))
+    if allow_empty and sizes and draw(st.integers(0, 19)) == 0:
+        sizes[draw(st.integers(0, len(sizes) - 1))] = 0
+    return tuple(sizes)
+
+
+@st.composite
+def graphs(
+    draw: st.DrawFn, *, kinds: Sequence[DType] = ALL_DTYPES, max_ops: int = 12, max_elements: int = _MAX_ELEMENTS, device: str = "CPU"
+) -> UOp:
+    """A tensor: the last of some operations on buffers, constants and ranges of integers.
+
+    Its value is well conditioned: where an earlier result may differ in its last bits (a sum in
+    another order, a function of the target), nothing that jumps or cancels is applied to it. So
+    `assert_same` and a comparison with numpy need no large tolerance.
+    """
+    builder = _Builder(draw, kinds, max_elements, device)
+    builder.leaf()
+    for _ in range(draw(st.integers(1, max_ops))):
+        builder.extend()
+    return builder.last.node
+
+
+@st.composite
+def expressions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
+    """An integer expression of dtype index over bounded variables, unfolded as a pass may meet it."""
+    return _expression(draw, max_ops, n_variables, is_condition=False)
+
+
+@st.composite
+def conditions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
+    """A bool expression over bounded integer variables."""
+    return _expression(draw, max_ops, n_variables, is_condition=True)
+
+
+# -- expressions ----------------------------------------------------------------------------------------
+
+_INTEGER_OPS: Final = (Op.ADD, Op.ADD, Op.MUL, Op.SUB, Op.IDIV, Op.MOD, Op.MAX, Op.MIN)
+
+
+def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition: bool) -> UOp:
+    numbers = [_variable(draw, i) for i in range(n_variables)]
+    truths: list[UOp] = []
+    for _ in range(draw(st.integers(1, max_ops))):
+        x = draw(st.sampled_from(numbers))
+        y = draw(st.sampled_from(numbers)) if draw(st.booleans()) else UOp.const(index, draw(st.integers(-9, 40)))
+        choice = draw(st.integers(0, 9))
+        if choice < 6:
+            op = draw(st.sampled_from(_INTEGER_OPS))
+            if op is Op.MUL:
+                y = UOp.const(index, draw(st.integers(-5, 16)))
+            elif op in (Op.IDIV, Op.MOD):
+                y = UOp.const(index, draw(st.integers(1, 16)) if draw(st.integers(0, 4)) else draw(st.integers(-8, -1)))
+            numbers.append(UOp(op, index, (x, y)))
+        elif choice < 8 or not truths:
+            truths.append(UOp(draw(st.sampled_from(_COMPARISONS)), bool_, (x, y)))
+        elif choice == 8:
+            truths.append(UOp(draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))), bool_, (draw(st.sampled_from(truths)), truths[-1])))
+        else:
+            numbers.append(UOp(Op.WHERE, index, (truths[-1], x, y)))
+    if not is_condition:
+        return numbers[-1]
+    return truths[-1] if truths else UOp(Op.LT, bool_, (numbers[-1], UOp.const(index, draw(st.integers(-9, 40)))))
+
+
+_COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
+
+
+def _variable(draw: st.DrawFn, number: int) -> UOp:
+    low = draw(st.sampled_from((0, 0, 0, 0, 1, -1, -7)))
+    return UOp.variable(f"v{number}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63))))
+
+
+# -- tensors ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A tensor, and how far its floats may be trusted: exact to the last bit, and no product that an add may join."""
+
+    node: UOp
+    is_exact: bool = True
+    is_product: bool = False
+
+
+_SMOOTH_UNARY: Final = (Op.NEG, Op.ABS)
+_EXACT_UNARY: Final = (Op.NEG, Op.ABS, Op.SQRT, Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND)
+
+
+class _Builder:
+    def __init__(self, draw: st.DrawFn, kinds: Sequence[DType], max_elements: int, device: str) -> None:
+        self.draw, self.kinds, self.max_elements, self.device = draw, tuple(kinds), max_elements, device
+        self.values: list[_Value] = []
+        self.n_buffers = 0
+        self.steps: tuple[Callable[[_Value], _Value | None], ...] = (
+            self.unary, self.binary, self.binary, self.with_constant, self.compare, self.select, self.cast, self.bitcast,
+            self.reshape, self.permute, self.expand, self.pad, self.shrink, self.flip, self.gather, self.reduce, self.reduce,
+            self.scan, self.mark,
+        )  # fmt: skip
+
+    @property
+    def last(self) -> _Value:
+        return self.values[-1]
+
+    def pick(self, options: Sequence[Op]) -> Op:
+        return self.draw(st.sampled_from(sorted(options, key=lambda o: o.name)))
+
+    def flip_coin(self) -> bool:
+        return self.draw(st.booleans())
+
+    def leaf(self) -> None:
+        shape = self.draw(shapes(max_elements=self.max_elements))
+        dtype = self.draw(st.sampled_from(self.kinds))
+        choice = self.draw(st.integers(0, 9))
+        if choice == 0 and len(shape) == 1 and dtype.is_int:
+            node = make_iota(shape[0], dtype)
+        elif choice == 1:
+            node = make_expand(make_reshape(UOp.const(dtype, self.draw(st.integers(0, 3))), (1,) * len(shape)), shape)
+        else:
+            # Ids count from 1 in each graph: equal graphs are then drawn as equal nodes.
+            self.n_buffers += 1
+            buffer = UOp(Op.BUFFER, dtype, (), BufferArg(self.n_buffers, prod(shape), self.device))
+            node = make_reshape(buffer, shape)
+        self.values.append(_Value(node))
+
+    def extend(self) -> None:
+        """Add one value: mostly an operation on the last one, sometimes a new leaf."""
+        if self.draw(st.integers(0, 9)) == 0:
+            self.leaf()
+            return
+        source = self.last if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(self.values))
+        made = self.draw(st.sampled_from(self.steps))(source)
+        if made is not None and prod(_sizes(made.node)) <= self.max_elements:
+            self.values.append(made)
+
+    # Elementwise.
+
+    def unary(self, x: _Value) -> _Value | None:
+        dtype = x.node.dtype
+        if dtype.is_float and x.is_exact and self.flip_coin():
+            # Functions whose last bit is the target's, on small arguments.
+            op = self.pick((Op.EXP, Op.EXP2, Op.SIN, Op.COS, Op.TANH, Op.ERF, Op.LOG, Op.LOG2, Op.RSQRT, Op.RECIPROCAL))
+            small = self._clamp(x.node)
+            return _Value(make_alu(op, small), is_exact=False)
+        options = _EXACT_UNARY if dtype.is_float and x.is_exact else _SMOOTH_UNARY
+        options = [o for o in options if _takes(o, dtype)] + [Op.NOT] * (not dtype.is_float)
+        return _Value(make_alu(self.pick(options), x.node), x.is_exact)
+
+    def _clamp(self, node: UOp) -> UOp:
+        low, high = (UOp.const(node.dtype, v) for v in (0.25, 4.0))
+        return make_alu(Op.MIN, make_alu(Op.MAX, node, low), high)
+
+    def binary(self, x: _Value) -> _Value | None:
+        partners = [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)]
+        return self._combine(x, self.draw(st.sampled_from(partners)))
+
+    def with_constant(self, x: _Value) -> _Value | None:
+        value = self.draw(st.integers(0, 3)) if x.node.dtype.is_unsigned else self.draw(st.integers(-3, 3))
+        return self._combine(x, _Value(UOp.const(x.node.dtype, value)))
+
+    def _combine(self, x: _Value, y: _Value) -> _Value | None:
+        dtype = x.node.dtype
+        is_exact = x.is_exact and y.is_exact
+        options = [o for o in BINARY - COMPARISON - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR, Op.POW} if _takes(o, dtype)]
+        if dtype.is_bool:
+            options = [Op.AND, Op.OR, Op.XOR, Op.ADD, Op.MUL, Op.MAX, Op.MIN]
+        if dtype.is_float:
+            # Cancellation and quotients magnify an error without bound.
+            options = [Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN] + [Op.FDIV] * is_exact
+        op = self.pick(options)
+        node = make_alu(op, x.node, y.node)
+        if not dtype.is_float:
+            return _Value(node)
+        # A product that is added may be contracted to a fused multiply-add.
+        joins = op in (Op.ADD, Op.SUB) and (x.is_product or y.is_product)
+        return _Value(node, is_exact and not joins, op is Op.MUL)
+
+    def compare(self, x: _Value) -> _Value | None:
+        partners = [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node) and v.is_exact]
+        if not x.is_exact or bool_ not in self.kinds or not partners:
+            return None
+        return _Value(make_alu(self.pick(_COMPARISONS), x.node, self.draw(st.sampled_from(partners)).node))
+
+    def select(self, x: _Value) -> _Value | None:
+        masks = [v for v in self.values if v.node.dtype is bool_ and _sizes(v.node) == _sizes(x.node)]
+        partners = [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)]
+        if not masks:
+            return None
+        y = self.draw(st.sampled_from(partners))
+        node = make_alu(Op.WHERE, self.draw(st.sampled_from(masks)).node, x.node, y.node)
+        return _Value(node, x.is_exact and y.is_exact, x.is_product or y.is_product)
+
+    def cast(self, x: _Value) -> _Value | None:
+        target = self.draw(st.sampled_from(self.kinds))
+        if x.node.dtype.is_float and not target.is_float:
+            if not x.is_exact:
+                return None
+            if not target.is_bool:
+                # What a float outside of the integer's range becomes is the target's choice.
+                bounded = self._clamp(x.node)
+                is_number = make_alu(Op.EQ, x.node, x.node)
+                return _Value(make_alu(Op.WHERE, is_number, bounded, UOp.const(bounded.dtype, 1)).cast(target))
+        return _Value(x.node.cast(target), x.is_exact)
+
+    def bitcast(self, x: _Value) -> _Value | None:
+        same = [d for d in self.kinds if d.itemsize == x.node.dtype.itemsize and not d.is_bool and not d.is_float]
+        if not same or not x.is_exact or x.node.dtype.is_bool or x.node.op is Op.CONST or not _sizes(x.node):
+            return None
+        # The bits of a NaN that arithmetic made are the target's choice.
+        if x.node.dtype.is_float:
+            is_number = make_alu(Op.EQ, x.node, x.node)
+            node = make_alu(Op.WHERE, is_number, x.node, UOp.const(x.node.dtype, 1))
+            return _Value(node.bitcast(self.draw(st.sampled_from(same))))
+        return _Value(x.node.bitcast(self.draw(st.sampled_from(same))))
+
+    # Movement.
+
+    def _moved(self, x: _Value, node: UOp) -> _Value:
+        return _Value(node, x.is_exact, x.is_product)
+
+    def reshape(self, x: _Value) -> _Value | None:
+        sizes = [s for s in _sizes(x.node) if s != 1]
+        if len(sizes) > 1 and self.flip_coin():
+            at = self.draw(st.integers(0, len(sizes) - 2))
+            sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
+        elif sizes:
+            at = self.draw(st.integers(0, len(sizes) - 1))
+            divisors = [d for d in range(1, sizes[at] + 1) if sizes[at] % d == 0] or [1]
+            divisor = self.draw(st.sampled_from(divisors))
+            sizes[at : at + 1] = [divisor, sizes[at] // divisor]
+        if len(sizes) < 4 and self.flip_coin():
+            sizes.insert(self.draw(st.integers(0, len(sizes))), 1)
+        return self._moved(x, make_reshape(x.node, sizes))
+
+    def permute(self, x: _Value) -> _Value | None:
+        return self._moved(x, make_permute(x.node, self.draw(st.permutations(range(len(x.node.shape))))))
+
+    def expand(self, x: _Value) -> _Value | None:
+        sizes = list(_sizes(x.node))
+        if 1 not in sizes:
+            return None
+        sizes[sizes.index(1)] = self.draw(st.sampled_from(_SIZES[1:8]))
+        return self._moved(x, make_expand(x.node, sizes)) if prod(sizes) <= self.max_elements else None
+
+    def pad(self, x: _Value) -> _Value | None:
+        amounts = st.sampled_from((0, 0, 1, 2, 3))
+        return self._moved(x, make_pad(x.node, [(self.draw(amounts), self.draw(amounts)) for _ in x.node.shape]))
+
+    def shrink(self, x: _Value) -> _Value | None:
+        bounds: list[tuple[int, int]] = []
+        for size in _sizes(x.node):
+            begin = self.draw(st.integers(0, min(3, size)))
+            bounds.append((begin, self.draw(st.integers(max(begin, size - 3), size))))
+        return self._moved(x, make_shrink(x.node, bounds))
+
+    def flip(self, x: _Value) -> _Value | None:
+        return self._moved(x, make_flip(x.node, [self.flip_coin() for _ in x.node.shape]))
+
+    def gather(self, x: _Value) -> _Value | None:
+        positions = [v for v in self.values if v.node.dtype.is_int and len(v.node.shape) <= 2]
+        shape = _sizes(x.node)
+        if not positions or not shape:
+            return None
+        axis = self.draw(st.integers(0, len(shape) - 1))
+        return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(positions)).node, axis))
+
+    # Reductions.
+
+    def reduce(self, x: _Value) -> _Value | None:
+        axes = self.draw(st.sets(st.integers(0, max(0, len(x.node.shape) - 1)), max_size=3)) if x.node.shape else set[int]()
+        op = self.pick(tuple(REDUCTIONS))
+        is_exact = x.is_exact and (not x.node.dtype.is_float or op in (Op.MAX, Op.MIN))
+        if op is Op.MUL and x.node.dtype.is_float:
+            return None
+        return _Value(make_reduce_axis(x.node, op, sorted(axes)), is_exact)
+
+    def scan(self, x: _Value) -> _Value | None:
+        if not x.node.shape:
+            return None
+        op = self.pick((Op.ADD, Op.MAX, Op.MIN))
+        is_exact = x.is_exact and (not x.node.dtype.is_float or op is not Op.ADD)
+        return _Value(make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact)
+
+    def mark(self, x: _Value) -> _Value | None:
+        return _Value(UOp(self.pick((Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD)), x.node.dtype, (x.node,)), x.is_exact)
+
+
+def _takes(op: Op, dtype: DType) -> bool:
+    if op in FLOAT_ONLY:
+        return dtype.is_float
+    if op in INTEGER_ONLY:
+        return dtype.is_int
+    return not (op in NO_FLOAT and dtype.is_float)
+
+
+def _sizes(node: UOp) -> tuple[int, ...]:
+    return tuple(s for s in node.shape if isinstance(s, int))
