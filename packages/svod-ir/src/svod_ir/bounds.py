@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Final
 
 from svod_dtype import DType
-
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -176,7 +175,7 @@ def _floor_mod(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     if c == d and c != 0 and a // c == b // c:
         return a % c, b % c
-    if 0 <= a and b < c:
+    if a >= 0 and b < c:
         return a, b
     found: Bounds = (0, 0)
     if d > 0:

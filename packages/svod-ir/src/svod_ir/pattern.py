@@ -364,7 +364,7 @@ class _Compiler:
         return _check(register, pattern, step, is_root=register == 0)
 
     def _call(self) -> Step:
-        fn, code = self.fn, getattr(self.fn, "__code__")  # noqa: B009: the protocol has no code object
+        fn, code = self.fn, self.fn.__code__  # noqa: B009: the protocol has no code object
         parameters: tuple[str, ...] = code.co_varnames[: code.co_argcount]
         has_context = bool(parameters) and parameters[0] == "ctx"
         slots = [self.captured[p] for p in parameters[has_context:]]

@@ -9,7 +9,6 @@ from svod_ir.bounds import dtype_bounds
 from svod_ir.ops import Op
 from svod_ir.pattern import INT, RuleSet, node, rule, var
 from svod_ir.uop import UOp
-
 from svod_schedule.symbolic.terms import fits, to_terms
 
 __all__ = ["CASTS"]
@@ -47,7 +46,7 @@ def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
 @rule(node(Op.CAST, node(frozenset({Op.IDIV, Op.MOD}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))
 def cast_division_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x // y) -> cast(x) // cast(y), to dtype index, when y > 0."""
-    if y.vmin <= 0 or inner.dtype.kind == "uint" and inner.dtype.bits == 64:
+    if y.vmin <= 0 or (inner.dtype.kind == "uint" and inner.dtype.bits == 64):
         return None
     return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
 

@@ -18,8 +18,16 @@ from svod_dtype import bool_
 from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule, var
 from svod_ir.uop import UOp
-
-from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, first_monomial, fits, from_terms, get_interval, to_terms
+from svod_schedule.symbolic.terms import (
+    ONE,
+    Terms,
+    add_scaled,
+    first_monomial,
+    fits,
+    from_terms,
+    get_interval,
+    to_terms,
+)
 
 __all__ = ["COMPARISONS"]
 
@@ -92,17 +100,18 @@ def _divide_order(terms: Terms, limit: int) -> Terms | None:
 
 
 def _lift_quotient(terms: Terms, limit: int) -> Terms | None:
-    """(x // d)*s + y < c -> x*s + y*d < c*d when s is 1 or -1 and y a multiple of d; only when alone. Gives the difference."""
+    """x // d < c -> x < c*d, and -(x // d) < c -> (1 - c)*d - 1 < x. Gives the difference."""
     if len(terms) != 1:
         return None
     ((monomial, sign),) = terms.items()
     if len(monomial) != 1 or sign not in (1, -1) or monomial[0].op is not Op.IDIV:
         return None
     x, d = monomial[0].src
-    if d.op is not Op.CONST or d.arg <= 0:
+    numerator = to_terms(x)
+    if d.op is not Op.CONST or d.arg <= 0 or not fits(numerator, x.dtype):
         return None
-    # x // d < c is x < c*d; -(x // d) < c is c*-1 < x // d, so that x >= (1 - c)*d.
-    return add_scaled(dict(to_terms(x)), {ONE: limit * d.arg}, -1) if sign == 1 else add_scaled({ONE: (1 - limit) * d.arg - 1}, to_terms(x), -1)
+    # -(x // d) < c is 1 - c <= x // d.
+    return add_scaled(numerator, {ONE: limit * d.arg}, -1) if sign == 1 else add_scaled({ONE: (1 - limit) * d.arg - 1}, numerator, -1)
 
 
 def _make_order(terms: Terms, limit: int, x: UOp) -> UOp | None:

@@ -19,8 +19,17 @@ from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.pattern import INT, RuleSet, const, node, rule, var
 from svod_ir.uop import UOp
-
-from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, make_monomial, multiply_terms, to_terms
+from svod_schedule.symbolic.terms import (
+    ONE,
+    Terms,
+    add_scaled,
+    fits,
+    from_terms,
+    get_interval,
+    make_monomial,
+    multiply_terms,
+    to_terms,
+)
 
 __all__ = ["DIVMOD", "divide_nested"]
 

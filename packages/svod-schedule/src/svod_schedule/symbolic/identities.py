@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_dtype import cast_value
 from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule, splat, splat_value, var
 from svod_ir.uop import UOp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_dtype import bool_
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, RuleSet, const, node, rule, splat, var
 from svod_ir.uop import UOp

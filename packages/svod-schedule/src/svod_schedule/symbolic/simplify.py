@@ -7,7 +7,6 @@ from typing import Final
 from svod_ir.ops import Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.uop import UOp
-
 from svod_schedule.symbolic.casts import CASTS
 from svod_schedule.symbolic.comparisons import COMPARISONS
 from svod_schedule.symbolic.divmod import DIVMOD

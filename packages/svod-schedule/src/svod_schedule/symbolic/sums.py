@@ -13,11 +13,18 @@ from __future__ import annotations
 from svod_ir.ops import COMMUTATIVE, Op
 from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule, splat, var
 from svod_ir.uop import UOp
-
 from svod_schedule.symbolic.divmod import divide_nested
 from svod_schedule.symbolic.order import compare_nodes
 from svod_schedule.symbolic.terms import (
-    ONE, Monomial, Terms, add_scaled, count_leaves, fits, from_terms, make_monomial, to_terms,
+    ONE,
+    Monomial,
+    Terms,
+    add_scaled,
+    count_leaves,
+    fits,
+    from_terms,
+    make_monomial,
+    to_terms,
 )  # fmt: skip
 
 __all__ = ["SUMS"]

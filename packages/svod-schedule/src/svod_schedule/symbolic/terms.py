@@ -16,7 +16,6 @@ from svod_ir.bounds import dtype_bounds
 from svod_ir.ops import Op
 from svod_ir.pattern import splat_value
 from svod_ir.uop import UOp
-
 from svod_schedule.symbolic.order import compare_nodes, node_key
 
 __all__ = [
