@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor")
-VARIABLE = re.compile(r"(?:SVOD|BEAM)_[A-Z0-9_<>]+")
+VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
 NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
 
 
@@ -96,7 +96,9 @@ def environment_page() -> str:
         rows = list(_iter_variables(path))
         if rows:
             lines += ["", f"## svod_{layer}", "", "| variable | field | default | meaning |", "|---|---|---|---|"]
-            lines += [f"| `{row.variable}` | `{row.field}` | {row.default} | {_cell(row.meaning)} |" for row in rows]
+            lines += [
+                f"| `{row.variable}` | {_code(row.field)} | {row.default} | {_cell(row.meaning)} |" for row in rows
+            ]
     return "\n".join(lines)
 
 
@@ -175,6 +177,9 @@ def _iter_variables(path: Path) -> Iterator[VariableEntry]:
             for field, text in _iter_attributes(ast.get_docstring(node) or ""):
                 meaning, names = _split_variables(text)
                 rows += [VariableEntry(name, field, defaults.get(field, ""), meaning) for name in names]
+        elif isinstance(node, ast.FunctionDef):
+            meaning, names = _split_variables(_first_line(ast.get_docstring(node)))
+            rows += [VariableEntry(name, "", "", meaning) for name in names]
     documented = {row.variable for row in rows}
     read = {
         node.value
@@ -195,9 +200,11 @@ def _iter_attributes(docstring: str) -> Iterator[tuple[str, str]]:
 
 def _split_variables(text: str) -> tuple[str, list[str]]:
     """The text without the variables that it names in backquotes, and these."""
-    names = [name for name in re.findall(r"`([^`]+)`", text) if VARIABLE.fullmatch(name)]
-    for name in names:
-        text = re.sub(rf" ?\(`{re.escape(name)}`\)|`{re.escape(name)}`[,;] ?", "", text)
+    names: list[str] = []
+    for quoted in re.findall(r"`([^`]+)`", text):
+        if found := VARIABLE.fullmatch(quoted):
+            names.append(found[1])
+            text = re.sub(rf" ?\(`{re.escape(quoted)}`\)|`{re.escape(quoted)}`[,;] ?", "", text)
     return text, names
 
 
@@ -207,6 +214,10 @@ def _is_name(node: ast.expr, name: str) -> bool:
 
 def _first_line(docstring: str | None) -> str:
     return " ".join((docstring or "").split("\n\n")[0].split())
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
 
 
 def _cell(text: str) -> str:
