@@ -236,7 +236,8 @@ def to_dtype(given: object) -> DType:
         found = find_dtype(given)
         if found is not None:
             return found
-    else:
+    elif given is not None:
+        # numpy takes None for float64.
         import numpy as np
 
         try:
@@ -264,28 +265,43 @@ def cast_value(value: Scalar, dtype: DType) -> Scalar:
             low = int(value) & ((1 << dtype.bits) - 1)
             return low - (1 << dtype.bits) if dtype.kind != "uint" and low >> (dtype.bits - 1) else low
         case "float":
-            return round_float(float(value), dtype)
+            return round_float(value, dtype)
         case "void":
             raise ValueError("void has no values")
 
 
-def round_float(value: float, dtype: DType) -> float:
-    """`value` rounded to the nearest value of the float type `dtype` (ties to even)."""
+def round_float(value: Scalar, dtype: DType) -> float:
+    """`value` rounded once to the nearest value of the float type `dtype` (ties to even)."""
     scalar = dtype.scalar
-    if scalar is float64 or value == 0.0 or not math.isfinite(value):
-        if scalar is float8_e4m3 and math.isinf(value):
+    exact = _to_double(value, scalar)
+    if scalar is float64 or exact == 0.0 or not math.isfinite(exact):
+        if scalar is float8_e4m3 and math.isinf(exact):
             return math.nan
-        return value
+        return exact
     if scalar is float32:
         try:
-            return struct.unpack("f", struct.pack("f", value))[0]
+            return struct.unpack("f", struct.pack("f", exact))[0]
         except OverflowError:
-            return math.copysign(math.inf, value)
-    # Round to a multiple of the unit in the last place at value's exponent (subnormals included).
+            return math.copysign(math.inf, exact)
+    # Round to a multiple of the unit in the last place at the value's exponent (subnormals included).
     bias = (1 << (scalar.exponent_bits - 1)) - 1
-    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
+    exponent = max(math.frexp(exact)[1] - 1, 1 - bias)
     unit = exponent - scalar.mantissa_bits
-    rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)
+    rounded = math.ldexp(round(math.ldexp(exact, -unit)), unit)
     if abs(rounded) > scalar.finfo_max:
-        return math.nan if scalar is float8_e4m3 else math.copysign(math.inf, value)
-    return rounded if rounded != 0.0 else math.copysign(0.0, value)
+        return math.nan if scalar is float8_e4m3 else math.copysign(math.inf, exact)
+    return rounded if rounded != 0.0 else math.copysign(0.0, exact)
+
+
+def _to_double(value: Scalar, scalar: DType) -> float:
+    if isinstance(value, float):
+        return value
+    magnitude = abs(value)
+    if magnitude > 1 << 53 and scalar is not float64:
+        # A sticky last bit stands for the bits that a double cannot hold, so that rounding again is exact.
+        shift = magnitude.bit_length() - 53
+        magnitude = (magnitude >> shift | (magnitude & ((1 << shift) - 1) != 0)) << shift
+    try:
+        return float(-magnitude if value < 0 else magnitude)
+    except OverflowError:
+        return -math.inf if value < 0 else math.inf

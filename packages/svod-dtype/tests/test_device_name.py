@@ -1,0 +1,42 @@
+"""Device names."""
+
+from __future__ import annotations
+
+import pytest
+
+from svod_dtype import DeviceName, DeviceNameError, parse_device_name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CPU", DeviceName("CPU")),
+        ("cpu", DeviceName("CPU")),
+        ("CPU:0", DeviceName("CPU", 0)),
+        ("cuda:3", DeviceName("CUDA", 3)),
+        ("DISK:/tmp/a:b", DeviceName("DISK", 0, "/tmp/a:b")),
+        ("disk:weights.bin", DeviceName("DISK", 0, "weights.bin")),
+        ("MY_CHIP2:12", DeviceName("MY_CHIP2", 12)),
+    ],
+)
+def test_names_parse(text: str, expected: DeviceName) -> None:
+    assert parse_device_name(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":", ":1", "CPU:", "CPU:x", "CPU:-1", "CPU:1.5", "2CPU", "C PU", "DISK", "DISK:"])
+def test_a_wrong_name_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(DeviceNameError) as caught:
+        parse_device_name(text)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.given == text
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["CPU", "CUDA:3", "DISK:/tmp/file"])
+def test_the_canonical_spelling_reads_back(text: str) -> None:
+    assert str(parse_device_name(text)) == text
+
+
+def test_device_zero_is_the_device_itself() -> None:
+    assert parse_device_name("CPU:0") == parse_device_name("CPU")
+    assert str(parse_device_name("cpu:0")) == "CPU"

@@ -1,0 +1,101 @@
+"""Promotion: the array API's table, and what it leaves open."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from svod_dtype import (
+    ALL_DTYPES,
+    DType,
+    PromotionError,
+    bfloat16,
+    bool_,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    index,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    promote_with_scalar,
+    result_type,
+    uint8,
+    uint64,
+    void,
+)
+
+STANDARD = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+PAIRS = list(itertools.product(ALL_DTYPES, repeat=2))
+
+
+def _is_defined(left: DType, right: DType) -> bool:
+    # The standard leaves integers with floats open.
+    return left.name in STANDARD and right.name in STANDARD and left.is_float == right.is_float
+
+
+@pytest.mark.parametrize(("left", "right"), [p for p in PAIRS if _is_defined(*p)], ids=str)
+def test_pairs_of_one_kind_follow_the_array_api_as_numpy_does(left: DType, right: DType) -> None:
+    assert promote_types(left, right).numpy == np.promote_types(left.numpy, right.numpy)
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS, ids=str)
+def test_promotion_is_symmetric_and_idempotent(left: DType, right: DType) -> None:
+    found = promote_types(left, right)
+    assert found is promote_types(right, left)
+    assert promote_types(found, left) is found
+    assert promote_types(found, right) is found
+    assert promote_types(left, left) is left
+
+
+def test_a_float_wins_over_an_integer() -> None:
+    for number in (int8, int64, uint64, bool_):
+        for real in (float8_e5m2, float16, bfloat16, float32, float64):
+            assert promote_types(number, real) is real
+
+
+def test_int64_with_uint64_gives_float64() -> None:
+    assert promote_types(int64, uint64) is float64
+
+
+def test_floats_that_do_not_hold_each_other_meet_in_the_next_wider_type() -> None:
+    assert promote_types(float16, bfloat16) is float32
+    assert promote_types(float8_e4m3, float8_e5m2) is float16
+    assert promote_types(float8_e4m3, bfloat16) is bfloat16
+    assert promote_types(float8_e5m2, float16) is float16
+
+
+@pytest.mark.parametrize("other", [index, void])
+def test_index_and_void_promote_with_nothing_else(other: DType) -> None:
+    assert promote_types(other, other) is other
+    with pytest.raises(PromotionError) as caught:
+        promote_types(int32, other)
+    assert isinstance(caught.value, TypeError)
+    assert (caught.value.left, caught.value.right) == (int32, other)
+
+
+def test_python_scalars_are_weak() -> None:
+    assert promote_with_scalar(int8, 3) is int8
+    assert promote_with_scalar(uint8, 1000) is uint8
+    assert promote_with_scalar(float16, 3) is float16
+    assert promote_with_scalar(float16, 2.5) is float16
+    assert promote_with_scalar(int8, 2.5) is float32
+    assert promote_with_scalar(bool_, 3) is int32
+    assert promote_with_scalar(bool_, True) is bool_
+    assert promote_with_scalar(int8, True) is int8
+    assert promote_with_scalar(bool_, 2.5) is float32
+
+
+def test_result_type_takes_dtypes_names_and_scalars_in_any_order() -> None:
+    assert result_type("int8", int16, 3) is int16
+    assert result_type(2.5, "int8") is float32
+    assert result_type(2.5, "int8", "float16") is float16
+    assert result_type(3) is int32
+    assert result_type(3, 2.5) is float32
+    assert result_type(True) is bool_
