@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from svod_dtype import DType, float64
 
+from svod_dtype import DType, float64
 from svod_ir.ops import COMPARISON, Op
 
 if TYPE_CHECKING:
@@ -65,7 +65,13 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
     if op is Op.BITCAST:
         return reinterpret(operands[0], result)
     if op is Op.WHERE:
-        return np.where(operands[0], operands[1], operands[2]) if np.ndim(operands[0]) else operands[1] if operands[0] else operands[2]
+        return (
+            np.where(operands[0], operands[1], operands[2])
+            if np.ndim(operands[0])
+            else operands[1]
+            if operands[0]
+            else operands[2]
+        )
     if op in COMPARISON:
         return _COMPARE[op](operands[0], operands[1])
     if source.kind == "bool":
@@ -84,9 +90,13 @@ def convert(x: Values, source: DType, target: DType) -> Values:
     if target.kind == "bool":
         return x != 0
     if target.is_float:
-        if source.is_float and source.itemsize < 8 or source.bits <= 32:
+        if (source.is_float and source.itemsize < 8) or source.bits <= 32:
             return _round(x.astype(np.float64), target)
-        return _round(_to_double_odd(x), target) if not source.is_float and target.scalar is not float64 else _round(x.astype(np.float64), target)
+        return (
+            _round(_to_double_odd(x), target)
+            if not source.is_float and target.scalar is not float64
+            else _round(x.astype(np.float64), target)
+        )
     if source.is_float:
         whole = np.trunc(x.astype(np.float64))
         whole = np.where(np.isfinite(whole), np.fmod(whole, 2.0**64), 0.0)
@@ -147,7 +157,9 @@ def _to_double_odd(x: Values) -> Values:
 def _fused(operands: tuple[Values, ...], dtype: DType) -> Values:
     """x * y + z, rounded once."""
     x, y, z = np.broadcast_arrays(*(o.astype(np.float64) for o in operands))
-    result = np.array([_fused_scalar(*values, dtype) for values in zip(x.flat, y.flat, z.flat, strict=True)], dtype=np.float64)
+    result = np.array(
+        [_fused_scalar(*values, dtype) for values in zip(x.flat, y.flat, z.flat, strict=True)], dtype=np.float64
+    )
     rounded = _round(result.reshape(x.shape), dtype)
     return rounded if x.shape else rounded[()]
 
@@ -230,7 +242,12 @@ def _threefry(x: Values, key: Values) -> Values:
 _EXACT: Final = frozenset({Op.NEG, Op.ABS})
 """Float ops that need no wider format: they only touch the sign bit."""
 
-_COMPARE: Final[dict[Op, Callable[..., Values]]] = {Op.LT: np.less, Op.LE: np.less_equal, Op.EQ: np.equal, Op.NE: np.not_equal}
+_COMPARE: Final[dict[Op, Callable[..., Values]]] = {
+    Op.LT: np.less,
+    Op.LE: np.less_equal,
+    Op.EQ: np.equal,
+    Op.NE: np.not_equal,
+}
 
 _BOOL: Final[dict[Op, Callable[..., Values]]] = {
     Op.NEG: lambda x: x, Op.NOT: np.logical_not, Op.ABS: lambda x: x, Op.SIGN: lambda x: x,

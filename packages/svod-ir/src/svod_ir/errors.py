@@ -1,17 +1,17 @@
 """The errors of svod-ir.
 
-    UserError
-    ├── ShapeError (ValueError)
-    │   └── BroadcastError
-    ├── AxisError (IndexError)
-    ├── OperandError (TypeError)      a dtype or operand that an op does not take
-    ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
-    ├── ParseError (ValueError)       text that is no graph
-    └── OptionError (ValueError)      an environment variable with a value that it does not take
-    InternalError
-    ├── GraphError (ValueError)       a node that breaks the rules of its op or stage
-    │   └── SpecError                 the same, found after a pass
-    └── RewriteError (RuntimeError)   rewriting that does not end
+UserError
+├── ShapeError (ValueError)
+│   └── BroadcastError
+├── AxisError (IndexError)
+├── OperandError (TypeError)      a dtype or operand that an op does not take
+├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
+├── ParseError (ValueError)       text that is no graph
+└── OptionError (ValueError)      an environment variable with a value that it does not take
+InternalError
+├── GraphError (ValueError)       a node that breaks the rules of its op or stage
+│   └── SpecError                 the same, found after a pass
+└── RewriteError (RuntimeError)   rewriting that does not end
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class GraphError(InternalError, ValueError):
 class SpecError(GraphError):
     """A node that breaks a rule of its stage, with the pass that made it."""
 
-    def __init__(self, *, pass_name: str | None, stage: str, rule: str, node: object, notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, pass_name: str | None, stage: str, rule: str, node: object, notes: tuple[str, ...] = ()
+    ) -> None:
         self.pass_name, self.stage = pass_name, stage
         self.rule, self.node = rule, node
         after = f"after {pass_name}: " if pass_name is not None else ""
@@ -111,7 +113,9 @@ class RewriteError(InternalError, RuntimeError):
     def __init__(self, *, ruleset: str, rules: tuple[str, ...], node: object, result: object) -> None:
         self.ruleset, self.rules, self.node, self.result = ruleset, rules, node, result
         loop = ", ".join(rules[:8]) + (", ..." if len(rules) > 8 else "")
-        super().__init__(f"rewriting with {ruleset} does not end: {loop}", notes=(f"at {node}", f"which became {result}"))
+        super().__init__(
+            f"rewriting with {ruleset} does not end: {loop}", notes=(f"at {node}", f"which became {result}")
+        )
 
 
 def _show(shape: tuple[object, ...]) -> str:

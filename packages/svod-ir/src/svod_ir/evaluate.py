@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from svod_dtype import DType, float64
 
+from svod_dtype import DType, float64
 from svod_ir.arithmetic import Values, apply_elementwise, combine, constant, convert, identity_value, quiet
 from svod_ir.errors import EvaluationError
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
@@ -55,7 +55,9 @@ def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | N
     A DEFINE_VAR `core_id` and SPECIALs take each of their values in turn.
     """
     environment = _Environment({**buffers, **(variables or {})})
-    _launch(environment, sink.toposort(), lambda layout: layout.add_block(sink.src if sink.op is Op.SINK else (sink,), None))
+    _launch(
+        environment, sink.toposort(), lambda layout: layout.add_block(sink.src if sink.op is Op.SINK else (sink,), None)
+    )
 
 
 def evaluate_linear(nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
@@ -112,11 +114,12 @@ def _iter_positions(nodes: Sequence[UOp], environment: _Environment) -> Iterator
 class _Environment:
     """The caller's arrays and variables."""
 
-    def __init__(self, given: Inputs) -> None:
+    def __init__(self, given: Inputs, scratch: dict[UOp, Values] | None = None) -> None:
         self.given = given
+        self.scratch: dict[UOp, Values] = {} if scratch is None else scratch
 
     def with_values(self, values: Mapping[UOp, int]) -> _Environment:
-        return _Environment({**self.given, **values}) if values else self
+        return _Environment({**self.given, **values}, self.scratch) if values else self
 
     def has(self, node: UOp) -> bool:
         return self._find(node) is not None
@@ -134,6 +137,9 @@ class _Environment:
         """The elements of a BUFFER or PARAM as a flat view of the caller's array."""
         found = self._find(node)
         if found is None:
+            if node.op is Op.BUFFER and node.arg.id < 0:
+                # Numbered within one schedule: memory that only the graph's own kernels see.
+                return self.scratch.setdefault(node, _new_memory(node.dtype, node.arg.size))
             raise EvaluationError(problem="no array is given for", node=node)
         array = np.asarray(found)
         if array.dtype != node.dtype.numpy:
@@ -142,7 +148,9 @@ class _Environment:
             raise EvaluationError(problem=f"an array of {array.size} elements is given for", node=node)
         flat = array.reshape(-1)
         if array.size and not np.shares_memory(flat, array):
-            raise EvaluationError(problem="an array that is not contiguous is given for", node=node, hint="use np.ascontiguousarray")
+            raise EvaluationError(
+                problem="an array that is not contiguous is given for", node=node, hint="use np.ascontiguousarray"
+            )
         return flat
 
     def scalar(self, node: UOp) -> Values:
@@ -184,7 +192,11 @@ def _new_memory(dtype: DType, size: int) -> Values:
     shape = (size, dtype.lanes) if dtype.lanes > 1 else (size,)
     if dtype.is_float:
         return np.full(shape, math.nan, dtype=dtype.numpy)
-    return np.full((math.prod(shape) * dtype.itemsize,), 0 if dtype.is_bool else 0x5A, np.uint8).view(dtype.numpy).reshape(shape)
+    return (
+        np.full((math.prod(shape) * dtype.itemsize,), 0 if dtype.is_bool else 0x5A, np.uint8)
+        .view(dtype.numpy)
+        .reshape(shape)
+    )
 
 
 class _Poison:
@@ -267,7 +279,9 @@ class _Layout:
         if found is None:
             opened = _ranges_of(node) if node.op in _LOOPS else ()
             if opened:
-                found = [o for r in opened for o in ((s, False) for s in r.src)] + self._walk(self._body(node), frozenset(opened))[1]
+                found = [o for r in opened for o in ((s, False) for s in r.src)] + self._walk(
+                    self._body(node), frozenset(opened)
+                )[1]
                 found += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
             elif node.op is Op.ENDIF:
                 found = [(s, False) for s in node.src[0].src] + [o for e in node.src[1:] for o in self.needs(e)]
@@ -627,7 +641,9 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.ALLREDUCE:
             return lambda x: _all_reduce(x, node)
         case Op.VECTORIZE:
-            return lambda *lanes: _checked(np.array(lanes, dtype=dtype.numpy)) if not _any_poison(lanes) else _any_poison(lanes)
+            return lambda *lanes: (
+                _checked(np.array(lanes, dtype=dtype.numpy)) if not _any_poison(lanes) else _any_poison(lanes)
+            )
         case Op.BROADCAST:
             return lambda x: x if isinstance(x, _Poison) else np.tile(x, dtype.lanes // node.src[0].dtype.lanes)
         case Op.GEP:
@@ -705,7 +721,9 @@ def _zero(dtype: DType) -> Values:
     return np.zeros(dtype.lanes, dtype.numpy) if dtype.lanes > 1 else dtype.numpy.type(0)
 
 
-def _access(node: UOp, memory: Values, positions: Sequence[Any], gate: Any, *, is_strict: bool, alternative: Any = None) -> Any:
+def _access(
+    node: UOp, memory: Values, positions: Sequence[Any], gate: Any, *, is_strict: bool, alternative: Any = None
+) -> Any:
     place = _place(node, memory, positions)
     if isinstance(place, _Poison):
         if is_strict:
@@ -715,7 +733,9 @@ def _access(node: UOp, memory: Values, positions: Sequence[Any], gate: Any, *, i
     flat = _flat(node, memory)
     is_inside = (place >= 0) & (place < len(flat))
     if not np.all(is_inside | ~np.asarray(mask)):
-        poison = _Poison(f"index {place} is out of range of the {len(flat)} elements of {_memory_of(node.src[0])} at", node)
+        poison = _Poison(
+            f"index {place} is out of range of the {len(flat)} elements of {_memory_of(node.src[0])} at", node
+        )
         if is_strict:
             raise poison.fail()
         return poison
@@ -770,7 +790,14 @@ def _load(node: UOp) -> Callable[..., Any]:
         alternative = operands[-1] if has_alternative else None
         if gate is not None and not np.any(gate):
             return _zero(node.dtype) if alternative is None else alternative
-        return _access(location, memory, operands[:n_positions], gate if np.ndim(gate) else None, is_strict=True, alternative=alternative)
+        return _access(
+            location,
+            memory,
+            operands[:n_positions],
+            gate if np.ndim(gate) else None,
+            is_strict=True,
+            alternative=alternative,
+        )
 
     return run
 
@@ -789,9 +816,13 @@ def _store(node: UOp) -> Callable[..., Any]:
         value = _checked(operands[-1])
         place = _checked(_place(location, memory, operands[:n_positions]))
         flat = _flat(location, memory)
-        mask = np.broadcast_to(np.asarray(gate), np.shape(place)) if gate is not None else np.ones(np.shape(place), bool)
+        mask = (
+            np.broadcast_to(np.asarray(gate), np.shape(place)) if gate is not None else np.ones(np.shape(place), bool)
+        )
         if not np.all(((place >= 0) & (place < len(flat))) | ~mask):
-            raise EvaluationError(problem=f"index {place} is out of range of the {len(flat)} elements of", node=_memory_of(location))
+            raise EvaluationError(
+                problem=f"index {place} is out of range of the {len(flat)} elements of", node=_memory_of(location)
+            )
         if not np.ndim(place):
             flat[place] = value
         else:
@@ -822,13 +853,20 @@ def _view_bytes(node: UOp, x: Values, offset: int, size: int) -> Values:
     raw = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     end = offset + size * node.dtype.itemsize
     if offset < 0 or end > raw.size:
-        raise EvaluationError(problem=f"bytes {offset} to {end} are out of range of the {raw.size} bytes below", node=node)
+        raise EvaluationError(
+            problem=f"bytes {offset} to {end} are out of range of the {raw.size} bytes below", node=node
+        )
     return raw[offset:end].view(node.dtype.numpy)
 
 
 def _allocate(node: UOp) -> Callable[..., Any]:
-    return lambda *extents: _new_memory(node.dtype.scalar, math.prod((*map(int, extents), node.dtype.lanes))).reshape(
-        *map(int, extents), *([node.dtype.lanes] if node.dtype.lanes > 1 else []))  # fmt: skip
+    lanes = (node.dtype.lanes,) if node.dtype.lanes > 1 else ()
+
+    def allocate(*extents: Any) -> Values:
+        shape = (*map(int, extents), *lanes)
+        return _new_memory(node.dtype.scalar, math.prod(shape)).reshape(shape)
+
+    return allocate
 
 
 def _fill(array: Values, value: Any, *positions: Any) -> Values:
@@ -893,7 +931,7 @@ def _resume_scan(node: UOp, state: dict[tuple[int, ...], tuple[int, Any]]) -> Ca
 
     def run(current: Any, *others: Any) -> int:
         last, _ = state.get(_scan_key(*others), (-1, None))
-        if last != current and last + 1 != current or current == 0:
+        if (last != current and last + 1 != current) or current == 0:
             state[_scan_key(*others)] = (-1, start)
             return 0
         return last + 1

@@ -6,7 +6,7 @@ Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` 
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -47,19 +47,22 @@ class _LazyLogger:
             _bind(self._name).warning(event, **data)
 
 
-@lru_cache(maxsize=None)
+@cache
 def get_logger(name: str) -> EventLogger:
     """The logger `svod.<name>`; one that begins with `svod` is taken as it is."""
     return _LazyLogger(name if name.split(".")[0] == "svod" else f"svod.{name}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _bind(name: str) -> EventLogger:
     import structlog
 
     # The processors are given here, so that svod neither reads nor changes the application's structlog configuration.
     return structlog.wrap_logger(
-        logging.getLogger(name), processors=[_render], wrapper_class=structlog.stdlib.BoundLogger, cache_logger_on_first_use=True
+        logging.getLogger(name),
+        processors=[_render],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
     )
 
 

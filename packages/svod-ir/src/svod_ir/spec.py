@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from svod_dtype import AddressSpace, DType, SvodError, void
-
 from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, ParamArg
 from svod_ir.build import FLOAT_ONLY, INTEGER_ONLY, NO_FLOAT
 from svod_ir.errors import SpecError
@@ -64,7 +63,9 @@ def _check(node: UOp, stage: str, pass_name: str | None) -> None:
     try:
         broken = find_violation(node, stage)
     except (SvodError, AttributeError, TypeError, ValueError, IndexError) as error:
-        raise SpecError(pass_name=pass_name, stage=stage, rule=f"the arg or operands have a wrong form: {error}", node=node) from error
+        raise SpecError(
+            pass_name=pass_name, stage=stage, rule=f"the arg or operands have a wrong form: {error}", node=node
+        ) from error
     if broken is not None:
         notes = tuple(f"operand {i}: {s}" for i, s in enumerate(node.src[:8]))
         raise SpecError(pass_name=pass_name, stage=stage, rule=broken, node=node, notes=notes)
@@ -186,7 +187,11 @@ def _rule_binary(node: UOp) -> str | None:
     if wrong is not None:
         return wrong
     if node.op in COMPARISON:
-        return None if node.dtype.is_bool and node.dtype.lanes == x.dtype.lanes else "a comparison is bool, with the lanes of its operands"
+        return (
+            None
+            if node.dtype.is_bool and node.dtype.lanes == x.dtype.lanes
+            else "a comparison is bool, with the lanes of its operands"
+        )
     return _no_arg(node) or _same_as_first(node) or _rule_shape(node)
 
 
@@ -288,13 +293,17 @@ def _rule_index(node: UOp) -> str | None:
 def _rule_load(node: UOp) -> str | None:
     if _location(node).op is not Op.INDEX and _location(node).op not in MEMORY:
         return "LOAD reads a location"
-    return None if all(s.dtype is node.dtype for s in node.src) else "LOAD has the dtype of its location and alternative"
+    return (
+        None if all(s.dtype is node.dtype for s in node.src) else "LOAD has the dtype of its location and alternative"
+    )
 
 
 def _rule_store(node: UOp) -> str | None:
     if _location(node).op is not Op.INDEX and _location(node).op not in MEMORY:
         return "STORE writes a location"
-    return _is_void(node) or (None if node.src[1].dtype is node.src[0].dtype else "STORE writes a value of the location's dtype")
+    return _is_void(node) or (
+        None if node.src[1].dtype is node.src[0].dtype else "STORE writes a value of the location's dtype"
+    )
 
 
 def _rule_reduce(node: UOp) -> str | None:
@@ -305,7 +314,11 @@ def _rule_reduce(node: UOp) -> str | None:
     source = node.src[0].dtype
     if len(node.src) > 1:
         return None if node.dtype is source else "REDUCE over ranges has the dtype of its operand"
-    return None if node.dtype.scalar is source.scalar and source.lanes % node.dtype.lanes == 0 else "REDUCE has its operand's scalar"
+    return (
+        None
+        if node.dtype.scalar is source.scalar and source.lanes % node.dtype.lanes == 0
+        else "REDUCE has its operand's scalar"
+    )
 
 
 def _rule_reduce_axis(node: UOp) -> str | None:
@@ -342,7 +355,9 @@ def _rule_end(node: UOp) -> str | None:
 
 
 def _rule_sink(node: UOp) -> str | None:
-    return _is_void(node) or (None if node.arg is None or isinstance(node.arg, KernelInfo) else "SINK holds KernelInfo or nothing")
+    return _is_void(node) or (
+        None if node.arg is None or isinstance(node.arg, KernelInfo) else "SINK holds KernelInfo or nothing"
+    )
 
 
 def _rule_bufferize(node: UOp) -> str | None:
@@ -363,13 +378,17 @@ def _rule_movement(node: UOp) -> str | None:
         return f"{op.name} of {len(source)} axes holds {n_expected} values"
     if op is Op.PERMUTE and sorted(node.arg) != list(range(len(source))):
         return "PERMUTE holds each axis once"
-    if op is Op.EXPAND and any(isinstance(s, int) and a is not None and s not in (1, a) for s, a in zip(source, node.arg, strict=True)):
+    if op is Op.EXPAND and any(
+        isinstance(s, int) and a is not None and s not in (1, a) for s, a in zip(source, node.arg, strict=True)
+    ):
         return "EXPAND repeats axes of size 1"
     if op is Op.RESHAPE and _count_elements(source) != _count_elements(node.shape):
         return "RESHAPE keeps the number of elements"
     if op is Op.PAD and any(a is not None and a < 0 for a in node.arg):
         return "PAD adds elements"
-    if op is Op.SHRINK and not all(_is_inside(b, e, s) for b, e, s in zip(node.arg[::2], node.arg[1::2], source, strict=True)):
+    if op is Op.SHRINK and not all(
+        _is_inside(b, e, s) for b, e, s in zip(node.arg[::2], node.arg[1::2], source, strict=True)
+    ):
         return "SHRINK stays inside of its operand"
     return _same_as_first(node)
 
@@ -401,7 +420,9 @@ def _rule_copy(node: UOp) -> str | None:
 
 def _rule_assign(node: UOp) -> str | None:
     target, value = node.src
-    return _same_as_first(node) or (None if value.dtype is target.dtype else "ASSIGN writes a value of the target's dtype")
+    return _same_as_first(node) or (
+        None if value.dtype is target.dtype else "ASSIGN writes a value of the target's dtype"
+    )
 
 
 def _rule_vectorize(node: UOp) -> str | None:
@@ -423,7 +444,10 @@ def _rule_gep(node: UOp) -> str | None:
 
 
 def _rule_cat(node: UOp) -> str | None:
-    fits = all(s.dtype.scalar is node.dtype.scalar for s in node.src) and sum(s.dtype.lanes for s in node.src) == node.dtype.lanes
+    fits = (
+        all(s.dtype.scalar is node.dtype.scalar for s in node.src)
+        and sum(s.dtype.lanes for s in node.src) == node.dtype.lanes
+    )
     return None if fits else "CAT joins the lanes of its operands"
 
 

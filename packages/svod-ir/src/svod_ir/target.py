@@ -10,9 +10,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from svod_dtype import (
-    DType, bool_, float32, float64, index, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    DType,
+    bool_,
+    float32,
+    float64,
+    index,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
-
 from svod_ir.ops import ELEMENTWISE, Op
 
 __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Target", "TensorCore"]

@@ -27,7 +27,6 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype, void
-
 from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, Opt, OptOp, ParamArg
 from svod_ir.errors import GraphError, ParseError
 from svod_ir.ops import BINARY, UNARY, AxisType, Op
@@ -64,7 +63,9 @@ def parse_graph(text: str) -> UOp:
         reader.expect("=")
         last = nodes[name] = _parse_node(reader, nodes)
     if last is None:
-        raise ParseError(line=0, text="", problem="the text holds no node", hint="write a line such as %0 = CONST f32 [1.0]")
+        raise ParseError(
+            line=0, text="", problem="the text holds no node", hint="write a line such as %0 = CONST f32 [1.0]"
+        )
     return last
 
 
@@ -162,7 +163,9 @@ def _format_value(value: object, fallback: Callable[[object], str]) -> str:
             return f'hex"{value.hex()}"'
         case Opt():
             last = 2 if value.amount is not None else 1 if value.axis is not None else 0
-            return f"{value.op.value}({', '.join(_format_value(v, fallback) for v in (value.axis, value.amount)[:last])})"
+            return (
+                f"{value.op.value}({', '.join(_format_value(v, fallback) for v in (value.axis, value.amount)[:last])})"
+            )
         case tuple():
             inner = ", ".join(_format_value(v, fallback) for v in value)
             return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -371,7 +374,9 @@ def _spell(value: object) -> str:
 
 def _symbol(members: dict[str, Any], value: object) -> Any:
     if not isinstance(value, _Symbol) or value.name not in members:
-        raise ValueError(f"{_spell(value)} is none of {', '.join(members)}" if len(members) < 20 else f"{_spell(value)} is not known")
+        raise ValueError(
+            f"{_spell(value)} is none of {', '.join(members)}" if len(members) < 20 else f"{_spell(value)} is not known"
+        )
     return members[value.name]
 
 
@@ -384,7 +389,11 @@ def _decode_scalar(dtype: DType, value: object) -> bool | int | float:
         if not isinstance(value, bool):
             raise TypeError(f"{_spell(value)} is not true or false")
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or (isinstance(value, float) and not dtype.is_float):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or (isinstance(value, float) and not dtype.is_float)
+    ):
         raise TypeError(f"{_spell(value)} is not a number of {dtype}")
     if dtype.is_float:
         return float(value)

@@ -1,11 +1,11 @@
 """What tests of passes need: random graphs, golden files, and a comparison by meaning (extra `testing`).
 
-    from hypothesis import given
-    from svod_ir.testing import assert_same, graphs
+from hypothesis import given
+from svod_ir.testing import assert_same, graphs
 
-    @given(graphs())
-    def test_my_pass_keeps_the_meaning(graph):
-        assert_same(graph, my_pass(graph))
+@given(graphs())
+def test_my_pass_keeps_the_meaning(graph):
+    assert_same(graph, my_pass(graph))
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from svod_dtype import DType
 
+from svod_dtype import DType
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -22,7 +22,12 @@ _EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER, Op.ENDIF)
 
 
 def assert_same(
-    before: UOp, after: UOp | Sequence[UOp], *, inputs: Mapping[UOp, Any] | None = None, seed: int = 0, n_samples: int = 200
+    before: UOp,
+    after: UOp | Sequence[UOp],
+    *,
+    inputs: Mapping[UOp, Any] | None = None,
+    seed: int = 0,
+    n_samples: int = 200,
 ) -> None:
     """Check that two graphs give equal values, and leave equal buffers behind.
 
@@ -67,7 +72,9 @@ def assert_close(actual: Any, expected: Any, *, loose: float = 0.0, what: str = 
     if differs.any():
         where = int(np.flatnonzero(differs)[0])
         count = int(differs.sum())
-        raise AssertionError(f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of {differs.size} differ)")
+        raise AssertionError(
+            f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of {differs.size} differ)"
+        )
 
 
 def tolerance(*roots: UOp) -> float:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from svod_dtype import SvodError
-
 from svod_ir.errors import ParseError
 from svod_ir.text import parse_graph, print_graph
 from svod_ir.uop import UOp
@@ -61,7 +60,12 @@ def read_cases(path: Path) -> list[GoldenCase]:
     cases: list[GoldenCase] = []
     preamble, *sections = ("\n" + path.read_text()).split("\n=== ")
     if preamble.strip() or not sections:
-        raise ParseError(line=1, text=preamble, problem=f"{path.name} does not begin with a title", hint="write === and what the case shows")
+        raise ParseError(
+            line=1,
+            text=preamble,
+            problem=f"{path.name} does not begin with a title",
+            hint="write === and what the case shows",
+        )
     for section in sections:
         title, _, rest = section.partition("\n")
         before, dashes, after = rest.partition("\n--- ")

@@ -8,8 +8,8 @@ from math import prod
 from typing import Final
 
 from hypothesis import strategies as st
-from svod_dtype import ALL_DTYPES, DType, bool_, index
 
+from svod_dtype import ALL_DTYPES, DType, bool_, index
 from svod_ir.args import BufferArg
 from svod_ir.build import (
     FLOAT_ONLY,
@@ -42,7 +42,9 @@ def dtypes() -> st.SearchStrategy[DType]:
 
 
 @st.composite
-def shapes(draw: st.DrawFn, max_ndim: int = 4, max_elements: int = _MAX_ELEMENTS, *, allow_empty: bool = True) -> tuple[int, ...]:
+def shapes(
+    draw: st.DrawFn, max_ndim: int = 4, max_elements: int = _MAX_ELEMENTS, *, allow_empty: bool = True
+) -> tuple[int, ...]:
     """Shapes with sizes 0, 1, small, prime and beside powers of two, of at most `max_elements` elements."""
     sizes: list[int] = []
     for _ in range(draw(st.integers(0, max_ndim))):
@@ -55,7 +57,12 @@ def shapes(draw: st.DrawFn, max_ndim: int = 4, max_elements: int = _MAX_ELEMENTS
 
 @st.composite
 def graphs(
-    draw: st.DrawFn, *, kinds: Sequence[DType] = ALL_DTYPES, max_ops: int = 12, max_elements: int = _MAX_ELEMENTS, device: str = "CPU"
+    draw: st.DrawFn,
+    *,
+    kinds: Sequence[DType] = ALL_DTYPES,
+    max_ops: int = 12,
+    max_elements: int = _MAX_ELEMENTS,
+    device: str = "CPU",
 ) -> UOp:
     """A tensor: the last of some operations on buffers, constants and ranges of integers.
 
@@ -104,7 +111,9 @@ def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition
         elif choice < 8 or not truths:
             truths.append(UOp(draw(st.sampled_from(_COMPARISONS)), bool_, (x, y)))
         elif choice == 8:
-            truths.append(UOp(draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))), bool_, (draw(st.sampled_from(truths)), truths[-1])))
+            truths.append(
+                UOp(draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))), bool_, (draw(st.sampled_from(truths)), truths[-1]))
+            )
         else:
             numbers.append(UOp(Op.WHERE, index, (truths[-1], x, y)))
     if not is_condition:
@@ -210,7 +219,9 @@ class _Builder:
     def _combine(self, x: _Value, y: _Value) -> _Value | None:
         dtype = x.node.dtype
         is_exact = x.is_exact and y.is_exact
-        options = [o for o in BINARY - COMPARISON - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR, Op.POW} if _takes(o, dtype)]
+        options = [
+            o for o in BINARY - COMPARISON - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR, Op.POW} if _takes(o, dtype)
+        ]
         if dtype.is_bool:
             options = [Op.AND, Op.OR, Op.XOR, Op.ADD, Op.MUL, Op.MAX, Op.MIN]
         if dtype.is_float:
@@ -225,7 +236,9 @@ class _Builder:
         return _Value(node, is_exact and not joins, op is Op.MUL)
 
     def compare(self, x: _Value) -> _Value | None:
-        partners = [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node) and v.is_exact]
+        partners = [
+            v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node) and v.is_exact
+        ]
         if not x.is_exact or bool_ not in self.kinds or not partners:
             return None
         return _Value(make_alu(self.pick(_COMPARISONS), x.node, self.draw(st.sampled_from(partners)).node))
@@ -316,7 +329,11 @@ class _Builder:
     # Reductions.
 
     def reduce(self, x: _Value) -> _Value | None:
-        axes = self.draw(st.sets(st.integers(0, max(0, len(x.node.shape) - 1)), max_size=3)) if x.node.shape else set[int]()
+        axes = (
+            self.draw(st.sets(st.integers(0, max(0, len(x.node.shape) - 1)), max_size=3))
+            if x.node.shape
+            else set[int]()
+        )
         op = self.pick(tuple(REDUCTIONS))
         is_exact = x.is_exact and (not x.node.dtype.is_float or op in (Op.MAX, Op.MIN))
         if op is Op.MUL and x.node.dtype.is_float:
@@ -331,7 +348,9 @@ class _Builder:
         return _Value(make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact)
 
     def mark(self, x: _Value) -> _Value | None:
-        return _Value(UOp(self.pick((Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD)), x.node.dtype, (x.node,)), x.is_exact)
+        return _Value(
+            UOp(self.pick((Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD)), x.node.dtype, (x.node,)), x.is_exact
+        )
 
 
 def _takes(op: Op, dtype: DType) -> bool:
