@@ -16,7 +16,7 @@ from svod_ir.uop import UOp
 
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
-from svod_codegen.llvm.text import constant_text, is_storage_only, suffix_text, type_text
+from svod_codegen.llvm.text import constant_text, is_storage_only, suffix_text, type_text, vector_constant_text
 
 __all__ = ["EMITTERS", "emit_reduce"]
 
@@ -43,6 +43,16 @@ _INTRINSICS: Final = {
 _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 
 
+_MAY_WRAP: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
+
+
+def _no_wrap(node: UOp) -> str:
+    """` nsw` where the bounds prove that the result does not wrap, so that LLVM can widen and reorder positions."""
+    dtype = node.dtype
+    low, high = node.bounds
+    return " nsw" if dtype.is_signed and (low > dtype.min or high < dtype.max) else ""
+
+
 def _check_arithmetic(node: UOp, dtype: DType) -> None:
     if is_storage_only(dtype):
         raise RenderError(problem=f"computes in {dtype}, which only lowering may do", node=node)
@@ -59,6 +69,8 @@ def _binary(w: FunctionWriter, node: UOp) -> str:
         instruction = _FLOAT_BINARY.get(op)
     else:
         instruction = _INTEGER_BINARY.get(op) or (_UNSIGNED_BINARY if dtype.is_unsigned else _SIGNED_BINARY).get(op)
+        if op in _MAY_WRAP and dtype.lanes == 1:
+            instruction = f"{instruction}{_no_wrap(node)}"
     if instruction is None:
         raise RenderError(problem=f"does not take {dtype}", node=node)
     return w.emit(f"{instruction} {w.typed(x)}, {w.value(y)}")
@@ -98,10 +110,11 @@ def _shift(w: FunctionWriter, node: UOp) -> str:
     text = type_text(dtype)
     left = node.op is Op.SHL
     instruction = "shl" if left else "lshr" if dtype.is_unsigned else "ashr"
-    if amount.op in (Op.CONST, Op.VCONST):
+    if amount.op in (Op.CONST, Op.VCONST) and amount.dtype.itemsize == dtype.itemsize:
         amounts = amount.arg if amount.op is Op.VCONST else (amount.arg,)
         if all(0 <= a < dtype.bits for a in amounts):
-            return w.emit(f"{instruction} {text} {w.value(x)}, {w.value(amount)}")
+            flag = _no_wrap(node) if left and dtype.lanes == 1 else ""
+            return w.emit(f"{instruction}{flag} {text} {w.value(x)}, {w.value(amount)}")
     given = type_text(amount.dtype)
     limit = _splat_constant(amount.dtype, min(dtype.bits, int(amount.dtype.max)))
     condition = type_text(bool_.vec(dtype.lanes))
@@ -135,8 +148,9 @@ def _multiply_add(w: FunctionWriter, node: UOp) -> str:
     text = type_text(dtype)
     if dtype.is_float:
         return w.call_same(f"llvm.fma.{suffix_text(dtype)}", text, x, y, z)
-    product = w.emit(f"{'and' if dtype.is_bool else 'mul'} {text} {x}, {y}")
-    return w.emit(f"{'or' if dtype.is_bool else 'add'} {text} {product}, {z}")
+    if dtype.is_bool:
+        return w.emit(f"or {text} {w.emit(f'and {text} {x}, {y}')}, {z}")
+    return w.emit(f"add {text} {w.emit(f'mul {text} {x}, {y}')}, {z}")
 
 
 def _negate(w: FunctionWriter, node: UOp) -> str:
@@ -173,21 +187,33 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
         raise RenderError(problem=f"does not take {dtype}", node=node)
     _check_arithmetic(node, dtype)
     operands = [w.value(s) for s in node.src]
-    return w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands)
+    if dtype.scalar is not float16:
+        return w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands)
+    # Most of these do not exist for half; of those that do, float gives the same result.
+    wide = float32.vec(dtype.lanes)
+    operands = [_resize_float(w, o, dtype, wide) for o in operands]
+    result = w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(wide)}", type_text(wide), *operands)
+    return _resize_float(w, result, wide, dtype)
 
 
 def _reciprocal(w: FunctionWriter, node: UOp) -> str:
-    dtype, x = node.dtype, w.value(node.src[0])
-    _check_arithmetic(node, dtype)
+    given, x = node.dtype, w.value(node.src[0])
+    _check_arithmetic(node, given)
+    dtype = float32.vec(given.lanes) if given.scalar is float16 else given
+    if dtype is not given:
+        x = _resize_float(w, x, given, dtype)
     if node.op is Op.RSQRT:
         x = w.call_same(f"llvm.sqrt.{suffix_text(dtype)}", type_text(dtype), x)
-    return w.emit(f"fdiv {type_text(dtype)} {_splat_constant(dtype, 1.0)}, {x}")
+    result = w.emit(f"fdiv {type_text(dtype)} {_splat_constant(dtype, 1.0)}, {x}")
+    return result if dtype is given else _resize_float(w, result, dtype, given)
 
 
 def _cast(w: FunctionWriter, node: UOp) -> str:
     x = node.src[0]
     _check_arithmetic(node, x.dtype)
     _check_arithmetic(node, node.dtype)
+    if x.dtype.is_float and node.dtype.is_int:
+        return _float_to_integer(w, w.value(x), x.dtype, node.dtype)
     return _convert(w, w.value(x), x.dtype, node.dtype)
 
 
@@ -199,9 +225,7 @@ def _convert(w: FunctionWriter, x: str, source: DType, target: DType) -> str:
         test = "fcmp une" if source.is_float else "icmp ne"
         return w.emit(f"{test} {given} {x}, zeroinitializer" if source.lanes > 1 else f"{test} {given} {x}, {_splat_constant(source, 0)}")
     if source.is_float:
-        if target.is_float:
-            return _resize_float(w, x, source, target)
-        return _float_to_integer(w, x, source, target)
+        return _resize_float(w, x, source, target)
     is_unsigned = source.is_unsigned or source.is_bool
     if target.is_float:
         return w.emit(f"{'uitofp' if is_unsigned else 'sitofp'} {given} {x} to {wanted}")
@@ -266,10 +290,46 @@ def emit_reduce(w: FunctionWriter, node: UOp) -> str:
     return _reduce_lanes(w, node.arg, dtype, name, node)
 
 
+def _fold_to_power_of_two(w: FunctionWriter, op: Op, dtype: DType, name: str) -> tuple[DType, str]:
+    """Combine the lanes beyond the last power of two with the first: LLVM reduces only vectors of such sizes."""
+    size = 1 << (dtype.lanes.bit_length() - 1)
+    if size == dtype.lanes:
+        return dtype, name
+    extra = dtype.lanes - size
+    low = w.shuffle(dtype, name, "poison", range(size))
+    # Lanes that have no partner are combined with the operation's identity, which the second vector holds.
+    identity = vector_constant_text(dtype, (_identity(op, dtype),) * dtype.lanes)
+    high = w.shuffle(dtype, name, identity, [*range(size, dtype.lanes), *[dtype.lanes] * (size - extra)])
+    half = dtype.vec(size)
+    return half, _combine(w, op, half, low, high)
+
+
+def _combine(w: FunctionWriter, op: Op, dtype: DType, x: str, y: str) -> str:
+    if op in (Op.MAX, Op.MIN) and dtype.is_float:
+        return _float_extreme(w, op, dtype, x, y)
+    if op in (Op.MAX, Op.MIN) and not dtype.is_bool:
+        kind = ("u" if dtype.is_unsigned else "s") + op.name.lower()
+        return w.call_same(f"llvm.{kind}.{suffix_text(dtype)}", type_text(dtype), x, y)
+    table = _BOOL_BINARY if dtype.is_bool else _FLOAT_BINARY if dtype.is_float else _INTEGER_BINARY
+    return w.emit(f"{table[op]} {type_text(dtype)} {x}, {y}")
+
+
+def _identity(op: Op, dtype: DType) -> bool | int | float:
+    if op is Op.MAX:
+        return dtype.min
+    if op in (Op.MIN, Op.AND):
+        return dtype.max if op is Op.MIN or not dtype.is_signed else -1
+    return 1 if op is Op.MUL else -0.0 if dtype.is_float else 0
+
+
+_REDUCED: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR})
 _FLOAT_START: Final = {Op.ADD: ("fadd", -0.0), Op.MUL: ("fmul", 1.0)}
 
 
 def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp) -> str:
+    if op not in _REDUCED:
+        raise RenderError(problem=f"reduces with {op.name}", node=node)
+    dtype, name = _fold_to_power_of_two(w, op, dtype, name)
     vector, element, suffix = type_text(dtype), type_text(dtype.scalar), suffix_text(dtype)
     if dtype.is_float and op in _FLOAT_START:
         function, start = _FLOAT_START[op]

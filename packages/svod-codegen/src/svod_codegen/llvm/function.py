@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svod_dtype import DType, int64
+from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 from svod_codegen.errors import RenderError
@@ -71,6 +72,9 @@ class FunctionWriter:
             RenderError: if the linear list uses the node before it defines it.
         """
         found = self.names.get(node)
+        while found is None and node.op is Op.AFTER:
+            node = node.src[0]
+            found = self.names.get(node)
         if found is None:
             raise RenderError(problem="is used before it is defined", node=node)
         return found

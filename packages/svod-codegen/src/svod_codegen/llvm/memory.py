@@ -17,6 +17,8 @@ from svod_codegen.llvm.text import memory_type, suffix_text, type_text
 __all__ = ["base_memory", "emit_index", "emit_load", "emit_store"]
 
 _BYTE_OF_BOOL = "i8"
+_GATHERED_BYTES = 4
+"""The narrowest element that processors gather; LLVM ends the process on some of the others."""
 
 
 def base_memory(node: UOp) -> UOp:
@@ -144,28 +146,39 @@ def _masked_load(w: FunctionWriter, node: UOp, location: UOp, gate: UOp) -> str:
 
 def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
     dtype = node.dtype
-    addresses = w.value(location)
+    if not w.has_gather or dtype.itemsize < _GATHERED_BYTES or dtype.lanes & (dtype.lanes - 1):
+        return _load_each_lane(w, node, location, gate)
     pointers = f"<{dtype.lanes} x ptr>"
-    vector, element = memory_type(dtype), memory_type(dtype.scalar)
-    if gate is None and not w.has_gather:
-        access = _access(w, location)
-        loaded: list[str] = []
-        for lane in range(dtype.lanes):
-            address = w.emit(f"extractelement {pointers} {addresses}, i64 {lane}")
-            loaded.append(w.emit(f"load {element}, ptr {address}{access}"))
-        name = "poison"
-        for lane, scalar in enumerate(loaded):
-            name = w.emit(f"insertelement {vector} {name}, {element} {scalar}, i64 {lane}")
-        return name
-    mask_type = type_text(bool_.vec(dtype.lanes))
+    vector, mask_type = memory_type(dtype), type_text(bool_.vec(dtype.lanes))
     mask = "splat (i1 true)" if gate is None else _mask(w, gate, dtype.lanes)
-    other = "poison" if gate is None else _memory_value(w, node.src[1])
-    function = f"llvm.masked.gather.{_memory_suffix(dtype)}.v{dtype.lanes}p0"
+    other = "poison" if gate is None else w.value(node.src[1])
+    function = f"llvm.masked.gather.{suffix_text(dtype)}.v{dtype.lanes}p0"
     w.declarations[f"declare {vector} @{function}({pointers}, i32, {mask_type}, {vector})"] = None
     return w.emit(
-        f"call {vector} @{function}({pointers} {addresses}, i32 {dtype.itemsize}, {mask_type} {mask}, {vector} {other})"
+        f"call {vector} @{function}({pointers} {w.value(location)}, i32 {dtype.itemsize}, {mask_type} {mask}, {vector} {other})"
         f"{_tags(w, location)}"
     )
+
+
+def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
+    """A gather of scalar loads; where the gate is false they read element 0, and the alternative replaces it."""
+    dtype, addresses = node.dtype, w.value(location)
+    pointers = f"<{dtype.lanes} x ptr>"
+    vector, element = memory_type(dtype), memory_type(dtype.scalar)
+    mask = "" if gate is None else _mask(w, gate, dtype.lanes)
+    if gate is not None:
+        start = w.emit(f"insertelement {pointers} poison, ptr {w.value(location.src[0])}, i64 0")
+        starts = w.emit(f"shufflevector {pointers} {start}, {pointers} poison, <{dtype.lanes} x i32> zeroinitializer")
+        addresses = w.emit(f"select <{dtype.lanes} x i1> {mask}, {pointers} {addresses}, {pointers} {starts}")
+    name = "poison"
+    for lane in range(dtype.lanes):
+        address = w.emit(f"extractelement {pointers} {addresses}, i64 {lane}")
+        scalar = w.emit(f"load {element}, ptr {address}{_access(w, location)}")
+        name = w.emit(f"insertelement {vector} {name}, {element} {scalar}, i64 {lane}")
+    if gate is None:
+        return name
+    other = _memory_value(w, node.src[1])
+    return w.emit(f"select <{dtype.lanes} x i1> {mask}, {vector} {name}, {vector} {other}")
 
 
 def _scatter(w: FunctionWriter, location: UOp, dtype: DType, content: str, gate: UOp | None) -> None:
