@@ -16,6 +16,7 @@ from svod_ir.uop import UOp
 from svod_schedule.symbolic.divmod import divide_nested
 from svod_schedule.symbolic.order import compare_nodes
 from svod_schedule.symbolic.terms import (
+    MAX_TERMS,
     ONE,
     Monomial,
     Terms,
@@ -74,9 +75,12 @@ def merge_terms(n: UOp) -> UOp | None:
     """x*2 + y + x*3 -> y + x*5, for dtypes that wrap."""
     if not any(s.op in _SUM or s.op is Op.MUL for s in n.src) and n.src[0] is not n.src[1]:
         return None
+    leaves = count_leaves(n)
+    if leaves > MAX_TERMS:
+        return None
     terms = to_terms(n)
     merged = recombine(terms) if n.dtype.lanes == 1 and fits(terms, n.dtype) else terms
-    return from_terms(merged, n.dtype) if len(merged) < count_leaves(n) else None
+    return from_terms(merged, n.dtype) if len(merged) < leaves else None
 
 
 @rule(node(Op.MUL, node(Op.MUL, x, splat("c")), splat("d"), kinds=_CONCRETE))

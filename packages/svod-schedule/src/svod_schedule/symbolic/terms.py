@@ -19,7 +19,7 @@ from svod_ir.uop import UOp
 from svod_schedule.symbolic.order import compare_nodes, node_key
 
 __all__ = [
-    "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "first_monomial", "fits", "from_terms", "get_interval", "make_monomial",
+    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "first_monomial", "fits", "from_terms", "get_interval", "make_monomial",
     "multiply_terms", "to_terms",
 ]  # fmt: skip
 
@@ -28,6 +28,8 @@ Terms = dict[Monomial, int]
 """Coefficients by monomial. A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0."""
 
 ONE: Final[Monomial] = ()
+MAX_TERMS: Final = 32
+_MAX_DEPTH: Final = 8
 _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 
 
@@ -35,12 +37,19 @@ def to_terms(node: UOp) -> Terms:
     """The polynomial of an integer expression.
 
     Products of sums are multiplied out for dtype index alone: there it is the normal form, elsewhere
-    it would be more work for the kernel.
+    it would be more work for the kernel. An expression with more than `MAX_TERMS` summands is an atom.
     """
+    terms = _find_terms(node, 0)
+    return {(node,): 1} if terms is None else terms
+
+
+def _find_terms(node: UOp, depth: int) -> Terms | None:
     terms: Terms = {}
     stack = [(node, 1)]
+    budget = 4 * MAX_TERMS
     while stack:
         current, scale = stack.pop()
+        budget -= 1
         match current.op:
             case Op.ADD:
                 stack += ((current.src[1], scale), (current.src[0], scale))
@@ -49,7 +58,7 @@ def to_terms(node: UOp) -> Terms:
             case Op.NEG:
                 stack.append((current.src[0], -scale))
             case Op.MUL:
-                _add_product(terms, current, scale, stack)
+                _add_product(terms, current, scale, stack, depth)
             case Op.CONST | Op.VCONST:
                 value = splat_value(current)
                 if value is None:
@@ -58,10 +67,12 @@ def to_terms(node: UOp) -> Terms:
                     _add(terms, ONE, scale * int(value))
             case _:
                 _add(terms, (current,), scale)
+        if budget < 0 or len(terms) > MAX_TERMS:
+            return None
     return terms
 
 
-def _add_product(terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]]) -> None:
+def _add_product(terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]], depth: int) -> None:
     x, y = product.src
     if x.op in _CONSTANTS:
         x, y = y, x
@@ -69,10 +80,20 @@ def _add_product(terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, 
     if factor is not None:
         if factor:
             stack.append((x, scale * int(factor)))
-    elif product.dtype.kind == "index":
-        add_scaled(terms, multiply_terms(to_terms(x), to_terms(y)), scale)
-    else:
+        return
+    expanded = _expand(x, y, depth + 1) if product.dtype.kind == "index" and depth < _MAX_DEPTH else None
+    if expanded is None:
         _add(terms, (product,), scale)
+    else:
+        add_scaled(terms, expanded, scale)
+
+
+def _expand(x: UOp, y: UOp, depth: int) -> Terms | None:
+    left = _find_terms(x, depth)
+    right = None if left is None else _find_terms(y, depth)
+    if left is None or right is None or len(left) * len(right) > MAX_TERMS:
+        return None
+    return multiply_terms(left, right)
 
 
 def _add(terms: Terms, monomial: Monomial, coefficient: int) -> None:
@@ -105,9 +126,9 @@ def make_monomial(*atoms: UOp) -> Monomial:
 
 
 def count_leaves(node: UOp) -> int:
-    """How many summands an expression writes out: what `to_terms` merges."""
+    """How many summands an expression writes out: what `to_terms` merges. Counting stops beyond `MAX_TERMS`."""
     count, stack = 0, [node]
-    while stack:
+    while stack and count <= MAX_TERMS:
         current = stack.pop()
         if current.op in (Op.ADD, Op.SUB, Op.NEG):
             stack += current.src
