@@ -14,29 +14,32 @@ from typing import Final
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-from svod_schedule.lower.transcendental.exponential import split_exp2
+from svod_schedule.lower.transcendental.exponential import EXP2, round_and_scale
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial, with_sign_of
 
 __all__ = ["erf"]
 
-_NEAR: Final = {FLOAT32: 1.125, FLOAT64: 0.9375}
+_NEAR: Final = 1.0
+# Where p is expanded: log2(erfc c) must be close to a number of the type, for its error is multiplied by much.
+_CENTRE: Final = {FLOAT32: 1.09765625, FLOAT64: 1.08203125}
 # erf is 1 in the type from here on.
 _FAR: Final = {FLOAT32: 4.0, FLOAT64: 6.0}
 # fmt: off
 _ERF: Final = {
-    FLOAT32: (0.12837916612625122, -0.3761260211467743, 0.11283256113529205, -0.026839211583137512, 0.005160233937203884,
-              -0.0007765559130348265, 7.062725489959121e-05),
-    FLOAT64: (0.1283791670955126, -0.37612638903183754, 0.1128379167095506, -0.026866170645114686, 0.005223977625227604,
-              -0.0008548327006896907, 0.00012055332160922666, -1.4925623028805896e-05, 1.6461489818816414e-06,
-              -1.635600337331873e-07, 1.4701707835621978e-08, -1.1550234805677118e-09, 6.285320784547739e-11),
+    FLOAT32: (0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026, 0.005187164060771465,
+              -0.0007997878710739315, 7.807015936123207e-05),
+    FLOAT64: (0.1283791670955126, -0.3761263890318375, 0.11283791670954862, -0.026866170645073607, 0.0052239776247865,
+              -0.0008548326979018253, 0.00012055331045746229, -1.4925593697624956e-05, 1.646097560437051e-06,
+              -1.6350052454794122e-07, 1.4658050165407478e-08, -1.1366282551838624e-09, 5.946244299599598e-11),
 }
 _LOG2_ERFC: Final = {
-    FLOAT32: (-0.0009801355190575123, -1.6242098808288574, -0.923481285572052, -0.14646203815937042, 0.030484100803732872,
-              -0.004014148376882076, 0.00024616176960989833),
-    FLOAT64: (-4.667304304250976e-07, -1.6279021529655509, -0.9184718363879382, -0.14819892181119546, 0.027451609985438,
-              0.0005176607090836405, -0.0026864893920656775, 0.001049369819851764, -0.0001554793052613804, -4.879533066585012e-05,
-              4.05853463169643e-05, -1.4854931509954767e-05, 3.6396242759223036e-06, -6.391064416828376e-07, 8.022041735827084e-08,
-              -6.879420043029612e-09, 3.623530190218068e-10, -8.856875560157964e-12),
+    FLOAT32: (-3.051870584487915, -4.046456336975098, -1.2331109046936035, -0.05453549697995186, 0.012983917258679867,
+              -0.0024326408747583628, 0.0002509384066797793),
+    FLOAT64: (-2.9889455536715297, -4.0079613303307555, -1.2305334977570446, -0.0553983186459207, 0.01334053877880512,
+              -0.002680770609662107, 0.0003573841273381956, 1.5369564102395774e-05, -2.9847694305625373e-05,
+              1.1559447598036665e-05, -2.793954670170071e-06, 3.6845150336111084e-07, 3.0721394294721495e-08,
+              -3.144629889986589e-08, 8.875538574130507e-09, -1.439181903653029e-09, 1.3339206553101993e-10,
+              -5.492953610620959e-12),
 }
 # fmt: on
 
@@ -47,6 +50,12 @@ def erf(x: UOp) -> UOp:
     size = x.alu(Op.ABS)
     near = fma(polynomial(size * size, _ERF[layout]), size, size)
     limit = UOp.const(x.dtype, _FAR[layout])
-    whole, part = split_exp2(polynomial((size > limit).where(limit, size), _LOG2_ERFC[layout]))
-    far = fma(-whole, part, 1.0)
-    return with_sign_of((size < _NEAR[layout]).where(near, far), x)
+    u = (size > limit).where(limit, size) - _CENTRE[layout]
+    constant, *rest = _LOG2_ERFC[layout]
+    slope = polynomial(u, rest)
+    n, factor = round_and_scale(fma(slope, u, constant), 1.0)
+    # The difference is taken before the sum is rounded.
+    r = fma(slope, u, UOp.const(x.dtype, constant) - n)
+    part = fma(polynomial(r, EXP2[layout]), r, 1.0)
+    far = fma(-factor, part, 1.0)
+    return with_sign_of((size < _NEAR).where(near, far), x)

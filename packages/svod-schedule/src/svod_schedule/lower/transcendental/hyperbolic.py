@@ -3,7 +3,7 @@
 Cost (float32): 27 operations, one of them a division.
 
 The polynomial is minimax for (tanh x - x) / x^3 in x^2, found here by the Remez exchange; the relative error of x + x^3 Q(x^2)
-is below 2^-29 (float32) and 2^-58 (float64). The polynomial of the exponential function is that of `exponential` with its
+is below 2^-30 (float32) and 2^-58 (float64). The polynomial of the exponential function is that of `exponential` with its
 coefficients multiplied by powers of two, so that it gives exp(2 r).
 """
 
@@ -19,13 +19,13 @@ from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, for
 
 __all__ = ["tanh"]
 
-_NEAR: Final = {FLOAT32: 0.875, FLOAT64: 0.625}
+_NEAR: Final = {FLOAT32: 1.0, FLOAT64: 0.625}
 # tanh is 1 in the type from here on.
 _FAR: Final = {FLOAT32: 10.0, FLOAT64: 20.0}
 # fmt: off
 _TANH: Final = {
-    FLOAT32: (-0.33333325386047363, 0.13333064317703247, -0.05393710732460022, 0.021695809438824654, -0.00833148043602705,
-              0.002650556620210409, -0.00048224226338788867),
+    FLOAT32: (-0.333333283662796, 0.13333174586296082, -0.0539507232606411, 0.02177443727850914, -0.008571423590183258,
+              0.0030488132033497095, -0.0008218406583182514, 0.00011643125617410988),
     FLOAT64: (-0.33333333333333315, 0.1333333333332996, -0.05396825396614905, 0.02186948847069089, -0.008863234338659548,
               0.0035921142217912472, -0.001455727207049829, 0.0005894566115558392, -0.00023702397795788194,
               9.157830509862288e-05, -3.020587918391526e-05, 6.0501580234151884e-06),
