@@ -17,8 +17,7 @@
     ├── SafetensorsError (ValueError)
     ├── VariableBoundsError (ValueError)
     ├── VariableConflictError (ValueError)
-    ├── EmptyScheduleError (ValueError)
-    └── InvalidOptionError (ValueError)
+    └── EmptyScheduleError (ValueError)
     InternalError
     ├── NoKernelsFoundError
     ├── DependencyCycleError
@@ -38,7 +37,7 @@ from svod_dtype import InternalError, UserError
 __all__ = [
     "AmbiguousTruthError", "BatchOutputError", "BufferNotFoundError", "DataDependentShapeError", "DataError",
     "DependencyCycleError", "DeviceMismatchError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
-    "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "InvalidOptionError", "MissingFileError",
+    "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
     "ScheduleError", "SymbolicShapeError", "VariableBoundsError", "VariableConflictError", "ViewBoundsError",
 ]  # fmt: skip
@@ -170,7 +169,7 @@ class SafetensorsError(UserError, ValueError):
         super().__init__(f"{path}{about}: {problem}", hint="the file is damaged or no safetensors file; download it again")
 
 
-# -- variables and options --------------------------------------------------------------------------
+# -- variables and plans ----------------------------------------------------------------------------
 
 
 class VariableBoundsError(UserError, ValueError):
@@ -200,14 +199,6 @@ class EmptyScheduleError(UserError, ValueError):
         self.n_tensors = n_tensors
         problem = "no tensors were given" if n_tensors == 0 else f"all {n_tensors} tensors are realized or empty"
         super().__init__(f"nothing to prepare: {problem}")
-
-
-class InvalidOptionError(UserError, ValueError):
-    """An environment variable or option with a value that it does not take."""
-
-    def __init__(self, *, name: str, value: object, allowed: Sequence[str]) -> None:
-        self.name, self.value, self.allowed = name, value, tuple(allowed)
-        super().__init__(f"{name} is {value!r}", hint=f"use {', '.join(allowed)}")
 
 
 # -- broken invariants ------------------------------------------------------------------------------

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from svod_tensor.ops.base import TensorBase
 
-__all__ = ["add_buffer", "add_tensor", "clear", "find_buffer", "iter_tensors", "lock", "make_buffer_id", "replace_nodes"]
+__all__ = [
+    "add_buffer", "add_tensor", "clear", "find_base", "find_buffer", "is_buffer_identity", "iter_tensors", "lock",
+    "make_buffer_id", "replace_nodes",
+]  # fmt: skip
 
 lock = threading.RLock()
 """Held while a tensor's node is replaced."""
@@ -75,9 +78,19 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
 
 def is_buffer_identity(node: UOp) -> bool:
     """Whether `node` is a whole buffer under another shape, so that it needs no computation."""
+    return find_base(node) is not None
+
+
+def find_base(node: UOp) -> UOp | None:
+    """The BUFFER whose elements, from the first on, are those of `node` in order; None if there is none.
+
+    A tensor with symbolic sizes is the first part of a buffer that has room for the largest ones.
+    """
     while node.op is Op.RESHAPE:
         node = node.src[0]
-    return node.op is Op.BUFFER
+    if node.op is Op.SHRINK and node.arg == (0, None):
+        node = node.src[0]
+    return node if node.op is Op.BUFFER else None
 
 
 def clear() -> None:

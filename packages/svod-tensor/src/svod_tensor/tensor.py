@@ -2,12 +2,181 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from svod_ir.uop import UOp
+
+from svod_tensor import registry
+from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError
 from svod_tensor.ops.neural import Neural
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from svod_device import Buffer
+    from svod_runtime import ExecutionPlan
+
+    from svod_tensor.options import PrepareConfig
 
 __all__ = ["Tensor"]
 
+Nested: TypeAlias = "bool | int | float | list[Nested]"
+
 
 class Tensor(Neural):
-    """An n-dimensional array whose values are computed when they are asked for."""
+    """An n-dimensional array whose values are computed when they are asked for.
+
+    Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,
+    `bool(x)`), compiles the graph into kernels and runs them; `prepare` gives the compiled plan, to be run many times.
+
+    Example:
+        >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> (x @ x + 1).tolist()
+        [[8.0, 11.0], [16.0, 23.0]]
+    """
 
     __slots__ = ()
+
+    # -- computing -----------------------------------------------------------------------------------------
+
+    def realize(self) -> Self:
+        """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer."""
+        return self.realize_with(None)
+
+    def realize_with(self, config: PrepareConfig | None) -> Self:
+        """`realize` with a configuration; None means that of the environment."""
+        self.realize_batch_with((self,), config)
+        return self
+
+    @classmethod
+    def realize_batch(cls, tensors: Iterable[Tensor]) -> None:
+        """Compute several tensors together, what they share only once."""
+        cls.realize_batch_with(tensors, None)
+
+    @classmethod
+    def realize_batch_with(cls, tensors: Iterable[Tensor], config: PrepareConfig | None) -> None:
+        """`realize_batch` with a configuration."""
+        from svod_tensor.realize import realize_tensors
+
+        realize_tensors(tuple(tensors), config or _config_from_env())
+
+    def prepare(self) -> ExecutionPlan:
+        """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
+
+        Raises:
+            EmptyScheduleError: if the tensor is realized already, or empty.
+        """
+        return self.prepare_with(None)
+
+    def prepare_with(self, config: PrepareConfig | None) -> ExecutionPlan:
+        """`prepare` with a configuration."""
+        return self.prepare_batch_with((self,), config)
+
+    @classmethod
+    def prepare_batch(cls, tensors: Iterable[Tensor]) -> ExecutionPlan:
+        """One plan for several tensors, with one output for each of them that is not realized, in order."""
+        return cls.prepare_batch_with(tensors, None)
+
+    @classmethod
+    def prepare_batch_with(cls, tensors: Iterable[Tensor], config: PrepareConfig | None) -> ExecutionPlan:
+        """`prepare_batch` with a configuration."""
+        from svod_tensor.realize import prepare_tensors
+
+        return prepare_tensors(tuple(tensors), config or _config_from_env())
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def buffer(self) -> Buffer:
+        """The buffer of this tensor, which is computed first if need be.
+
+        Raises:
+            BufferNotFoundError: if the tensor has no elements, and so no buffer.
+        """
+        self.realize()
+        base = registry.find_base(self._uop)
+        buffer = None if base is None else registry.find_buffer(base)
+        if buffer is None:
+            raise BufferNotFoundError(node=self._uop)
+        return buffer
+
+    def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
+        """The values as a numpy array, computed first if need be.
+
+        On the CPU the array is the tensor's own memory and read-only, unless `copy` asks for one of its
+        own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+        """
+        array = self._host_array()
+        if copy:
+            return array.copy()
+        array.flags.writeable = False
+        return array
+
+    def tolist(self) -> Nested:
+        """The values as nested lists of Python numbers; of a 0-d tensor, the number."""
+        array = self._host_array()
+        return (array.astype("float32") if array.dtype.kind == "V" else array).tolist()
+
+    def item(self) -> bool | int | float:
+        """The value of a tensor with one element.
+
+        Raises:
+            AmbiguousTruthError: if it has another number of elements.
+        """
+        if self.size != 1:
+            raise AmbiguousTruthError(shape=self.shape)
+        value = self._host_array().reshape(()).item()
+        return value if isinstance(value, (bool, int, float)) else float(value)
+
+    def _host_array(self) -> NDArray[np.generic]:
+        import numpy as np
+
+        shape = tuple(_resolve_size(s) for s in self.shape)
+        if 0 in shape:
+            return np.empty(shape, self.dtype.numpy)
+        return self.buffer().as_numpy()[: math.prod(shape)].reshape(shape)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        array = self.numpy(copy=bool(copy))
+        return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+    def __dlpack__(self, **options: object) -> object:
+        """The tensor's memory by the DLPack protocol; the consumer shares it and must not write."""
+        return self._host_array().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    @classmethod
+    def from_dlpack(cls, source: object) -> Self:
+        """A tensor with the values of another library's array, whose memory it shares where kernels can read it there."""
+        import numpy as np
+
+        return cls.from_numpy(np.from_dlpack(source))  # pyright: ignore[reportArgumentType]
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+
+def _config_from_env() -> PrepareConfig:
+    from svod_tensor.options import PrepareConfig
+
+    return PrepareConfig.from_env()
+
+
+def _resolve_size(size: int | UOp) -> int:
+    """The size that the bound variables in it give."""
+    if isinstance(size, int):
+        return size
+    from svod_device import evaluate_expression
+
+    from svod_tensor.variable import collect_bindings
+
+    return int(evaluate_expression(size, collect_bindings(size)))

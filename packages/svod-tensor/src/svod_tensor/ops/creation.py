@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Creation"]
+__all__ = ["Creation", "view_prefix"]
 
 
 class Creation(Functions):
@@ -66,7 +66,7 @@ class Creation(Functions):
         capacity = math.prod(max_size(s) for s in sizes)
         node = UOp(Op.BUFFER, kind, (), BufferArg(registry.make_buffer_id(), capacity, name))
         registry.add_buffer(node, storage.allocate(name, kind, capacity))
-        return cls.from_uop(_view_prefix(node, sizes), name)
+        return cls.from_uop(view_prefix(node, sizes), name)
 
     def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
         """`value` in this tensor's shape, dtype and device."""
@@ -205,7 +205,7 @@ def _fill(node: UOp, sizes: Shape) -> UOp:
     return make_expand(make_reshape(node, (1,) * len(sizes)), sizes) if sizes else node
 
 
-def _view_prefix(buffer: UOp, sizes: Shape) -> UOp:
+def view_prefix(buffer: UOp, sizes: Shape) -> UOp:
     """The first elements of `buffer` as a tensor of `sizes`; all of them where every size is known."""
     if all(isinstance(s, int) for s in sizes):
         return make_reshape(buffer, sizes)

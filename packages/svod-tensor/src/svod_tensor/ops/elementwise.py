@@ -333,6 +333,10 @@ class Elementwise(Movement):
         _check_taken(refused, dtype, dtype)
         return self.cast(dtype), right.cast(dtype)
 
+    def _number(self, value: bool | int | float) -> Self:
+        """A constant of this tensor's dtype."""
+        return self._make(make_constant(value, self.dtype))
+
     def _binary(self, op: Op, other: Operand, *, refused: tuple[DType, ...] = ()) -> Self:
         x, y = self._pair(other, refused=refused)
         return x._apply(op, x._uop, y._uop, y)

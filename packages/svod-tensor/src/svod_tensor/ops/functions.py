@@ -226,8 +226,8 @@ def _atan_of_positive(a: T) -> T:
     p = z.mul(_ATAN[-1])
     for coefficient in reversed(_ATAN[1:-1]):
         p = p.add(coefficient).mul(z)
-    rest = is_small.where(0.0, is_large.where(_HALF_PI_REST, _HALF_PI_REST / 2))
-    base = is_small.where(0.0, is_large.where(_HALF_PI, _HALF_PI / 2))
+    rest = is_small.where(0.0, is_large.where(a._number(_HALF_PI_REST), _HALF_PI_REST / 2))
+    base = is_small.where(0.0, is_large.where(a._number(_HALF_PI), _HALF_PI / 2))
     return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
 
 

@@ -1,0 +1,72 @@
+"""How tensors are prepared, and what the environment may say about it: the only reader of the environment in svod-tensor."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from svod_ir.args import Opt
+from svod_ir.environment import read_switch
+from svod_ir.errors import OptionError
+
+__all__ = ["OPT_CACHE_MAX", "PlannerMode", "PrepareConfig", "read_opt_cache_max"]
+
+PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
+OPT_CACHE_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareConfig:
+    """How one computation is prepared; a field that the caller sets wins over the environment.
+
+    Attributes:
+        opts: the `Opt`s for every kernel: None lets the optimizer choose, the empty tuple means none (`SVOD_NOOPT=1`).
+        memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them into one
+            block for each device, `remap` reuses whole buffers, `disabled` gives each its own.
+        disable_schedule_cache: whether equal graphs are scheduled anew each time (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
+    """
+
+    opts: tuple[Opt, ...] | None = None
+    memory_planner: PlannerMode = "arena"
+    disable_schedule_cache: bool = False
+
+    @staticmethod
+    def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
+        """The configuration that the environment asks for.
+
+        Raises:
+            OptionError: if a variable has a value that it does not take.
+        """
+        env = os.environ if environment is None else environment
+        return PrepareConfig(
+            opts=() if read_switch(env, "SVOD_NOOPT", default=False) else None,
+            memory_planner=_read_planner(env),
+            disable_schedule_cache=read_switch(env, "SVOD_DISABLE_SCHEDULE_CACHE", default=False),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the fields that a compiled kernel depends on."""
+        return "heuristics" if self.opts is None else f"opts {', '.join(map(str, self.opts))}"
+
+
+def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
+    """How many kernels the cache holds (`SVOD_OPT_CACHE_MAX`); what is no positive integer gives 4096 and a warning."""
+    value = (os.environ if environment is None else environment).get("SVOD_OPT_CACHE_MAX", "").strip()
+    if not value:
+        return OPT_CACHE_MAX
+    if not value.isdecimal() or int(value) == 0:
+        warnings.warn(f"SVOD_OPT_CACHE_MAX is {value!r}, which is no positive integer; {OPT_CACHE_MAX} is used", stacklevel=2)
+        return OPT_CACHE_MAX
+    return int(value)
+
+
+def _read_planner(environment: Mapping[str, str]) -> PlannerMode:
+    value = environment.get("SVOD_MEMORY_PLANNER", "").strip().lower() or "arena"
+    for mode in get_args(PlannerMode):
+        if value == mode:
+            return mode
+    raise OptionError(variable="SVOD_MEMORY_PLANNER", value=value, expected=", ".join(get_args(PlannerMode)))

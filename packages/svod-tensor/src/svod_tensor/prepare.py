@@ -1,0 +1,247 @@
+"""prepare: `ScheduleItem`s → `ExecutionPlan`. The second of the two spines: it calls optimize, lower, linearize, render, compile, load and plan.
+
+Equal kernels are made once, in the process's kernel cache; the compilation of different ones overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, CompiledSpec, Device, ProgramSpec, Variable, get_device
+from svod_dtype import void
+from svod_ir.log import get_logger
+from svod_ir.ops import Op
+from svod_ir.options import IROptions
+from svod_ir.uop import UOp
+from svod_runtime import (
+    CachedKernel, ExecutionPlan, ExecutionPlanBuilder, PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel,
+)  # fmt: skip
+
+from svod_tensor import kernel_cache
+from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
+from svod_tensor.kernel_cache import KernelKey
+from svod_tensor.memory_planner import plan_memory
+from svod_tensor.schedule import ScheduleItem, ScheduleResult, is_disk
+
+if TYPE_CHECKING:
+    from svod_schedule.pipeline import Context
+
+    from svod_tensor.options import PrepareConfig
+
+__all__ = ["PreparedSource", "make_context", "prepare_plan", "render_kernel"]
+
+_log = get_logger("tensor")
+
+
+def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPlan:
+    """The plan that runs `schedule`: memory shared, kernels compiled, arguments in the kernels' order.
+
+    Raises:
+        EmptyScheduleError: if there is nothing to run.
+        ViewBoundsError: if a view leaves its base.
+        ProgramMetadataError: if a compiled kernel contradicts its call.
+    """
+    if not schedule.items:
+        raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
+    items = plan_memory(schedule, config.memory_planner)
+    builder = ExecutionPlanBuilder(_main_device(items))
+    index_of = _add_buffers(builder, items)
+    kernels = _prepare_kernels(items, config)
+    for item in items:
+        op = _prepare_op(item, [index_of[i] for i in item.buffer_ids], kernels.get(_kernel_place(item)), builder)
+        builder.add_op(op, item.instance_dependencies)
+    missing = next((i for i in schedule.output_ids if i not in index_of), None)
+    if missing is not None:
+        raise BufferNotFoundError(node=f"output {missing}")
+    builder.set_output_buffers([index_of[i] for i in schedule.output_ids])
+    return builder.build()
+
+
+def _main_device(items: Sequence[ScheduleItem]) -> str:
+    return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
+
+
+# -- buffers ------------------------------------------------------------------------------------------------
+
+
+def _add_buffers(builder: ExecutionPlanBuilder, items: Sequence[ScheduleItem]) -> dict[int, int]:
+    """Each buffer once, by storage identity; the outputs of views stay apart, since they are replaced later."""
+    views = {item.buffer_ids[0] for item in items if effect_of(item.ast).op is Op.BUFFER_VIEW}
+    index_of: dict[int, int] = {}
+    by_storage: dict[tuple[int, int, int, object], int] = {}
+    for item in items:
+        for buffer, number in zip(item.buffers, item.buffer_ids, strict=True):
+            if number in index_of:
+                continue
+            key = (buffer.storage_id, buffer.offset, buffer.nbytes, buffer.dtype)
+            if number in views or key not in by_storage:
+                index_of[number] = builder.add_buffer(number, buffer)
+                if number not in views:
+                    by_storage[key] = index_of[number]
+            else:
+                index_of[number] = by_storage[key]
+                builder.map_buffer(number, index_of[number])
+    return index_of
+
+
+def effect_of(ast: UOp) -> UOp:
+    """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or the body itself."""
+    inner = ast.src[0] if ast.op is Op.END and ast.src else ast
+    return inner if inner.op in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION) else ast
+
+
+# -- ops ----------------------------------------------------------------------------------------------------
+
+PreparedAny = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
+
+
+def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | None, builder: ExecutionPlanBuilder) -> PreparedAny:
+    effect = effect_of(item.ast)
+    match effect.op:
+        case Op.COPY:
+            return PreparedCopy(item.kernel_id, tuple(indices), item.dependencies)
+        case Op.BUFFER_VIEW:
+            return _prepare_view(item, effect, indices, builder)
+        case Op.CUSTOM_FUNCTION:
+            variables = tuple(Variable(*n.arg) for n in effect.iter_ops(Op.DEFINE_VAR))
+            return PreparedCustomFunction(
+                item.kernel_id, effect.arg, tuple(indices), effect.src, variables, item.fixedvars, item.dependencies
+            )
+        case _:
+            assert kernel is not None
+            return _prepare_launch(item, indices, kernel)
+
+
+def _prepare_view(item: ScheduleItem, effect: UOp, indices: list[int], builder: ExecutionPlanBuilder) -> PreparedBufferView:
+    base, (offset, size) = item.buffers[1], effect.arg
+    nbytes = size * effect.dtype.itemsize
+    if offset < 0 or offset + nbytes > base.nbytes:
+        raise ViewBoundsError(
+            kernel=item.kernel_id, base_id=item.buffer_ids[1], base_bytes=base.nbytes, offset_bytes=offset, size_bytes=nbytes
+        )
+    builder.replace_buffer(indices[0], base.view(offset, nbytes, effect.dtype))
+    return PreparedBufferView(item.kernel_id, tuple(indices), offset, nbytes, item.dependencies)
+
+
+def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel) -> PreparedKernel:
+    spec = kernel.spec
+    slots = [slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND]
+    place = {slot: position for position, slot in enumerate(slots)}
+    _check_metadata(item, spec, place)
+    position_of = {slot: position for position, slot in enumerate(spec.globals)}
+    return PreparedKernel(
+        item.kernel_id, kernel, spec.device,
+        buffer_indices=tuple(indices[place[slot]] for slot in spec.globals),
+        output_indices=tuple(sorted({position_of[slot] for slot in spec.outs})),
+        values=tuple(item.fixedvars.get(name, _lowest(spec, name)) for name in spec.var_names),
+        fixedvars={name: item.fixedvars[name] for name in item.loop_var_names},
+        dependencies=item.dependencies,
+    )  # fmt: skip
+
+
+def _lowest(spec: ProgramSpec, name: str) -> int:
+    # A variable that nobody bound: any value within its bounds, until a caller sets one.
+    return next(v.min for v in spec.variables if v.name == name)
+
+
+def _check_metadata(item: ScheduleItem, spec: ProgramSpec, place: Mapping[int, int]) -> None:
+    """Each inconsistency between a compiled kernel and its call is an error of its own."""
+    n_buffers = len(item.buffers)
+    problem = None
+    if n_buffers == 0:
+        problem = "its call has no buffers"
+    elif not spec.globals:
+        problem = "it takes no buffers"
+    elif not spec.outs:
+        problem = "it writes nothing"
+    elif missing := [slot for slot in spec.outs if slot not in spec.globals]:
+        problem = f"it writes slot {missing[0]}, which it does not take"
+    elif beyond := [slot for slot in spec.globals if place.get(slot, n_buffers) >= n_buffers]:
+        problem = f"it takes slot {beyond[0]}, which its call does not have"
+    if problem is not None:
+        raise ProgramMetadataError(problem=problem, kernel=spec.name, globals_=spec.globals, outs=spec.outs, n_buffers=n_buffers)
+
+
+# -- kernels ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSource:
+    """A kernel between render and compile, with the artifact of each step for inspection."""
+
+    optimized: UOp
+    lowered: UOp
+    linear: tuple[UOp, ...]
+    spec: ProgramSpec
+
+
+def make_context(device: Device, config: PrepareConfig) -> Context:
+    """What the passes may look at when they compile for `device`."""
+    from svod_schedule.pipeline import Context
+
+    return Context(target=device.target, device=device.name, opts=config.opts, options=IROptions.from_env())
+
+
+def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
+    """Optimize, lower, linearize and render one kernel."""
+    from svod_schedule.linearize import linearize
+    from svod_schedule.pipeline import run_pipeline
+
+    optimized = run_pipeline("optimize", ast, context)
+    lowered = run_pipeline("lower", optimized, context)
+    linear = linearize(lowered)
+    source = device.renderer.render(linear, lowered.arg.name)
+    program = UOp(Op.PROGRAM, void, (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source)), device.name)
+    return PreparedSource(optimized, lowered, linear, ProgramSpec.from_program(program))
+
+
+def _kernel_place(item: ScheduleItem) -> tuple[UOp, str]:
+    return item.ast, _device_of(item.buffers)
+
+
+def _device_of(buffers: Sequence[Buffer]) -> str:
+    """Where a kernel runs: on the device of its first buffer that is on no disk."""
+    return next((b.device for b in buffers if not is_disk(b.device)), "CPU")
+
+
+def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[tuple[UOp, str], CachedKernel]:
+    """The kernel of each body on each device, compiled at the same time where several are new."""
+    places = dict.fromkeys(_kernel_place(i) for i in items if effect_of(i.ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION))
+    kernels: dict[tuple[UOp, str], CachedKernel] = {}
+    missing: list[tuple[tuple[UOp, str], KernelKey]] = []
+    for place in places:
+        key = _make_key(*place, config)
+        found = kernel_cache.find_kernel(key)
+        if found is None:
+            missing.append((place, key))
+        else:
+            kernels[place] = found
+    pending: list[tuple[tuple[UOp, str], KernelKey, ProgramSpec, Future[CompiledSpec] | CompiledSpec]] = []
+    for place, key in missing:
+        device = get_device(place[1])
+        spec = render_kernel(place[0], device, make_context(device, config)).spec
+        compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
+        pending.append((place, key, spec, compiled))
+    for place, key, spec, compiled in pending:
+        device = get_device(place[1])
+        binary = compiled.result() if isinstance(compiled, Future) else compiled
+        # A kernel that is launched by a thread pool of its own, or none, may run beside others.
+        kernel = CachedKernel(device.loader(binary), spec, device.launcher, is_host_parallel_safe=device.base_key == "CPU")
+        kernels[place] = kernel_cache.add_kernel(key, kernel)
+        _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source))
+    return kernels
+
+
+def _make_key(ast: UOp, device: str, config: PrepareConfig) -> KernelKey:
+    return KernelKey(ast.content_hash, device, get_device(device).compiler.cache_key, config.fingerprint)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    from svod_codegen.options import CodegenOptions
+
+    return ThreadPoolExecutor(CodegenOptions.from_env().threads, thread_name_prefix="svod-compile")

@@ -1,0 +1,293 @@
+"""preschedule: `KernelGraph` → `PreSchedule`. Kernels in order, schedule loops unrolled, and no buffer yet.
+
+A kernel graph holds CALLs under AFTER edges:
+
+    SINK(AFTER(BUFFER -2, CALL(body, BUFFER -2, AFTER(BUFFER -1, CALL(...)))))
+
+A PreSchedule depends on nothing of one run: equal graphs share it through the schedule cache.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
+
+__all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "find_memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRange:
+    """A kernel variable that counts a schedule loop."""
+
+    name: str
+    range: UOp
+
+
+@dataclass(frozen=True, slots=True)
+class PreScheduleItem:
+    """A kernel without buffers.
+
+    Attributes:
+        id: its position in `PreSchedule.items`.
+        kernel: the CALL.
+        ast: its body.
+        memory: the BUFFER or PARAM behind each argument that is memory, in order.
+        dependencies: ids of the items that must run before it.
+        bound_ranges: variables that count schedule loops.
+        variables: names of all variables that the body reads.
+    """
+
+    id: int
+    kernel: UOp
+    ast: UOp
+    memory: tuple[UOp, ...]
+    dependencies: tuple[int, ...] = ()
+    bound_ranges: tuple[BoundRange, ...] = ()
+    variables: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInvocation:
+    """One run of an item, with the values that schedule loops give to its variables."""
+
+    kernel_id: int
+    fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class PreSchedule:
+    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK."""
+
+    items: tuple[PreScheduleItem, ...]
+    invocations: tuple[KernelInvocation, ...]
+    outputs: tuple[UOp, ...]
+
+
+def create_pre_schedule(root: UOp) -> PreSchedule:
+    """Order the kernels of a kernel graph.
+
+    Raises:
+        NoKernelsFoundError: if there is no CALL.
+        ScheduleError: if the graph breaks a rule of scheduling.
+        DependencyCycleError: if kernels wait for each other.
+    """
+    nodes = list(_iter_outside_calls(root))
+    calls = [node for node in nodes if node.op is Op.CALL]
+    if not calls:
+        raise NoKernelsFoundError(root=root)
+    loops = _find_loops(nodes)
+    dependencies = _find_dependencies(calls, nodes)
+    groups = _group_loops(calls, loops)
+    order = _sort_groups(calls, dependencies, groups)
+    number = {call: i for i, call in enumerate(order)}
+    items = tuple(_make_item(i, call, {number[d] for d in dependencies[call]}, loops) for i, call in enumerate(order))
+    outputs = tuple(find_memory(s) for s in root.src) if root.op is Op.SINK else (find_memory(root),)
+    return PreSchedule(items, tuple(_unroll(items, loops)), outputs)
+
+
+def find_memory(source: UOp) -> UOp:
+    """The BUFFER or PARAM whose content an argument of a CALL is.
+
+    Raises:
+        ScheduleError: if there is none.
+    """
+    node = source
+    while node.op not in (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL):
+        if node.op is Op.MSELECT and node.src[0].op is Op.MSTACK:
+            node = node.src[0].src[node.arg]
+        elif node.op in _ALIASES:
+            node = node.src[0]
+        else:
+            raise ScheduleError(rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node)
+    return node
+
+
+_ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS, Op.DETACH})
+
+
+def _iter_outside_calls(root: UOp) -> Iterator[UOp]:
+    """Every node once, operands first, without the bodies of CALLs."""
+    seen: set[UOp] = set()
+    stack: list[tuple[UOp, bool]] = [(root, False)]
+    while stack:
+        node, is_entered = stack.pop()
+        if is_entered:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            operands = node.src[1:] if node.op is Op.CALL else node.src
+            stack.extend((s, False) for s in reversed(operands) if s not in seen)
+
+
+# -- dependencies -------------------------------------------------------------------------------------------
+
+
+def _find_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:
+    """For each CALL, the CALLs that must run before it."""
+    dependencies: dict[UOp, set[UOp]] = {call: set() for call in calls}
+    for call in calls:
+        for argument in call.src[1:]:
+            _add_producers(argument, dependencies[call])
+    for node in nodes:
+        if node.op is Op.AFTER:
+            producers, order_only = _split_after(node)
+            for earlier in order_only:
+                for call in producers:
+                    _add_producers(earlier, dependencies[call])
+    for call, found in dependencies.items():
+        found.discard(call)
+        unknown = next((d for d in found if d not in dependencies), None)
+        if unknown is not None:
+            raise ScheduleError(rule="a kernel depends on CALLs of its own graph", found=unknown)
+    return dependencies
+
+
+def _add_producers(source: UOp, found: set[UOp]) -> None:
+    """Add the CALLs that fill `source`."""
+    stack = [source]
+    while stack:
+        node = stack.pop()
+        match node.op:
+            case Op.AFTER:
+                producers, order_only = _split_after(node)
+                found.update(producers)
+                stack.extend(order_only)
+                stack.append(node.src[0])
+            case Op.BUFFER | Op.PARAM | Op.BIND | Op.DEFINE_LOCAL | Op.DEFINE_VAR | Op.CONST:
+                pass
+            case Op.MSTACK | Op.MSELECT:
+                stack.extend(node.src)
+            case _:
+                if not node.src:
+                    raise ScheduleError(rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node)
+                stack.append(node.src[0])
+
+
+def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:
+    """The CALLs that an AFTER waits for, and the AFTERs that come before them."""
+    calls: list[UOp] = []
+    order_only: list[UOp] = []
+    for dependency in after.src[1:]:
+        match dependency.op:
+            case Op.CALL:
+                calls.append(dependency)
+            case Op.END if dependency.src[0].op is Op.CALL:
+                calls.append(dependency.src[0])
+            case Op.AFTER:
+                order_only.append(dependency)
+            case Op.STORE:
+                pass
+            case _:
+                raise ScheduleError(rule="an AFTER waits for CALL, END(CALL), STORE or AFTER", found=dependency)
+    return calls, order_only
+
+
+def _sort_groups(calls: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]], groups: Mapping[UOp, int]) -> list[UOp]:
+    """Producers before consumers (Kahn), otherwise in the order of the graph; the kernels of a loop stay together."""
+    members: dict[int, list[UOp]] = {}
+    for call in calls:
+        members.setdefault(groups[call], []).append(call)
+    waits = {g: {groups[d] for c in inside for d in dependencies[c]} - {g} for g, inside in members.items()}
+    followers: dict[int, list[int]] = {g: [] for g in members}
+    for group, earlier in waits.items():
+        for g in earlier:
+            followers[g].append(group)
+    n_waiting = {g: len(earlier) for g, earlier in waits.items()}
+    ready = [g for g, n in n_waiting.items() if n == 0]
+    heapq.heapify(ready)
+    order: list[UOp] = []
+    while ready:
+        group = heapq.heappop(ready)
+        order.extend(_sort_members(members[group], dependencies))
+        for follower in followers[group]:
+            n_waiting[follower] -= 1
+            if n_waiting[follower] == 0:
+                heapq.heappush(ready, follower)
+    if len(order) < len(calls):
+        raise DependencyCycleError(kernels=[c for c in calls if c not in set(order)])
+    return order
+
+
+def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) -> list[UOp]:
+    if len(members) == 1:
+        return list(members)
+    inside = set(members)
+    return _sort_groups(members, {c: dependencies[c] & inside for c in members}, {c: i for i, c in enumerate(members)})
+
+
+# -- loops --------------------------------------------------------------------------------------------------
+
+
+def _find_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
+    """The schedule loop around each CALL that has one: the RANGE of its END."""
+    loops: dict[UOp, UOp] = {}
+    for node in nodes:
+        if node.op is not Op.END or node.src[0].op is not Op.CALL:
+            continue
+        ranges = [r for r in node.src[1:] if r.op is Op.RANGE]
+        if len(ranges) > 1:
+            raise ScheduleError(rule="an END(CALL) closes at most one range", found=[r.arg[0] for r in ranges])
+        if ranges:
+            loops[node.src[0]] = ranges[0]
+    return loops
+
+
+def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, int]:
+    """A number for each CALL, the same for those in one loop; smaller numbers came first."""
+    first: dict[UOp, int] = {}
+    return {call: first.setdefault(loops.get(call, call), i) for i, call in enumerate(calls)}
+
+
+def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]) -> PreScheduleItem:
+    body, *arguments = call.src
+    scheduled = set(loops.values())
+    bound = tuple(BoundRange(a.src[0].arg[0], a.src[1]) for a in arguments if _is_loop_counter(a, scheduled))
+    for counter in bound:
+        if loops.get(call) is not counter.range:
+            raise ScheduleError(
+                rule=f"kernel {number} reads variable {counter.name!r} inside the loop that counts it",
+                found=f"range {counter.range.arg[0]}, which is not active there",
+            )
+    memory = tuple(find_memory(a) for a in arguments if a.op is not Op.BIND)
+    variables = frozenset(n.arg[0] for n in body.iter_ops(Op.DEFINE_VAR))
+    return PreScheduleItem(number, call, body, memory, tuple(sorted(dependencies)), bound, variables)
+
+
+def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
+    """Whether an argument binds a variable to a RANGE that is a schedule loop; a RANGE that is only a value is none."""
+    if argument.op is not Op.BIND:
+        return False
+    if argument.src[0].op is not Op.DEFINE_VAR:
+        raise ScheduleError(rule="a BIND gives a value to a DEFINE_VAR", found=argument)
+    return argument.src[1].op is Op.RANGE and argument.src[1] in scheduled
+
+
+def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Iterator[KernelInvocation]:
+    """Each item, and the items of each loop once for each value of its counter."""
+    position = 0
+    while position < len(items):
+        loop = loops.get(items[position].kernel)
+        end = position + 1
+        while loop is not None and end < len(items) and loops.get(items[end].kernel) is loop:
+            end += 1
+        values = range(1) if loop is None else _loop_values(loop)
+        for value in values:
+            for item in items[position:end]:
+                yield KernelInvocation(item.id, {b.name: value for b in item.bound_ranges})
+        position = end
+
+
+def _loop_values(loop: UOp) -> range:
+    end = loop.src[0]
+    if end.op is not Op.CONST or not isinstance(end.arg, int):
+        raise ScheduleError(rule=f"schedule range {loop.arg[0]} has a concrete integer bound", found=end)
+    if end.arg < 1:
+        raise ScheduleError(rule=f"schedule range {loop.arg[0]} runs at least once", found=end.arg)
+    return range(end.arg)

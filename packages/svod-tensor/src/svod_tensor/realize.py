@@ -1,0 +1,146 @@
+"""realize: from tensors to filled buffers. The first of the two spines; it calls rangeify, kernelize, preschedule, instantiate, prepare and execute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from svod_ir.args import BufferArg
+from svod_ir.log import get_logger
+from svod_ir.ops import MOVEMENT, Op
+from svod_ir.uop import UOp
+
+from svod_tensor import registry
+from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.creation import view_prefix
+from svod_tensor.options import PrepareConfig
+from svod_tensor.preschedule import PreSchedule, create_pre_schedule
+from svod_tensor.schedule import ScheduleResult, instantiate_schedule
+from svod_tensor.schedule_cache import get_pre_schedule, normalize_graph, restore_pre_schedule
+from svod_tensor.variable import collect_bindings
+
+if TYPE_CHECKING:
+    from svod_device import Buffer
+    from svod_runtime import ExecutionPlan
+
+__all__ = ["make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
+
+_log = get_logger("tensor")
+
+
+def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> None:
+    """Compute all tensors in one go; what they share is computed once. Nothing is done for realized or empty ones.
+
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+    """
+    started = perf_counter()
+    pending = _find_pending(tensors)
+    if not pending:
+        return
+    plan = _make_plan(pending, config)
+    prepared = perf_counter()
+    plan.execute()
+    _log.info(
+        "realize.done", outputs=len(pending), kernels=len(plan.kernels()), prepare_us=round((prepared - started) * 1e6),
+        execute_us=round((perf_counter() - prepared) * 1e6),
+    )  # fmt: skip
+    registry.replace_nodes(_adopt_outputs(tensors, pending, plan))
+
+
+def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> ExecutionPlan:
+    """The plan that computes all tensors, which are wired to its outputs: they read what `plan.execute()` last wrote.
+
+    Raises:
+        EmptyScheduleError: if no tensor needs computing.
+    """
+    pending = _find_pending(tensors)
+    if not pending:
+        raise EmptyScheduleError(n_tensors=len(tensors))
+    plan = _make_plan(pending, config)
+    _adopt_outputs(tensors, pending, plan)
+    return plan
+
+
+def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
+    """The nodes to compute, each once, in the order of the tensors."""
+    return list(dict.fromkeys(t.uop for t in tensors if not t.is_realized and t.size != 0))
+
+
+def _make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
+    from svod_tensor.prepare import prepare_plan
+
+    sink = UOp.sink(*(UOp(Op.CONTIGUOUS, node.dtype, (node,)) for node in nodes))
+    return prepare_plan(make_schedule(sink, config), config)
+
+
+def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
+    """What to run for the results of `sink`, in order, on which buffers."""
+    values = collect_bindings(sink)
+    normalized = normalize_graph(sink)
+    device = _default_device(normalized.params)
+    if config.disable_schedule_cache:
+        pre = make_pre_schedule(normalized.graph, device)
+    else:
+        key = f"{device} {_compiler_key(device)}"
+        pre, is_hit = get_pre_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, device))
+        _log.debug("schedule.looked_up", is_hit=is_hit)
+    restored = restore_pre_schedule(pre, normalized)
+    return instantiate_schedule(restored, {node: _get_buffer(node) for node in normalized.params}, values)
+
+
+def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
+    """The kernels for the results of `sink`; `device` is for values that come from no buffer."""
+    from svod_ir.options import IROptions
+    from svod_schedule.pipeline import Context, run_pipeline
+
+    context = Context(device=device, options=IROptions.from_env())
+    ranged = run_pipeline("rangeify", sink, context)
+    return create_pre_schedule(run_pipeline("kernelize", ranged, context))
+
+
+def _default_device(buffers: Sequence[UOp]) -> str:
+    from svod_tensor.schedule import is_disk
+
+    return next((b.arg.device for b in buffers if not is_disk(b.arg.device)), "CPU")
+
+
+def _compiler_key(device: str) -> str:
+    from svod_device import get_device
+
+    return get_device(device).compiler.cache_key
+
+
+def _get_buffer(node: UOp) -> Buffer:
+    buffer = registry.find_buffer(node)
+    if buffer is None:
+        raise BufferNotFoundError(node=node)
+    return buffer
+
+
+def _adopt_outputs(tensors: Sequence[TensorBase], pending: Sequence[UOp], plan: ExecutionPlan) -> dict[UOp, UOp]:
+    """Wire each tensor to its output; return which node of other tensors' graphs stands for which buffer now."""
+    if plan.num_outputs < len(pending):
+        raise BatchOutputError(expected=len(pending), found=plan.num_outputs)
+    realized = {node: _make_realized(node, buffer) for node, buffer in zip(pending, plan.output_buffers, strict=False)}
+    for tensor in tensors:
+        new = realized.get(tensor.uop)
+        if new is not None:
+            tensor.set_node(new)
+    # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
+    return {old: new for old, new in realized.items() if not _is_constant(old)}
+
+
+def _make_realized(node: UOp, buffer: Buffer) -> UOp:
+    arg = BufferArg(registry.make_buffer_id(), buffer.size, buffer.device)
+    memory = UOp(Op.BUFFER, node.dtype, (), arg)
+    registry.add_buffer(memory, buffer)
+    return view_prefix(memory, node.shape)
+
+
+def _is_constant(node: UOp) -> bool:
+    while node.op in MOVEMENT:
+        node = node.src[0]
+    return node.op is Op.CONST
