@@ -211,11 +211,8 @@ class Buffer:
 
     def overlaps(self, other: Buffer) -> bool:
         """True if the two share a byte."""
-        return (
-            self._storage is other._storage
-            and self.offset < other.offset + other.nbytes
-            and other.offset < self.offset + self.nbytes
-        )
+        start, end = max(self.offset, other.offset), min(self.offset + self.nbytes, other.offset + other.nbytes)
+        return self._storage is other._storage and start < end
 
     # -- data -------------------------------------------------------------------------------------
 

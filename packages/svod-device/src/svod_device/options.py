@@ -21,12 +21,12 @@ class DeviceOptions:
     Attributes:
         allocator_cache_bytes: how many bytes of freed blocks each allocator keeps for reuse
             (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
-        backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND;
-            the CPU's default is `llvm`).
+        backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND).
+            Without it a kind uses `llvm` if it has that, else its first one by name.
     """
 
     allocator_cache_bytes: int = DEFAULT_CACHE_BYTES
-    backends: Mapping[str, str] = field(default_factory=lambda: {"CPU": "llvm"})
+    backends: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> DeviceOptions:
@@ -36,7 +36,7 @@ class DeviceOptions:
             OptionError: if a value cannot be used.
         """
         variables = os.environ if environment is None else environment
-        backends = {"CPU": "llvm"}
+        backends: dict[str, str] = {}
         for name, value in variables.items():
             match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9]*)_BACKEND", name)
             if match and value.strip():

@@ -44,6 +44,8 @@ __all__ = [
 ALLOCATORS: Final = "svod.allocators"
 COMPILERS: Final = "svod.compilers"
 
+_PREFERRED: Final = "llvm"
+
 AllocatorFactory = Callable[[str], Allocator]
 BackendFactory = Callable[[str], Backend]
 
@@ -217,10 +219,9 @@ class Registry:
 
     def _choose_backend(self, kind: str, backends: tuple[str, ...]) -> str | None:
         options = self._options or DeviceOptions.from_env()
-        chosen = options.backends.get(kind)
-        if chosen is not None and backends:
-            return chosen
-        return backends[0] if backends else None
+        if not backends:
+            return None
+        return options.backends.get(kind) or (_PREFERRED if _PREFERRED in backends else backends[0])
 
     def _parse(self, device: str) -> tuple[str, str]:
         try:

@@ -1,0 +1,341 @@
+"""Buffers: a model of bytes, views, life times, wrapped memory, copies."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svod_device import (
+    Buffer,
+    CachingAllocator,
+    HostAllocator,
+    Memory,
+    NotAllocatedError,
+    NotHostAddressableError,
+    ReadOnlyError,
+    SizeMismatchError,
+    ViewError,
+    copy_buffer,
+)
+from svod_dtype import bfloat16, bool_, float32, int16, uint8
+
+
+class FarAllocator:
+    """Memory that the host cannot address, and that records what is freed."""
+
+    is_host_addressable = False
+    is_writable = True
+
+    def __init__(self, device: str = "FAR") -> None:
+        self.device = device
+        self.blocks: dict[int, bytearray] = {}
+        self.freed: list[int] = []
+        self.addresses = itertools.count(1 << 20, 1 << 20)
+
+    def allocate(self, nbytes: int) -> Memory:
+        address = next(self.addresses)
+        self.blocks[address] = bytearray(b"\xaa" * nbytes)
+        return Memory(address, nbytes)
+
+    def free(self, memory: Memory) -> None:
+        self.freed.append(memory.address)
+
+    def _locate(self, address: int) -> tuple[bytearray, int]:
+        base = address >> 20 << 20
+        return self.blocks[base], address - base
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        block, offset = self._locate(address)
+        block[offset : offset + source.nbytes] = source
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        block, offset = self._locate(address)
+        destination[:] = block[offset : offset + destination.nbytes]
+
+    def synchronize(self) -> None:
+        pass
+
+
+@pytest.fixture(params=[HostAllocator, FarAllocator])
+def allocator(request: pytest.FixtureRequest) -> HostAllocator | FarAllocator:
+    return request.param()
+
+
+@given(data=st.data())
+def test_reads_and_writes_through_any_view_agree_with_a_bytearray(data: st.DataObject) -> None:
+    allocator = data.draw(st.sampled_from([HostAllocator, FarAllocator]))()
+    n = data.draw(st.integers(0, 80))
+    base = Buffer(allocator, uint8, n, zeroed=True)
+    model = bytearray(n)
+    views = [(base, 0)]
+    for _ in range(data.draw(st.integers(1, 8))):
+        parent, origin = data.draw(st.sampled_from(views))
+        offset = data.draw(st.integers(0, parent.nbytes))
+        nbytes = data.draw(st.integers(0, parent.nbytes - offset))
+        view, start = parent.view(offset, nbytes), origin + offset
+        assert (view.offset, view.nbytes, view.storage_id) == (start, nbytes, base.storage_id)
+        content = data.draw(st.binary(min_size=nbytes, max_size=nbytes))
+        view.copyin(content)
+        model[start : start + nbytes] = content
+        views.append((view, start))
+    for view, start in views:
+        assert view.to_bytes() == bytes(model[start : start + view.nbytes])
+
+
+@given(
+    first=st.tuples(st.integers(0, 50), st.integers(0, 50)), second=st.tuples(st.integers(0, 50), st.integers(0, 50))
+)
+def test_overlap_is_a_shared_byte(first: tuple[int, int], second: tuple[int, int]) -> None:
+    base = Buffer(HostAllocator(), uint8, 100)
+    left, right = base.view(*first), base.view(*second)
+    shared = set(range(first[0], sum(first))) & set(range(second[0], sum(second)))
+    assert left.overlaps(right) == right.overlaps(left) == bool(shared)
+    assert not left.overlaps(Buffer(HostAllocator(), uint8, 100).view(*second))
+
+
+def test_memory_comes_at_first_use(allocator: HostAllocator | FarAllocator) -> None:
+    buffer = Buffer(allocator, float32, 10)
+    view = buffer.view(8, 16)
+    assert not buffer.is_allocated
+    with pytest.raises(NotAllocatedError, match=r"a buffer of 40 bytes on .* has no memory yet"):
+        _ = buffer.address
+    assert buffer.ensure_allocated() is buffer
+    assert view.is_allocated
+    assert view.address == buffer.address + 8
+    address = buffer.address
+    assert buffer.ensure_allocated().address == address
+
+
+def test_threads_that_race_for_the_memory_get_the_same() -> None:
+    allocator = FarAllocator()
+    for _ in range(50):
+        buffer = Buffer(allocator, uint8, 16)
+        barrier = threading.Barrier(4)
+        seen: list[int] = []
+
+        def allocate(buffer: Buffer = buffer, barrier: threading.Barrier = barrier, seen: list[int] = seen) -> None:
+            barrier.wait()
+            seen.append(buffer.ensure_allocated().address)
+
+        threads = [threading.Thread(target=allocate) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(seen)) == 1
+    gc.collect()
+    assert len(allocator.freed) == len(allocator.blocks) - 1  # the last buffer is still here
+
+
+def test_a_fresh_buffer_is_cleared_only_when_asked() -> None:
+    allocator = FarAllocator()
+    assert Buffer(allocator, uint8, 5).to_bytes() == b"\xaa" * 5
+    assert Buffer(allocator, uint8, 5, zeroed=True).to_bytes() == bytes(5)
+    host = CachingAllocator(HostAllocator(), 1 << 20)
+    Buffer(host, uint8, 100).copyin(b"\x55" * 100)
+    assert Buffer(host, uint8, 100, zeroed=True).to_bytes() == bytes(100)
+
+
+@pytest.mark.parametrize("nbytes", [1, 63, 64, 4097, 5 << 20])
+def test_host_memory_is_aligned_to_64_bytes(nbytes: int) -> None:
+    buffer = Buffer(HostAllocator(), uint8, nbytes).ensure_allocated()
+    assert buffer.address % 64 == 0
+    array = buffer.as_numpy()
+    array[[0, -1]] = 7, 9
+    assert buffer.view(nbytes - 1, 1).to_bytes() == b"\x09"
+
+
+def test_a_buffer_without_elements_needs_no_memory(allocator: HostAllocator | FarAllocator) -> None:
+    buffer = Buffer(allocator, float32, 0).ensure_allocated()
+    buffer.copyin(b"")
+    buffer.copyout(bytearray())
+    copy_buffer(buffer, Buffer(HostAllocator(), float32, 0))
+    assert (buffer.to_bytes(), buffer.size, buffer.as_numpy().shape) == (b"", 0, (0,))
+
+
+def test_the_storage_goes_back_with_its_last_handle() -> None:
+    allocator = FarAllocator()
+    buffer = Buffer(allocator, uint8, 8).ensure_allocated()
+    address, view = buffer.address, buffer.view(2, 4)
+    del buffer
+    gc.collect()
+    assert allocator.freed == []
+    del view
+    gc.collect()
+    assert allocator.freed == [address]
+    Buffer(allocator, uint8, 8)
+    gc.collect()
+    assert allocator.freed == [address], "a buffer that never had memory returns none"
+
+
+def test_an_array_keeps_the_memory_alive() -> None:
+    allocator = CachingAllocator(HostAllocator(), 0)
+    buffer = Buffer(allocator, float32, 4)
+    array = buffer.as_numpy()
+    part = array[1:3]
+    del buffer, array
+    gc.collect()
+    assert allocator.in_use_bytes == 64
+    part[:] = 5
+    assert part.tolist() == [5, 5]
+    del part
+    gc.collect()
+    assert allocator.in_use_bytes == 0
+
+
+def test_an_array_is_the_memory_itself() -> None:
+    buffer = Buffer(HostAllocator(), float32, 3)
+    buffer.copyin(np.array([1, 2, 3], np.float32))
+    array = buffer.as_numpy()
+    assert array.dtype == np.float32
+    array[1] = 9
+    assert buffer.view(4, 4).as_numpy().tolist() == [9]
+    assert buffer.view(0, 4, int16).as_numpy().dtype == np.int16
+    assert buffer.view(0, 12, bfloat16).as_numpy().shape == (6,)
+    assert buffer.view(0, 2, bool_).as_numpy().dtype == np.bool_
+
+
+def test_memory_of_another_device_is_read_as_a_copy() -> None:
+    buffer = Buffer(FarAllocator(), uint8, 3)
+    buffer.copyin(b"abc")
+    assert buffer.as_numpy().tobytes() == b"abc"
+    with pytest.raises(NotHostAddressableError, match="memory of FAR has no address on the host"):
+        buffer.as_memoryview()
+
+
+@pytest.mark.parametrize(("offset", "nbytes"), [(-4, 4), (0, 44), (40, 4), (44, 0), (4, -4)])
+def test_a_view_must_lie_inside_its_base(offset: int, nbytes: int) -> None:
+    with pytest.raises(ViewError) as caught:
+        Buffer(HostAllocator(), float32, 10).view(offset, nbytes)
+    assert str(caught.value) == (f"a view of {nbytes} bytes at byte {offset} does not lie inside a buffer of 40 bytes")
+
+
+def test_a_view_of_a_view_is_bounded_by_the_view() -> None:
+    view = Buffer(HostAllocator(), uint8, 100).view(50, 10)
+    with pytest.raises(ViewError, match="does not lie inside a buffer of 10 bytes"):
+        view.view(5, 6)
+
+
+def test_a_view_holds_whole_aligned_elements() -> None:
+    buffer = Buffer(HostAllocator(), uint8, 40)
+    with pytest.raises(ViewError, match="a view of 6 bytes at byte 4 is no whole number of float32 elements"):
+        buffer.view(4, 6, float32)
+    with pytest.raises(ViewError, match="a view of 4 bytes at byte 2 is not aligned to float32"):
+        buffer.view(2, 4, float32)
+
+
+def test_copyin_and_copyout_take_exactly_the_bytes() -> None:
+    buffer = Buffer(HostAllocator(), float32, 2)
+    with pytest.raises(SizeMismatchError, match="copyin: the buffer has 8 bytes, the other side has 4"):
+        buffer.copyin(b"1234")
+    with pytest.raises(SizeMismatchError, match="copyout: the buffer has 8 bytes, the other side has 9"):
+        buffer.copyout(bytearray(9))
+    with pytest.raises(ReadOnlyError, match="memory of the host object is read-only"):
+        buffer.copyout(bytes(8))
+
+
+def test_copyin_takes_arrays_of_any_layout(allocator: HostAllocator | FarAllocator) -> None:
+    array = np.arange(12, dtype=np.int16).reshape(3, 4)
+    buffer = Buffer(allocator, int16, 12)
+    buffer.copyin(array)
+    assert buffer.to_bytes() == array.tobytes()
+    transposed = array.T
+    buffer.copyin(transposed)
+    assert buffer.to_bytes() == transposed.tobytes()
+    out = np.empty((3, 4), np.int16)
+    buffer.copyout(out)
+    assert out.tobytes() == transposed.tobytes()
+
+
+@pytest.mark.parametrize("source", [HostAllocator, FarAllocator])
+@pytest.mark.parametrize("destination", [HostAllocator, FarAllocator])
+def test_copies_go_between_any_two_devices(
+    source: type[HostAllocator] | type[FarAllocator], destination: type[HostAllocator] | type[FarAllocator]
+) -> None:
+    left, right = Buffer(source(), uint8, 10), Buffer(destination(), float32, 1, zeroed=True)
+    left.copyin(bytes(range(10)))
+    copy_buffer(right, left.view(3, 4))
+    assert right.to_bytes() == bytes([3, 4, 5, 6])
+
+
+def test_a_copy_between_different_sizes_is_refused() -> None:
+    with pytest.raises(SizeMismatchError, match="copy: the buffer has 8 bytes, the other side has 4"):
+        copy_buffer(Buffer(HostAllocator(), float32, 2), Buffer(HostAllocator(), float32, 1))
+
+
+def _aligned(nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    raw = np.zeros(nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + nbytes]
+
+
+def test_wrapped_memory_is_not_copied_and_keeps_its_owner() -> None:
+    class Owner:
+        pass
+
+    array, owner = _aligned(8), Owner()
+    alive = weakref.ref(owner)
+    buffer = Buffer.wrap(owner, array.ctypes.data, 8, float32)
+    view = buffer.view(4, 4)
+    del owner, buffer
+    gc.collect()
+    assert alive() is not None
+    array.view(np.float32)[1] = 2.5
+    assert view.as_numpy().tolist() == [2.5]
+    assert (view.device, view.is_host_addressable, view.is_writable) == ("CPU", True, True)
+    del view
+    gc.collect()
+    assert alive() is None
+
+
+def test_wrapped_read_only_memory_is_not_written() -> None:
+    array = _aligned(8)
+    buffer = Buffer.wrap(array, array.ctypes.data, 8, is_writable=False)
+    with pytest.raises(ReadOnlyError, match="memory of CPU is read-only"):
+        buffer.copyin(bytes(8))
+    with pytest.raises(ReadOnlyError):
+        copy_buffer(buffer, Buffer(HostAllocator(), uint8, 8))
+    assert buffer.as_memoryview().readonly
+    assert not buffer.as_numpy().flags.writeable
+
+
+def test_only_aligned_memory_is_wrapped() -> None:
+    array = _aligned(12)
+    with pytest.raises(ViewError, match="is not aligned to 64 bytes"):
+        Buffer.wrap(array, array.ctypes.data + 4, 8, float32)
+    with pytest.raises(ViewError, match="is no whole number of float32 elements"):
+        Buffer.wrap(array, array.ctypes.data, 6, float32)
+
+
+def test_from_host_shares_aligned_objects_and_copies_the_rest() -> None:
+    array = _aligned(64)
+    shared = Buffer.from_host(array[:8], float32)
+    assert shared.address == array.ctypes.data
+    copied = Buffer.from_host(array[4:12], float32)
+    assert copied.address != array.ctypes.data + 4
+    array[:] = 1
+    assert shared.to_bytes() == b"\x01" * 8
+    assert copied.to_bytes() == bytes(8)
+    frozen = _aligned(8)
+    frozen.flags.writeable = False
+    assert not Buffer.from_host(frozen).is_writable
+    assert Buffer.from_host(array[::2]).to_bytes() == b"\x01" * 32
+    with pytest.raises(ViewError):
+        Buffer.from_host(array[:6], float32)
+
+
+def test_a_buffer_says_what_it_is() -> None:
+    buffer = Buffer(HostAllocator("CPU:1"), float32, 6)
+    view = buffer.view(8, 16)
+    number = buffer.storage_id
+    assert repr(view) == f"Buffer(float32 x 4 on CPU:1, storage {number} + 8, no memory yet)"
+    view.ensure_allocated()
+    assert repr(buffer) == f"Buffer(float32 x 6 on CPU:1, storage {number} + 0)"
+    assert (view.storage_nbytes, view.allocator.device) == (24, "CPU:1")

@@ -1,0 +1,150 @@
+"""The cache of freed blocks: reuse, budget, exhaustion, finalizers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svod_device import Allocator, Buffer, CachingAllocator, HostAllocator, Memory, OutOfMemoryError
+from svod_dtype import uint8
+
+
+class Limited(HostAllocator):
+    """An allocator that has only so many bytes, and counts."""
+
+    def __init__(self, limit: int = 1 << 30) -> None:
+        super().__init__("CPU")
+        self.limit, self.used, self.n_allocated, self.freed = limit, 0, 0, list[int]()
+
+    def allocate(self, nbytes: int) -> Memory:
+        if self.used + nbytes > self.limit:
+            raise MemoryError("full")
+        self.used += nbytes
+        self.n_allocated += 1
+        return super().allocate(nbytes)
+
+    def free(self, memory: Memory) -> None:
+        self.used -= memory.capacity
+        self.freed.append(memory.capacity)
+
+
+def test_a_freed_block_serves_the_next_request_of_its_size() -> None:
+    inner = Limited()
+    cache = CachingAllocator(inner, 1 << 20)
+    first = cache.allocate(100)
+    cache.free(first)
+    assert (cache.in_use_bytes, cache.cached_bytes) == (0, 128)
+    assert cache.allocate(120).address == first.address
+    assert (cache.in_use_bytes, cache.cached_bytes) == (128, 0)
+    assert cache.allocate(100).address != first.address
+    assert inner.n_allocated == 2
+
+
+def test_the_latest_freed_block_is_reused_first() -> None:
+    cache = CachingAllocator(HostAllocator(), 1 << 20)
+    blocks = [cache.allocate(64) for _ in range(3)]
+    for block in blocks:
+        cache.free(block)
+    assert [cache.allocate(64).address for _ in range(3)] == [b.address for b in reversed(blocks)]
+
+
+def test_the_least_recently_freed_blocks_leave_when_the_budget_is_spent() -> None:
+    inner = Limited()
+    cache = CachingAllocator(inner, 300)
+    small, middle, large = cache.allocate(64), cache.allocate(128), cache.allocate(192)
+    for block in (small, middle, large):
+        cache.free(block)
+    assert inner.freed == [64, 128]
+    assert cache.cached_bytes == 192
+    assert cache.allocate(192) == large
+
+
+def test_a_block_larger_than_the_budget_is_never_kept_and_drives_none_out() -> None:
+    inner = Limited()
+    cache = CachingAllocator(inner, 128)
+    kept, large = cache.allocate(64), cache.allocate(4096)
+    cache.free(kept)
+    cache.free(large)
+    assert inner.freed == [4096]
+    assert cache.cached_bytes == 64
+
+
+def test_a_failing_allocation_empties_the_cache_and_tries_again() -> None:
+    inner = Limited(limit=1024)
+    cache = CachingAllocator(inner, 1 << 20)
+    cache.free(cache.allocate(1000))
+    assert cache.cached_bytes == 1024
+    assert cache.allocate(500).capacity == 512
+    assert inner.freed == [1024]
+
+
+def test_out_of_memory_says_what_was_asked_and_what_was_there() -> None:
+    cache = CachingAllocator(Limited(limit=4096), 1 << 20)
+    held = cache.allocate(2000)
+    cache.free(cache.allocate(1024))
+    with pytest.raises(OutOfMemoryError) as caught:
+        cache.allocate(3 << 20)
+    assert str(caught.value) == (
+        "out of memory on CPU: asked for 3145728 bytes (3.0 MiB) with 2048 bytes (2.0 KiB) in use\n"
+        "  note: 1024 bytes (1.0 KiB) of cached blocks were released first, which was not enough\n"
+        "  hint: release tensors and plans that are no longer needed, or make the largest tensors smaller"
+    )
+    assert isinstance(caught.value, MemoryError)
+    assert held.capacity == 2048
+
+
+def test_the_host_has_no_block_of_an_absurd_size() -> None:
+    with pytest.raises(OutOfMemoryError, match="asked for 4611686018427387904 bytes"):
+        Buffer(CachingAllocator(HostAllocator(), 1 << 20), uint8, 1 << 62).ensure_allocated()
+
+
+def test_a_free_inside_the_locked_region_does_not_block() -> None:
+    cache = CachingAllocator(HostAllocator(), 1 << 20)
+    block = cache.allocate(64)
+    with cache._lock:  # what a finalizer meets that runs while this thread allocates
+        cache.free(block)
+        assert cache.cached_bytes == 0
+    assert cache.allocate(64).address == block.address
+
+
+@given(st.lists(st.tuples(st.integers(1, 9000), st.booleans()), max_size=60), st.integers(0, 20000))
+def test_the_books_balance(requests: list[tuple[int, bool]], budget: int) -> None:
+    inner = Limited()
+    cache = CachingAllocator(inner, budget)
+    held: list[Memory] = []
+    for nbytes, is_freed in requests:
+        block = cache.allocate(nbytes)
+        assert block.capacity >= nbytes
+        assert block.address not in {b.address for b in held}
+        held.append(block)
+        if is_freed:
+            cache.free(held.pop(len(held) // 2))
+        assert cache.in_use_bytes == sum(b.capacity for b in held)
+        assert cache.cached_bytes <= budget
+        assert inner.used == cache.in_use_bytes + cache.cached_bytes
+    cached = cache.cached_bytes
+    assert cache.empty_cache() == cached
+    assert inner.used == sum(b.capacity for b in held)
+
+
+def test_threads_never_get_the_same_block() -> None:
+    cache = CachingAllocator(HostAllocator(), 1 << 20)
+    errors: list[str] = []
+
+    def work(mark: int) -> None:
+        for _ in range(300):
+            buffer = Buffer(cache, uint8, 64)
+            buffer.copyin(bytes([mark]) * 64)
+            if buffer.to_bytes() != bytes([mark]) * 64:
+                errors.append("torn")
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert isinstance(cache, Allocator)

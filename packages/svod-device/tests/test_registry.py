@@ -1,0 +1,310 @@
+"""The registry: entry points, devices, broken and rival plugins, the report."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from svod_device import (
+    Backend,
+    CompiledSpec,
+    DeviceOptions,
+    Dims,
+    DuplicatePluginError,
+    HostAllocator,
+    PluginLoadError,
+    ProgramSpec,
+    Registry,
+    UnknownBackendError,
+    UnknownDeviceError,
+    base_device_key,
+    canonical_device,
+    clear,
+    get_allocator,
+    get_device,
+    register_allocator,
+    register_backend,
+)
+from svod_device.__main__ import describe, main
+from svod_device.registry import ALLOCATORS, COMPILERS
+from svod_dtype import DeviceNameError
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+
+
+class FakeCompiler:
+    """Counts what it compiles."""
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+
+    cache_key = "fake-1"
+
+    def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        self.compiled.append(spec.name)
+        return CompiledSpec.from_bytes(spec, spec.source.encode())
+
+
+class FakeRenderer:
+    def render(self, linear: Sequence[UOp], name: str) -> str:
+        return name
+
+
+class FakeProgram:
+    entry = None
+
+    def __init__(self, spec: CompiledSpec) -> None:
+        self.name = spec.name
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        pass
+
+
+COMPILER = FakeCompiler()
+
+
+def make_allocator(device: str) -> HostAllocator:
+    return HostAllocator(device)
+
+
+def make_backend(device: str) -> Backend:
+    return Backend(FakeRenderer(), COMPILER, FakeProgram, Target.generic())
+
+
+def make_other_backend(device: str) -> Backend:
+    return Backend(FakeRenderer(), FakeCompiler(), FakeProgram, Target.generic())
+
+
+CPU = EntryPoint("CPU", "svod_device.cpu:make_cpu_allocator", ALLOCATORS)
+DISK = EntryPoint("DISK", "svod_device.disk:make_disk_allocator", ALLOCATORS)
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """CPU and DISK from entry points, and a device FAKE with two backends."""
+    registry = Registry([CPU, DISK], DeviceOptions())
+    registry.register(ALLOCATORS, "FAKE", make_allocator)
+    registry.register(COMPILERS, "FAKE.one", make_backend)
+    registry.register(COMPILERS, "FAKE.two", make_other_backend)
+    return registry
+
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Install a distribution: its name, its module's text, its entry points."""
+
+    def install(name: str, text: str, **groups: list[str]) -> str:
+        module = f"plugin_{next(numbers)}"
+        root = tmp_path / module
+        info = root / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (root / f"{module}.py").write_text(text)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = [
+            f"[svod.{group}]\n" + "\n".join(entry.replace("MODULE", module) for entry in entries)
+            for group, entries in groups.items()
+        ]
+        (info / "entry_points.txt").write_text("\n".join(lines))
+        monkeypatch.syspath_prepend(str(root))
+        return module
+
+    return install
+
+
+GOOD = """
+from svod_device import HostAllocator
+def make(device):
+    return HostAllocator(device)
+"""
+
+
+def test_the_cpu_and_the_disk_come_from_entry_points(tmp_path: Path) -> None:
+    registry = Registry()
+    plugins = {(p.group, p.name): p for p in registry.iter_plugins()}
+    assert plugins[ALLOCATORS, "CPU"].value == CPU.value
+    assert plugins[ALLOCATORS, "DISK"].value == DISK.value
+    (tmp_path / "file").write_bytes(b"abc")
+    assert registry.get_allocator("CPU").is_writable
+    assert not registry.get_allocator(f"DISK:{tmp_path}/file").is_writable
+
+
+def test_an_installed_distribution_adds_a_device(install: Callable[..., str]) -> None:
+    install("svod-good", GOOD, allocators=["GOOD = MODULE:make"])
+    registry = Registry()
+    assert "GOOD" in registry.list_kinds()
+    assert registry.get_allocator("good:2").device == "GOOD:2"
+
+
+def test_one_device_has_one_allocator_under_all_its_names(registry: Registry) -> None:
+    assert registry.get_allocator("cpu") is registry.get_allocator("CPU:0") is registry.get_allocator("CPU")
+    assert registry.get_allocator("CPU:1") is not registry.get_allocator("CPU")
+    assert registry.get_device("fake:0") is registry.get_device("FAKE")
+    assert registry.get_device("FAKE").allocator is registry.get_allocator("FAKE")
+    assert canonical_device("fake:0") == "FAKE"
+
+
+def test_an_unknown_device_lists_those_that_are_there(registry: Registry) -> None:
+    for look_up in (registry.get_allocator, registry.get_device):
+        with pytest.raises(UnknownDeviceError) as caught:
+            look_up("TPU:3")
+        assert str(caught.value) == (
+            "no device 'TPU:3': nothing provides its kind\n"
+            "  note: devices that are there: CPU, DISK, FAKE\n"
+            "  hint: install the plugin that provides it; `python -m svod_device` lists what is installed"
+        )
+        assert isinstance(caught.value, LookupError)
+
+
+def test_a_name_that_is_none_lists_the_devices_as_well(registry: Registry) -> None:
+    with pytest.raises(DeviceNameError, match="invalid device name 'CPU:x'") as caught:
+        registry.get_device("CPU:x")
+    assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE"]
+
+
+def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(install: Callable[..., str]) -> None:
+    module = install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
+    install("svod-good", GOOD, allocators=["GOOD = MODULE:make"])
+    registry = Registry()
+    with pytest.raises(PluginLoadError) as caught:
+        registry.get_device("BROKEN:1")
+    assert str(caught.value) == (
+        "plugin 'BROKEN' of distribution 'svod-broken' does not work: "
+        "ModuleNotFoundError: No module named 'no_such_module'\n"
+        f"  note: entry point: {module}:make\n"
+        "  hint: reinstall or uninstall svod-broken"
+    )
+    assert isinstance(caught.value, ImportError)
+    assert registry.get_allocator("GOOD").device == "GOOD"
+    assert registry.get_allocator("CPU").device == "CPU"
+    assert "BROKEN" in registry.list_kinds()
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "problem"),
+    [
+        ("def make(device): raise RuntimeError('no driver')", "make", "RuntimeError: no driver"),
+        ("make = 3", "make", "TypeError: MODULE:make is int, not a factory"),
+        ("", "absent", "AttributeError: module 'MODULE' has no attribute 'absent'"),
+    ],
+)
+def test_a_factory_that_fails_is_reported(install: Callable[..., str], text: str, entry: str, problem: str) -> None:
+    module = install("svod-broken", text, allocators=[f"BROKEN = MODULE:{entry}"])
+    with pytest.raises(PluginLoadError) as caught:
+        Registry().get_allocator("BROKEN")
+    assert problem.replace("MODULE", module) in caught.value.headline
+
+
+def test_two_distributions_for_one_name_are_an_error_that_names_both(install: Callable[..., str]) -> None:
+    first = install("svod-first", GOOD, allocators=["TWIN = MODULE:make"])
+    second = install("svod-second", GOOD, allocators=["twin = MODULE:make"])
+    registry = Registry()
+    with pytest.raises(DuplicatePluginError) as caught:
+        registry.get_allocator("TWIN")
+    providers = {f"svod-first ({first}:make)", f"svod-second ({second}:make)"}
+    assert set(caught.value.providers) == providers
+    assert caught.value.headline.startswith("plugin 'TWIN' is provided twice: by svod-")
+    assert caught.value.hint == "uninstall one of them"
+    assert registry.get_allocator("CPU").device == "CPU"
+
+
+def test_the_same_factory_declared_twice_is_no_conflict(registry: Registry) -> None:
+    registry.register(ALLOCATORS, "FAKE", make_allocator, "again")
+    assert registry.get_allocator("FAKE").device == "FAKE"
+
+
+def test_a_device_chooses_its_backend() -> None:
+    def make(options: DeviceOptions, names: Sequence[str]) -> Registry:
+        registry = Registry([CPU], options)
+        for name in names:
+            registry.register(COMPILERS, f"CPU.{name}", make_backend)
+        return registry
+
+    assert make(DeviceOptions(), ["clang", "llvm", "zig"]).get_device("CPU").default_backend == "llvm"
+    assert make(DeviceOptions(), ["zig", "clang"]).get_device("CPU").default_backend == "clang"
+    chosen = DeviceOptions(backends={"CPU": "zig"})
+    assert make(chosen, ["clang", "llvm", "zig"]).get_device("CPU").default_backend == "zig"
+    with pytest.raises(UnknownBackendError) as caught:
+        _ = make(chosen, ["clang", "llvm"]).get_device("CPU").renderer
+    assert str(caught.value) == (
+        "device 'CPU' has no backend 'zig'\n"
+        "  note: backends that are there: clang, llvm\n"
+        "  hint: set SVOD_CPU_BACKEND=clang"
+    )
+
+
+def test_a_device_without_backends_runs_no_kernels(registry: Registry) -> None:
+    device = registry.get_device("DISK:/tmp/x")
+    assert repr(device) == "Device(DISK:/tmp/x, backends: none)"
+    with pytest.raises(UnknownBackendError) as caught:
+        _ = device.backend
+    assert str(caught.value) == (
+        "device 'DISK:/tmp/x' runs no kernels: no compiler is registered for it\n"
+        '  hint: copy the data to a device that computes, as in x.to("CPU")'
+    )
+
+
+def test_a_device_owns_what_its_backend_made(registry: Registry) -> None:
+    device = registry.get_device("FAKE:1")
+    assert device.backend_names == ("one", "two")
+    assert device.backend is device.get_backend("one")
+    assert device.get_backend("two") is not device.backend
+    assert device.compiler is COMPILER
+    assert device.renderer.render((), "k") == "k"
+    assert device.target.name == Target.generic().name
+    assert device.launcher is None
+    assert device.loader(CompiledSpec("k")).name == "k"
+
+
+def test_compiled_bytes_are_shared_between_devices_of_one_kind(registry: Registry) -> None:
+    COMPILER.compiled.clear()
+    first = registry.get_device("FAKE:0").compile(ProgramSpec("k", "text", "FAKE"))
+    second = registry.get_device("FAKE:1").compile(ProgramSpec("k", "text", "FAKE:1"))
+    assert first is second
+    assert COMPILER.compiled == ["k"]
+    registry.get_device("FAKE:1").compile(ProgramSpec("k", "other text", "FAKE:1"))
+    assert COMPILER.compiled == ["k", "k"]
+    assert base_device_key("fake:7") == registry.get_device("FAKE:1").base_key == "FAKE"
+
+
+def test_the_process_has_one_registry_that_can_be_cleared() -> None:
+    clear()
+    register_allocator("MINE", make_allocator)
+    register_backend("MINE.one", make_backend)
+    try:
+        assert get_allocator("MINE").device == "MINE"
+        assert get_device("MINE").default_backend == "one"
+    finally:
+        clear()
+    with pytest.raises(UnknownDeviceError):
+        get_device("MINE")
+
+
+def test_the_report_says_who_provides_what_and_what_does_not_work(install: Callable[..., str]) -> None:
+    install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
+    install("svod-half", "", compilers=["HALF.x = MODULE:make"])
+    registry = Registry()
+    registry.register(ALLOCATORS, "FAKE", make_allocator, "fakery")
+    registry.register(COMPILERS, "FAKE.one", make_backend, "fakery")
+    registry.register(ALLOCATORS, "EMPTY", make_allocator, "fakery")
+    report = "\n".join(describe(registry))
+    assert "FAKE: memory by fakery: works\n" in report
+    assert f"  FAKE.one by fakery: works, target {Target.generic().name}, the default" in report
+    assert "EMPTY: memory by fakery: works\n  no backend: it holds data, but runs no kernels" in report
+    broken = "plugin 'BROKEN' of distribution 'svod-broken' does not work: ModuleNotFoundError"
+    assert f"BROKEN: memory by svod-broken: does not work: {broken}" in report
+    assert "HALF: backends x, but nothing provides its memory" in report
+    assert "DISK: memory by " in report
+
+
+def test_the_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main() == 0
+    assert "CPU: memory by " in capsys.readouterr().out

@@ -1,0 +1,158 @@
+"""Order, levels and hazards."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svod_runtime import DependencyError, PreparedCopy
+from svod_runtime.dependencies import Access, HazardMap, make_levels, order_ops, resolve_dependencies
+
+if TYPE_CHECKING:
+    from conftest import Plans
+
+
+def op(op_id: int, *dependencies: int) -> PreparedCopy:
+    return PreparedCopy(op_id, (0, 1), dependencies)
+
+
+def resolve(*ops: PreparedCopy, after: dict[int, list[int]] | None = None) -> list[set[int]]:
+    return resolve_dependencies(ops, [(after or {}).get(i, []) for i in range(len(ops))])
+
+
+def test_dependencies_are_resolved_by_id_and_by_index() -> None:
+    assert resolve(op(10), op(20, 10), op(30), after={2: [0, 1]}) == [set(), {0}, {0, 1}]
+
+
+def test_a_unique_id_may_stand_later() -> None:
+    predecessors = resolve(op(10, 20), op(20))
+    assert predecessors == [{1}, set()]
+    assert order_ops([op(10, 20), op(20)], predecessors) == [1, 0]
+
+
+def test_a_repeated_id_means_the_latest_before() -> None:
+    ops = [op(1), op(2, 1), op(1), op(2, 1), op(3, 1, 2)]
+    assert resolve(*ops) == [set(), {0}, set(), {2}, {2, 3}]
+
+
+def test_an_unrolled_op_may_depend_on_its_own_earlier_instance() -> None:
+    assert resolve(op(1), op(1, 1), op(1, 1)) == [set(), {0}, {1}]
+
+
+@pytest.mark.parametrize(
+    ("ops", "after", "message", "op_ids"),
+    [
+        ([op(1, 7)], {}, "op 1 depends on op id 7, which does not occur", (1, 7)),
+        ([op(2, 1), op(1), op(1)], {}, "op 2 depends on op id 1, which does not occur before it (ids repeat)", (2, 1)),
+        ([op(4)], {0: [1]}, "op 4 depends on op index 1, but there are 1 ops", (4,)),
+        ([op(4)], {0: [-1]}, "op 4 depends on op index -1, but there are 1 ops", (4,)),
+        ([op(4)], {0: [0]}, "op 4 depends on itself by op index 0", (4,)),
+        ([op(4, 4)], {}, "op 4 depends on itself", (4,)),
+    ],
+)
+def test_dependencies_that_cannot_be_are_errors(
+    ops: list[PreparedCopy], after: dict[int, list[int]], message: str, op_ids: tuple[int, ...]
+) -> None:
+    with pytest.raises(DependencyError) as caught:
+        resolve(*ops, after=after)
+    assert str(caught.value) == f"dependencies: {message}"
+    assert caught.value.op_ids == op_ids
+
+
+def test_the_tables_have_one_length() -> None:
+    with pytest.raises(DependencyError) as caught:
+        resolve_dependencies([op(5), op(6)], [[]])
+    assert str(caught.value) == "dependencies: 2 ops, but instance dependencies for 1"
+    assert caught.value.op_ids == (5, 6)
+
+
+def test_a_cycle_lists_the_blocked_ids() -> None:
+    ops = [op(1), op(2, 4), op(3, 2), op(4, 3), op(5, 4)]
+    with pytest.raises(DependencyError) as caught:
+        order_ops(ops, resolve(*ops))
+    assert str(caught.value) == "dependencies: a cycle blocks ops 2, 3, 4, 5"
+    assert caught.value.op_ids == (2, 3, 4, 5)
+
+
+@given(st.integers(1, 12), st.randoms(use_true_random=False))
+def test_order_and_levels_respect_every_edge(n: int, rng: random.Random) -> None:
+    hidden = list(range(n))
+    rng.shuffle(hidden)
+    predecessors = [{j for j in range(n) if hidden[j] < hidden[i] and rng.random() < 0.3} for i in range(n)]
+    ops = [op(i) for i in range(n)]
+    order = order_ops(ops, predecessors)
+    assert sorted(order) == list(range(n))
+    position = {index: place for place, index in enumerate(order)}
+    assert all(position[p] < position[i] for i in range(n) for p in predecessors[i])
+    levels = make_levels(order, predecessors)
+    level_of = {index: number for number, level in enumerate(levels) for index in level}
+    assert sorted(level_of) == list(range(n))
+    for i in range(n):
+        assert level_of[i] == 1 + max((level_of[p] for p in predecessors[i]), default=-1)
+
+
+ACCESSES = st.lists(st.tuples(st.integers(1, 2), st.integers(0, 12), st.integers(1, 6), st.booleans()), max_size=25)
+
+
+@given(ACCESSES)
+def test_hazards_agree_with_a_history_of_every_byte(accesses: list[tuple[int, int, int, bool]]) -> None:
+    hazards = HazardMap()
+    writers: dict[tuple[int, int], int] = {}
+    readers: dict[tuple[int, int], set[int]] = {}
+    for number, (storage, start, length, is_write) in enumerate(accesses):
+        expected: set[int] = set()
+        for byte in range(start, start + length):
+            key = (storage, byte)
+            expected |= {writers[key]} if key in writers else set()
+            if is_write:
+                expected |= readers.get(key, set())
+                writers[key], readers[key] = number, set()
+            else:
+                readers.setdefault(key, set()).add(number)
+        assert hazards.record(number, Access(storage, start, start + length, is_write)) == expected
+
+
+def test_views_of_one_arena_that_share_bytes_are_ordered(plans: Plans) -> None:
+    arena = plans.buffer(16)
+    low, middle, high = plans.view(arena, 0, 8), plans.view(arena, 4, 8), plans.view(arena, 8, 8)
+    plans.op(plans.kernel(plans.fill(1), [low]))
+    plans.op(plans.kernel(plans.fill(2), [high]))
+    plans.op(plans.kernel(plans.fill(3), [middle]))
+    plan = plans.build(arena)
+    assert plan.levels == ((0, 1), (2,))
+    plan.execute()
+    assert plans.read(arena) == [1] * 4 + [3] * 8 + [2] * 4
+
+
+def test_a_reader_that_is_not_ordered_by_any_edge_keeps_its_place(plans: Plans) -> None:
+    slot, early, late = plans.buffer(4, 5), plans.buffer(4), plans.buffer(4)
+    first, second = plans.view(slot, 0, 4), plans.view(slot, 0, 4)
+    plans.op(plans.kernel(plans.add_one, [early], [first]))
+    plans.op(plans.kernel(plans.fill(9), [second]))
+    plans.op(plans.kernel(plans.add_one, [late], [second]))
+    plan = plans.build(early, late)
+    assert plan.levels == ((0,), (1,), (2,))
+    plan.execute()
+    assert (plans.read(early), plans.read(late)) == ([6] * 4, [10] * 4)
+
+
+def test_readers_of_one_buffer_stand_on_one_level(plans: Plans) -> None:
+    source = plans.buffer()
+    outs = [plans.buffer() for _ in range(3)]
+    for out in outs:
+        plans.op(plans.kernel(plans.add_one, [out], [source]))
+    assert plans.build(*outs).levels == ((0, 1, 2),)
+
+
+def test_declared_order_wins_over_the_order_of_the_list(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(plans.fill(1), [out], op_id=1, dependencies=[2]))
+    plans.op(plans.kernel(plans.fill(2), [out], op_id=2))
+    plan = plans.build(out)
+    plan.execute()
+    assert plans.read(out) == [1] * 4
+    assert plan.levels == ((1,), (0,))

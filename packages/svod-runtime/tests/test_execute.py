@@ -1,0 +1,495 @@
+"""Executing plans: order, batches, groups, threads, variables, profiles, custom functions, errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_device import Buffer, HostAllocator, Variable
+from svod_dtype import float32
+from svod_ir.uop import UOp
+from svod_runtime import (
+    ExecutionError,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    UnsupportedError,
+    VariableBoundsError,
+    register_custom_function,
+)
+
+if TYPE_CHECKING:
+    from conftest import Array, Plans
+
+Together = Callable[[Callable[[], None], Callable[[], None]], None]
+
+N = Variable("n", 1, 10)
+BIG = 1 << 20
+
+
+def write_n(out: Array, n: int) -> None:
+    out[:] = n
+
+
+def test_a_chain_of_kernels_fills_the_output(plans: Plans) -> None:
+    source, middle, out = plans.buffer(4, 1), plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [middle], [source]))
+    plans.op(plans.kernel(plans.add_one, [out], [middle]))
+    plan = plans.build(out)
+    plan.execute()
+    assert plans.read(out) == [3] * 4
+    plans.buffers[source].copyin(np.full(4, 10, np.float32))
+    plan.execute()
+    assert plans.read(out) == [12] * 4
+    assert plans.names() == ["k1", "k2"] * 2
+
+
+def test_a_run_of_kernels_is_one_foreign_call(plans: Plans) -> None:
+    launcher = plans.launcher()
+    chain = [plans.buffer(4, 1), *(plans.buffer() for _ in range(5))]
+    for source, out in pairwise(chain):
+        plans.op(plans.kernel(plans.add_one, [out], [source], launcher=launcher))
+    plan = plans.build(chain[-1])
+    assert plan.num_calls == 1
+    plan.execute()
+    plan.execute()
+    assert launcher.n_runs == 2
+    assert len(launcher.tables) == 1
+    assert plans.read(chain[-1]) == [6] * 4
+    assert [launch.group for launch in launcher.tables[0]] == [0, 1, 2, 3, 4]
+
+
+def test_anything_else_than_a_kernel_cuts_the_batch(plans: Plans) -> None:
+    launcher, other = plans.launcher(), plans.launcher()
+    a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [b], [a], launcher=launcher))
+    plans.op(plans.kernel(plans.add_one, [b], [b], launcher=launcher))
+    plans.op(PreparedCopy(50, (c, b)))
+    plans.op(plans.kernel(plans.add_one, [c], [c], launcher=launcher))
+    plans.op(plans.kernel(plans.add_one, [c], [c], launcher=other))
+    plans.op(plans.kernel(plans.add_one, [c], [c]))
+    plan = plans.build(c)
+    assert plan.num_calls == 5
+    plan.execute()
+    assert plans.read(c) == [6] * 4
+    assert [len(table) for table in launcher.tables] == [2, 1]
+    assert (launcher.n_runs, other.n_runs) == (2, 1)
+
+
+def test_a_view_costs_no_call(plans: Plans) -> None:
+    launcher = plans.launcher()
+    base, out = plans.buffer(8, 3), plans.buffer()
+    view = plans.view(base, 4, 4)
+    plans.op(plans.kernel(plans.fill(7), [base], launcher=launcher))
+    plans.op(PreparedBufferView(60, (view, base), 16, 16))
+    plans.op(plans.kernel(plans.add_one, [out], [view], launcher=launcher))
+    plan = plans.build(out)
+    assert plan.num_calls == 1
+    plan.execute()
+    assert plans.read(out) == [8] * 4
+
+
+def test_independent_kernels_form_one_group(plans: Plans) -> None:
+    launcher = plans.launcher()
+    source, x, y, z = plans.buffer(), plans.buffer(), plans.buffer(), plans.buffer()
+    for out in (x, y):
+        plans.op(plans.kernel(plans.add_one, [out], [source], launcher=launcher, n_bytes=BIG))
+    plans.op(plans.kernel(plans.add_one, [z], [x], launcher=launcher, n_bytes=BIG))
+    plans.build(x, y, z).execute()
+    assert [launch.group for launch in launcher.tables[0]] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "global_size", "is_safe"),
+    [(64, (1, 1, 1), True), (BIG, (8, 1, 1), True), (BIG, (1, 1, 1), False)],
+    ids=["too small to pay for a thread", "uses all cores already", "not safe beside others"],
+)
+def test_kernels_that_do_not_run_beside_others_have_their_own_group(
+    plans: Plans, n_bytes: int, global_size: tuple[int, int, int], is_safe: bool
+) -> None:
+    launcher = plans.launcher()
+    outs = [plans.buffer() for _ in range(3)]
+    for out in outs:
+        plans.op(
+            plans.kernel(
+                plans.fill(1), [out], launcher=launcher, n_bytes=n_bytes, global_size=global_size, is_safe=is_safe
+            )
+        )
+    plans.build(*outs).execute()
+    assert [launch.group for launch in launcher.tables[0]] == [0, 1, 2]
+
+
+def test_independent_kernels_without_a_launcher_run_at_the_same_time(plans: Plans) -> None:
+    x, y = plans.buffer(), plans.buffer()
+    barrier = threading.Barrier(2, timeout=10)
+
+    def meet(out: Array) -> None:
+        barrier.wait()
+        out[:] = 1
+
+    for out in (x, y):
+        plans.op(plans.kernel(meet, [out], n_bytes=BIG))
+    plan = plans.build(x, y)
+    assert plan.num_calls == 1
+    plan.execute()
+    assert plans.read(x) == plans.read(y) == [1] * 4
+
+
+def test_an_error_in_one_of_several_parallel_kernels_is_raised(plans: Plans) -> None:
+    x, y = plans.buffer(), plans.buffer()
+
+    def fail(out: Array) -> None:
+        raise ZeroDivisionError("by zero")
+
+    plans.op(plans.kernel(plans.fill(1), [x], n_bytes=BIG))
+    plans.op(plans.kernel(fail, [y], n_bytes=BIG, name="divide"))
+    with pytest.raises(ExecutionError, match=r"kernel divide \(op 2\) failed: ZeroDivisionError: by zero"):
+        plans.build(x, y).execute()
+    assert plans.read(x) == [1] * 4
+
+
+def test_a_plan_executed_by_two_threads_runs_one_after_the_other(plans: Plans, two_threads: Together) -> None:
+    out = plans.buffer()
+    inside: list[int] = []
+    most: list[int] = []
+
+    def body(out: Array) -> None:
+        inside.append(1)
+        most.append(len(inside))
+        for _ in range(200):
+            out[:] = out + 1
+        inside.pop()
+
+    plans.op(plans.kernel(body, [out]))
+    plan = plans.build(out)
+    two_threads(
+        lambda: [plan.execute() for _ in range(20)] and None, lambda: [plan.execute() for _ in range(20)] and None
+    )
+    assert set(most) == {1}
+    assert plans.read(out) == [8000] * 4
+
+
+def test_two_plans_run_at_the_same_time(two_threads: Together, request: pytest.FixtureRequest) -> None:
+    barrier = threading.Barrier(2, timeout=10)
+
+    def meet(out: Array) -> None:
+        barrier.wait()
+
+    built = []
+    for _ in range(2):
+        plans = type(request.getfixturevalue("plans"))()
+        out = plans.buffer()
+        plans.op(plans.kernel(meet, [out]))
+        built.append(plans.build(out))
+    two_threads(built[0].execute, built[1].execute)
+    assert barrier.n_waiting == 0
+
+
+# -- copies and views -----------------------------------------------------------------------------
+
+
+def test_a_copy_copies_all_bytes_in_order(plans: Plans) -> None:
+    source, out = plans.buffer(4, 2), plans.buffer()
+    plans.op(plans.kernel(plans.fill(5), [source]))
+    plans.op(PreparedCopy(9, (out, source)))
+    plans.op(plans.kernel(plans.fill(6), [source]))
+    plans.build(out).execute()
+    assert (plans.read(out), plans.read(source)) == ([5] * 4, [6] * 4)
+
+
+def test_a_copy_that_fails_names_its_op(plans: Plans) -> None:
+    class Broken(HostAllocator):
+        is_host_addressable = False
+
+        def copy_in(self, address: int, source: memoryview) -> None:
+            raise OSError("bus error")
+
+    plans.add(Buffer(Broken("FAR"), float32, 4))
+    source = plans.buffer()
+    plans.op(PreparedCopy(9, (0, source)))
+    with pytest.raises(ExecutionError) as caught:
+        plans.build(source).execute()
+    assert str(caught.value) == "copy (op 9) failed: bus error"
+
+
+def test_a_view_that_is_not_the_part_of_its_base_shows_both_sides(plans: Plans) -> None:
+    base = plans.buffer(8)
+    view = plans.view(base, 4, 4)
+    ran = plans.buffer()
+    plans.op(plans.kernel(plans.fill(1), [ran]))
+    plans.op(PreparedBufferView(60, (view, base), 8, 16))
+    plan = plans.build(base)
+    number = plans.buffers[base].storage_id
+    with pytest.raises(ExecutionError) as caught:
+        plan.execute()
+    assert str(caught.value) == (
+        f"buffer view (op 60) failed: the view is [storage {number}, offset 16, 16 bytes], "
+        f"its base gives [storage {number}, offset 8, 16 bytes]"
+    )
+    assert plans.names() == []
+
+
+@pytest.mark.parametrize(("offset", "size"), [(16, 12), (12, 16)])
+def test_each_part_of_a_view_is_verified(plans: Plans, offset: int, size: int) -> None:
+    base = plans.buffer(8)
+    view = plans.view(base, 4, 4)
+    plans.op(PreparedBufferView(60, (view, base), offset, size))
+    with pytest.raises(ExecutionError, match=r"buffer view \(op 60\)"):
+        plans.build(base).execute()
+
+
+def test_a_view_of_another_storage_is_found_out(plans: Plans) -> None:
+    base, other = plans.buffer(8), plans.buffer(8)
+    view = plans.view(other, 0, 4)
+    plans.op(PreparedBufferView(60, (view, base), 0, 16))
+    with pytest.raises(ExecutionError, match="the view is"):
+        plans.build(base).execute()
+
+
+# -- variables ------------------------------------------------------------------------------------
+
+
+def test_variables_change_without_a_new_plan_and_keep_their_last_value(plans: Plans) -> None:
+    x, y = plans.buffer(), plans.buffer()
+    m = Variable("m", 0, 100)
+    launcher = plans.launcher()
+    plans.op(plans.kernel(write_n, [x], variables=[N], values=[3], launcher=launcher))
+    plans.op(plans.kernel(write_n, [y], variables=[m], values=[40], launcher=launcher))
+    plan = plans.build(x, y)
+    plan.execute()
+    assert (plans.read(x)[0], plans.read(y)[0]) == (3, 40)
+    plan.execute_with_vars({"n": 7})
+    assert (plans.read(x)[0], plans.read(y)[0]) == (7, 40)
+    plan.execute_with_vars({"m": 50, "unused": 1 << 80})
+    assert (plans.read(x)[0], plans.read(y)[0]) == (7, 50)
+    plan.execute()
+    assert (plans.read(x)[0], plans.read(y)[0]) == (7, 50)
+    assert len(launcher.tables) == 1
+
+
+@pytest.mark.parametrize("value", [0, 11, -5])
+def test_a_value_outside_the_bounds_changes_and_runs_nothing(plans: Plans, value: int) -> None:
+    out = plans.buffer()
+    m = Variable("m", 0, 100)
+    plans.op(plans.kernel(lambda out, m, n: write_n(out, m + n), [out], variables=[m, N], values=[0, 3]))
+    plan = plans.build(out)
+    with pytest.raises(VariableBoundsError) as caught:
+        plan.execute_with_vars({"m": 50, "n": value})
+    assert str(caught.value) == (
+        f"variable n = {value} is outside its bounds [1, 10]\n"
+        "  hint: buffers are sized for the largest value; declare the variable with wider bounds"
+    )
+    assert isinstance(caught.value, ValueError)
+    assert plans.names() == []
+    plan.execute()
+    assert plans.read(out)[0] == 3
+
+
+def test_fixed_variables_and_the_core_number_are_never_touched(plans: Plans) -> None:
+    x, y = plans.buffer(), plans.buffer()
+    core = Variable("core_id", 0, 3)
+    plans.op(plans.kernel(write_n, [x], variables=[N], values=[2], fixedvars={"n": 2}))
+    plans.op(plans.kernel(write_n, [y], variables=[core, N], values=[4]))
+    plan = plans.build(x, y)
+    plan.execute_with_vars({"n": 9, "core_id": 1000})
+    assert (plans.read(x)[0], plans.read(y)[0]) == (2, 9)
+
+
+def test_a_fixed_variable_accepts_any_value_for_its_name_elsewhere(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(write_n, [out], variables=[N], values=[2], fixedvars={"n": 2}))
+    plans.build(out).execute_with_vars({"n": 5000})
+    assert plans.read(out)[0] == 2
+
+
+def test_launch_sizes_follow_the_variables(plans: Plans) -> None:
+    out = plans.buffer()
+    launcher = plans.launcher()
+    n = UOp.variable("n", 1, 10)
+    for chosen in (launcher, None):
+        plans.op(
+            plans.kernel(
+                lambda out, n: None, [out], variables=[N], values=[3], global_size=(n * 4, 2, 1), launcher=chosen
+            )
+        )
+    plan = plans.build(out)
+    plan.execute()
+    plan.execute_with_vars({"n": 5})
+    plan.execute_with_vars({"n": 5})
+    assert plans.log == [("k1", (12, 2, 1)), ("k2", (12, 2, 1))] + 2 * [("k1", (20, 2, 1)), ("k2", (20, 2, 1))]
+    assert len(launcher.tables) == 2
+    assert [kernel.global_size for kernel in plan.kernels()] == [(20, 2, 1)] * 2
+
+
+def test_launch_sizes_use_fixed_variables(plans: Plans) -> None:
+    out = plans.buffer()
+    i = UOp.variable("i", 0, 7)
+    plans.op(plans.kernel(lambda out: None, [out], fixedvars={"i": 6}, global_size=(i, 1, 1)))
+    plans.build(out).execute()
+    assert plans.log == [("k1", (6, 1, 1))]
+
+
+def test_a_launch_size_that_has_no_value_is_an_error_before_anything_changes(plans: Plans) -> None:
+    out = plans.buffer()
+    n = UOp.variable("n", 1, 10)
+    plans.op(
+        plans.kernel(lambda out, n: None, [out], variables=[N], values=[8], global_size=(n - 5, 1, 1), name="tail")
+    )
+    plan = plans.build(out)
+    with pytest.raises(ExecutionError) as caught:
+        plan.execute_with_vars({"n": 5})
+    assert str(caught.value).startswith("kernel tail (op 1) failed: launch size n")
+    assert str(caught.value).endswith("dimension 0 is 0, not positive")
+    plan.execute()
+    assert plans.log == [("tail", (3, 1, 1))]
+
+
+# -- profiles -------------------------------------------------------------------------------------
+
+
+def test_each_kernel_has_a_profile_in_order(plans: Plans) -> None:
+    launcher = plans.launcher()
+    a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [b], [a], launcher=launcher, name="first", n_operations=4, n_bytes=32))
+    plans.op(PreparedCopy(50, (c, b)))
+    plans.op(plans.kernel(plans.add_one, [c], [c], name="second"))
+    plan = plans.build(c)
+    profiles = plan.execute_profiled()
+    assert [p.name for p in profiles] == ["first", "second"]
+    assert plans.read(c) == [3] * 4
+    assert [(p.device, p.n_buffers, p.n_operations, p.n_bytes) for p in profiles] == [
+        ("CPU", 2, 4, 32),
+        ("CPU", 2, 0, 32),
+    ]
+    first = profiles[0]
+    assert first.elapsed_ns > 0
+    assert first.kernel is plans.kernels[0]
+    assert first.gflops == 4 / first.elapsed_ns
+    assert first.gigabytes_per_second == 32 / first.elapsed_ns
+    assert first.elapsed_us == first.elapsed_ns / 1000
+    assert "first on CPU, 2 buffers" in str(first)
+    assert launcher.n_runs == 0
+
+
+def test_parallel_kernels_are_profiled_one_by_one(plans: Plans) -> None:
+    outs = [plans.buffer() for _ in range(3)]
+    for out in outs:
+        plans.op(plans.kernel(plans.fill(1), [out], n_bytes=BIG))
+    assert [p.name for p in plans.build(*outs).execute_profiled()] == ["k1", "k2", "k3"]
+
+
+def test_profiled_execution_takes_variables(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(write_n, [out], variables=[N], values=[3]))
+    plan = plans.build(out)
+    assert len(plan.execute_with_vars_profiled({"n": 6})) == 1
+    assert plans.read(out)[0] == 6
+    with pytest.raises(VariableBoundsError):
+        plan.execute_with_vars_profiled({"n": 60})
+
+
+# -- custom functions -----------------------------------------------------------------------------
+
+
+def test_a_custom_function_gets_buffers_variables_and_attributes(plans: Plans) -> None:
+    seen: list[tuple[list[float], dict[str, int], Sequence[UOp]]] = []
+
+    def double(buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]) -> None:
+        seen.append((buffers[0].as_numpy().tolist(), dict(variables), attrs))
+        array = buffers[0].as_numpy()
+        array *= 2
+
+    register_custom_function("double", double)
+    source, out = plans.buffer(2, 3), plans.buffer(2)
+    attr = UOp.variable("n", 1, 10)
+    plans.op(plans.kernel(plans.add_one, [out], [source]))
+    plans.op(PreparedCustomFunction(70, "double", (out,), (attr,), variables=(N,), values={"n": 4}, fixedvars={"i": 1}))
+    plans.op(plans.kernel(plans.add_one, [out], [out]))
+    plan = plans.build(out)
+    plan.execute()
+    assert plans.read(out) == [9, 9]
+    plan.execute_with_vars({"n": 5, "i": 8})
+    assert seen == [([4, 4], {"n": 4, "i": 1}, (attr,)), ([4, 4], {"n": 5, "i": 1}, (attr,))]
+    with pytest.raises(VariableBoundsError):
+        plan.execute_with_vars({"n": 11})
+    assert plan.execute_profiled() and plans.read(out) == [9, 9]
+
+
+def test_an_unknown_kind_passes_through_as_it_is(plans: Plans) -> None:
+    register_custom_function("known", lambda buffers, variables, attrs: None)
+    out = plans.buffer()
+    plans.op(PreparedCustomFunction(70, "EncDec", (out,)))
+    with pytest.raises(UnsupportedError) as caught:
+        plans.build(out).execute()
+    assert str(caught.value) == (
+        "custom function 'EncDec' is not supported\n"
+        "  note: kinds that are registered: known\n"
+        "  hint: register it: svod_runtime.register_custom_function('EncDec', function)"
+    )
+    assert (caught.value.kind, isinstance(caught.value, NotImplementedError)) == ("EncDec", True)
+
+
+def test_an_unsupported_error_from_inside_passes_through_and_others_are_explained(plans: Plans) -> None:
+    def refuse(buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]) -> None:
+        raise UnsupportedError(kind="codec", known=())
+
+    def fail(buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]) -> None:
+        raise KeyError("x")
+
+    register_custom_function("refuse", refuse)
+    register_custom_function("fail", fail)
+    out = plans.buffer()
+    plans.op(PreparedCustomFunction(70, "refuse", (out,)))
+    with pytest.raises(UnsupportedError, match="custom function 'codec' is not supported"):
+        plans.build(out).execute()
+    register_custom_function("refuse", fail)
+    with pytest.raises(ExecutionError) as caught:
+        plans.builder.build().execute()
+    assert str(caught.value) == "custom function 'refuse' (op 70) failed: KeyError: 'x'"
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+# -- everything together --------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_random_plans_over_one_arena_agree_with_running_them_in_order(
+    data: st.DataObject, request: pytest.FixtureRequest
+) -> None:
+    plans: Plans = type(request.getfixturevalue("plans"))()
+    arena = plans.buffer(24)
+    model = np.zeros(24, np.float32)
+    slots = [(start, size) for start in (0, 4, 8, 12) for size in (4, 8, 12)]
+    handles = {slot: plans.view(arena, *slot) for slot in slots}
+    launcher = plans.launcher()
+    for number in range(data.draw(st.integers(1, 12))):
+        (out, n), (source, m) = data.draw(st.sampled_from(slots)), data.draw(st.sampled_from(slots))
+        n = min(n, m)
+        if out < source + n and source < out + n and (out, n) != (source, n):
+            continue  # A kernel over partly overlapping arguments has no defined result.
+        target, origin = handles.get((out, n)), handles.get((source, n))
+        assert target is not None and origin is not None
+
+        def body(x: Array, y: Array, number: int = number) -> None:
+            x[:] = y * 2 + number
+
+        if data.draw(st.booleans()):
+            plans.op(
+                plans.kernel(
+                    body, [target], [origin], launcher=data.draw(st.sampled_from([launcher, None])), n_bytes=BIG
+                )
+            )
+            model[out : out + n] = model[source : source + n] * 2 + number
+        else:
+            plans.op(PreparedCopy(500 + number, (target, origin)))
+            model[out : out + n] = model[source : source + n].copy()
+    plans.build(arena).execute()
+    assert plans.read(arena) == model.tolist()

@@ -1,0 +1,296 @@
+"""Building and inspecting plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from svod_device import Buffer, DiskAllocator, HostAllocator, OutOfMemoryError, Variable
+from svod_dtype import float32, int32, uint8
+from svod_runtime import (
+    DependencyError,
+    ExecutionPlanBuilder,
+    PlanError,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+)
+
+if TYPE_CHECKING:
+    from conftest import Plans
+
+
+class Far(HostAllocator):
+    is_host_addressable = False
+
+
+def test_buffers_are_found_by_position_and_by_id(plans: Plans) -> None:
+    a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
+    plans.builder.map_buffer(777, a)
+    plans.op(plans.kernel(plans.add_one, [b], [a]))
+    plans.op(plans.kernel(plans.add_one, [c], [b]))
+    plan = plans.build(c, b)
+    assert plan.num_outputs == 2
+    assert plan.output_indices == (c, b)
+    assert plan.output_buffer is plan.output_buffer_at(0) is plans.buffers[c]
+    assert plan.output_buffers == (plans.buffers[c], plans.buffers[b])
+    assert plan.output_buffer_at(2) is plan.output_buffer_at(-1) is None
+    assert plan.buffer(777) is plan.buffer(100) is plans.buffers[a]
+    assert plan.buffer(5) is None
+    assert plan.buffers == tuple(plans.buffers)
+    assert plan.ast_to_buffer == {100: a, 101: b, 102: c, 777: a}
+    assert plan.device == "CPU"
+
+
+def test_kernels_can_be_inspected(plans: Plans) -> None:
+    out = plans.buffer()
+    n = Variable("n", 1, 4)
+    plans.op(plans.kernel(lambda out, n: None, [out], variables=[n], values=[2], fixedvars={"i": 5}, name="E_4"))
+    plans.op(PreparedCopy(9, (out, plans.buffer())))
+    plan = plans.build(out)
+    (kernel,) = plan.kernels()
+    assert (kernel.name, kernel.source, kernel.device) == ("E_4", "source of E_4", "CPU")
+    assert (kernel.global_size, kernel.local_size) == ((1, 1, 1), (1, 1, 1))
+    assert kernel.buffers == (plans.buffers[out],)
+    assert kernel.values == {"n": 2, "i": 5}
+    assert kernel.kernel is plans.kernels[0]
+    assert [type(op) for op in plan.prepared_ops] == [PreparedKernel, PreparedCopy]
+    assert repr(plan) == "ExecutionPlan(2 ops, 1 kernels, 2 buffers, 2 calls on CPU)"
+
+
+def test_building_gets_the_memory_and_executing_gets_none(plans: Plans) -> None:
+    class Counting(HostAllocator):
+        n = 0
+
+        def allocate(self, nbytes: int):
+            self.n += 1
+            return super().allocate(nbytes)
+
+    counting = Counting()
+    index = plans.add(Buffer(counting, float32, 4))
+    assert counting.n == 0
+    plans.op(plans.kernel(plans.fill(2), [index]))
+    plan = plans.build(index)
+    assert counting.n == 1
+    plan.execute()
+    assert counting.n == 1
+
+
+def test_a_plan_without_buffers_is_fine() -> None:
+    plan = ExecutionPlanBuilder("cpu:0").build()
+    plan.execute()
+    assert (plan.device, plan.num_outputs, plan.output_buffer) == ("CPU", 0, None)
+
+
+def test_memory_that_is_not_there_is_noticed_when_the_plan_is_built(plans: Plans) -> None:
+    index = plans.add(Buffer(HostAllocator(), float32, 1 << 60))
+    with pytest.raises(OutOfMemoryError):
+        plans.build(index)
+
+
+def test_outputs_are_set_explicitly(plans: Plans) -> None:
+    plans.buffer()
+    with pytest.raises(PlanError) as caught:
+        plans.builder.build()
+    assert str(caught.value) == "plan: output buffers must be set explicitly"
+    plans.builder.set_output_buffer(0)
+    assert plans.builder.build().num_outputs == 1
+
+
+def test_indices_are_checked(plans: Plans) -> None:
+    plans.buffer()
+    plans.builder.set_output_buffers([0, 3])
+    with pytest.raises(PlanError, match="outputs: no buffer 3, there are 1"):
+        plans.builder.build()
+    plans.builder.set_output_buffers([0])
+    plans.builder.map_buffer(5, -1)
+    with pytest.raises(PlanError, match="AST ids: no buffer -1, there are 1"):
+        plans.builder.build()
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        (PreparedCopy(3, (0, 9)), "copy (op 3): no buffer 9, there are 3"),
+        (PreparedCopy(3, (0,)), "copy (op 3): takes two buffers, destination and source, got 1"),
+        (PreparedCopy(3, (0, 2)), "copy (op 3): copies 32 bytes into 16"),
+        (PreparedBufferView(3, (9, 0), 0, 4), "buffer view (op 3): no buffer 9, there are 3"),
+        (PreparedBufferView(3, (0,), 0, 4), "buffer view (op 3): takes two buffers, view and base, got 1"),
+        (PreparedCustomFunction(3, "x", (0, 5)), "custom function 'x' (op 3): no buffer 5, there are 3"),
+    ],
+)
+def test_ops_that_do_not_fit_the_buffers_are_errors(
+    plans: Plans, op: PreparedCopy | PreparedBufferView | PreparedCustomFunction, message: str
+) -> None:
+    for size in (4, 4, 8):
+        plans.buffer(size)
+    plans.op(op)
+    with pytest.raises(PlanError) as caught:
+        plans.build(0)
+    assert str(caught.value) == message
+
+
+def test_kernels_that_do_not_fit_are_errors(plans: Plans) -> None:
+    plans.buffer()
+    good = plans.kernel(plans.fill(1), [0], name="k", op_id=7)
+    n = Variable("n", 1, 4)
+    symbolic = plans.kernel(plans.fill(1), [0], name="k", op_id=7, variables=[n], values=[])
+    far = plans.kernel(plans.fill(1), [0], name="k", op_id=7, device="CUDA:1")
+
+    def changed(**changes: object) -> PreparedKernel:
+        fields = {name: getattr(good, name) for name in good.__dataclass_fields__}
+        return PreparedKernel(**{**fields, **changes})
+
+    cases = [
+        (changed(buffer_indices=(4,)), "no buffer 4, there are 1"),
+        (changed(output_indices=()), "has no output"),
+        (changed(output_indices=(1,)), "output position 1 is out of range: it has 1 buffers"),
+        (changed(buffer_indices=(0, 0)), "takes 1 buffers (slots (0,)), got 2"),
+        (symbolic, "has 1 variables ('n',), but 0 values ()"),
+        (far, f"runs on CUDA:1, which cannot address {plans.buffers[0]!r}"),
+    ]
+    for op, message in cases[:5]:
+        builder = ExecutionPlanBuilder("CPU")
+        builder.add_buffer(1, plans.buffers[0])
+        builder.set_output_buffer(0)
+        builder.add_op(op)
+        with pytest.raises(PlanError) as caught:
+            builder.build()
+        assert str(caught.value) == f"kernel k (op 7): {message}"
+
+
+def test_a_kernel_reaches_only_buffers_that_its_device_can_address(plans: Plans) -> None:
+    here, far = plans.buffer(), plans.add(Buffer(Far("FAR"), float32, 4))
+    plans.op(plans.kernel(plans.add_one, [here], [far], name="k"))
+    with pytest.raises(
+        PlanError, match=r"kernel k \(op 1\): runs on CPU, which cannot address Buffer\(float32 x 4 on FAR"
+    ):
+        plans.build(here)
+
+
+def test_a_kernel_of_the_cpu_reads_a_mapped_file_without_a_copy(plans: Plans, tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(b"12345678" + np.arange(4, dtype=np.float32).tobytes())
+    file = Buffer(DiskAllocator(f"DISK:{tmp_path / 'w'}"), uint8, 24)
+    weights, out = plans.add(file.view(8, 16, float32)), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [out], [weights]))
+    plans.build(out).execute()
+    assert plans.read(out) == [1, 2, 3, 4]
+
+
+def test_nothing_writes_to_a_mapped_file(plans: Plans, tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(bytes(16))
+    file = plans.add(Buffer(DiskAllocator(f"DISK:{tmp_path / 'w'}"), float32, 4))
+    source = plans.buffer()
+    for op in (plans.kernel(plans.fill(1), [file], name="k", op_id=1), PreparedCopy(1, (file, source))):
+        builder = ExecutionPlanBuilder("CPU")
+        for number, buffer in enumerate(plans.buffers):
+            builder.add_buffer(number, buffer)
+        builder.set_output_buffer(source)
+        builder.add_op(op)
+        with pytest.raises(PlanError, match="which is read-only"):
+            builder.build()
+
+
+def test_a_cycle_is_noticed_when_the_plan_is_built(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(plans.fill(1), [out], op_id=1, dependencies=[2]))
+    plans.op(plans.kernel(plans.fill(1), [out], op_id=2, dependencies=[1]))
+    with pytest.raises(DependencyError, match="a cycle blocks ops 1, 2"):
+        plans.build(out)
+
+
+def test_the_builder_can_replace_a_buffer(plans: Plans) -> None:
+    index = plans.buffer()
+    other = Buffer(HostAllocator(), float32, 4)
+    plans.builder.replace_buffer(index, other)
+    plans.op(plans.kernel(plans.fill(4), [index]))
+    plans.build(index).execute()
+    assert other.as_numpy().tolist() == [4] * 4
+
+
+# -- new buffers for an existing plan -------------------------------------------------------------
+
+
+def filled(value: float, size: int = 4) -> Buffer:
+    buffer = Buffer(HostAllocator(), float32, size)
+    buffer.copyin(np.full(size, value, np.float32))
+    return buffer
+
+
+def test_another_input_needs_no_new_table(plans: Plans) -> None:
+    launcher = plans.launcher()
+    source, out = plans.buffer(4, 1), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [out], [source], launcher=launcher))
+    plan = plans.build(out)
+    plan.execute()
+    plan.replace_buffer(source, filled(40))
+    plan.execute()
+    assert plans.read(out) == [41] * 4
+    assert len(launcher.tables) == 1
+    assert plan.kernels()[0].buffers[1] is plan.buffer(100)
+
+
+def test_copies_and_custom_functions_see_the_new_buffer(plans: Plans) -> None:
+    source, out = plans.buffer(4, 1), plans.buffer()
+    plans.op(PreparedCopy(5, (out, source)))
+    plan = plans.build(out)
+    plan.replace_buffer(source, filled(8))
+    plan.execute()
+    assert plans.read(out) == [8] * 4
+
+
+def test_a_new_buffer_that_shares_bytes_with_another_is_ordered(plans: Plans) -> None:
+    x, y, z = plans.buffer(), plans.buffer(4, 5), plans.buffer()
+    plans.op(plans.kernel(plans.fill(7), [x]))
+    plans.op(plans.kernel(plans.add_one, [z], [y]))
+    plan = plans.build(x, z)
+    assert plan.levels == ((0, 1),)
+    plan.replace_buffer(y, plans.buffers[x].view(0, 16))
+    assert plan.levels == ((0,), (1,))
+    plan.execute()
+    assert plans.read(z) == [8] * 4
+    plan.replace_buffer(y, filled(1))
+    assert plan.levels == ((0, 1),)
+
+
+def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(plans.fill(7), [out]))
+    plan = plans.build(out)
+    frozen = np.zeros(32, np.float32)
+    start = -frozen.ctypes.data % 64 // 4
+    read_only = Buffer.wrap(frozen, frozen[start:].ctypes.data, 16, float32, is_writable=False)
+    cases = [
+        (3, filled(1), "no buffer 3, there are 1"),
+        (0, filled(1, 5), "cannot replace"),
+        (0, Buffer(HostAllocator(), int32, 4), "cannot replace"),
+        (0, Buffer(HostAllocator("CPU:1"), float32, 4), "cannot replace"),
+        (0, read_only, "is written, but"),
+    ]
+    for index, buffer, message in cases:
+        with pytest.raises(PlanError, match=message):
+            plan.replace_buffer(index, buffer)
+
+
+# -- release --------------------------------------------------------------------------------------
+
+
+def test_released_ids_are_reported(plans: Plans) -> None:
+    a, b, c = plans.buffer(), plans.buffer(), plans.buffer()
+    plans.view(c, 0, 2)
+    plans.op(plans.kernel(plans.add_one, [b], [a]))
+    plans.op(plans.kernel(plans.add_one, [c], [b]))
+    plans.builder.add_alias_ids([900, 901])
+    plan = plans.build(c)
+    removed: list[int] = []
+    plan.release_intermediate_buffers(removed.append)
+    assert removed == [100, 101, 900, 901]
+    removed.clear()
+    plan.release_all_buffers(removed.append)
+    assert removed == [100, 101, 102, 103, 900, 901]
+    plan.execute()
+    assert plans.read(c) == [2] * 4
