@@ -83,6 +83,7 @@ def test_every_bit_pattern_survives_widening_and_narrowing(dtype: DType) -> None
     np.testing.assert_array_equal(found[number].view(bits), values[number].view(bits))
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_float32_rounds_to_nearest_even_with_subnormals_and_overflow(dtype: DType) -> None:
     x = variable("x", float32)
@@ -188,6 +189,20 @@ def test_a_reduction_over_lanes_is_in_float32() -> None:
     reduce = next(after.iter_ops(Op.REDUCE))
     assert reduce.dtype is float32
     assert float(evaluate(after)) == 8.0
+
+
+@pytest.mark.parametrize("target", [BARE, WITH_HALF], ids=["emulated half", "native half"])
+def test_a_reduction_over_loops_accumulates_in_float32(target: Target) -> None:
+    from svod_ir.args import ParamArg
+    from svod_ir.ops import AxisType
+
+    memory = UOp(Op.PARAM, float16, (), ParamArg(0, 3000))
+    k = UOp.range(3000, 0, AxisType.REDUCE)
+    total = UOp(Op.REDUCE, float16, (memory.index(k), k), Op.ADD)
+    after = lower(total, target)
+    assert next(after.iter_ops(Op.REDUCE)).dtype is float32
+    # One by one in half, the sum would stop at 2048.
+    assert float(evaluate(after, {memory: np.ones(3000, np.float16)})) == 3000.0
 
 
 def test_native_dtypes_are_left_alone() -> None:

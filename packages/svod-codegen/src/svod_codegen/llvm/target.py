@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from svod_codegen.options import CodegenOptions
-from svod_ir.target import Target
+from svod_dtype import float16
+from svod_ir.target import COMMON_DTYPES, Target
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -102,10 +103,11 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
         registers = 32 if wide else 16
         has_masked_access = has_gather = "avx2" in features
         has_fma = "fma" in features
+        has_half = "f16c" in features
     else:
         vector_bits, registers = 128, 32 if machine == "aarch64" else 16
         has_masked_access = has_gather = False
-        has_fma = machine == "aarch64"
+        has_fma = has_half = machine == "aarch64"
     l1, l2, l3 = caches
     return Target(
         name=f"cpu-{machine}",
@@ -118,6 +120,8 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
         has_masked_access=has_masked_access,
         has_gather=has_gather,
         has_fma=has_fma,
+        # Where half is only converted, LLVM computes in float and rounds after each operation.
+        native_dtypes=COMMON_DTYPES | {float16} if has_half else COMMON_DTYPES,
         # Two vector units at about 3 GHz, each a fused multiply-add or an add.
         peak_flops=3e9 * 2 * (vector_bits // 32) * (2 if has_fma else 1),
         memory_bandwidth=15e9,

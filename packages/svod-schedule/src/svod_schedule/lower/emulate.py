@@ -3,7 +3,8 @@
     %1 = ADD %a, %b : bf16   ->   %1 = CAST (ADD (CAST %a : f32), (CAST %b : f32)) : bf16
     %2 = CAST %x : bf16      ->   %2 = BITCAST (CAST (round(BITCAST %x : u32) >> 16) : u16) : bf16
 
-Each operation is rounded once, to nearest even, subnormals included. A conversion from float64 or a
+Each operation is rounded once, to nearest even, subnormals included; a reduction only at its end,
+also of float16 where that is native. A conversion from float64 or a
 wide integer goes through a float32 that is rounded to odd, so that the second rounding is exact.
 float8_e4m3 has no infinity: overflow gives NaN.
 """
@@ -40,6 +41,9 @@ def _make_rules(emulated: frozenset[DType]) -> RuleSet:
     def is_emulated(found: UOp) -> bool:
         return found.dtype.scalar in emulated
 
+    def is_narrow(found: UOp) -> bool:
+        return found.dtype.scalar is float16 or found.dtype.scalar in emulated
+
     def takes_emulated(found: UOp) -> bool:
         return found.src[0].dtype.scalar in emulated
 
@@ -56,7 +60,7 @@ def _make_rules(emulated: frozenset[DType]) -> RuleSet:
         make("change_sign_bit", _SIGN_BIT_OPS, is_emulated, _change_sign_bit),
         make("arithmetic_in_float32", _ARITHMETIC, is_emulated, _arithmetic_in_float32),
         make("compare_in_float32", COMPARISON, takes_emulated, _compare_in_float32),
-        make("reduce_in_float32", frozenset({Op.REDUCE}), is_emulated, _reduce_in_float32),
+        make("reduce_in_float32", frozenset({Op.REDUCE, Op.SCAN}), is_narrow, _reduce_in_float32),
         make("select_bits", frozenset({Op.WHERE}), is_emulated, _select_bits),
         make("widen_narrow_float", frozenset({Op.CAST}), takes_emulated, _widen_narrow_float),
         make("narrow_float", frozenset({Op.CAST}), is_emulated, _narrow_float),
@@ -87,11 +91,9 @@ def _compare_in_float32(x: UOp) -> UOp:
     return x.with_src(tuple(s.cast(float32) for s in x.src))
 
 
-def _reduce_in_float32(x: UOp) -> UOp | None:
-    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow.  When it is over lanes."""
-    if len(x.src) > 1:
-        return None
-    return UOp(x.op, float32.vec(x.dtype.lanes), (x.src[0].cast(float32),), x.arg).cast(x.dtype)
+def _reduce_in_float32(x: UOp) -> UOp:
+    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN likewise."""
+    return UOp(x.op, float32.vec(x.dtype.lanes), (x.src[0].cast(float32), *x.src[1:]), x.arg).cast(x.dtype)
 
 
 def _select_bits(x: UOp) -> UOp:
