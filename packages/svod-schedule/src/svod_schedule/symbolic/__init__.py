@@ -15,7 +15,9 @@ from svod_schedule.symbolic.identities import IDENTITIES
 from svod_schedule.symbolic.logic import LOGIC
 from svod_schedule.symbolic.simplify import SYMBOLIC, simplify
 from svod_schedule.symbolic.sums import SUMS
+from svod_schedule.symbolic.valid import GUARDED, simplify_condition, simplify_under
 
 __all__ = [
-    "CASTS", "COMPARISONS", "DIVMOD", "FLOATS", "FOLDING", "IDENTITIES", "LOGIC", "SUMS", "SYMBOLIC", "simplify",
+    "CASTS", "COMPARISONS", "DIVMOD", "FLOATS", "FOLDING", "GUARDED", "IDENTITIES", "LOGIC", "SUMS", "SYMBOLIC", "simplify",
+    "simplify_condition", "simplify_under",
 ]  # fmt: skip

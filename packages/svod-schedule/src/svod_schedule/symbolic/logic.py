@@ -7,11 +7,13 @@ from typing import Final
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, RuleSet, const, node, rule, splat, var
 from svod_ir.uop import UOp
+from svod_schedule.symbolic.order import node_key
 
 __all__ = ["LOGIC"]
 
 x, y, z, w, a, b = var("x"), var("y"), var("z"), var("w"), var("a"), var("b")
 _AND_OR: Final = frozenset({Op.AND, Op.OR})
+_MAX_CHAIN: Final = 64
 
 
 @rule(node(Op.AND, x, splat(value=True), kinds=BOOL), node(Op.XOR, x, splat(value=False), kinds=BOOL))
@@ -44,24 +46,17 @@ def sum_of_bools(x: UOp, y: UOp) -> UOp:
     return UOp(Op.OR, x.dtype, (x, y))
 
 
-@rule(node(_AND_OR, x, node(Op.NOT, x), name="n", kinds=BOOL))
-def combine_with_negation(n: UOp, x: UOp) -> UOp:
-    """x & ~x -> false, x | ~x -> true."""
-    return UOp.const(n.dtype, n.op is Op.OR)
+@rule(node(_AND_OR, x, y, name="n", kinds=BOOL).ordered())
+def normalize_chain(n: UOp) -> UOp | None:
+    """(x & y) & x -> x & y, x & ~x -> false, (i < 4) & (i < 7) -> i < 4, (i < 4) & ~(i < 7) -> false; so for |.
 
-
-@rule(node(_AND_OR, node(_AND_OR, x, y, name="inner"), z, name="n", kinds=BOOL))
-def combine_within(n: UOp, inner: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
-    """(x & y) & ~x -> false, (x | y) | ~x -> true, and the same in longer chains."""
-    if inner.op is not n.op:
-        return None
+    The operands of a chain are distinct and in order.
+    """
     operands = _flatten(n)
-    distinct = dict.fromkeys(operands)
-    if any(o.op is Op.NOT and o.src[0] in distinct for o in distinct):
+    distinct = _tighten(dict.fromkeys(operands), n.op)
+    if distinct is None or any(o.op is Op.NOT and o.src[0] in distinct for o in distinct):
         return UOp.const(n.dtype, n.op is Op.OR)
-    if len(distinct) == len(operands):
-        return None
-    first, *others = distinct
+    first, *others = sorted(distinct, key=node_key)
     for other in others:
         first = UOp(n.op, n.dtype, (first, other))
     return first
@@ -72,17 +67,44 @@ def _flatten(n: UOp) -> list[UOp]:
     stack = [n]
     while stack:
         current = stack.pop()
-        if current.op is n.op:
+        if current.op is n.op and len(operands) + len(stack) < _MAX_CHAIN:
             stack += reversed(current.src)
         else:
             operands.append(current)
     return operands
 
 
-@rule(node(_AND_OR, node(Op.LT, x, const("c"), name="first"), node(Op.LT, x, const("d"), name="second"), name="n"))
-def tighter_limit(n: UOp, first: UOp, second: UOp, c: UOp, d: UOp) -> UOp:
-    """(x < c) & (x < d) -> x < min(c, d), (x < c) | (x < d) -> x < max(c, d)."""
-    return first if (c.arg <= d.arg) == (n.op is Op.AND) else second
+def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
+    """The operands with one limit on each side of an expression; None where they contradict each other.
+
+    With OR the roles change: the loosest limits stay, and None says that one of them always holds.
+    """
+    limits: dict[tuple[UOp, bool], UOp] = {}
+    for operand in operands:
+        is_negated = operand.op is Op.NOT
+        order = operand.src[0] if is_negated else operand
+        if order.op is not Op.LT or order.src[1].op is not Op.CONST or order.src[0].dtype.kind == "float":
+            continue
+        key = (order.src[0], is_negated)
+        known = limits.get(key)
+        # Of x < c the smallest c implies the others, of ~(x < c) the largest.
+        if known is None or (_limit(operand) < _limit(known)) == (is_negated == (op is Op.OR)):
+            limits[key] = operand
+    for (expression, is_negated), operand in limits.items():
+        lower = None if is_negated else limits.get((expression, True))
+        if lower is not None and (_limit(lower) >= _limit(operand) if op is Op.AND else _limit(lower) <= _limit(operand)):
+            return None
+    dropped = {o for o in operands if (key := _limit_key(o)) in limits and limits[key] is not o}
+    return {o: None for o in operands if o not in dropped}
+
+
+def _limit_key(operand: UOp) -> tuple[UOp, bool]:
+    order = operand.src[0] if operand.op is Op.NOT else operand
+    return (order.src[0] if order.op is Op.LT and order.src[1].op is Op.CONST else order, operand.op is Op.NOT)
+
+
+def _limit(operand: UOp) -> int:
+    return (operand.src[0] if operand.op is Op.NOT else operand).src[1].arg
 
 
 # -- choice --------------------------------------------------------------------------------------------
@@ -151,8 +173,7 @@ def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
 LOGIC = RuleSet(
     "logic",
     (
-        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, combine_with_negation, combine_within,
-        tighter_limit, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth,
+        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, normalize_chain, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth,
         choose_among_results,
     ),
     is_pure=True,

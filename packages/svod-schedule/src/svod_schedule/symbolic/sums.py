@@ -11,7 +11,7 @@ right. For other dtypes a sum is rewritten where terms merge, or a constant stan
 from __future__ import annotations
 
 from svod_ir.ops import COMMUTATIVE, Op
-from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule, splat, var
+from svod_ir.pattern import INT, RuleSet, const, node, rule, splat, var
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.divmod import divide_nested
 from svod_schedule.symbolic.order import compare_nodes
@@ -43,9 +43,9 @@ def put_constant_right(n: UOp, c: UOp, y: UOp) -> UOp | None:
     return None if y.op is Op.CONST or y.op is Op.VCONST else n.with_src((y, c))
 
 
-@rule(node(COMMUTATIVE - {Op.ADD, Op.MUL, Op.EQ, Op.NE}, x, y, name="n", kinds=INT | BOOL).ordered())
+@rule(node(COMMUTATIVE - {Op.ADD, Op.MUL, Op.EQ, Op.NE}, x, y, name="n", kinds=INT).ordered())
 def put_in_order(n: UOp, x: UOp, y: UOp) -> UOp | None:
-    """y & x -> x & y, for min, max and bits of integers and bools; sums and equalities have normal forms of their own."""
+    """y & x -> x & y, for min, max and bits of integers; sums and equalities have normal forms of their own."""
     return n.with_src((y, x)) if compare_nodes(x, y) > 0 else None
 
 

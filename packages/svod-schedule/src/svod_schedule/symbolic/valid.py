@@ -1,0 +1,166 @@
+"""Simplification of an expression that is used only where a condition holds.
+
+    (i + 3) % 8                 under i < 5              ->  i + 3
+    (i*2 + k - 1) // 8          under 0 <= i*2 + k - 1 < 8  ->  0
+
+The clauses of a conjunction bound polynomials. In the expression each bounded one is replaced by a
+variable with the tighter bounds, and put back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from svod_ir.ops import Op
+from svod_ir.pattern import BOOL, INT, RuleSet, node, rule, var
+from svod_ir.uop import UOp
+from svod_schedule.symbolic.simplify import simplify
+from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, to_terms
+
+__all__ = ["GUARDED", "iter_clauses", "simplify_condition", "simplify_under"]
+
+
+
+class Bound(NamedTuple):
+    """`low <= expression <= high`, where the expression is the sum of `terms`, which has no constant."""
+
+    terms: Terms
+    expression: UOp
+    low: int
+    high: int
+
+
+def simplify_under(valid: UOp, expression: UOp) -> UOp:
+    """An expression that is equal to `expression` wherever `valid` holds, and may be anything elsewhere."""
+    simplified = simplify(expression)
+    if not simplified.src:
+        return simplified
+    for number, bound in enumerate(_find_bounds(iter_clauses(valid))):
+        simplified = _apply_bound(bound, simplified, number)
+    return simplified
+
+
+def simplify_condition(valid: UOp) -> UOp:
+    """A conjunction without the clauses that follow from the others, each simplified under the others."""
+    clauses = list(iter_clauses(simplify(valid)))
+    # The last clauses come from the innermost operations; earlier ones are kept where either would do.
+    for position in reversed(range(len(clauses))):
+        others = [c for c in clauses if c is not clauses[position]]
+        if not others:
+            break
+        clauses[position] = simplify_under(_join(others), clauses[position])
+    return simplify(_join(clauses))
+
+
+def iter_clauses(valid: UOp) -> Iterator[UOp]:
+    """The conditions that `valid` is the conjunction of, from left to right."""
+    stack = [valid]
+    while stack:
+        current = stack.pop()
+        if current.op is Op.AND and current.dtype.kind == "bool":
+            stack += reversed(current.src)
+        else:
+            yield current
+
+
+def _join(clauses: list[UOp]) -> UOp:
+    first, *others = clauses
+    for clause in others:
+        first = UOp(Op.AND, first.dtype, (first, clause))
+    return first
+
+
+def _find_bounds(clauses: Iterator[UOp]) -> list[Bound]:
+    """The tightest bounds that the clauses give, one for each polynomial."""
+    found: dict[UOp, Bound] = {}
+    for clause in clauses:
+        bound = _read_clause(clause)
+        if bound is None:
+            continue
+        known = found.get(bound.expression, bound)
+        found[bound.expression] = known._replace(low=max(known.low, bound.low), high=min(known.high, bound.high))
+    return [b for b in found.values() if b.low <= b.high]
+
+
+def _read_clause(clause: UOp) -> Bound | None:
+    """x < c, ~(x < c), x == c as bounds of x, where x may be a difference."""
+    is_negated = clause.op is Op.NOT
+    order = clause.src[0] if is_negated else clause
+    if order.op not in (Op.LT, Op.EQ) or not order.src[0].dtype.is_int or (is_negated and order.op is Op.EQ):
+        return None
+    left, right = (to_terms(s) for s in order.src)
+    dtype = order.src[0].dtype
+    if not fits(left, dtype) or not fits(right, dtype):
+        return None
+    terms = add_scaled(left, right, -1)
+    limit = -terms.pop(ONE, 0)
+    if not terms or not fits(terms, dtype):
+        return None
+    low, high = get_interval(terms)
+    if order.op is Op.EQ:
+        low = high = limit
+    elif is_negated:
+        low = max(low, limit)
+    else:
+        high = min(high, limit - 1)
+    # One polynomial has one sign here, so that a lower and an upper bound of it meet.
+    if next(iter(terms.values())) < 0:
+        terms, low, high = add_scaled({}, terms, -1), -high, -low
+    return Bound(terms, from_terms(terms, dtype), low, high)
+
+
+def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
+    dtype = bound.expression.dtype
+    if bound.low == bound.high:
+        known = UOp.const(dtype, bound.low)
+    else:
+        known = UOp(Op.DEFINE_VAR, dtype, (), (f"bounded{number}", bound.low, bound.high))
+    replaced, replacement = _find_lead(bound, known) or (bound.expression, known)
+    if replaced not in expression.toposort():
+        return expression
+    tightened = simplify(expression.substitute({replaced: replacement}))
+    result = simplify(tightened.substitute({known: bound.expression})) if known.op is Op.DEFINE_VAR else tightened
+    return result if _count(result) < _count(expression) else expression
+
+
+def _find_lead(bound: Bound, known: UOp) -> tuple[UOp, UOp] | None:
+    """An atom with coefficient 1 or -1, and its value in terms of the bounded polynomial: i = (i + j) - j."""
+    for monomial, coefficient in bound.terms.items():
+        if len(monomial) == 1 and coefficient in (1, -1):
+            others = {m: c for m, c in bound.terms.items() if m != monomial}
+            value = add_scaled(add_scaled({}, to_terms(known), coefficient), others, -coefficient)
+            return monomial[0], from_terms(value, known.dtype)
+    return None
+
+
+def _count(expression: UOp) -> int:
+    return len(expression.toposort())
+
+
+@rule(node(Op.WHERE, var("c", BOOL), var("x"), var("y"), kinds=INT | BOOL))
+def guard_branch(c: UOp, x: UOp, y: UOp) -> UOp | None:
+    """where(i < 4, i // 4, y) -> where(i < 4, 0, y): the chosen branch is simplified under the condition."""
+    guarded = simplify_under(c, x)
+    return None if guarded is x else UOp(Op.WHERE, x.dtype, (c, guarded, y))
+
+
+@rule(node(Op.INDEX, name="n"))
+def guard_index(n: UOp) -> UOp | None:
+    """buffer[(i + 3) % 8] if i < 5 -> buffer[i + 3] if i < 5: positions are simplified under the gate."""
+    gate = n.gate
+    if gate is None or gate.op is Op.CONST:
+        return None
+    positions = tuple(simplify_under(gate, p) for p in n.src[1:-1])
+    return n.with_src((n.src[0], *positions, gate))
+
+
+@rule(node(Op.AND, name="n", kinds=BOOL))
+def guard_clauses(n: UOp) -> UOp | None:
+    """(i < 4) & (i < 7) -> i < 4: each clause is simplified under the others."""
+    simplified = simplify_condition(n)
+    return None if simplified is n else simplified
+
+
+GUARDED: Final = RuleSet("guarded", (guard_clauses, guard_branch, guard_index), is_pure=True)
+"""What is used only where a condition holds, simplified under it."""
