@@ -55,8 +55,8 @@ class ObjectCache:
         self.directory = directory / kind
         self._root = directory
         self._max_bytes = max_bytes
-        self._is_broken = False
-        self._is_prepared = False
+        self._is_usable: bool | None = None  # not known yet
+        self._is_writable = True
         self._unchecked_bytes = max_bytes  # so that the first write looks at the size
 
     @staticmethod
@@ -86,7 +86,7 @@ class ObjectCache:
 
     def put(self, key: str, content: bytes) -> None:
         """Keep `content` under `key`; a directory that cannot be written is reported once, as a warning."""
-        if not self._prepare():
+        if not (self._prepare() and self._is_writable):
             return
         path = self._path(key)
         data = _pack(content, key)
@@ -94,7 +94,8 @@ class ObjectCache:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             _publish(path, data)
         except OSError as error:
-            self._give_up(f"cannot write {path.parent}: {error.strerror or error}")
+            self._is_writable = False
+            _warn(f"stores nothing: cannot write {path.parent}: {error.strerror or error}")
             return
         self._unchecked_bytes += len(data)
         if self._unchecked_bytes >= self._max_bytes // _EVICT_EVERY_FRACTION:
@@ -112,23 +113,20 @@ class ObjectCache:
 
     def _prepare(self) -> bool:
         """Make the directory at first use, and see that nobody else can write into it."""
-        if self._is_prepared or self._is_broken:
-            return self._is_prepared
+        if self._is_usable is None:
+            problem = self._find_problem()
+            self._is_usable = problem is None
+            if problem is not None:
+                _warn(f"is off: {problem}")
+        return self._is_usable
+
+    def _find_problem(self) -> str | None:
         try:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.mkdir(mode=0o700, exist_ok=True)
-            problem = _find_ownership_problem(self._root) or _find_ownership_problem(self.directory)
+            return _find_ownership_problem(self._root) or _find_ownership_problem(self.directory)
         except OSError as error:
-            problem = f"cannot use {self.directory}: {error.strerror or error}"
-        if problem is not None:
-            self._give_up(problem)
-            return False
-        self._is_prepared = True
-        return True
-
-    def _give_up(self, problem: str) -> None:
-        self._is_broken, self._is_prepared = True, False
-        warnings.warn(f"svod's object cache is off: {problem}", RuntimeWarning, stacklevel=4)
+            return f"cannot use {self.directory}: {error.strerror or error}"
 
     def _iter_files(self) -> Iterable[Path]:
         return self.directory.glob("*/*")
@@ -177,6 +175,11 @@ def _publish(path: Path, data: bytes) -> None:
         raise
 
 
+def _warn(problem: str) -> None:
+    # Shown where the caller of put() or get() is; the levels between are ours.
+    warnings.warn(f"svod's object cache {problem}", RuntimeWarning, stacklevel=4)
+
+
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
@@ -184,7 +187,7 @@ def _remove(path: Path) -> None:
 
 def _find_ownership_problem(directory: Path) -> str | None:
     """Why code from this directory must not be trusted."""
-    status = directory.lstat()
+    status = directory.stat()
     if not stat.S_ISDIR(status.st_mode):
         return f"{directory} is no directory"
     if not hasattr(os, "getuid"):

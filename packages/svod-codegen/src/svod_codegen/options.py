@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -60,11 +61,13 @@ def count_usable_cores() -> int:
 
 def _default_cache_dir(env: Mapping[str, str]) -> Path:
     """The user's cache directory of this platform."""
-    if sys.platform == "win32":
-        base = env.get("LOCALAPPDATA", "")
-        return (Path(base) if base else Path.home() / "AppData" / "Local") / "svod" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "svod"
-    base = env.get("XDG_CACHE_HOME", "")
     # The XDG specification says that a relative path is invalid and must be ignored.
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "svod"
+    base = env.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
+    if sys.platform != "darwin" and os.path.isabs(base):
+        return Path(base) / "svod"
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user that the system does not know, as in some containers
+        return Path(tempfile.gettempdir()) / f"svod-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    places = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
+    return home.joinpath(*places.get(sys.platform, (".cache",)), "svod")

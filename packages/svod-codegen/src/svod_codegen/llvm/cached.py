@@ -61,13 +61,19 @@ class LlvmCompiler:
 
     def compile_sources(self, sources: Sequence[str]) -> list[bytes]:
         """The object code of several modules, in order."""
-        codes = {source: self._find(source) for source in sources}
-        missing = [source for source, code in codes.items() if code is None]
+        codes: dict[str, bytes] = {}
+        missing: list[str] = []
+        for source in dict.fromkeys(sources):
+            code = self._find(source)
+            if code is None:
+                missing.append(source)
+            else:
+                codes[source] = code
         for source, code in zip(missing, compile_many(missing, n_threads=self._n_threads), strict=True):
             codes[source] = code
             if self._cache is not None:
                 self._cache.put(self._make_key(source), code)
-        return [codes[source] or b"" for source in sources]
+        return [codes[source] for source in sources]
 
     def _find(self, source: str) -> bytes | None:
         return None if self._cache is None else self._cache.get(self._make_key(source))

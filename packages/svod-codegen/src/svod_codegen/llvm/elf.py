@@ -24,7 +24,7 @@ from svod_codegen.llvm.target import find_machine
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["UnsupportedObject", "can_link_elf", "find_process_symbol", "link_elf"]
+__all__ = ["UnsupportedObject", "can_link_elf", "find_process_symbol", "find_undefined_symbols", "link_elf"]
 
 
 class UnsupportedObject(Exception):
@@ -93,7 +93,7 @@ def link_elf(
         pages[: len(image.data)] = bytes(image.data)
         _protect(base, len(pages))
         return {name: base + image.exports[name] for name in symbols}, pages
-    except (struct.error, IndexError, KeyError, OSError) as error:
+    except (struct.error, IndexError, KeyError, ValueError, OSError) as error:
         raise UnsupportedObject(str(error)) from error
 
 
@@ -107,19 +107,29 @@ def find_process_symbol(name: str) -> int | None:
     return None
 
 
+def find_undefined_symbols(code: bytes) -> list[str]:
+    """The functions that an object calls but does not define; none where it is no ELF object."""
+    try:
+        return [name for symbol, name in _read_symbols(code, _read_sections(code)) if symbol.section == 0 and name]
+    except (UnsupportedObject, struct.error, ValueError):
+        return []
+
+
 class _Image:
     """An object's loaded sections, one after another, and behind them what its external references need."""
 
     def __init__(self, code: bytes) -> None:
         self._code = code
         self.data = bytearray()
+        if _HEADER.unpack_from(code)[2] != _X86_64:
+            raise UnsupportedObject("code for another processor")
         self._sections = _read_sections(code)
         self._offsets = self._place_sections()
-        self._symbols, self._names = self._read_symbols()
+        self._symbols = _read_symbols(code, self._sections)
         self.exports = {
-            self._names[i]: self._offsets[s.section] + s.value
-            for i, s in enumerate(self._symbols)
-            if s.section in self._offsets and self._names[i]
+            name: self._offsets[symbol.section] + symbol.value
+            for symbol, name in self._symbols
+            if symbol.section in self._offsets and name
         }
         self._slots: dict[str, int] = {}
 
@@ -143,23 +153,12 @@ class _Image:
         names_number: int = _HEADER.unpack_from(self._code)[13]
         return _string(self._code, self._sections[names_number].offset + section.name)
 
-    def _read_symbols(self) -> tuple[list[_Symbol], list[str]]:
-        for table in self._sections:
-            if table.kind == _SYMTAB:
-                names = self._sections[table.link].offset
-                raw = self._code[table.offset : table.offset + table.size]
-                symbols = [_Symbol(*fields) for fields in _SYMBOL.iter_unpack(raw)]
-                if any(s.info & 15 in (_TYPE_TLS, _TYPE_IFUNC) for s in symbols):
-                    raise UnsupportedObject("thread-local or indirect symbols")
-                return symbols, [_string(self._code, names + s.name).decode() for s in symbols]
-        raise UnsupportedObject("no symbol table")
-
     def place_externals(self, symbols: Sequence[str], find_symbol: Callable[[str], int | None]) -> None:
         """Append a stub with its address for each function that the object calls but does not define."""
         missing: list[str] = []
         for index in sorted(self._referenced()):
-            if self._symbols[index].section == 0:
-                name = self._names[index]
+            symbol, name = self._symbols[index]
+            if symbol.section == 0:
                 address = find_symbol(name)
                 if address is None:
                     missing.append(name)
@@ -202,16 +201,16 @@ class _Image:
 
     def _find_target(self, index: int) -> int:
         """Where a symbol is in the image: its definition, or the stub that jumps to it."""
-        symbol = self._symbols[index]
+        symbol, name = self._symbols[index]
         if symbol.section == 0:
-            return self._slots[self._names[index]] - len(_STUB)
+            return self._slots[name] - len(_STUB)
         if symbol.section >= _FIRST_RESERVED_SECTION:
             raise UnsupportedObject("absolute or common symbol")
         return self._offsets[symbol.section] + symbol.value
 
     def _find_slot(self, index: int) -> int:
         """Where a word with an external symbol's address is in the image."""
-        slot = self._slots.get(self._names[index])
+        slot = self._slots.get(self._symbols[index][1])
         if slot is None:
             raise UnsupportedObject("the offset table has a symbol of the object itself")
         return slot
@@ -222,10 +221,21 @@ class _Image:
 
 def _read_sections(code: bytes) -> list[_Section]:
     header = _HEADER.unpack_from(code)
-    if not code.startswith(_IDENT) or header[1:3] != (_RELOCATABLE, _X86_64):
-        raise UnsupportedObject("not an x86-64 ELF object")
+    if not code.startswith(_IDENT) or header[1] != _RELOCATABLE:
+        raise UnsupportedObject("not an ELF object")
     table, entry_size, count = header[6], header[11], header[12]
     return [_Section(*_SECTION.unpack_from(code, table + i * entry_size)) for i in range(count)]
+
+
+def _read_symbols(code: bytes, sections: Sequence[_Section]) -> list[tuple[_Symbol, str]]:
+    for table in sections:
+        if table.kind == _SYMTAB:
+            names = sections[table.link].offset
+            symbols = [_Symbol(*f) for f in _SYMBOL.iter_unpack(code[table.offset : table.offset + table.size])]
+            if any(symbol.info & 15 in (_TYPE_TLS, _TYPE_IFUNC) for symbol in symbols):
+                raise UnsupportedObject("thread-local or indirect symbols")
+            return [(symbol, _string(code, names + symbol.name).decode()) for symbol in symbols]
+    raise UnsupportedObject("no symbol table")
 
 
 def _string(code: bytes, start: int) -> bytes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import re
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from svod_codegen.errors import LoadError, MissingSymbolError
 from svod_codegen.llvm.binding import load_binding
+from svod_codegen.llvm.elf import find_process_symbol, find_undefined_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["link_with_lljit"]
 
 _library_numbers = itertools.count()  # a library's name cannot be used again, also after it is gone
-_MISSING: Final = re.compile(r"Symbols not found: \[([^\]]*)\]")
 
 
 def link_with_lljit(
@@ -39,7 +38,7 @@ def link_with_lljit(
     try:
         library = builder.link(_get_jit(), f"svod-{next(_library_numbers)}")
     except RuntimeError as error:
-        raise _make_error(str(error), tuple(symbols)) from None
+        raise _make_error(str(error), code, tuple(symbols), imports) from None
     return {symbol: library[symbol] for symbol in symbols}, library
 
 
@@ -49,9 +48,10 @@ def _get_jit() -> Jit:
     return load_binding().create_lljit_compiler(None, use_jit_link=sys.platform != "win32", suppress_errors=True)
 
 
-def _make_error(message: str, symbols: tuple[str, ...]) -> LoadError:
-    found = _MISSING.search(message)
-    if found is None:
-        return LoadError(symbols=symbols, message=message.strip())
-    missing = tuple(name.strip() for name in found[1].split(",") if name.strip())
-    return MissingSymbolError(symbols=symbols, missing=missing)
+def _make_error(message: str, code: bytes, symbols: tuple[str, ...], imports: Mapping[str, int]) -> LoadError:
+    # LLVM tells the names on stderr only, which is silenced because it is not ours.
+    undefined = (name for name in find_undefined_symbols(code) if name not in imports)
+    missing = tuple(name for name in undefined if find_process_symbol(name) is None)
+    if missing:
+        return MissingSymbolError(symbols=symbols, missing=missing)
+    return LoadError(symbols=symbols, message=message.strip())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from svod_codegen.errors import MissingSymbolError
 from svod_codegen.llvm.cached import default_compiler
 from svod_codegen.llvm.elf import UnsupportedObject, can_link_elf, find_process_symbol, link_elf
 from svod_codegen.llvm.lljit import link_with_lljit
@@ -42,12 +41,9 @@ def load_object(code: bytes, symbols: Sequence[str]) -> LoadedCode:
             return LoadedCode(*link_elf(code, symbols, _find_symbol))
         except UnsupportedObject:
             pass  # LLVM's linker takes everything
-    try:
-        return LoadedCode(*link_with_lljit(code, symbols, {}))
-    except MissingSymbolError as error:
-        if not SUPPORT_SYMBOLS.issuperset(error.missing):
-            raise
-        return LoadedCode(*link_with_lljit(code, symbols, load_support().addresses))
+    needs_support = any(name.encode() in code for name in SUPPORT_SYMBOLS)
+    imports = load_support().addresses if needs_support else {}
+    return LoadedCode(*link_with_lljit(code, symbols, imports))
 
 
 def load_internal(source: str, symbols: Sequence[str]) -> LoadedCode:

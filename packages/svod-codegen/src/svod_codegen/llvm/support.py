@@ -55,7 +55,9 @@ def _make_truncation(name: str, wide: _Format, narrow: _Format) -> str:
     sign = 1 << (wide.bits - 1)
     infinity = ((1 << wide.exponent) - 1) << wide.mantissa
     narrow_infinity = ((1 << narrow.exponent) - 1) << narrow.mantissa
-    smallest_normal = (wide.bias - narrow.bias + 1) << wide.mantissa
+    # With equal exponent ranges, subnormals have the same form in both.
+    has_same_range = wide.bias == narrow.bias
+    smallest_normal = 0 if has_same_range else (wide.bias - narrow.bias + 1) << wide.mantissa
     values = {
         "name": name,
         "W": f"i{wide.bits}",

@@ -1,0 +1,109 @@
+"""The host as the optimizer and as LLVM see it, and descriptions of machines that are not here."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from svod_codegen.llvm import target as target_module
+from svod_codegen.llvm.binding import load_binding
+from svod_codegen.llvm.target import find_cpu_features, find_machine, host_cpu, host_key, host_target, make_target
+from svod_codegen.options import CodegenOptions
+from svod_dtype import float32, float64
+
+AVX512 = {"avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
+CACHES = (48 << 10, 2 << 20, 100 << 20)
+
+
+def test_what_the_kernel_says_of_the_cpu_is_what_llvm_says():
+    known = {"avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
+    of_llvm = {name for name, present in load_binding().get_host_cpu_features().items() if present}
+    assert find_cpu_features() & known == of_llvm & known
+
+
+def test_the_host_has_sensible_sizes():
+    target = host_target()
+    assert target.vector_bits in (128, 256, 512)
+    assert target.vector_registers in (16, 32)
+    assert target.cores >= 1
+    assert 0 < target.l1_bytes < target.l2_bytes
+    assert target.l3_bytes == 0 or target.l3_bytes > target.l2_bytes
+    assert target.peak_flops > target.memory_bandwidth > 0
+
+
+def test_the_options_decide_how_many_cores_a_kernel_may_use():
+    assert host_target(replace(CodegenOptions.from_env({}), threads=3)).cores == 3
+
+
+def test_a_machine_with_avx512_has_wide_masked_vectors():
+    target = make_target("x86_64", AVX512, CACHES)
+    assert (target.vector_bits, target.vector_registers) == (512, 32)
+    assert target.has_masked_access and target.has_gather and target.has_fma
+    assert (target.l1_bytes, target.l2_bytes, target.l3_bytes) == CACHES
+    assert (target.lanes(float32), target.lanes(float64)) == (16, 8)
+
+
+def test_a_first_generation_avx512_machine_without_all_parts_gets_256_bits():
+    assert make_target("x86_64", AVX512 - {"avx512bw"}, CACHES).vector_bits == 256
+
+
+def test_a_machine_with_avx2_has_half_as_much():
+    target = make_target("x86_64", {"avx", "avx2", "fma"}, CACHES)
+    assert (target.vector_bits, target.vector_registers) == (256, 16)
+    assert target.has_masked_access and target.has_gather and target.has_fma
+
+
+def test_an_old_x86_machine_has_128_bits_and_no_masks():
+    target = make_target("x86_64", set(), CACHES)
+    assert (target.vector_bits, target.vector_registers) == (128, 16)
+    assert not (target.has_masked_access or target.has_gather or target.has_fma)
+
+
+def test_an_arm_machine_has_32_registers_of_128_bits():
+    target = make_target("aarch64", {"neon"}, CACHES)
+    assert (target.name, target.vector_bits, target.vector_registers) == ("cpu-aarch64", 128, 32)
+    assert target.has_fma and not target.has_masked_access
+
+
+def test_full_width_vectors_are_not_split_on_avx512():
+    features = host_cpu().features
+    assert ("+avx512f" in features) == ("-prefer-256-bit" in features)
+
+
+def test_one_machine_has_one_name(monkeypatch: pytest.MonkeyPatch):
+    for name, canonical in (("AMD64", "x86_64"), ("x86_64", "x86_64"), ("arm64", "aarch64"), ("riscv64", "riscv64")):
+        monkeypatch.setattr(platform, "machine", lambda name=name: name)
+        assert find_machine() == canonical
+
+
+def test_the_host_key_is_the_same_in_every_process():
+    code = "from svod_codegen.llvm.target import host_key; print(host_key())"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    assert found == host_key()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems ask LLVM")
+def test_asking_for_the_host_does_not_load_llvm():
+    code = (
+        "import sys; from svod_codegen.llvm.target import host_key, host_target; host_key(); host_target(); "
+        "assert 'llvmlite.binding' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the form of /proc/cpuinfo")
+def test_the_key_tells_processors_apart(tmp_path: Path):
+    def identity(text: str) -> str:
+        (tmp_path / "cpuinfo").write_text(text)
+        return target_module._read_cpu_identity(tmp_path / "cpuinfo")
+
+    first = "processor\t: 0\nmodel name\t: X\ncpu MHz\t: 1.0\nflags\t: fpu avx\n\n"
+    second = "processor\t: 1\nmodel name\t: X\ncpu MHz\t: 2.0\nflags\t: fpu avx\n\n"
+    assert identity(first + second) == identity(second) != ""
+    assert identity(first.replace("fpu avx", "fpu")) != identity(first)
+    assert target_module._read_cpu_identity(tmp_path / "nothing") == ""

@@ -1,0 +1,332 @@
+"""The disk cache: what it keeps, whom it trusts, what it does with damage, and several processes at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+
+from svod_codegen.object_cache import ObjectCache, make_key
+from svod_codegen.options import CodegenOptions, count_usable_cores
+from svod_ir.errors import OptionError
+
+KEY = make_key("a key")
+posix_only = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
+not_root = pytest.mark.skipif(getattr(os, "getuid", lambda: 1)() == 0, reason="root may write anywhere")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ObjectCache:
+    return ObjectCache(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
+
+
+def entry_files(cache: ObjectCache) -> list[Path]:
+    return sorted(path for path in cache.directory.rglob("*") if path.is_file())
+
+
+def test_what_was_put_is_got(cache: ObjectCache):
+    assert cache.get(KEY) is None
+    cache.put(KEY, b"code")
+    assert cache.get(KEY) == b"code"
+
+
+def test_another_process_gets_it_too(cache: ObjectCache):
+    cache.put(KEY, b"code")
+    assert ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
+
+
+def test_empty_content_is_content(cache: ObjectCache):
+    cache.put(KEY, b"")
+    assert cache.get(KEY) == b""
+
+
+def test_kinds_do_not_mix(tmp_path: Path):
+    ObjectCache(tmp_path / "c", kind="objects", max_bytes=1 << 20).put(KEY, b"code")
+    assert ObjectCache(tmp_path / "c", kind="kernels", max_bytes=1 << 20).get(KEY) is None
+
+
+def test_the_last_content_wins(cache: ObjectCache):
+    cache.put(KEY, b"old")
+    cache.put(KEY, b"new")
+    assert cache.get(KEY) == b"new"
+    assert len(entry_files(cache)) == 1
+
+
+def test_clear_removes_everything(cache: ObjectCache):
+    cache.put(KEY, b"code")
+    cache.clear()
+    assert cache.get(KEY) is None
+    assert entry_files(cache) == []
+
+
+def test_keys_tell_parts_apart_by_where_they_end():
+    assert make_key("ab", "c") != make_key("a", "bc")
+    assert make_key("ab") != make_key("ab", "")
+    assert make_key("ab") == make_key(b"ab")
+
+
+@pytest.mark.parametrize("size", [0, 1, 11, 12, 40, 43, 44, 46])
+def test_a_truncated_entry_is_a_miss_and_is_removed(cache: ObjectCache, size: int):
+    cache.put(KEY, b"code")
+    (path,) = entry_files(cache)
+    assert path.stat().st_size > size
+    path.write_bytes(path.read_bytes()[:size])
+    assert cache.get(KEY) is None
+    assert entry_files(cache) == []
+
+
+def test_every_flipped_bit_is_a_miss(cache: ObjectCache):
+    cache.put(KEY, b"some code")
+    (path,) = entry_files(cache)
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        path.write_bytes(damaged)
+        assert cache.get(KEY) is None, position
+        path.write_bytes(whole)
+    assert cache.get(KEY) == b"some code"
+
+
+def test_an_entry_under_the_wrong_key_is_a_miss(cache: ObjectCache):
+    other = make_key("another key")
+    cache.put(KEY, b"code")
+    cache.put(other, b"other")
+    first, second = (next(p for p in entry_files(cache) if p.stem == key) for key in (KEY, other))
+    second.write_bytes(first.read_bytes())
+    assert cache.get(other) is None
+    assert cache.get(KEY) == b"code"
+
+
+def test_a_directory_in_the_place_of_an_entry_is_a_miss(cache: ObjectCache):
+    cache.put(KEY, b"code")
+    (path,) = entry_files(cache)
+    path.unlink()
+    path.mkdir()
+    assert cache.get(KEY) is None
+
+
+@posix_only
+def test_only_the_owner_can_read_the_directories(cache: ObjectCache):
+    cache.put(KEY, b"code")
+    (path,) = entry_files(cache)
+    for directory in (cache.directory.parent, cache.directory, path.parent):
+        assert directory.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@posix_only
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_directory_that_others_can_write_is_not_trusted(cache: ObjectCache, mode: int):
+    cache.put(KEY, b"code")
+    cache.directory.chmod(mode)
+    distrustful = ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20)
+    with pytest.warns(RuntimeWarning, match="can be written by other users"):
+        assert distrustful.get(KEY) is None
+    distrustful.put(KEY, b"x")  # the warning comes once
+
+
+@posix_only
+def test_a_directory_of_another_user_is_not_trusted(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
+    cache.put(KEY, b"code")
+    monkeypatch.setattr(os, "getuid", lambda: 12345678)
+    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+        assert ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) is None
+
+
+@posix_only
+def test_the_user_may_put_the_cache_elsewhere_with_a_link(cache: ObjectCache, tmp_path: Path):
+    cache.put(KEY, b"code")
+    (tmp_path / "link").symlink_to(cache.directory.parent)
+    assert ObjectCache(tmp_path / "link", kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
+
+
+@posix_only
+@not_root
+def test_a_read_only_directory_still_serves_what_it_has_and_warns_once(cache: ObjectCache):
+    cache.put(KEY, b"code")
+    for directory in {path.parent for path in entry_files(cache)} | {cache.directory}:
+        directory.chmod(0o500)
+    reader = ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20)
+    assert reader.get(KEY) == b"code"
+    with pytest.warns(RuntimeWarning, match="cannot write"):
+        reader.put(make_key("new"), b"x")
+    reader.put(make_key("newer"), b"x")
+    assert reader.get(KEY) == b"code"
+
+
+def test_a_full_disk_is_one_warning_and_no_error(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
+    cache.put(KEY, b"code")
+
+    def refuse(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("svod_codegen.object_cache._publish", refuse)
+    with pytest.warns(RuntimeWarning, match="No space left on device"):
+        cache.put(make_key("new"), b"x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put(make_key("newer"), b"x")
+    assert cache.get(KEY) == b"code"
+
+
+def test_a_file_in_the_place_of_the_root_is_one_warning(tmp_path: Path):
+    (tmp_path / "cache").write_text("in the way")
+    cache = ObjectCache(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
+    with pytest.warns(RuntimeWarning, match="object cache is off"):
+        cache.put(KEY, b"code")
+    assert cache.get(KEY) is None
+
+
+def test_the_size_stays_within_its_bound(tmp_path: Path):
+    cache = ObjectCache(tmp_path / "c", kind="objects", max_bytes=100_000)
+    for i in range(100):
+        cache.put(make_key(str(i)), bytes(5000))
+        assert sum(path.stat().st_size for path in entry_files(cache)) <= 100_000 * 17 // 16 + 5100
+    assert len(entry_files(cache)) >= 15
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path):
+    cache = ObjectCache(tmp_path / "c", kind="objects", max_bytes=10_000)
+    for i in range(8):
+        cache.put(make_key(str(i)), bytes(1000))
+    for path in entry_files(cache):  # long ago, and number 0 longest
+        age = 1000 - next(i for i in range(8) if path.stem == make_key(str(i)))
+        os.utime(path, (path.stat().st_mtime - age,) * 2)
+    assert cache.get(make_key("0")) is not None
+    for i in range(8, 12):
+        cache.put(make_key(str(i)), bytes(1000))
+    assert cache.get(make_key("0")) is not None
+    assert cache.get(make_key("1")) is None
+    assert cache.get(make_key("11")) is not None
+
+
+def test_an_entry_larger_than_the_bound_is_not_kept(tmp_path: Path):
+    cache = ObjectCache(tmp_path / "c", kind="objects", max_bytes=1000)
+    cache.put(KEY, bytes(5000))
+    assert entry_files(cache) == []
+
+
+def test_leftovers_of_killed_writers_are_removed(cache: ObjectCache):
+    cache.put(KEY, b"code")
+    (path,) = entry_files(cache)
+    leftover = path.parent / ".abc.tmp"
+    leftover.write_bytes(b"half")
+    old = path.stat().st_mtime - 7200
+    os.utime(leftover, (old, old))
+    ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20).put(make_key("new"), b"x")
+    assert not leftover.exists()
+    assert cache.get(KEY) == b"code"
+
+
+def test_threads_may_share_a_cache(cache: ObjectCache):
+    keys = [make_key(str(i)) for i in range(8)]
+    failures: list[object] = []
+
+    def work(seed: int) -> None:
+        for step in range(60):
+            number = (seed * 7 + step * 3) % 8
+            found = cache.get(keys[number])
+            if found not in (None, bytes([number]) * 999):
+                failures.append(found)
+            cache.put(keys[number], bytes([number]) * 999)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+WRITER = """\
+import sys
+from pathlib import Path
+from svod_codegen.object_cache import ObjectCache, make_key
+cache = ObjectCache(Path(sys.argv[1]), kind="objects", max_bytes=1 << 30)
+content = sys.argv[2].encode() * 50_000
+print("ready", flush=True)
+for _ in range(int(sys.argv[3])):
+    cache.put(make_key("a key"), content)
+"""
+
+
+def start_writer(directory: Path, letter: str, times: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", WRITER, str(directory), letter, str(times)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def test_writers_killed_at_any_moment_leave_a_whole_entry_or_none(tmp_path: Path):
+    reader = ObjectCache(tmp_path / "cache", kind="objects", max_bytes=1 << 30)
+    whole = [letter * 50_000 for letter in (b"a", b"b")]
+    seen = 0
+    for round_number in range(4):
+        writers = [start_writer(tmp_path / "cache", letter, 1_000_000) for letter in ("a", "b")]
+        for writer in writers:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+        for _ in range(50 + 37 * round_number):
+            found = reader.get(KEY)
+            assert found is None or found in whole
+            seen += found is not None
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+            writer.wait()
+            writer.stdout.close()
+        assert reader.get(KEY) in (None, *whole)
+    assert seen > 0
+
+
+def test_importing_the_cache_does_not_import_llvmlite():
+    code = "import sys, svod_codegen.object_cache; assert not any(m.startswith('llvmlite') for m in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_options_turn_the_cache_off_and_move_it(tmp_path: Path):
+    assert ObjectCache.from_options(CodegenOptions.from_env({"SVOD_OBJECT_CACHE": "0"}), kind="objects") is None
+    moved = ObjectCache.from_options(CodegenOptions.from_env({"SVOD_CACHE_DIR": str(tmp_path)}), kind="objects")
+    assert moved is not None
+    assert moved.directory == tmp_path / "objects"
+
+
+def test_options_have_defaults_for_an_empty_environment():
+    options = CodegenOptions.from_env({})
+    assert options.threads == count_usable_cores() >= 1
+    assert options.use_object_cache
+    assert options.object_cache_max_bytes == 1 << 30
+    assert options.cache_dir.name in ("svod", "cache")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG's rule")
+def test_the_default_directory_follows_xdg():
+    assert CodegenOptions.from_env({"XDG_CACHE_HOME": "/x"}).cache_dir == Path("/x/svod")
+    assert CodegenOptions.from_env({"XDG_CACHE_HOME": "relative"}).cache_dir == Path.home() / ".cache" / "svod"
+
+
+def test_a_process_without_a_home_uses_the_temporary_directory(monkeypatch: pytest.MonkeyPatch):
+    def refuse() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", refuse)
+    assert CodegenOptions.from_env({}).cache_dir.is_relative_to(tempfile.gettempdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SVOD_THREADS", "0"), ("SVOD_THREADS", "-1"), ("SVOD_THREADS", "many"), ("SVOD_OBJECT_CACHE", "maybe"),
+        ("SVOD_OBJECT_CACHE_MAX_BYTES", "1G"), ("SVOD_OBJECT_CACHE_MAX_BYTES", "0"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_means_nothing_is_an_error_that_shows_it(name: str, value: str):
+    with pytest.raises(OptionError, match=name) as caught:
+        CodegenOptions.from_env({name: value})
+    assert repr(value) in str(caught.value)
+    assert isinstance(caught.value, ValueError)
