@@ -47,7 +47,7 @@ def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPl
     """
     if not schedule.items:
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
-    items = plan_memory(schedule, config.memory_planner)
+    items = plan_memory(schedule, config.memory_planner).items
     builder = ExecutionPlanBuilder(_main_device(items))
     index_of = _add_buffers(builder, items)
     kernels = _prepare_kernels(items, config)
