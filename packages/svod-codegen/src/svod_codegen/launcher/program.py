@@ -48,7 +48,7 @@ class CpuProgram:
         self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
     ) -> None:
         """Run the kernel's `global_size[0]` parts on the pool and return when all are done."""
-        buffer_array, value_array = _ffi.new("uint64_t[]", buffers), _ffi.new("int64_t[]", values)
+        buffer_array, value_array = _ffi.new("uint64_t[]", list(buffers)), _ffi.new("int64_t[]", list(values))
         if global_size[0] == 1:
             self._call(buffer_array, value_array, 0)
         else:
