@@ -2,8 +2,9 @@
 
 `verify` walks a graph once and raises at the first node that breaks a rule; it runs between passes
 in tests and under SVOD_CHECK=1.  Which ops a stage has is read from `svod_ir.ops.TABLE`; here are
-the rules for their operands.  Beside the stages of the table there is `lowering`: a kernel on its
-way between kernel and lowered, where the forms of both may stand side by side.
+the rules for their operands.  Beside the stages of the table there are `kernel graph`,
+the CALLs that kernelize makes, and `lowering`, a kernel on its way between kernel and lowered, where
+the forms of both may stand side by side.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from svod_ir.uop import UOp
 
 __all__ = ["SPEC_STAGES", "find_violation", "verify"]
 
-SPEC_STAGES: Final = ("graph", "ranged", "kernel", "lowering", "lowered", "program")
+SPEC_STAGES: Final = ("graph", "ranged", "kernel graph", "kernel", "lowering", "lowered", "program")
 
 Rule = Callable[[UOp], str | None]
 """Gives the rule that a node breaks, or None."""
@@ -86,7 +87,7 @@ def _iter_stage(root: UOp, bodies: dict[UOp, str]) -> list[UOp]:
 _OPS_OF: Final[Mapping[str, frozenset[Op]]] = {
     stage: frozenset(op for op, row in TABLE.items() if set(row.stages.split()) & accepted)
     for stage, accepted in {
-        "graph": {"graph"}, "ranged": {"ranged"}, "kernel": {"kernel"}, "lowering": {"kernel", "lowered"},
+        "graph": {"graph"}, "ranged": {"ranged"}, "kernel graph": {"graph"}, "kernel": {"kernel"}, "lowering": {"kernel", "lowered"},
         "lowered": {"lowered"}, "program": {"program", "lowered", "kernel"},
     }.items()
 }  # fmt: skip
@@ -187,11 +188,9 @@ def _rule_binary(node: UOp) -> str | None:
     if wrong is not None:
         return wrong
     if node.op in COMPARISON:
-        return (
-            None
-            if node.dtype.is_bool and node.dtype.lanes == x.dtype.lanes
-            else "a comparison is bool, with the lanes of its operands"
-        )
+        if not node.dtype.is_bool or node.dtype.lanes != x.dtype.lanes:
+            return "a comparison is bool, with the lanes of its operands"
+        return _no_arg(node) or _rule_shape(node)
     return _no_arg(node) or _same_as_first(node) or _rule_shape(node)
 
 
@@ -314,11 +313,9 @@ def _rule_reduce(node: UOp) -> str | None:
     source = node.src[0].dtype
     if len(node.src) > 1:
         return None if node.dtype is source else "REDUCE over ranges has the dtype of its operand"
-    return (
-        None
-        if node.dtype.scalar is source.scalar and source.lanes % node.dtype.lanes == 0
-        else "REDUCE has its operand's scalar"
-    )
+    if node.dtype.scalar is not source.scalar or source.lanes % node.dtype.lanes:
+        return "REDUCE has its operand's scalar"
+    return None
 
 
 def _rule_reduce_axis(node: UOp) -> str | None:
@@ -355,9 +352,9 @@ def _rule_end(node: UOp) -> str | None:
 
 
 def _rule_sink(node: UOp) -> str | None:
-    return _is_void(node) or (
-        None if node.arg is None or isinstance(node.arg, KernelInfo) else "SINK holds KernelInfo or nothing"
-    )
+    if node.arg is not None and not isinstance(node.arg, KernelInfo):
+        return "SINK holds KernelInfo or nothing"
+    return _is_void(node)
 
 
 def _rule_bufferize(node: UOp) -> str | None:

@@ -1,0 +1,109 @@
+"""The reference meaning of a graph of any stage: slow, obvious, and independent of the compiler.
+
+`evaluate` gives the values of tensors and expressions; `evaluate_kernel` runs a kernel body and
+`evaluate_linear` a linearized one, both by writing into numpy arrays.  A graph is first laid out
+as a list of steps (`layout`), which a small machine runs (`machine`).  Uninitialised memory holds a
+pattern, and an access outside of a memory object is an error, so that the tests of a pass see both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from svod_ir.arithmetic import Values
+from svod_ir.evaluate.access import is_effect
+from svod_ir.evaluate.layout import Layout
+from svod_ir.evaluate.machine import Machine
+from svod_ir.evaluate.memory import Environment, Inputs, find_writes, memory_of
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["Inputs", "evaluate", "evaluate_kernel", "evaluate_linear"]
+
+
+def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
+    """The value of `node` as a numpy array; for a SINK or GROUP, a tuple with one entry for each operand.
+
+    Buffers are given as arrays and are written where the graph assigns to them.  Variables are
+    ints, or, in a graph of elementwise ops alone, arrays that broadcast.
+
+    Raises:
+        EvaluationError: if an input is missing or does not fit, the graph reads or writes outside
+            of a buffer, or it holds a node without a meaning of its own (CUSTOM, PROGRAM).
+    """
+    roots = node.src if node.op in (Op.SINK, Op.GROUP) else (node,)
+    layout = Layout(Environment(inputs or {}, _run_body), find_writes(node))
+    layout.add_block(roots, None)
+    machine = Machine(layout)
+    machine.run_to_end()
+    found = tuple(None if is_effect(root) else np.asarray(machine.value_of(root)) for root in roots)
+    return found if node.op in (Op.SINK, Op.GROUP) else found[0]
+
+
+def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
+    """Run a kernel body of stage kernel or lowered; `buffers` are by PARAM slot or node, and are written.
+
+    A DEFINE_VAR `core_id` and SPECIALs take each of their values in turn.
+    """
+    environment = Environment({**buffers, **(variables or {})}, _run_body)
+    roots = sink.src if sink.op is Op.SINK else (sink,)
+    _launch(environment, sink.toposort(), lambda layout: layout.add_block(roots, None))
+
+
+def evaluate_linear(nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
+    """Run a linearized kernel, node by node in the given order; otherwise as `evaluate_kernel`."""
+    environment = Environment({**buffers, **(variables or {})}, _run_body)
+    _launch(environment, nodes, lambda layout: layout.add_linear(nodes))
+
+
+def _run_body(body: UOp, inputs: Inputs) -> Values | None:
+    """Run the body of a CALL: a kernel writes its arguments, a COPY or BUFFER_VIEW gives what to write."""
+    if body.op is Op.SINK:
+        evaluate_kernel(body, inputs)
+        return None
+    return evaluate(body, inputs)
+
+
+def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layout], None]) -> None:
+    """Run a kernel for each core and workgroup; the threads of a workgroup advance from barrier to barrier together."""
+    cores = [n for n in nodes if n.op is Op.DEFINE_VAR and n.arg[0] == "core_id" and not environment.has(n)]
+    specials = sorted({n for n in nodes if n.op is Op.SPECIAL and not environment.has(n)}, key=lambda n: n.arg)
+    grid = [*dict.fromkeys(cores), *(s for s in specials if not s.arg.startswith("l"))]
+    local = [s for s in specials if s.arg.startswith("l")]
+    writes = {memory_of(n.src[0]) for n in nodes if n.op is Op.STORE}
+    for group in _iter_positions(grid, environment):
+        shared: dict[UOp, Values] = {}
+        threads: list[Iterator[None]] = []
+        for thread in _iter_positions(local, environment):
+            layout = Layout(environment.with_values({**group, **thread}), writes, shared)
+            fill(layout)
+            threads.append(Machine(layout).run())
+        while threads:
+            threads = [t for t in threads if next(t, _FINISHED) is not _FINISHED]
+
+
+_FINISHED: Final = object()
+
+
+def _iter_positions(nodes: Sequence[UOp], environment: Environment) -> Iterator[dict[UOp, int]]:
+    extents: list[tuple[int, int]] = []
+    for node in nodes:
+        if node.op is Op.DEFINE_VAR:
+            extents.append((node.arg[1], node.arg[2]))
+        else:
+            extents.append((0, int(evaluate(node.src[0], environment.given)) - 1))
+    position = [low for low, _ in extents]
+    if any(low > high for low, high in extents):
+        return
+    while True:
+        yield dict(zip(nodes, position, strict=True))
+        for axis in reversed(range(len(extents))):
+            position[axis] += 1
+            if position[axis] <= extents[axis][1]:
+                break
+            position[axis] = extents[axis][0]
+        else:
+            return

@@ -1,0 +1,236 @@
+"""Reading and writing memory: INDEX, LOAD, STORE, ASSIGN, BUFFER_VIEW and BUFFERIZE."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from svod_dtype import DType
+from svod_ir.arithmetic import Values
+from svod_ir.errors import EvaluationError
+from svod_ir.evaluate.memory import MEMORY_BASES, Poison, checked, find_poison, memory_of, new_memory
+from svod_ir.evaluate.movement import MOVES, fill_sizes
+from svod_ir.ops import MOVEMENT, Op
+from svod_ir.uop import UOp
+
+__all__ = [
+    "assigned_before", "dependencies", "fill", "is_effect", "make_allocate", "make_assign", "make_load",
+    "make_read", "make_store", "ranges_of", "view_bytes", "view_chain",
+]  # fmt: skip
+
+_EFFECTS: Final = frozenset({
+    Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.BARRIER, Op.IF, Op.ENDIF, Op.NOOP, Op.CALL, Op.CUSTOM_FUNCTION,
+})  # fmt: skip
+
+
+def is_effect(node: UOp) -> bool:
+    return node.op in _EFFECTS
+
+
+def ranges_of(node: UOp) -> tuple[UOp, ...]:
+    return tuple(r for r in node.src[1:] if r.op is Op.RANGE)
+
+
+def make_read(node: UOp) -> Callable[..., Any]:
+    """The content of a location where a value is expected; out of range it is poison, which a WHERE may discard."""
+    has_gate = node.gate is not None
+    n_positions = len(node.src) - 1 - has_gate
+
+    def run(memory: Values, *operands: Any) -> Any:
+        gate = operands[n_positions] if has_gate else None
+        if gate is not None and not np.ndim(gate) and not gate:
+            return _zero(node.dtype)
+        return _access(node, memory, operands[:n_positions], gate, is_strict=False)
+
+    return run
+
+
+def make_load(node: UOp) -> Callable[..., Any]:
+    location = _index_of(node.src[0])
+    if location.op is not Op.INDEX:
+        return lambda memory, *_: memory.copy() if memory.size > 1 else memory.reshape(-1)[0]
+    has_gate, has_alternative = location.gate is not None, len(node.src) > 1
+    n_positions = len(location.src) - 1 - has_gate
+
+    def run(memory: Values, *operands: Any) -> Any:
+        gate = checked(operands[n_positions]) if has_gate else None
+        alternative = operands[-1] if has_alternative else None
+        if gate is not None and not np.any(gate):
+            return _zero(node.dtype) if alternative is None else alternative
+        return _access(
+            location,
+            memory,
+            operands[:n_positions],
+            gate if np.ndim(gate) else None,
+            is_strict=True,
+            alternative=alternative,
+        )
+
+    return run
+
+
+def make_store(node: UOp) -> Callable[..., Any]:
+    location = _index_of(node.src[0])
+    if location.op is not Op.INDEX:
+        raise EvaluationError(problem="STORE needs an INDEX", node=node)
+    has_gate = location.gate is not None
+    n_positions = len(location.src) - 1 - has_gate
+
+    def run(memory: Values, *operands: Any) -> None:
+        gate = checked(operands[n_positions]) if has_gate else None
+        if gate is not None and not np.any(gate):
+            return
+        value = checked(operands[-1])
+        place = checked(_place(location, memory, operands[:n_positions]))
+        flat = _flat(location, memory)
+        mask = (
+            np.broadcast_to(np.asarray(gate), np.shape(place)) if gate is not None else np.ones(np.shape(place), bool)
+        )
+        if not np.all(((place >= 0) & (place < len(flat))) | ~mask):
+            raise EvaluationError(
+                problem=f"index {place} is out of range of the {len(flat)} elements of", node=memory_of(location)
+            )
+        if not np.ndim(place):
+            flat[place] = value
+        else:
+            flat[place[mask]] = value if not np.ndim(value) else value[mask]
+
+    return run
+
+
+def make_assign(node: UOp) -> Callable[..., Any]:
+    chain = view_chain(node.src[0])
+    is_memory = memory_of(node.src[0]).op in MEMORY_BASES
+
+    def run(memory: Values, value: Values, *sizes: Any) -> Values:
+        place, rest = np.arange(memory.size).reshape(memory.shape) + 1, list(sizes)
+        for view in chain:
+            taken, rest = rest[: len(view.src) - 1], rest[len(view.src) - 1 :]
+            place = MOVES[view.op](place, fill_sizes(view.arg, taken))
+        full = np.broadcast_to(value, place.shape)
+        if is_memory:
+            # Padding stands for no element.
+            memory.reshape(-1)[place[place > 0] - 1] = full[place > 0]
+        return full
+
+    return run
+
+
+def view_bytes(node: UOp, x: Values, offset: int, size: int) -> Values:
+    raw = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    end = offset + size * node.dtype.itemsize
+    if offset < 0 or end > raw.size:
+        raise EvaluationError(
+            problem=f"bytes {offset} to {end} are out of range of the {raw.size} bytes below", node=node
+        )
+    return raw[offset:end].view(node.dtype.numpy)
+
+
+def make_allocate(node: UOp) -> Callable[..., Any]:
+    lanes = (node.dtype.lanes,) if node.dtype.lanes > 1 else ()
+
+    def allocate(*extents: Any) -> Values:
+        shape = (*map(int, extents), *lanes)
+        return new_memory(node.dtype.scalar, math.prod(shape)).reshape(shape)
+
+    return allocate
+
+
+def fill(array: Values, value: Any, *positions: Any) -> Values:
+    array[tuple(int(p) for p in positions)] = checked(value)
+    return array
+
+
+def dependencies(location: UOp) -> tuple[UOp, ...]:
+    """What a location is ordered after, by AFTERs around the INDEX (those below it are operands)."""
+    found: tuple[UOp, ...] = ()
+    while location.op is Op.AFTER:
+        found += location.src[1:]
+        location = location.src[0]
+    return found
+
+
+def view_chain(node: UOp) -> list[UOp]:
+    """The movement ops between an assignment's target and its memory, from the memory up."""
+    chain: list[UOp] = []
+    while True:
+        if node.op in MOVEMENT:
+            chain.append(node)
+        elif node.op not in (Op.AFTER, Op.ASSIGN, Op.DETACH):
+            return chain[::-1]
+        node = node.src[0]
+
+
+def assigned_before(node: UOp) -> tuple[UOp, ...]:
+    found: tuple[UOp, ...] = ()
+    while node.op in MOVEMENT or node.op in (Op.AFTER, Op.ASSIGN, Op.DETACH):
+        if node.op is Op.ASSIGN:
+            found += (node,)
+        elif node.op is Op.AFTER:
+            found += node.src[1:]
+        node = node.src[0]
+    return found
+
+
+def _zero(dtype: DType) -> Values:
+    return np.zeros(dtype.lanes, dtype.numpy) if dtype.lanes > 1 else dtype.numpy.type(0)
+
+
+def _access(
+    node: UOp, memory: Values, positions: Sequence[Any], gate: Any, *, is_strict: bool, alternative: Any = None
+) -> Any:
+    place = _place(node, memory, positions)
+    if isinstance(place, Poison):
+        if is_strict:
+            raise place.fail()
+        return place
+    mask = np.broadcast_to(np.asarray(gate), np.shape(place)) if gate is not None else True
+    flat = _flat(node, memory)
+    is_inside = (place >= 0) & (place < len(flat))
+    if not np.all(is_inside | ~np.asarray(mask)):
+        poison = Poison(
+            f"index {place} is out of range of the {len(flat)} elements of {memory_of(node.src[0])} at", node
+        )
+        if is_strict:
+            raise poison.fail()
+        return poison
+    if not np.ndim(place):
+        return flat[place]
+    found = flat[np.where(is_inside, place, 0)] if len(flat) else np.zeros(np.shape(place), flat.dtype)
+    other = _zero(node.dtype) if alternative is None else alternative
+    return np.where(mask, found, other).astype(flat.dtype)
+
+
+def _flat(node: UOp, memory: Values) -> Values:
+    """The elements in order; an element of a memory of vectors is a row."""
+    base_lanes = node.src[0].dtype.lanes
+    return memory.reshape(-1, base_lanes) if base_lanes > 1 else memory.reshape(-1)
+
+
+def _place(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
+    """The element number that INDEX `node` means, one for each lane."""
+    poison = find_poison(positions)
+    if poison is not None:
+        return poison
+    if len(positions) > 1:
+        extents = memory.shape
+        if len(extents) != len(positions):
+            raise EvaluationError(problem=f"{len(positions)} positions for a memory of shape {extents}", node=node)
+        if any(not 0 <= p < n for p, n in zip(positions, extents, strict=True)):
+            return Poison(f"index {tuple(map(int, positions))} is out of range of shape {extents} at", node)
+        place = np.int64(0)
+        for position, extent in zip(positions, extents, strict=True):
+            place = place * extent + position
+    else:
+        place = positions[0].astype(np.int64) if positions else np.int64(0)
+    lanes = node.dtype.lanes // node.src[0].dtype.lanes
+    return place + np.arange(lanes) if lanes > 1 and not np.ndim(place) else place
+
+
+def _index_of(location: UOp) -> UOp:
+    while location.op is Op.AFTER:
+        location = location.src[0]
+    return location

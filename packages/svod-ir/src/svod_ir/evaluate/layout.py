@@ -1,0 +1,296 @@
+"""From a graph to a list of steps, in which each loop holds exactly the nodes that depend on its RANGE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from svod_ir.arithmetic import Values, identity_value
+from svod_ir.errors import EvaluationError
+from svod_ir.evaluate.access import assigned_before, dependencies, fill, is_effect, make_allocate, ranges_of, view_chain
+from svod_ir.evaluate.memory import MEMORY_BASES, Environment, is_location, memory_of, new_memory
+from svod_ir.evaluate.reduction import accumulator_dtype, make_accumulate, make_finish, make_keep, make_resume, scan_key
+from svod_ir.evaluate.steps import copy, make_step
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["BARRIER", "LOOP", "NEXT", "SKIP", "STEP", "Layout", "Operand"]
+
+
+STEP, LOOP, NEXT, SKIP, BARRIER = range(5)
+"""The kinds of steps: run a function, begin a loop, end one, skip if false, wait for the workgroup."""
+
+_LOOPS: Final = frozenset({Op.REDUCE, Op.END, Op.BUFFERIZE, Op.SCAN})
+
+Operand: TypeAlias = "tuple[UOp, bool]"
+"""A node, and whether the array itself (true) or its value is meant."""
+
+
+class Layout:
+    """The steps of a graph: tuples of a kind and what the machine needs for it."""
+
+    def __init__(self, environment: Environment, writes: set[UOp], shared: dict[UOp, Values] | None = None) -> None:
+        self.environment = environment
+        self.writes = writes
+        self.shared = {} if shared is None else shared
+        self.code: list[tuple[Any, ...]] = []
+        self.slots: dict[Operand, int] = {}
+        self.initial: list[Any] = []
+        self._needs: dict[UOp, list[Operand]] = {}
+
+    def slot(self, node: UOp, is_memory: bool = False) -> int:
+        """Where the machine keeps a node; memory and what the caller gives is filled in at once."""
+        while is_memory and node.op is Op.AFTER:
+            node = node.src[0]
+        key = (node, is_memory)
+        found = self.slots.get(key)
+        if found is None:
+            found = self.slots[key] = len(self.initial)
+            self.initial.append(None)
+            if is_memory and node.op in MEMORY_BASES:
+                self.initial[found] = self._memory(node)
+            elif node.op in MEMORY_BASES:
+                memory = self.initial[self.slot(node, True)]
+                self.initial[found] = memory.copy() if node in self.writes else memory
+        return found
+
+    def new_slot(self) -> int:
+        self.initial.append(None)
+        return len(self.initial) - 1
+
+    def _memory(self, node: UOp) -> Values:
+        if node.op in (Op.BUFFER, Op.PARAM):
+            return self.environment.array(node)[: node.arg.size]
+        if node.op is Op.DEFINE_REG:
+            return new_memory(node.dtype, node.arg[1])
+        return self.shared.setdefault(node, new_memory(node.dtype, node.arg[1]))
+
+    def step(self, run: Callable[..., Any], target: int, *operands: int) -> None:
+        self.code.append((STEP, run, target, operands))
+
+    # What a node needs before it can run. A loop needs what its body needs from outside.
+
+    def needs(self, node: UOp) -> list[Operand]:
+        found = self._needs.get(node)
+        if found is None:
+            opened = ranges_of(node) if node.op in _LOOPS else ()
+            if opened:
+                found = [o for r in opened for o in ((s, False) for s in r.src)] + self._walk(
+                    self._body(node), frozenset(opened)
+                )[1]
+                found += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
+            elif node.op is Op.ENDIF:
+                found = [(s, False) for s in node.src[0].src] + [o for e in node.src[1:] for o in self.needs(e)]
+            else:
+                found = self._direct(node)
+            self._needs[node] = found
+        return found
+
+    def _direct(self, node: UOp) -> list[Operand]:
+        match node.op:
+            case Op.LOAD | Op.STORE:
+                place = node.src[0]
+                while place.op is Op.AFTER:
+                    place = place.src[0]
+                location = self._direct(place) if place.op is Op.INDEX else [(place, True)]
+                order = [(d, False) for d in dependencies(node.src[0])]
+                return [*order, *location, *((s, False) for s in node.src[1:])]
+            case Op.INDEX:
+                return [(node.src[0], is_location(node.src[0])), *((s, False) for s in node.src[1:])]
+            case Op.AFTER:
+                return [*((s, False) for s in node.src[1:]), (node.src[0], is_location(node.src[0]))]
+            case Op.ASSIGN:
+                chain = view_chain(node.src[0])
+                sizes = [(s, False) for view in chain for s in view.src[1:]]
+                base = memory_of(node.src[0])
+                order = [(s, False) for s in assigned_before(node.src[0])]
+                return [*order, (base, base.op in MEMORY_BASES), (node.src[1], False), *sizes]
+            case Op.BUFFER_VIEW:
+                return [(node.src[0], is_location(node.src[0]))]
+            case Op.CALL:
+                return [(s, is_location(s)) for s in node.src[1:] if not is_effect(s)]
+            case Op.RANGE | Op.DEFINE_VAR | Op.SPECIAL:
+                return []
+            case _:
+                return [(s, False) for s in node.src]
+
+    def _body(self, node: UOp) -> list[UOp]:
+        """The roots of a loop's body: its effects, seen through GROUPs, or its value."""
+        if node.op is not Op.END:
+            return [node.src[0]]
+        roots: list[UOp] = []
+        stack = [node.src[0]]
+        while stack:
+            root = stack.pop()
+            if root.op in (Op.GROUP, Op.NOOP, Op.SINK):
+                stack.extend(reversed(root.src))
+            else:
+                roots.append(root)
+        return roots
+
+    def _walk(self, roots: Sequence[UOp], opened: frozenset[UOp] | None) -> tuple[list[Operand], list[Operand]]:
+        """The operands of a block in order, and those that it takes from outside: all that depend on no opened range."""
+        is_effect_loop = {r for r in roots if is_effect(r)}
+        inside: list[Operand] = []
+        outside: list[Operand] = []
+        seen: set[Operand] = set()
+        stack: list[tuple[Operand, bool]] = [((r, False), False) for r in reversed(roots)]
+        while stack:
+            operand, is_entered = stack.pop()
+            if is_entered:
+                inside.append(operand)
+                continue
+            if operand in seen:
+                continue
+            seen.add(operand)
+            node = operand[0]
+            if opened is None or node in is_effect_loop or (node.ranges & opened and node not in opened):
+                stack.append((operand, True))
+                stack.extend((o, False) for o in reversed(self._operands(operand)) if o not in seen)
+            elif node not in opened:
+                outside.append(operand)
+        return inside, outside
+
+    def _operands(self, operand: Operand) -> list[Operand]:
+        node, is_memory = operand
+        if is_memory and node.op is Op.AFTER:
+            return [*((s, False) for s in node.src[1:]), (node.src[0], True)]
+        return self.needs(node)
+
+    def add_block(self, roots: Sequence[UOp], opened: frozenset[UOp] | None) -> None:
+        for node, is_memory in self._walk(roots, opened)[0]:
+            if is_memory and node.op is not Op.BUFFER_VIEW:
+                self.slot(node, True)
+            else:
+                self.add(node)
+
+    def add(self, node: UOp) -> None:
+        """The steps of one node whose needs have run."""
+        if node.op in _LOOPS and (node.op is not Op.REDUCE or ranges_of(node)):
+            self._add_loop(node)
+        elif node.op is Op.ENDIF:
+            self._add_conditional(node)
+        elif node.op is Op.BARRIER:
+            self.code.append((BARRIER,))
+        elif node.op is Op.IF or node.op in (Op.GROUP, Op.SINK, Op.NOOP):
+            return
+        else:
+            self._add_plain(node)
+
+    def _add_plain(self, node: UOp) -> None:
+        needs = self._direct(node)
+        if node.op in (Op.LOAD, Op.STORE):
+            needs = needs[len(dependencies(node.src[0])) :]
+        elif node.op is Op.ASSIGN:
+            needs = needs[len(assigned_before(node.src[0])) :]
+        elif node.op is Op.AFTER:
+            needs = needs[-1:]
+        target = self.slot(node, node.op is Op.BUFFER_VIEW)
+        if node.op in MEMORY_BASES:
+            return
+        self.step(make_step(node, self.environment), target, *(self.slot(*o) for o in needs))
+        if node.op is Op.BUFFER_VIEW:
+            self.step(copy, self.slot(node), target)
+
+    # Loops.
+
+    def _add_loop(self, node: UOp) -> None:
+        opened = ranges_of(node)
+        target = self.slot(node)
+        if node.op is Op.REDUCE:
+            wide = accumulator_dtype(node.src[0].dtype)
+            start = identity_value(node.arg, node.src[0].dtype).astype(wide)
+            self.step(lambda: start, target)
+        elif node.op is Op.BUFFERIZE:
+            self.step(make_allocate(node), target, *(self._extent_slot(p) for p in node.src[1:]))
+        elif node.op is Op.SCAN:
+            self._add_scan(node)
+            return
+        loops = [self._open(r) for r in opened]
+        self.add_block(self._body(node), frozenset(opened))
+        if node.op is Op.REDUCE:
+            op, dtype = node.arg, node.src[0].dtype
+            self.step(make_accumulate(op, accumulator_dtype(dtype)), target, target, self.slot(node.src[0]))
+        elif node.op is Op.BUFFERIZE:
+            self.step(fill, target, target, self.slot(node.src[0]), *(self.slot(p) for p in node.src[1:]))
+        for loop in reversed(loops):
+            self._close(loop)
+        if node.op is Op.REDUCE:
+            self.step(make_finish(node), target, target)
+
+    def _extent_slot(self, position: UOp) -> int:
+        return self.slot(position.src[0]) if position.op is Op.RANGE else self._one()
+
+    def _one(self) -> int:
+        slot = self.new_slot()
+        self.initial[slot] = 1
+        return slot
+
+    def _open(self, node: UOp, start: int | None = None, end: int | None = None) -> tuple[int, int, int]:
+        """Begin a loop; gives its position in the code, and the slots of its variable and end."""
+        place, slot, end = len(self.code), self.slot(node), self.slot(node.src[0]) if end is None else end
+        self.code.append(())
+        self.code[place] = (LOOP, slot, start, end, 0)
+        return place, slot, end
+
+    def _close(self, loop: tuple[int, int, int]) -> None:
+        place, slot, end = loop
+        self.code.append((NEXT, slot, end, place + 1))
+        kind, slot, start, end, _ = self.code[place]
+        self.code[place] = (kind, slot, start, end, len(self.code))
+
+    def _add_scan(self, node: UOp) -> None:
+        """SCAN(x, r) at r = i combines x at 0 to i; it goes on from i - 1 where the loop came from there."""
+        scanned, target, current = node.src[1], self.slot(node), self.slot(node.src[1])
+        others = [self.slot(r) for r in sorted(node.src[0].ranges - {scanned}, key=lambda r: r.arg[0])]
+        saved, start, end, state = self.new_slot(), self.new_slot(), self.new_slot(), {}
+        self.step(lambda x: x, saved, current)
+        self.step(make_resume(node, state), start, current, *others)
+        self.step(lambda key: state[key][1], target, self._constant_step(scan_key, others))
+        self.step(lambda i: i + 1, end, saved)
+        loop = self._open(scanned, start, end)
+        self.add_block([node.src[0]], frozenset({scanned}))
+        self.step(make_accumulate(node.arg, accumulator_dtype(node.dtype)), target, target, self.slot(node.src[0]))
+        self._close(loop)
+        self.step(lambda x: x, current, saved)
+        self.step(make_keep(state), self.new_slot(), target, saved, *others)
+        self.step(make_finish(node), target, target)
+
+    def _constant_step(self, run: Callable[..., Any], operands: Sequence[int]) -> int:
+        slot = self.new_slot()
+        self.step(run, slot, *operands)
+        return slot
+
+    def _add_conditional(self, node: UOp) -> None:
+        place = len(self.code)
+        self.code.append(())
+        for effect in node.src[1:]:
+            self.add(effect)
+        self.code[place] = (SKIP, self.slot(node.src[0].src[0]), len(self.code))
+
+    # A linearized kernel: the order is given.
+
+    def add_linear(self, nodes: Sequence[UOp]) -> None:
+        loops: dict[UOp, tuple[int, int, int]] = {}
+        conditions: dict[UOp, int] = {}
+        for node in nodes:
+            match node.op:
+                case Op.RANGE:
+                    loops[node] = self._open(node)
+                case Op.END:
+                    for opened in reversed(ranges_of(node)):
+                        self._close(loops.pop(opened))
+                case Op.IF:
+                    conditions[node] = len(self.code)
+                    self.code.append(())
+                case Op.ENDIF:
+                    self.code[conditions.pop(node.src[0])] = (SKIP, self.slot(node.src[0].src[0]), len(self.code))
+                case Op.INDEX:
+                    # Loads and stores compute their own address, at the moment of the access.
+                    continue
+                case Op.AFTER if is_location(node):
+                    continue
+                case _:
+                    self.add(node)
+        if loops or conditions:
+            raise EvaluationError(problem="a loop or condition is not closed", node=next(iter({**loops, **conditions})))

@@ -1,0 +1,143 @@
+"""What an evaluation reads and writes: the caller's inputs, memory, and reads that went wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from svod_dtype import DType
+from svod_ir.arithmetic import Values
+from svod_ir.errors import EvaluationError
+from svod_ir.ops import MOVEMENT, Op
+from svod_ir.uop import UOp
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "MEMORY_BASES",
+    "Environment",
+    "Inputs",
+    "Poison",
+    "checked",
+    "find_poison",
+    "find_writes",
+    "is_location",
+    "memory_of",
+    "new_memory",
+]  # fmt: skip
+
+
+Inputs: TypeAlias = "Mapping[UOp | int | str, ArrayLike]"
+"""Values by node (BUFFER, PARAM, DEFINE_VAR, RANGE, SPECIAL), by PARAM slot, or by variable name."""
+
+
+class Environment:
+    """The caller's arrays and variables."""
+
+    def __init__(self, given: Inputs, scratch: dict[UOp, Values] | None = None) -> None:
+        self.given = given
+        self.scratch: dict[UOp, Values] = {} if scratch is None else scratch
+
+    def with_values(self, values: Mapping[UOp, int]) -> Environment:
+        return Environment({**self.given, **values}, self.scratch) if values else self
+
+    def has(self, node: UOp) -> bool:
+        return self._find(node) is not None
+
+    def _find(self, node: UOp) -> ArrayLike | None:
+        if node in self.given:
+            return self.given[node]
+        if node.op is Op.PARAM:
+            return self.given.get(node.arg.slot)
+        if node.op is Op.DEFINE_VAR:
+            return self.given.get(node.arg[0])
+        return self.given.get(node.arg) if node.op is Op.SPECIAL else None
+
+    def array(self, node: UOp) -> Values:
+        """The elements of a BUFFER or PARAM as a flat view of the caller's array."""
+        found = self._find(node)
+        if found is None:
+            if node.op is Op.BUFFER and node.arg.id < 0:
+                # Numbered within one schedule: memory that only the graph's own kernels see.
+                return self.scratch.setdefault(node, new_memory(node.dtype, node.arg.size))
+            raise EvaluationError(problem="no array is given for", node=node)
+        array = np.asarray(found)
+        if array.dtype != node.dtype.numpy:
+            raise EvaluationError(problem=f"an array of {array.dtype} is given for", node=node)
+        if array.size < node.arg.size:
+            raise EvaluationError(problem=f"an array of {array.size} elements is given for", node=node)
+        flat = array.reshape(-1)
+        if array.size and not np.shares_memory(flat, array):
+            raise EvaluationError(
+                problem="an array that is not contiguous is given for", node=node, hint="use np.ascontiguousarray"
+            )
+        return flat
+
+    def scalar(self, node: UOp) -> Values:
+        found = self._find(node)
+        if found is None:
+            raise EvaluationError(problem="no value is given for", node=node)
+        return found.astype(node.dtype.numpy) if isinstance(found, np.ndarray) else node.dtype.numpy.type(found)
+
+
+MEMORY_BASES: Final = frozenset({Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
+
+
+def memory_of(node: UOp) -> UOp:
+    """The node that stands for the memory below views and ordering edges."""
+    while node.op in (Op.AFTER, Op.INDEX, Op.ASSIGN, Op.DETACH) or node.op in MOVEMENT:
+        node = node.src[0]
+    return node
+
+
+def is_location(node: UOp) -> bool:
+    """Whether the value of `node` is the array of a memory object, not its content at a moment."""
+    while node.op is Op.AFTER:
+        node = node.src[0]
+    return node.op in MEMORY_BASES or node.op is Op.BUFFER_VIEW
+
+
+def find_writes(root: UOp) -> set[UOp]:
+    found: set[UOp] = set()
+    for node in root.toposort():
+        if node.op in (Op.ASSIGN, Op.STORE):
+            found.add(memory_of(node.src[0]))
+        elif node.op is Op.CALL:
+            found.update(memory_of(s) for s in node.src[1:])
+    return found
+
+
+def new_memory(dtype: DType, size: int) -> Values:
+    """Memory that nobody wrote yet: NaN, or a byte pattern for integers."""
+    shape = (size, dtype.lanes) if dtype.lanes > 1 else (size,)
+    if dtype.is_float:
+        return np.full(shape, math.nan, dtype=dtype.numpy)
+    return (
+        np.full((math.prod(shape) * dtype.itemsize,), 0 if dtype.is_bool else 0x5A, np.uint8)
+        .view(dtype.numpy)
+        .reshape(shape)
+    )
+
+
+class Poison:
+    """What a read outside of memory gives where a WHERE may still discard it."""
+
+    def __init__(self, problem: str, node: UOp) -> None:
+        self.problem, self.node = problem, node
+
+    def fail(self) -> EvaluationError:
+        return EvaluationError(problem=self.problem, node=self.node)
+
+
+def find_poison(operands: Sequence[Any]) -> Poison | None:
+    return next((o for o in operands if isinstance(o, Poison)), None)
+
+
+def checked(x: Any) -> Any:
+    if isinstance(x, Poison):
+        raise x.fail()
+    return x

@@ -1,0 +1,99 @@
+"""Reductions and scans, over axes and over loops. Narrow floats accumulate in float64 and are rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from svod_dtype import DType, float64
+from svod_ir.arithmetic import Values, combine, convert, identity_value
+from svod_ir.evaluate.memory import checked
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = [
+    "accumulator_dtype", "all_reduce", "make_accumulate", "make_finish", "make_keep", "make_resume", "reduce_axes",
+    "scan_axis", "scan_key",
+]  # fmt: skip
+
+
+def accumulator_dtype(dtype: DType) -> np.dtype[np.generic]:
+    return np.dtype(np.float64) if dtype.is_float else dtype.numpy
+
+
+def make_accumulate(op: Op, wide: np.dtype[np.generic]) -> Callable[..., Any]:
+    return lambda total, x: combine(op, total, checked(x).astype(wide))
+
+
+def make_finish(node: UOp) -> Callable[..., Any]:
+    """Reduce the lanes that the result does not have, and round."""
+    source, result, op = node.src[0].dtype, node.dtype, node.arg
+
+    def run(total: Any) -> Any:
+        total = checked(total)
+        if source.lanes > result.lanes:
+            lanes = total.astype(accumulator_dtype(source)).reshape(-1, result.lanes)
+            total = lanes[0]
+            for lane in lanes[1:]:
+                total = combine(op, total, lane)
+            total = total if result.lanes > 1 else total[0]
+        return convert(total, float64, result) if result.is_float else total
+
+    return run
+
+
+def scan_key(*others: Any) -> tuple[int, ...]:
+    return tuple(int(o) for o in others)
+
+
+def make_resume(node: UOp, state: dict[tuple[int, ...], tuple[int, Any]]) -> Callable[..., Any]:
+    start = identity_value(node.arg, node.src[0].dtype).astype(accumulator_dtype(node.dtype))
+
+    def run(current: Any, *others: Any) -> int:
+        last, _ = state.get(scan_key(*others), (-1, None))
+        if (last != current and last + 1 != current) or current == 0:
+            state[scan_key(*others)] = (-1, start)
+            return 0
+        return last + 1
+
+    return run
+
+
+def make_keep(state: dict[tuple[int, ...], tuple[int, Any]]) -> Callable[..., Any]:
+    def run(total: Any, current: Any, *others: Any) -> None:
+        state[scan_key(*others)] = (int(current), total)
+
+    return run
+
+
+def reduce_axes(x: Values, node: UOp) -> Values:
+    op, axes = node.arg
+    wide = x.astype(accumulator_dtype(node.dtype))
+    if op in (Op.MAX, Op.MIN) and x.size == 0:
+        shape = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
+        return np.full(shape, identity_value(op, node.dtype))
+    found = _UFUNCS[op, wide.dtype.kind == "b"].reduce(wide, axis=axes, keepdims=True, dtype=wide.dtype)
+    return convert(found, float64, node.dtype) if node.dtype.is_float else found
+
+
+def scan_axis(x: Values, node: UOp) -> Values:
+    op, axis = node.arg
+    wide = x.astype(accumulator_dtype(node.dtype))
+    found = _UFUNCS[op, wide.dtype.kind == "b"].accumulate(wide, axis=axis, dtype=wide.dtype)
+    return convert(found, float64, node.dtype) if node.dtype.is_float else found
+
+
+def all_reduce(shards: Any, node: UOp) -> Values:
+    parts = shards if isinstance(shards, tuple) else (shards,)
+    total = parts[0].astype(accumulator_dtype(node.dtype))
+    for part in parts[1:]:
+        total = combine(node.arg[0], total, part.astype(total.dtype))
+    return convert(total, float64, node.dtype) if node.dtype.is_float else total
+
+
+_UFUNCS: Final = {
+    (Op.ADD, False): np.add, (Op.MUL, False): np.multiply, (Op.MAX, False): np.maximum, (Op.MIN, False): np.minimum,
+    (Op.ADD, True): np.logical_or, (Op.MUL, True): np.logical_and, (Op.MAX, True): np.logical_or, (Op.MIN, True): np.logical_and,
+}  # fmt: skip

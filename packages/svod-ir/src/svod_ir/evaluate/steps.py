@@ -1,0 +1,147 @@
+"""What each op does to its operands' values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from svod_ir.arithmetic import Values, apply_elementwise, constant
+from svod_ir.errors import EvaluationError
+from svod_ir.evaluate.access import make_assign, make_load, make_read, make_store, view_bytes
+from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
+from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
+from svod_ir.evaluate.reduction import all_reduce, make_finish, reduce_axes, scan_axis
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.uop import UOp
+
+__all__ = ["copy", "make_step"]
+
+
+def make_step(node: UOp, environment: Environment) -> Callable[..., Any]:
+    op, dtype = node.op, node.dtype
+    if op in ELEMENTWISE:
+        return _elementwise(node)
+    if op in MOVES:
+        return lambda x, *sizes: MOVES[op](x, fill_sizes(node.arg, sizes))
+    match op:
+        case Op.CONST | Op.VCONST:
+            value = constant(node.arg, dtype)
+            return lambda: value
+        case Op.DEFINE_VAR | Op.SPECIAL | Op.RANGE:
+            given = environment.scalar(node)
+            return lambda: given
+        case Op.INDEX:
+            return make_read(node)
+        case Op.LOAD:
+            return make_load(node)
+        case Op.STORE:
+            return make_store(node)
+        case Op.AFTER:
+            return copy if is_location(node.src[0]) else lambda x: x
+        case Op.ASSIGN:
+            return make_assign(node)
+        case Op.BUFFER_VIEW:
+            offset, size = node.arg
+            return lambda x: view_bytes(node, x, offset, size)
+        case Op.CALL:
+            return _call(node, environment)
+        case _:
+            return _make_rare_step(node)
+
+
+def copy(x: Values) -> Values:
+    return x.copy()
+
+
+def _make_rare_step(node: UOp) -> Callable[..., Any]:
+    dtype = node.dtype
+    match node.op:
+        case Op.IOTA:
+            return lambda *size: np.arange(int(size[0]) if size else node.arg).astype(dtype.numpy)
+        case Op.GATHER:
+            return lambda x, positions: gather(x, positions, node.arg)
+        case Op.REDUCE_AXIS:
+            return lambda x: reduce_axes(x, node)
+        case Op.SCAN_AXIS:
+            return lambda x: scan_axis(x, node)
+        case Op.REDUCE:
+            return make_finish(node)
+        case Op.BIND:
+            return lambda _, value: value
+        case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.CONTIGUOUS_BACKWARD:
+            return lambda x: x
+        case Op.MSTACK:
+            return lambda *shards: shards
+        case Op.MSELECT:
+            return lambda shards: shards[node.arg]
+        case Op.MULTI:
+            return lambda x: np.concatenate(x, axis=node.arg) if isinstance(x, tuple) else x
+        case Op.ALLREDUCE:
+            return lambda x: all_reduce(x, node)
+        case Op.VECTORIZE:
+            return lambda *lanes: (
+                checked(np.array(lanes, dtype=dtype.numpy)) if not find_poison(lanes) else find_poison(lanes)
+            )
+        case Op.BROADCAST:
+            return lambda x: x if isinstance(x, Poison) else np.tile(x, dtype.lanes // node.src[0].dtype.lanes)
+        case Op.GEP:
+            lanes = list(node.arg) if len(node.arg) > 1 else node.arg[0]
+            return lambda x: x if isinstance(x, Poison) else x[lanes] if np.ndim(x) else x
+        case Op.CAT:
+            return lambda *parts: find_poison(parts) or np.concatenate([np.atleast_1d(p) for p in parts])
+        case _:
+            raise EvaluationError(problem=f"{node.op.name} has no reference meaning", node=node)
+
+
+def _elementwise(node: UOp) -> Callable[..., Any]:
+    op, result = node.op, node.dtype
+    source = node.src[1].dtype if op is Op.WHERE else node.src[0].dtype
+    if op is Op.WHERE:
+        return _select
+
+    def run(*operands: Any) -> Any:
+        try:
+            return apply_elementwise(op, source, result, operands)
+        except (AttributeError, TypeError, np.exceptions.DTypePromotionError):
+            poison = find_poison(operands)
+            if poison is None:
+                raise
+            return poison
+
+    return run
+
+
+def _select(condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(condition, Poison):
+        return condition
+    if isinstance(x, Poison) or isinstance(y, Poison):
+        if np.all(condition):
+            return x
+        if not np.any(condition):
+            return y
+        return x if isinstance(x, Poison) else y
+    return np.where(condition, x, y) if np.ndim(condition) else x if condition else y
+
+
+def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
+    body, arguments = node.src[0], [s for s in node.src[1:] if not is_effect(s)]
+
+    def run(*operands: Any) -> None:
+        # A body's PARAMs are this call's arguments, whatever the caller has given for equal nodes.
+        inputs: dict[UOp | int | str, Any] = {
+            k: v for k, v in environment.given.items() if not (isinstance(k, UOp) and k.op is Op.PARAM)
+        }
+        for slot, (argument, value) in enumerate(zip(arguments, operands, strict=True)):
+            if argument.op is Op.BIND:
+                inputs[argument.src[0]] = int(value)
+            else:
+                inputs[slot] = value
+        if body.op not in (Op.SINK, Op.COPY, Op.BUFFER_VIEW):
+            raise EvaluationError(problem=f"a CALL of {body.op.name} has no reference meaning", node=node)
+        value = environment.run_body(body, inputs)
+        if value is not None:
+            operands[0].reshape(-1)[:] = value.reshape(-1)
+
+    return run
