@@ -1,6 +1,6 @@
 """The thread pool and the batch launcher, written as LLVM IR so that no C compiler is needed at install time.
 
-A launch is a record of six 64-bit words (`LAUNCH_WORDS`):
+A launch is a record of six 64-bit words:
 
     entry, buffers, values, n_parts, group_launches, group_parts
 
@@ -22,12 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["EXPORTS", "LAUNCH_WORDS", "Parking", "PoolLayout", "make_launcher_ir"]
+__all__ = ["EXPORTS", "Parking", "PoolLayout", "make_launcher_ir"]
 
 Parking = Literal["futex", "condition", "none"]
 """How workers sleep; "none" has no workers, and every launch runs in the calling thread."""
-
-LAUNCH_WORDS: Final = 6
 
 EXPORTS: Final = ("svod_run_table", "svod_launch", "svod_stop_workers", "svod_reset_after_fork")
 
@@ -46,7 +44,6 @@ class PoolLayout:
     SPINS: Final = 456  # i64, pauses before a worker sleeps
     IS_STARTED: Final = 464  # i32
     N_WORKERS: Final = 472  # i64
-    PARALLEL_NS: Final = 480  # i64, run time from which a group of single-part launches is spread over threads
     MUTEX: Final = 512  # pthread_mutex_t, at most 64 bytes
     CONDITION: Final = 576  # pthread_cond_t, at most 64 bytes
     HANDLES: Final = 640  # pthread_t[WANTED]
@@ -60,7 +57,6 @@ class _Platform:
     pause: str
     park: str
     wake: str
-    monotonic_clock: int
     sig_block: int
 
 
@@ -74,7 +70,6 @@ def make_launcher_ir(machine: str, system: str, parking: Parking) -> str:
         "park": platform.park,
         "wake": platform.wake,
         "init_parking": _INIT_CONDITION if parking == "condition" else "",
-        "monotonic_clock": platform.monotonic_clock,
         "sig_block": platform.sig_block,
         "stack_bytes": _STACK_BYTES,
     }
@@ -112,7 +107,6 @@ def _make_platform(machine: str, system: str, parking: Parking) -> _Platform:
         pause=_PAUSES.get(machine, ""),
         park=park,
         wake=wake,
-        monotonic_clock=6 if system == "darwin" else 1,
         sig_block=1 if system == "darwin" else 0,
     )
 
@@ -216,43 +210,6 @@ done:
   ret void
 }
 
-define internal i64 @now_ns() nounwind {
-  %time = alloca { i64, i64 }
-  %got = call i32 @clock_gettime(i32 ${monotonic_clock}, ptr %time)
-  %ns_at = getelementptr i8, ptr %time, i64 8
-  %s = load i64, ptr %time
-  %ns = load i64, ptr %ns_at
-  %s_ns = mul i64 %s, 1000000000
-  %sum = add i64 %s_ns, %ns
-  ret i64 %sum
-}
-declare i32 @clock_gettime(i32, ptr)
-
-; Launches of one part each gain from threads only when they take long, which nobody knows until they ran:
-; entry 5 of the second launch's record holds the time of the last run in this thread.
-define internal void @run_group(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts) nounwind {
-entry:
-  %single_parts = icmp eq i64 %n_launches, %n_parts
-  br i1 %single_parts, label %timed, label %parallel
-timed:
-  %time_at = getelementptr %Launch, ptr %group, i64 1, i32 5
-  %threshold_at = getelementptr i8, ptr %pool, i64 ${PARALLEL_NS}
-  %threshold = load i64, ptr %threshold_at
-  %time = load i64, ptr %time_at
-  %long = icmp sge i64 %time, %threshold
-  br i1 %long, label %parallel, label %serial
-serial:
-  %start = call i64 @now_ns()
-  call void @run_alone(ptr %group, i64 %n_launches)
-  %end = call i64 @now_ns()
-  %elapsed = sub i64 %end, %start
-  store i64 %elapsed, ptr %time_at
-  ret void
-parallel:
-  call void @run_region(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts)
-  ret void
-}
-
 define void @svod_run_table(ptr %pool, ptr %table, i64 %n_launches) nounwind {
 entry:
   %end = getelementptr %Launch, ptr %table, i64 %n_launches
@@ -270,7 +227,7 @@ single:
   call void @run_launch(ptr %head, i64 0)
   br label %ran
 several:
-  call void @run_group(ptr %pool, ptr %head, i64 %launches, i64 %parts)
+  call void @run_region(ptr %pool, ptr %head, i64 %launches, i64 %parts)
   br label %ran
 ran:
   %next = getelementptr %Launch, ptr %head, i64 %launches

@@ -26,9 +26,6 @@ __all__ = ["Pool", "find_parking", "get_pool"]
 _SPINS: Final = 2000
 """Pauses before a worker sleeps, some 20 to 90 us: longer than the gap between two kernels of a plan."""
 
-_PARALLEL_NS: Final = 20_000
-"""Independent one-part kernels are spread over threads from this run time: a few times what waking costs."""
-
 _ALIGNMENT: Final = 64
 
 _ffi: Final = FFI()
@@ -52,7 +49,6 @@ class Pool:
         words = cast("list[int]", _ffi.cast("int64_t *", address))
         words[PoolLayout.WANTED // 8] = n_threads - 1
         words[PoolLayout.SPINS // 8] = _SPINS
-        words[PoolLayout.PARALLEL_NS // 8] = _PARALLEL_NS
         self._words = words
         self.handle = _ffi.cast("void *", address)
         run_table, launch, stop, reset = (self._code.addresses[name] for name in EXPORTS)
@@ -72,6 +68,11 @@ class Pool:
     def n_workers(self) -> int:
         """How many workers there are now, asleep or not."""
         return self._words[PoolLayout.N_WORKERS // 8]
+
+    @property
+    def n_sleeping(self) -> int:
+        """How many workers sleep, or are about to."""
+        return self._words[PoolLayout.SLEEPERS // 8] & 0xFFFFFFFF
 
     def stop(self) -> None:
         """End the workers and wait for them; the next launch with several parts starts new ones."""

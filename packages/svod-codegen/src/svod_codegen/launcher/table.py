@@ -59,11 +59,10 @@ def _make_group(group: list[Launch]) -> list[int]:
     """The records of launches that may run at the same time; the first tells how many they are."""
     n_parts = sum(launch.n_parts for launch in group)
     words: list[int] = []
-    for position, launch in enumerate(group):
+    for launch in group:
         entry = launch.program.entry
         if entry is None:
             raise ValueError(f"program {launch.program.name!r} has no native entry point and cannot run in a batch")
-        # The counts are read at the head only; the last word of the second launch is where the launcher keeps a time.
-        counts = (len(group), n_parts) if position == 0 else (0, 0)
-        words += (entry, launch.buffers.buffer_info()[0], launch.values.buffer_info()[0], launch.n_parts, *counts)
+        buffers, values = launch.buffers.buffer_info()[0], launch.values.buffer_info()[0]
+        words += (entry, buffers, values, launch.n_parts, len(group), n_parts)
     return words
