@@ -119,8 +119,13 @@ def _rows(scale: int) -> Iterator[Workload]:
         return centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * weight + bias
 
     def svod_layernorm(x: Any, weight: Any, bias: Any) -> Any:
-        centred = x - x.mean(-1, keepdim=True)
-        return centred * ((centred * centred).mean(-1, keepdim=True) + 1e-5).rsqrt() * weight + bias
+        centred = x - x.mean(-1, keepdims=True)
+        return centred * ((centred * centred).mean(-1, keepdims=True) + 1e-5).rsqrt() * weight + bias
+
+    def torch_layernorm(x: Any, weight: Any, bias: Any) -> Any:
+        import torch
+
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
 
     n = 4096 // scale
     x = _random(n, n)
@@ -129,7 +134,7 @@ def _rows(scale: int) -> Iterator[Workload]:
     )
     m = 1024 // scale
     inputs = (_random(n, m), _random(m), _random(m))
-    yield Workload("layernorm", inputs, numpy_layernorm, svod_layernorm, svod_layernorm, moved_bytes=2 * FLOAT * n * m)
+    yield Workload("layernorm", inputs, numpy_layernorm, svod_layernorm, torch_layernorm, moved_bytes=2 * FLOAT * n * m)
 
 
 def _convolution(scale: int) -> Workload:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from journey import journey_page
+
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor")
 VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
@@ -225,6 +227,7 @@ def _cell(text: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "journey.md": journey_page,
     "pipeline.md": pipeline_page,
     "ops.md": ops_page,
     "errors.md": errors_page,
