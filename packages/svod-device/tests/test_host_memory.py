@@ -8,6 +8,7 @@ import weakref
 from pathlib import Path
 
 import pytest
+
 from svod_device.host_memory import address_of, copy_host, fill_zero, make_block, view_host
 
 

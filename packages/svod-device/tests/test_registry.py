@@ -193,6 +193,7 @@ def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(install: C
     [
         ("def make(device): raise RuntimeError('no driver')", "make", "RuntimeError: no driver"),
         ("make = 3", "make", "TypeError: MODULE:make is int, not a factory"),
+        ("def make(device): return 3", "make", "TypeError: MODULE:make made int, not Allocator"),
         ("", "absent", "AttributeError: module 'MODULE' has no attribute 'absent'"),
     ],
 )

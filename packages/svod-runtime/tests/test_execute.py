@@ -192,6 +192,18 @@ def test_two_plans_run_at_the_same_time(two_threads: Together, request: pytest.F
     assert barrier.n_waiting == 0
 
 
+def test_a_batch_that_fails_names_its_kernels(plans: Plans) -> None:
+    def fail(out: Array) -> None:
+        raise RuntimeError("device lost")
+
+    launcher, out = plans.launcher(), plans.buffer()
+    for _ in range(5):
+        plans.op(plans.kernel(fail, [out], launcher=launcher))
+    with pytest.raises(ExecutionError) as caught:
+        plans.build(out).execute()
+    assert str(caught.value) == "batch of kernels k1, k2, k3, k4, ... failed: RuntimeError: device lost"
+
+
 # -- copies and views -----------------------------------------------------------------------------
 
 
@@ -290,6 +302,16 @@ def test_a_value_outside_the_bounds_changes_and_runs_nothing(plans: Plans, value
     assert plans.names() == []
     plan.execute()
     assert plans.read(out)[0] == 3
+
+
+def test_a_value_that_is_no_integer_changes_nothing(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(write_n, [out], variables=[N], values=[3]))
+    plan = plans.build(out)
+    with pytest.raises(TypeError):
+        plan.execute_with_vars({"n": 2.5})
+    plan.execute_with_vars({"n": np.int32(4)})
+    assert plans.read(out)[0] == 4
 
 
 def test_fixed_variables_and_the_core_number_are_never_touched(plans: Plans) -> None:

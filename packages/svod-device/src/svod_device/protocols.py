@@ -74,7 +74,7 @@ class Allocator(Protocol):
         ...
 
     def copy_in(self, address: int, source: memoryview) -> None:
-        """Write host bytes at a device address, and return when `source` may change again."""
+        """Write host bytes at a device address, after the work queued so far; `source` may change afterwards."""
         ...
 
     def copy_out(self, destination: memoryview, address: int) -> None:

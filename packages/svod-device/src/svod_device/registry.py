@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from svod_device.device import CompiledCache, Device
 from svod_device.errors import DuplicatePluginError, PluginLoadError, UnknownDeviceError
@@ -40,6 +40,8 @@ __all__ = [
     "register_allocator",
     "register_backend",
 ]
+
+T = TypeVar("T")
 
 ALLOCATORS: Final = "svod.allocators"
 COMPILERS: Final = "svod.compilers"
@@ -75,17 +77,20 @@ class Plugin:
         """The part of the name behind the kind; empty for an allocator."""
         return self.name.partition(".")[2]
 
-    def make(self, device: str) -> object:
-        """Import the plugin and call its factory.
+    def make(self, device: str, expected: type[T]) -> T:
+        """Import the plugin, call its factory, and check that it gives what it must.
 
         Raises:
-            PluginLoadError: if either fails.
+            PluginLoadError: if any of this fails.
         """
         try:
             factory = self.load()
             if not callable(factory):
                 raise TypeError(f"{self.value} is {type(factory).__name__}, not a factory")
-            return cast("Callable[[str], object]", factory)(device)
+            made = cast("Callable[[str], object]", factory)(device)
+            if not isinstance(made, expected):
+                raise TypeError(f"{self.value} made {type(made).__name__}, not {expected.__name__}")
+            return made
         except Exception as error:
             raise PluginLoadError(
                 name=self.name, distribution=self.distribution, value=self.value, cause=error
@@ -184,7 +189,7 @@ class Registry:
                 plugin = self._find_plugin(ALLOCATORS, kind)
                 if plugin is None:
                     raise UnknownDeviceError(device=device, known=self.list_kinds())
-                self._allocators[name] = cast("Allocator", plugin.make(name))
+                self._allocators[name] = plugin.make(name, Allocator)
             self._allocators[device] = self._allocators[name]
             return self._allocators[name]
 
@@ -213,7 +218,7 @@ class Registry:
         def make(device: str) -> Backend:
             plugin = self._find_plugin(COMPILERS, name)
             assert plugin is not None
-            return cast("Backend", plugin.make(device))
+            return plugin.make(device, Backend)
 
         return make
 

@@ -137,7 +137,13 @@ class _Batch:
         self._run = launcher.run
 
     def run(self) -> None:
-        self._run(self._table)
+        try:
+            self._run(self._table)
+        except Exception as error:
+            names = ", ".join(state.op.kernel.name for state in self._states[:4])
+            more = ", ..." if len(self._states) > 4 else ""
+            problem = f"{type(error).__name__}: {error}"
+            raise ExecutionError(op=f"batch of kernels {names}{more}", problem=problem) from error
 
     def run_profiled(self) -> Iterable[KernelProfile]:
         return [state.run_profiled() for state in self._states]

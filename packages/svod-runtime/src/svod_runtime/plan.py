@@ -25,6 +25,7 @@ with a batch launcher is one foreign call. A plan keeps its buffers, and so thei
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,6 +101,8 @@ class ExecutionPlan:
         self._states = {
             index: KernelState(op, self._buffers) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)
         }
+        self._users = _find_users(self._states.values())
+        self._held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self._variables = _initial_values(self._ops)
         self._bounds = _collect_bounds(self._ops)
         self._levels: list[list[int]] = []
@@ -115,7 +118,10 @@ class ExecutionPlan:
     # -- execution --------------------------------------------------------------------------------
 
     def execute(self) -> None:
-        """Run every op, and return when all results are in the output buffers.
+        """Run every op.
+
+        Reading an output afterwards gives its result; a device that works asynchronously may still be
+        busy when this returns.
 
         Raises:
             ExecutionError: if an op fails or a view is not what it must be.
@@ -154,7 +160,7 @@ class ExecutionPlan:
             return self.execute_profiled()
 
     def _set_variables(self, values: Mapping[str, int]) -> None:
-        changes = {name: value for name, value in values.items() if name != CORE_ID}
+        changes = {name: operator.index(value) for name, value in values.items() if name != CORE_ID}
         for name, value in changes.items():
             for bounds in self._bounds.get(name, ()):
                 if not bounds.min <= value <= bounds.max:
@@ -241,20 +247,17 @@ class ExecutionPlan:
             self._buffers[index] = buffer
             self._storage_uses[old.storage_id] -= 1
             self._storage_uses[buffer.storage_id] += 1
-            for state in self._states.values():
-                for position, used in enumerate(state.op.buffer_indices):
-                    if used == index:
-                        state.buffers[position], state.addresses[position] = buffer, buffer.address
+            for state, position in self._users.get(index, ()):
+                state.buffers[position], state.addresses[position] = buffer, buffer.address
             self._remake_steps(old, buffer, index)
 
     def _remake_steps(self, old: Buffer, new: Buffer, index: int) -> None:
         # Batches read addresses from the states, so that new steps are needed only where buffers
         # are held by a step, or where other buffers share the storage and hazards may differ.
         is_shared = self._storage_uses[old.storage_id] > 0 or self._storage_uses[new.storage_id] > 1
-        is_held = any(index in op.buffer_indices for op in self._ops if not isinstance(op, PreparedKernel))
         if is_shared:
             self._make_levels()
-        if is_shared or is_held:
+        if is_shared or index in self._held:
             self._make_steps()
 
     def _is_written(self, index: int) -> bool:
@@ -312,6 +315,15 @@ class ExecutionPlan:
                 PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size)
                 for s in self._states.values()
             ]
+
+
+def _find_users(states: Iterable[KernelState]) -> dict[int, list[tuple[KernelState, int]]]:
+    """For each buffer the kernels that take it, and the position at which they do."""
+    users: dict[int, list[tuple[KernelState, int]]] = {}
+    for state in states:
+        for position, index in enumerate(state.op.buffer_indices):
+            users.setdefault(index, []).append((state, position))
+    return users
 
 
 def _initial_values(ops: Iterable[PreparedOp]) -> dict[str, int]:
