@@ -16,14 +16,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from svod_device.device import CompiledCache, Device
 from svod_device.errors import DuplicatePluginError, PluginLoadError, UnknownDeviceError
 from svod_device.options import DeviceOptions
 from svod_device.protocols import Allocator, Backend
 from svod_dtype import DeviceNameError, parse_device_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "ALLOCATORS",
@@ -52,10 +54,10 @@ AllocatorFactory = Callable[[str], Allocator]
 BackendFactory = Callable[[str], Backend]
 
 # Ours, for a source tree that was never installed and so has no entry points.
-_BUILT_IN: Final = (
-    EntryPoint("CPU", "svod_device.cpu:make_cpu_allocator", ALLOCATORS),
-    EntryPoint("DISK", "svod_device.disk:make_disk_allocator", ALLOCATORS),
-)
+_BUILT_IN: Final = {
+    "CPU": "svod_device.cpu:make_cpu_allocator",
+    "DISK": "svod_device.disk:make_disk_allocator",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +150,12 @@ class Registry:
     def _iter_entry_points(self) -> Iterable[EntryPoint]:
         if self._installed is not None:
             return self._installed
+        from importlib.metadata import EntryPoint, entry_points  # 30 ms, and only needed for the first device
+
         declared = [*entry_points(group=ALLOCATORS), *entry_points(group=COMPILERS)]
         values = {point.value for point in declared}
-        return [*declared, *(point for point in _BUILT_IN if point.value not in values)]
+        missing = [EntryPoint(kind, value, ALLOCATORS) for kind, value in _BUILT_IN.items() if value not in values]
+        return [*declared, *missing]
 
     def _find_plugin(self, group: str, name: str) -> Plugin | None:
         same = self._get_plugins().get((group, name))

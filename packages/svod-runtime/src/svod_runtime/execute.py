@@ -10,9 +10,8 @@ import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, copy_buffer, is_constant
 from svod_runtime.custom_function import get_custom_function
@@ -25,6 +24,9 @@ from svod_runtime.prepared import (
     PreparedOp,
 )
 from svod_runtime.profile import KernelProfile
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["KernelState", "Step", "check_view", "describe_op", "make_steps"]
 
@@ -320,4 +322,6 @@ def _is_worth_a_thread(state: KernelState) -> bool:
 
 @lru_cache(maxsize=1)
 def _get_pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="svod-runtime")
