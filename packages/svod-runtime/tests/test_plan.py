@@ -59,6 +59,7 @@ def test_kernels_can_be_inspected(plans: Plans) -> None:
     assert kernel.values == {"n": 2, "i": 5}
     assert kernel.kernel is plans.kernels[0]
     assert [type(op) for op in plan.prepared_ops] == [PreparedKernel, PreparedCopy]
+    assert plan.num_kernels == 1
     assert repr(plan) == "ExecutionPlan(2 ops, 1 kernels, 2 buffers, 2 calls on CPU)"
 
 

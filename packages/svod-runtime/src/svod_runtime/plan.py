@@ -304,6 +304,10 @@ class ExecutionPlan:
         return tuple(map(tuple, self._levels))
 
     @property
+    def num_kernels(self) -> int:
+        return len(self._states)
+
+    @property
     def num_calls(self) -> int:
         """How many calls one execution makes: a batch of kernels is one."""
         return len(self._steps)

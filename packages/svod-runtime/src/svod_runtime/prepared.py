@@ -102,9 +102,9 @@ class PreparedCustomFunction:
     buffer_indices: tuple[int, ...]
     attrs: tuple[UOp, ...] = ()
     variables: tuple[Variable, ...] = ()
-    values: Mapping[str, int] = field(default_factory=dict[str, int])
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
     dependencies: tuple[int, ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
