@@ -8,10 +8,11 @@ Nodes are hash-consed, so that equal normalised graphs are one object and key th
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
+
+from cachetools import LRUCache
 
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
@@ -23,7 +24,7 @@ __all__ = ["MAX_ENTRIES", "NormalizedGraph", "clear", "count_entries", "get_pre_
 
 MAX_ENTRIES: Final = 1024
 
-_entries: OrderedDict[tuple[UOp, str], PreSchedule] = OrderedDict()
+_entries: LRUCache[tuple[UOp, str], PreSchedule] = LRUCache(MAX_ENTRIES)
 _lock = threading.Lock()
 
 
@@ -54,13 +55,10 @@ def get_pre_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSch
     with _lock:
         found = _entries.get(key)
         if found is not None:
-            _entries.move_to_end(key)
             return found, True
     made = make(graph)
     with _lock:
         _entries[key] = made
-        while len(_entries) > MAX_ENTRIES:
-            _entries.popitem(last=False)
     return made, False
 
 
