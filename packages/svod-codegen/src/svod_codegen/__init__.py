@@ -1,0 +1,12 @@
+"""Code generation of svod: renderers, compilation in the process, the cache of objects, and the native launcher.
+
+The CPU's backend registers by entry point; `svod_codegen.backend` makes it. Nothing here imports llvmlite before
+something must be compiled.
+"""
+
+from __future__ import annotations
+
+from svod_codegen.errors import CompileError, LoadError, MissingSymbolError, RenderError
+from svod_codegen.options import CodegenOptions
+
+__all__ = ["CodegenOptions", "CompileError", "LoadError", "MissingSymbolError", "RenderError"]
