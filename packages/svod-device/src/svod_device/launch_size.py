@@ -56,6 +56,9 @@ def evaluate_launch_sizes(sizes: LaunchSizes, variables: Mapping[str, int]) -> D
     Raises:
         LaunchSizeError: if an expression has no value or one that is not positive.
     """
+    x, y, z = sizes
+    if isinstance(x, int) and isinstance(y, int) and isinstance(z, int) and min(x, y, z) > 0:
+        return x, y, z
     x, y, z = (_evaluate_dimension(axis, size, variables) for axis, size in enumerate(sizes))
     return x, y, z
 

@@ -78,8 +78,9 @@ class KernelState:
         Raises:
             ExecutionError: if a size has no usable value.
         """
+        values = {} if self.has_constant_sizes else {**self.variables, **changes, **self.op.fixedvars}
         try:
-            dims = self.op.kernel.spec.launch_dims({**self.variables, **changes, **self.op.fixedvars})
+            dims = self.op.kernel.spec.launch_dims(values)
         except LaunchSizeError as error:
             raise ExecutionError(op=describe_op(self.op), problem=str(error)) from error
         return dims.global_size, dims.local_size
