@@ -38,15 +38,19 @@ def expand(sink: UOp) -> UOp:
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
-    """Which axes become vector lanes: the most consecutive accesses first, never two in one value."""
+    """Which axes become vector lanes: the most consecutive accesses first, never two in one value.
+
+    An access counts as often as its loops run it.
+    """
     depends = _dependences(sink.toposort(), axes)
     good = dict.fromkeys(axes, 0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
+            n_times = prod(int(r.vmax) + 1 for r in node.ranges)
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
                     stride = find_stride(node.src[1], axis)
-                    good[axis] += 4 if stride == 1 else 0 if stride == 0 else -1
+                    good[axis] += n_times if stride == 1 else 0 if stride == 0 else -n_times
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())

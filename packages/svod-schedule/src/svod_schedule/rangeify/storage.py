@@ -92,7 +92,8 @@ class _Chooser:
         self.uses: dict[UOp, dict[_Use, None]] = {}
         self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
         self.n_ranges = 0
-        self.cost, self.heads = _measure(self.order)
+        self.n_readers = _count_readers(self.order)
+        self.cost, self.heads = _measure(self.order, self.n_readers)
 
     def run(self) -> set[UOp]:
         for node in reversed(self.order):
@@ -139,7 +140,10 @@ class _Chooser:
         return extra * prod(max_size(s) for s in node.shape) > RECOMPUTE_TOTAL
 
     def _keeps_reductions_fused(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        """Whether each reduction below `node` could stay in its kernel if `node` were recomputed at `uses`."""
+        """Whether each reduction that only `node` reads could stay in its kernel if `node` were recomputed at `uses`.
+
+        What has other readers is a place to store of its own, whatever is decided here.
+        """
         reached: dict[UOp, dict[_Use, None]] = {}
         stack = [(node, use) for use in uses]
         while stack:
@@ -147,7 +151,7 @@ class _Chooser:
             if current.op is Op.REDUCE_AXIS:
                 reached.setdefault(current, {})[use] = None
             elif current not in self.stored and self.heads[current] and current.op not in _ALWAYS_STORED:
-                stack.extend(self._reads(current, use))
+                stack.extend(read for read in self._reads(current, use) if self.n_readers[read[0]] == 1 or read[0].op is Op.REDUCE_AXIS)
         for reduce, found in reached.items():
             known = self.uses.get(reduce, {})
             if not self._is_fusable(reduce, tuple(found | known)):
@@ -237,15 +241,19 @@ def choose_stored(sink: UOp) -> set[UOp]:
     return _Chooser(sink).run()
 
 
-def _measure(order: list[UOp]) -> tuple[dict[UOp, int], dict[UOp, bool]]:
-    """For each node, the cost of an element and whether its expression starts at a reduction.
-
-    A cost above MAX_KERNEL_COST means that the node is stored; its readers start again from 0.
-    """
+def _count_readers(order: list[UOp]) -> dict[UOp, int]:
     n_readers: dict[UOp, int] = {}
     for node in order:
         for operand in dict.fromkeys(node.src):
             n_readers[operand] = n_readers.get(operand, 0) + 1
+    return n_readers
+
+
+def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, bool]]:
+    """For each node, the cost of an element and whether its expression starts at a reduction.
+
+    A cost above MAX_KERNEL_COST means that the node is stored; its readers start again from 0.
+    """
     cost: dict[UOp, int] = {}
     heads: dict[UOp, bool] = {}
     for node in order:
