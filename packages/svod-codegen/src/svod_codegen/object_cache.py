@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import stat
-import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ _MAGIC: Final = b"svod-object\x01"
 _DIGEST_BYTES: Final = 32
 _HEADER_BYTES: Final = len(_MAGIC) + _DIGEST_BYTES
 _SUFFIX: Final = ".svo"
+_TEMPORARY_SUFFIX: Final = ".tmp"
 _STALE_SECONDS: Final = 3600.0
 # Looking at every entry's size takes a while, so it is done once for this much of new data (and
 # once at the first write of a process).
@@ -162,17 +163,25 @@ def _digest(content: bytes, key: str) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + content).digest()
 
 
+_write_numbers = itertools.count()
+
+
 def _publish(path: Path, data: bytes) -> None:
     """Write a file that is there whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    # Unique among the writers that live; what a dead one left under this name is overwritten.
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.{next(_write_numbers)}{_TEMPORARY_SUFFIX}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb", opener=_open_private) as file:
             file.write(data)
         # Not synced to the disk: after a power cut the digest tells a torn file.
-        Path(name).replace(path)
+        temporary.replace(path)
     except BaseException:
-        _remove(Path(name))
+        _remove(temporary)
         raise
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _warn(problem: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -68,6 +67,8 @@ def _default_cache_dir(env: Mapping[str, str]) -> Path:
     try:
         home = Path.home()
     except RuntimeError:  # a user that the system does not know, as in some containers
+        import tempfile
+
         return Path(tempfile.gettempdir()) / f"svod-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
     places = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
     return home.joinpath(*places.get(sys.platform, (".cache",)), "svod")

@@ -43,6 +43,9 @@ class Context(_Closeable, Protocol):
 class Module(_Closeable, Protocol):
     """A parsed IR module."""
 
+    data_layout: str
+    triple: str
+
     def verify(self) -> None: ...
 
 
@@ -56,6 +59,10 @@ class PassManager(_Closeable, Protocol):
 class TargetMachine(_Closeable, Protocol):
     """A code generator for one CPU."""
 
+    @property
+    def target_data(self) -> object: ...
+    @property
+    def triple(self) -> str: ...
     def emit_object(self, module: Module) -> bytes: ...
     def emit_assembly(self, module: Module) -> str: ...
 
@@ -170,11 +177,12 @@ def unlocked() -> Generator[None]:
     Every context, module and target machine used inside must belong to this thread alone.
     """
     load_binding()
+    before = getattr(_thread, "unlocked", False)
     _thread.unlocked = True
     try:
         yield
     finally:
-        _thread.unlocked = False
+        _thread.unlocked = before
 
 
 @cache

@@ -118,6 +118,8 @@ def _optimized_module(source: str, cpu: HostCpu) -> Generator[tuple[TargetMachin
     with closing(context), unlocked():
         try:
             with closing(binding.parse_assembly(source, context)) as module:
+                # Sources name no target; passes before code generation would assume a generic one.
+                module.data_layout, module.triple = str(machine.target_data), machine.triple
                 module.verify()
                 _run_passes(binding, machine, module)
                 yield machine, module
