@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -198,7 +198,8 @@ def _access(
             raise poison.fail()
         return poison
     if not np.ndim(place):
-        return flat[place]
+        # An element of a memory of vectors is a row, which a later write would change.
+        return flat[place].copy()
     found = flat[np.where(is_inside, place, 0)] if len(flat) else np.zeros(np.shape(place), flat.dtype)
     other = _zero(node.dtype) if alternative is None else alternative
     return np.where(mask, found, other).astype(flat.dtype)

@@ -75,9 +75,7 @@ class Layout:
         if found is None:
             opened = ranges_of(node) if node.op in _LOOPS else ()
             if opened:
-                found = [o for r in opened for o in ((s, False) for s in r.src)] + self._walk(
-                    self._body(node), frozenset(opened)
-                )[1]
+                found = self._walk(self._body(node), frozenset(opened))[1]
                 found += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
             elif node.op is Op.ENDIF:
                 found = [(s, False) for s in node.src[0].src] + [o for e in node.src[1:] for o in self.needs(e)]
@@ -115,10 +113,10 @@ class Layout:
                 return [(s, False) for s in node.src]
 
     def _body(self, node: UOp) -> list[UOp]:
-        """The roots of a loop's body: its effects, seen through GROUPs, or its value."""
+        """The roots of a loop's body: the ends of the loops, and its effects, seen through GROUPs, or its value."""
+        roots = [r.src[0] for r in ranges_of(node)]
         if node.op is not Op.END:
-            return [node.src[0]]
-        roots: list[UOp] = []
+            return [*roots, node.src[0]]
         stack = [node.src[0]]
         while stack:
             root = stack.pop()
@@ -158,7 +156,10 @@ class Layout:
         return self.needs(node)
 
     def add_block(self, roots: Sequence[UOp], opened: frozenset[UOp] | None) -> None:
-        for node, is_memory in self._walk(roots, opened)[0]:
+        self._add_operands(self._walk(roots, opened)[0])
+
+    def _add_operands(self, operands: Sequence[Operand]) -> None:
+        for node, is_memory in operands:
             if is_memory and node.op is not Op.BUFFER_VIEW:
                 self.slot(node, True)
             else:
@@ -206,8 +207,7 @@ class Layout:
         elif node.op is Op.SCAN:
             self._add_scan(node)
             return
-        loops = [self._open(r) for r in opened]
-        self.add_block(self._body(node), frozenset(opened))
+        loops = self._add_nest(node, opened)
         if node.op is Op.REDUCE:
             op, dtype = node.arg, node.src[0].dtype
             self.step(make_accumulate(op, accumulator_dtype(dtype)), target, target, self.slot(node.src[0]))
@@ -217,6 +217,21 @@ class Layout:
             self._close(loop)
         if node.op is Op.REDUCE:
             self.step(make_finish(node), target, target)
+
+    def _add_nest(self, node: UOp, opened: tuple[UOp, ...]) -> list[tuple[int, int, int]]:
+        """Open the loops, outer first, each with the nodes that depend on it and on no loop further in."""
+        effects = {root for root in self._body(node) if is_effect(root)}
+        levels: list[list[Operand]] = [[] for _ in opened]
+        for operand in self._walk(self._body(node), frozenset(opened))[0]:
+            part = operand[0]
+            is_last = part in effects
+            level = len(opened) - 1 if is_last else max(i for i, r in enumerate(opened) if r in part.ranges)
+            levels[level].append(operand)
+        loops: list[tuple[int, int, int]] = []
+        for r, operands in zip(opened, levels, strict=True):
+            loops.append(self._open(r))
+            self._add_operands(operands)
+        return loops
 
     def _extent_slot(self, position: UOp) -> int:
         return self.slot(position.src[0]) if position.op is Op.RANGE else self._one()

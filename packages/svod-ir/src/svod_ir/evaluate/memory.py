@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -36,14 +36,17 @@ Inputs: TypeAlias = "Mapping[UOp | int | str, ArrayLike]"
 
 
 class Environment:
-    """The caller's arrays and variables."""
+    """The caller's arrays and variables, the buffers that a schedule made, and how the body of a CALL is run."""
 
-    def __init__(self, given: Inputs, scratch: dict[UOp, Values] | None = None) -> None:
+    def __init__(
+        self, given: Inputs, run_body: Callable[[UOp, Inputs], Values | None], scratch: dict[UOp, Values] | None = None
+    ) -> None:
         self.given = given
+        self.run_body = run_body
         self.scratch: dict[UOp, Values] = {} if scratch is None else scratch
 
     def with_values(self, values: Mapping[UOp, int]) -> Environment:
-        return Environment({**self.given, **values}, self.scratch) if values else self
+        return Environment({**self.given, **values}, self.run_body, self.scratch) if values else self
 
     def has(self, node: UOp) -> bool:
         return self._find(node) is not None

@@ -9,7 +9,7 @@ import numpy as np
 
 from svod_ir.arithmetic import Values, apply_elementwise, constant
 from svod_ir.errors import EvaluationError
-from svod_ir.evaluate.access import make_assign, make_load, make_read, make_store, view_bytes
+from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
 from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
 from svod_ir.evaluate.reduction import all_reduce, make_finish, reduce_axes, scan_axis
