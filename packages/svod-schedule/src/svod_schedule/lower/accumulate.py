@@ -39,6 +39,7 @@ def accumulate(sink: UOp) -> UOp:
     if not groups and not any(True for _ in sink.iter_ops(Op.SCAN)):
         return sink
     done: dict[UOp, UOp] = {}
+    around = _find_loops_around(sink)
     n_registers = 0
     for node in _toposort_groups(sink, groups):
         if node.op is Op.REDUCE and len(node.src) > 1:
@@ -47,7 +48,7 @@ def accumulate(sink: UOp) -> UOp:
                 done.update(_reduce_together(members, done, n_registers))
                 n_registers += len(members)
         elif node.op is Op.SCAN:
-            done[node] = _scan(node, done, n_registers)
+            done[node] = _scan(node, done, around[node.src[1]], n_registers)
             n_registers += 1
         else:
             done[node] = node.with_src(tuple(done[s] for s in node.src))
@@ -95,6 +96,15 @@ def _reduce_together(members: list[UOp], done: dict[UOp, UOp], first_id: int) ->
     return {node: register.after(end).index(_ZERO).load() for node, register in zip(members, registers, strict=True)}
 
 
+def _find_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
+    """For each loop of an END, the loops that it stands in."""
+    found: dict[UOp, frozenset[UOp]] = {}
+    for end in sink.iter_ops(Op.END):
+        for position, loop in enumerate(end.src[1:]):
+            found[loop] = end.ranges | frozenset(end.src[1 : 1 + position])
+    return found
+
+
 def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) -> UOp:
     outer = sorted(value.ranges - set(loops), key=lambda r: r.arg[0])
     return register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
@@ -115,10 +125,12 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
     return total
 
 
-def _scan(node: UOp, done: dict[UOp, UOp], register_id: int) -> UOp:
+def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], register_id: int) -> UOp:
+    """A scan begins anew in each turn of the loops around its own, whether its value depends on them or not."""
     value, loop = done[node.src[0]], done[node.src[1]]
     register = UOp(Op.DEFINE_REG, node.dtype, (), (register_id, 1))
-    start = _initialize(register, node, value, (loop,))
+    outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg[0])
+    start = register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
     inside = register.after(start, loop).index(_ZERO)
     update = inside.store(UOp(node.arg, node.dtype, (inside.load(), value)))
     return register.after(update).index(_ZERO).load()
