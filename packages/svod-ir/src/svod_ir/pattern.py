@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import CodeType, FunctionType
 from typing import Final, Protocol
 
 from svod_ir.ops import COMMUTATIVE, Op
@@ -49,8 +50,7 @@ _ANY: Final = object()
 class RuleFunction(Protocol):
     """Makes the replacement of captured nodes, or None to decline."""
 
-    @property
-    def __name__(self) -> str: ...
+    __code__: CodeType
 
     def __call__(self, *captured: UOp) -> UOp | None: ...
 
@@ -86,7 +86,9 @@ class Pattern:
 
     @property
     def is_commutative(self) -> bool:
-        return not self.is_ordered and self.ops is not None and self.ops <= COMMUTATIVE and self.src is not None and len(self.src) == 2
+        if self.is_ordered or self.ops is None or self.src is None:
+            return False
+        return len(self.src) == 2 and self.ops <= COMMUTATIVE
 
     def accepts_ops(self, op: Op, kind: str, operands: tuple[Op, ...]) -> bool:
         """False where no node with this op, kind of dtype and operands' ops matches."""
@@ -208,7 +210,7 @@ def _is_value(value: Number) -> Callable[[UOp], bool]:
 
     def check(constant: UOp) -> bool:
         found = splat_value(constant)
-        return found == value and (value != 0 or (math.copysign(1.0, found) < 0) == is_negative)
+        return found is not None and found == value and (value != 0 or (math.copysign(1.0, found) < 0) == is_negative)
 
     return check
 
@@ -247,6 +249,7 @@ def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
     """Make a `Rule` of a function whose docstring states the rule, for nodes that match one of the patterns."""
 
     def decorate(fn: Callable[..., UOp | None]) -> Rule:
+        assert isinstance(fn, FunctionType)
         return Rule(fn.__name__, patterns, fn, (fn.__doc__ or "").strip())
 
     return decorate

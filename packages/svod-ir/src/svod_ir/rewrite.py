@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -44,7 +44,7 @@ def graph_rewrite(ruleset: RuleSet, root: UOp, ctx: object = None, bottom_up: bo
 
 
 @contextmanager
-def count_matches() -> Iterator[Counter[str]]:
+def count_matches() -> Generator[Counter[str]]:
     """Count, by rule name, the replacements that rewrites in this context make."""
     counts: Counter[str] = Counter()
     token = _counter.set(counts)
@@ -75,7 +75,9 @@ class _Rewrite:
         self.fired: dict[UOp, Rule] = {}
         self.is_settled: set[UOp] = set()
         self.counter = _counter.get()
-        self.memory = _get_memory(ruleset) if ruleset.is_pure and ctx is None and self.counter is None and not is_bottom_up else None
+        # Results that are remembered would not be counted, and bottom-up rules may give others.
+        is_plain = ctx is None and self.counter is None and not is_bottom_up
+        self.memory = _get_memory(ruleset) if ruleset.is_pure and is_plain else None
 
     def run(self, root: UOp) -> UOp:
         done = self.done
@@ -93,7 +95,7 @@ class _Rewrite:
                     stack.extend(following)
         return done[root]
 
-    def _visit(self, current: UOp) -> list[UOp] | tuple[UOp] | None:
+    def _visit(self, current: UOp) -> list[UOp] | tuple[UOp, ...] | None:
         """Finish `current` (None), or say which nodes must be finished before it is visited again."""
         done = self.done
         following = self.became.get(current)
@@ -118,7 +120,7 @@ class _Rewrite:
             return missing
         return self._settle(current, src)
 
-    def _settle(self, current: UOp, src: tuple[UOp, ...]) -> tuple[UOp] | None:
+    def _settle(self, current: UOp, src: tuple[UOp, ...]) -> tuple[UOp, ...] | None:
         """The operands of `current` are done: rebuild it, or apply the rules to it."""
         done = self.done
         rebuilt = None

@@ -35,18 +35,23 @@ def bitcast_of_bitcast(n: UOp, x: UOp) -> UOp:
     return UOp(Op.BITCAST, n.dtype, (x,))
 
 
-@rule(node(Op.CAST, node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))
+_exact = node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="inner", kinds=INT)
+
+
+@rule(node(Op.CAST, _exact, name="n", kinds=_INDEX))
 def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
-    """cast(x + y) -> cast(x) + cast(y), to dtype index, when x + y does not wrap."""
-    if not fits(to_terms(inner), inner.dtype) or not (fits(to_terms(x), x.dtype) and fits(to_terms(y), y.dtype)):
+    """cast(x + y) -> cast(x) + cast(y), to dtype index, when no sum wraps; so for -, *, max and min."""
+    if not fits(to_terms(inner), inner.dtype) or not keeps_values(inner, n.dtype):
+        return None
+    if not keeps_values(x, n.dtype) or not keeps_values(y, n.dtype):
         return None
     return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
 
 
 @rule(node(Op.CAST, node(frozenset({Op.IDIV, Op.MOD}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))
 def cast_division_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
-    """cast(x // y) -> cast(x) // cast(y), to dtype index, when y > 0."""
-    if y.vmin <= 0 or (inner.dtype.kind == "uint" and inner.dtype.bits == 64):
+    """cast(x // y) -> cast(x) // cast(y), to dtype index, when y > 0; so for %."""
+    if y.vmin <= 0 or not keeps_values(x, n.dtype) or not keeps_values(y, n.dtype):
         return None
     return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
 
@@ -57,8 +62,10 @@ def keeps_values(x: UOp, dtype: DType) -> bool:
     if dtype.kind == "bool" or given.kind == "bool":
         return given.kind == "bool"
     if given.kind == "float":
-        has_inf = not (dtype.name == "float8_e4m3")
-        return dtype.kind == "float" and has_inf and dtype.exponent_bits >= given.exponent_bits and dtype.mantissa_bits >= given.mantissa_bits
+        # The one type without infinities keeps no other's.
+        if dtype.kind != "float" or (dtype.name == "float8_e4m3" and given.name != "float8_e4m3"):
+            return False
+        return dtype.exponent_bits >= given.exponent_bits and dtype.mantissa_bits >= given.mantissa_bits
     low, high = x.bounds
     if dtype.kind == "float":
         limit = 1 << (dtype.mantissa_bits + 1)

@@ -111,7 +111,9 @@ def _lift_quotient(terms: Terms, limit: int) -> Terms | None:
     if d.op is not Op.CONST or d.arg <= 0 or not fits(numerator, x.dtype):
         return None
     # -(x // d) < c is 1 - c <= x // d.
-    return add_scaled(numerator, {ONE: limit * d.arg}, -1) if sign == 1 else add_scaled({ONE: (1 - limit) * d.arg - 1}, numerator, -1)
+    if sign == 1:
+        return add_scaled(numerator, {ONE: limit * d.arg}, -1)
+    return add_scaled(add_scaled({}, {ONE: (1 - limit) * d.arg - 1}, 1), numerator, -1)
 
 
 def _make_order(terms: Terms, limit: int, x: UOp) -> UOp | None:
@@ -173,7 +175,10 @@ def compare_with_truth(n: UOp, x: UOp, c: UOp) -> UOp:
     return x if (n.op is Op.EQ) == c.arg else _not(x)
 
 
-@rule(node(frozenset({Op.LT, Op.EQ, Op.NE}), node(Op.CAST, var("x", INT), name="a"), node(Op.CAST, var("y", INT), name="b"), name="n").ordered())
+_compared = frozenset({Op.LT, Op.EQ, Op.NE})
+
+
+@rule(node(_compared, node(Op.CAST, var("x", INT), name="a"), node(Op.CAST, var("y", INT), name="b"), name="n").ordered())
 def compare_casts(n: UOp, a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x) < cast(y) -> x < y when both casts keep every value and x and y have one dtype."""
     if x.dtype is not y.dtype or not _keeps(a) or not _keeps(b):
@@ -181,7 +186,7 @@ def compare_casts(n: UOp, a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
     return n.with_src((x, y))
 
 
-@rule(node(frozenset({Op.LT, Op.EQ, Op.NE}), node(Op.CAST, var("x", INT), name="a"), const("c", INT), name="n").ordered())
+@rule(node(_compared, node(Op.CAST, var("x", INT), name="a"), const("c", INT), name="n").ordered())
 def compare_cast_with_constant(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
     """cast(x) < c -> x < c when the cast keeps every value and c is one of x's dtype."""
     full = x.dtype.scalar

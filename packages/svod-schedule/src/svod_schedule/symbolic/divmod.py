@@ -21,6 +21,7 @@ from svod_ir.pattern import INT, RuleSet, const, node, rule, var
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import (
     ONE,
+    Monomial,
     Terms,
     add_scaled,
     fits,
@@ -224,8 +225,8 @@ def divide_by_zero(x: UOp) -> UOp:
 @rule(node(Op.IDIV, x, c, kinds=INT))
 def divide_by_negative(x: UOp, c: UOp) -> UOp | None:
     """x // -c -> -x // c."""
-    terms = add_scaled({}, to_terms(x), -1)
-    if c.arg >= 0 or not fits(terms, x.dtype) or not fits({ONE: -c.arg}, x.dtype):
+    terms = _find_negated(x) if c.arg < 0 and fits({ONE: -c.arg}, x.dtype) else None
+    if terms is None:
         return None
     return UOp(Op.IDIV, x.dtype, (from_terms(terms, x.dtype), UOp.const(x.dtype, -c.arg)))
 
@@ -233,10 +234,17 @@ def divide_by_negative(x: UOp, c: UOp) -> UOp | None:
 @rule(node(Op.MOD, x, c, kinds=INT))
 def modulo_negative(x: UOp, c: UOp) -> UOp | None:
     """x % -c -> -(-x % c)."""
-    terms = add_scaled({}, to_terms(x), -1)
-    if c.arg >= 0 or not fits(terms, x.dtype) or not fits({ONE: -c.arg}, x.dtype):
+    terms = _find_negated(x) if c.arg < 0 and fits({ONE: -c.arg}, x.dtype) else None
+    if terms is None:
         return None
     return from_terms({(UOp(Op.MOD, x.dtype, (from_terms(terms, x.dtype), UOp.const(x.dtype, -c.arg))),): -1}, x.dtype)
+
+
+def _find_negated(x: UOp) -> Terms | None:
+    """The terms of -x, where neither x nor -x can wrap."""
+    terms = to_terms(x)
+    negated = add_scaled({}, terms, -1)
+    return negated if fits(terms, x.dtype) and fits(negated, x.dtype) else None
 
 
 @rule(node(Op.IDIV, x, c, kinds=INT))
@@ -259,7 +267,7 @@ def divide_nested(numerator: UOp, d: int) -> tuple[UOp, UOp] | None:
     a = inner.src[1].arg
     terms = to_terms(inner.src[0])
     shifted = add_scaled(dict(terms), {ONE: shift * a}, 1) if shift else terms
-    if not fits({ONE: a * d}, dtype) or not fits(terms, dtype) or not fits(shifted, dtype):
+    if not fits({ONE: a * d}, dtype) or not all(fits(t, dtype) for t in (terms, shifted, to_terms(numerator))):
         return None
     return from_terms(shifted, dtype) if shift else inner.src[0], UOp.const(dtype, a * d)
 
@@ -275,31 +283,26 @@ def divide_remainder(x: UOp, a: UOp, c: UOp) -> UOp | None:
 @rule(node(Op.MOD, x, c, kinds=INT))
 def modulo_remainder(x: UOp, c: UOp) -> UOp | None:
     """(x % a + y) % c -> (x + y) % c when a is a multiple of c > 0."""
+    if c.arg <= 0:
+        return None
     terms = to_terms(x)
     changed: Terms = {}
     for monomial, coefficient in terms.items():
-        inner = next((m for m in monomial if _is_remainder(m) and m.src[1].arg * coefficient % c.arg == 0), None) if c.arg > 0 else None
-        if inner is None:
-            add_scaled(changed, {monomial: coefficient}, 1)
-        else:
-            others = list(monomial)
-            others.remove(inner)
-            for part, factor in to_terms(inner.src[0]).items():
-                add_scaled(changed, {make_monomial(*others, *part): factor}, coefficient)
-    if changed == terms or not fits(terms, x.dtype) or not fits(changed, x.dtype) or not _all_fit(terms, x.dtype):
+        add_scaled(changed, _open_remainder(monomial, coefficient, c.arg), coefficient)
+    if changed == terms or not fits(terms, x.dtype) or not fits(changed, x.dtype):
         return None
     return UOp(Op.MOD, x.dtype, (from_terms(changed, x.dtype), c))
 
 
-def _is_remainder(atom: UOp) -> bool:
-    return atom.op is Op.MOD and atom.src[1].op is Op.CONST and atom.src[1].arg > 0
-
-
-def _all_fit(terms: Terms, dtype: DType) -> bool:
-    """Whether the numerators of all remainders in `terms` fit."""
-    if dtype.kind == "index":
-        return True
-    return all(fits(to_terms(a.src[0]), dtype) for m in terms for a in m if _is_remainder(a))
+def _open_remainder(monomial: Monomial, coefficient: int, d: int) -> Terms:
+    """The monomial, with x for a factor x % a that the coefficient makes equal to it modulo d."""
+    for position, atom in enumerate(monomial):
+        if atom.op is Op.MOD and atom.src[1].op is Op.CONST and atom.src[1].arg > 0:
+            numerator = to_terms(atom.src[0])
+            if atom.src[1].arg * coefficient % d == 0 and fits(numerator, atom.dtype):
+                others = (*monomial[:position], *monomial[position + 1 :])
+                return multiply_terms({others: 1}, numerator)
+    return {monomial: 1}
 
 
 # -- divisors that are not constants -------------------------------------------------------------------

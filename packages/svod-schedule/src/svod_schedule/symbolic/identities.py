@@ -76,7 +76,10 @@ def absorb_ones(c: UOp) -> UOp:
     return c
 
 
-@rule(node(frozenset({Op.AND, Op.OR, Op.XOR, Op.MAX, Op.MIN}), node(frozenset({Op.AND, Op.OR, Op.XOR, Op.MAX, Op.MIN}), x, c, name="inner"), d, name="n"))
+_regrouped = frozenset({Op.AND, Op.OR, Op.XOR, Op.MAX, Op.MIN})
+
+
+@rule(node(_regrouped, node(_regrouped, x, c, name="inner"), d, name="n"))
 def combine_constants(n: UOp, inner: UOp, x: UOp, c: UOp, d: UOp) -> UOp | None:
     """(x & c) & d -> x & (c & d), and so for |, ^, max and min."""
     if inner.op is not n.op or x.op in (Op.CONST, Op.VCONST):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cmp_to_key
-from typing import Final
+from typing import Final, cast
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -45,14 +45,15 @@ def _rank(op: Op) -> int:
 def _compare_args(x: object, y: object) -> int:
     # Tuples are compared entry by entry, so that RANGEs are ordered by the numbers of their axes.
     if isinstance(x, tuple) and isinstance(y, tuple):
-        for a, b in zip(x, y, strict=False):
+        left, right = cast("tuple[object, ...]", x), cast("tuple[object, ...]", y)
+        for a, b in zip(left, right, strict=False):
             if a != b:
                 return _compare_args(a, b)
-        return len(x) - len(y)
-    if isinstance(x, (int, float)) and isinstance(y, (int, float)):
+        return len(left) - len(right)
+    if isinstance(x, (int, float)) and isinstance(y, (int, float)) and x == x and y == y:  # noqa: PLR0124: not NaN
         return -1 if x < y else 1
-    left, right = _text(x), _text(y)
-    return (left > right) - (left < right)
+    first, second = _text(x), _text(y)
+    return (first > second) - (first < second)
 
 
 def _text(arg: object) -> str:

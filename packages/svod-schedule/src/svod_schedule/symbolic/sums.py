@@ -86,7 +86,8 @@ def merge_terms(n: UOp) -> UOp | None:
 @rule(node(Op.MUL, node(Op.MUL, x, splat("c")), splat("d"), kinds=_CONCRETE))
 def multiply_twice(x: UOp, c: UOp, d: UOp) -> UOp | None:
     """(x*c)*d -> x*(c*d)."""
-    return from_terms(to_terms(UOp(Op.MUL, x.dtype, (UOp(Op.MUL, x.dtype, (x, c)), d))), x.dtype) if x.op is not Op.CONST else None
+    factor = UOp(Op.MUL, x.dtype, (c, d))
+    return None if x.op in (Op.CONST, Op.VCONST) else UOp(Op.MUL, x.dtype, (x, factor))
 
 
 # -- division taken back -------------------------------------------------------------------------------
@@ -122,7 +123,8 @@ def join_quotient(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp)
     if divisor.op is not Op.CONST:
         if divisor.vmin <= 0 <= divisor.vmax:
             return None
-        return _exchange(terms, {monomial: scale}, {make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)), divisor): scale}, x, others)
+        partner = make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)), divisor)
+        return _exchange(terms, {monomial: scale}, {partner: scale}, x, others)
     for numerator, d in _quotients(x, divisor):
         partner = make_monomial(*others, UOp(Op.IDIV, x.dtype, (numerator, d)))
         found = _exchange(terms, {monomial: scale}, {partner: scale * divisor.arg}, x, others)

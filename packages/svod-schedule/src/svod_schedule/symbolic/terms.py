@@ -19,8 +19,8 @@ from svod_ir.uop import UOp
 from svod_schedule.symbolic.order import compare_nodes, node_key
 
 __all__ = [
-    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "first_monomial", "fits", "from_terms", "get_interval", "make_monomial",
-    "multiply_terms", "to_terms",
+    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "first_monomial", "fits", "from_terms",
+    "get_interval", "make_monomial", "multiply_terms", "to_terms",
 ]  # fmt: skip
 
 Monomial = tuple[UOp, ...]
