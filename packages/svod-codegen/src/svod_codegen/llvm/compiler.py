@@ -6,6 +6,9 @@ subexpressions, scheduling, fused multiply-add from the `contract` flag).  On el
 reduction and register-tiled matmul kernels this gives the run time of LLVM's O3 at a third of its
 compile time; instruction combining, GVN and loop passes only add time.
 
+Threads that compile at the same time run in parallel, each with a context and a target machine of
+its own, without llvmlite's lock (see `svod_codegen.llvm.binding`).
+
 What must not be emitted, because LLVM ends the process where it cannot select an instruction:
 intrinsics without a lowering on the host (`llvm.exp` on `half`, saturating casts of `bfloat`
 vectors, masked gathers of odd types), inline assembly that does not assemble, vectors whose lane count is no
@@ -16,21 +19,20 @@ than 0. Malformed text, type errors and broken SSA are safe: they raise `Compile
 from __future__ import annotations
 
 import re
-import threading
 from collections import defaultdict
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from svod_codegen.errors import CompileError
-from svod_codegen.llvm.binding import can_run_unlocked, load_binding, unlocked
+from svod_codegen.llvm.binding import load_binding, unlocked
 from svod_codegen.llvm.target import HostCpu, host_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
 
     from svod_codegen.llvm.binding import Binding, Module, TargetMachine
 
-__all__ = ["COMPILER_FLAGS", "compile_assembly", "compile_ir", "compile_many"]
+__all__ = ["COMPILER_FLAGS", "compile_assembly", "compile_ir"]
 
 _OPT_LEVEL: Final = 2
 # Position-independent small-model code takes constants as memory operands; the JIT's default, the
@@ -55,49 +57,6 @@ def compile_assembly(source: str, *, cpu: HostCpu | None = None) -> str:
     """Compile one module to assembly text, for people and for tests that look at instructions."""
     with _optimized_module(source, cpu or host_cpu()) as (machine, module):
         return machine.emit_assembly(module)
-
-
-def compile_many(sources: Sequence[str], *, n_threads: int, cpu: HostCpu | None = None) -> list[bytes]:
-    """Compile modules on up to `n_threads` threads, the caller among them; results in order of `sources`.
-
-    Raises:
-        CompileError: That of the first source, in order, that fails.
-    """
-    if min(n_threads, len(sources)) <= 1 or not can_run_unlocked():
-        return [compile_ir(source, cpu=cpu) for source in sources]
-    n_workers = min(n_threads, len(sources))
-    job = _Job(sources, cpu or host_cpu())
-    threads = [threading.Thread(target=job.work, name=f"svod-compile-{i}") for i in range(1, n_workers)]
-    for thread in threads:
-        thread.start()
-    job.work()
-    for thread in threads:
-        thread.join()
-    return job.collect()
-
-
-class _Job:
-    """Sources that threads claim one by one."""
-
-    def __init__(self, sources: Sequence[str], cpu: HostCpu) -> None:
-        self._sources, self._cpu = sources, cpu
-        self._claims = iter(range(len(sources)))  # next() of a range's iterator is atomic
-        self._results: list[bytes | BaseException] = [b""] * len(sources)
-
-    def work(self) -> None:
-        for index in self._claims:
-            try:
-                self._results[index] = compile_ir(self._sources[index], cpu=self._cpu)
-            except BaseException as error:
-                self._results[index] = error
-
-    def collect(self) -> list[bytes]:
-        objects: list[bytes] = []
-        for result in self._results:
-            if isinstance(result, BaseException):
-                raise result
-            objects.append(result)
-        return objects
 
 
 _idle_machines: defaultdict[HostCpu, list[TargetMachine]] = defaultdict(list)
