@@ -1,8 +1,30 @@
-"""Tensors that build a graph, and the pipeline that turns it into compiled kernels."""
+"""Tensors that build a graph, and the pipeline that turns it into compiled kernels.
+
+    from svod_tensor import Tensor
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    (x @ x + 1).numpy()
+"""
 
 from __future__ import annotations
 
+from svod_dtype import (
+    DType, bfloat16, bool_, float8_e4m3, float8_e5m2, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+)  # fmt: skip
+
+from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 from svod_tensor.variable import Variable
 
-__all__ = ["Tensor", "Variable"]
+__all__ = [
+    "DType", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "float8_e4m3", "float8_e5m2", "float16", "float32",
+    "float64", "int8", "int16", "int32", "int64", "load_safetensors", "save_safetensors", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    # Reading files needs modules that computing does not.
+    if name in ("load_safetensors", "save_safetensors"):
+        from svod_tensor import safetensors
+
+        return getattr(safetensors, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

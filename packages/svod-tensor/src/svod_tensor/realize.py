@@ -17,7 +17,7 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
 from svod_tensor.options import PrepareConfig
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
-from svod_tensor.schedule import ScheduleResult, instantiate_schedule
+from svod_tensor.schedule import ScheduleResult, instantiate_schedule, is_disk
 from svod_tensor.schedule_cache import get_pre_schedule, normalize_graph, restore_pre_schedule
 from svod_tensor.variable import collect_bindings
 
@@ -79,8 +79,8 @@ def _make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
     """What to run for the results of `sink`, in order, on which buffers."""
     values = collect_bindings(sink)
-    normalized = normalize_graph(sink)
-    device = _default_device(normalized.params)
+    device = _main_device(sink)
+    normalized = normalize_graph(_copy_files(sink, device))
     if config.disable_schedule_cache:
         pre = make_pre_schedule(normalized.graph, device)
     else:
@@ -101,10 +101,21 @@ def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
     return create_pre_schedule(run_pipeline("kernelize", ranged, context))
 
 
-def _default_device(buffers: Sequence[UOp]) -> str:
-    from svod_tensor.schedule import is_disk
+def _main_device(sink: UOp) -> str:
+    """Where values that come from no buffer are computed: on the first device in the graph that is no disk."""
+    found = (node.arg if node.op is Op.COPY else node.arg.device for node in sink.iter_ops(Op.BUFFER, Op.COPY))
+    return next((device for device in found if not is_disk(device)), "CPU")
 
-    return next((b.arg.device for b in buffers if not is_disk(b.arg.device)), "CPU")
+
+def _copy_files(sink: UOp, device: str) -> UOp:
+    """`sink` with the files that it reads copied to `device`, unless kernels there can read them where they are."""
+    from svod_device import get_allocator
+
+    if get_allocator(device).is_host_addressable:
+        return sink
+    copied = {op.src[0] for op in sink.iter_ops(Op.COPY)}
+    files = [n for n in sink.iter_ops(Op.BUFFER) if is_disk(n.arg.device) and n not in copied]
+    return sink.substitute({node: UOp(Op.COPY, node.dtype, (node,), device) for node in files})
 
 
 def _compiler_key(device: str) -> str:

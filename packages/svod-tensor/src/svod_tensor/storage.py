@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from svod_device import Buffer, canonical_device, get_allocator
-
-from svod_tensor.errors import DataError
+from svod_device import Buffer, ReadOnlyError, canonical_device, get_allocator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,14 +17,16 @@ _ALIGNMENT = 64
 
 
 def check_device(device: str) -> str:
-    """The canonical name of a device that exists.
+    """The canonical name of a device that exists and can be written.
 
     Raises:
         DeviceNameError: if `device` is no device name.
         UnknownDeviceError: if nothing provides such a device.
+        ReadOnlyError: if the device is only read, as files on DISK are.
     """
     name = canonical_device(device)
-    get_allocator(name)
+    if not get_allocator(name).is_writable:
+        raise ReadOnlyError(device=name)
     return name
 
 
@@ -56,8 +56,5 @@ def allocate(device: str, dtype: DType, size: int) -> Buffer:
 
 
 def open_file(device: str, dtype: DType, size: int) -> Buffer:
-    """The bytes of a file behind a DISK device, mapped at once so that a missing file is noticed here."""
-    try:
-        return Buffer(get_allocator(device), dtype, size).ensure_allocated()
-    except TypeError as error:  # pragma: no cover - a plugin that is no allocator
-        raise DataError(found=device) from error
+    """The bytes of a file behind a DISK device, mapped at once so that an unreadable file is noticed here."""
+    return Buffer(get_allocator(device), dtype, size).ensure_allocated()

@@ -85,14 +85,21 @@ class TensorBase:
         """The tensor of `uop`, which was computed from this tensor and `operands`."""
         made = object.__new__(type(self))
         made._uop = uop
-        made._device = self._device
+        made._device = self._compute_device
         for operand in operands:
-            if operand._device is not None and operand._device != made._device:
+            device = operand._compute_device
+            if device is not None and device != made._device:
                 if made._device is not None:
-                    raise DeviceMismatchError(left=made._device, right=operand._device)
-                made._device = operand._device
+                    raise DeviceMismatchError(left=made._device, right=device)
+                made._device = device
         registry.add_tensor(made)
         return made
+
+    @property
+    def _compute_device(self) -> str | None:
+        """Where results of this tensor are: its own device, except that nothing is computed on DISK."""
+        device = self._device
+        return None if device is not None and device.startswith("DISK:") else device
 
     def _place_on(self, device: str) -> None:
         from svod_tensor.data import copy_to_device

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from svod_ir.errors import AxisError, OperandError, ShapeError
+from svod_tensor import Tensor
+from svod_tensor.errors import SymbolicShapeError
+from svod_tensor.testing import SHAPES, check, make_array
+from svod_tensor.variable import Variable
+
+
+@pytest.fixture
+def a(rng):
+    return make_array(rng, (2, 3, 4, 5), "float32")
+
+
+def test_reshape_keeps_row_major_order(a):
+    check(Tensor(a).reshape(6, 20), a.reshape(6, 20))
+    check(Tensor(a).reshape((6, -1)), a.reshape(6, -1))
+    check(Tensor(a).permute(3, 1, 0, 2).reshape(-1), a.transpose(3, 1, 0, 2).reshape(-1))
+    check(Tensor(a).flatten(1, 2), a.reshape(2, 12, 5))
+    check(Tensor(a).unflatten(3, (5, -1)), a.reshape(2, 3, 4, 5, 1))
+    check(Tensor(3.0).reshape(1, 1), np.array([[3.0]], np.float32))
+    check(Tensor(3.0).flatten(), np.array([3.0], np.float32))
+
+
+def test_a_wrong_reshape_is_an_error_with_both_sizes(a):
+    with pytest.raises(ShapeError, match="120 elements"):
+        Tensor(a).reshape(7, 17)
+    with pytest.raises(ShapeError, match="does not divide"):
+        Tensor(a).reshape(7, -1)
+    with pytest.raises(ShapeError, match="more than one -1"):
+        Tensor(a).reshape(-1, -1)
+    with pytest.raises(ShapeError):
+        Tensor.zeros(0).reshape(0, -1)
+
+
+def test_axes_are_reordered_as_in_numpy(a):
+    x = Tensor(a)
+    check(x.permute(3, 1, 0, 2), a.transpose(3, 1, 0, 2))
+    check(x.permute((-1, 0, 1, 2)), a.transpose(-1, 0, 1, 2))
+    check(x.T, a.T)
+    check(x.mT, np.swapaxes(a, -1, -2))
+    check(x.transpose(0, 2), np.swapaxes(a, 0, 2))
+    check(x.moveaxis(0, -1), np.moveaxis(a, 0, -1))
+    check(x.moveaxis(3, 1), np.moveaxis(a, 3, 1))
+    check(x.flip((0, -1)), np.flip(a, (0, -1)))
+    check(x.flip(), np.flip(a))
+
+
+def test_axes_are_checked(a):
+    for wrong in (lambda: Tensor(a).flip(4), lambda: Tensor(a).transpose(0, -5), lambda: Tensor(a).squeeze(7), lambda: Tensor(1.0).flip(0)):
+        with pytest.raises(AxisError):
+            wrong()
+    with pytest.raises(IndexError):
+        Tensor(a).unsqueeze(6)
+    with pytest.raises(ShapeError, match="no permutation"):
+        Tensor(a).permute(0, 0, 1, 2)
+    with pytest.raises(ShapeError, match="names an axis twice"):
+        Tensor(a).flip((1, 1))
+    with pytest.raises(OperandError, match="integer axes"):
+        Tensor(a).flip(1.5)
+
+
+def test_axes_of_size_one_come_and_go(a):
+    x = Tensor(a)
+    check(x.unsqueeze(0).unsqueeze(-1), a[None, ..., None])
+    check(x.unsqueeze(2).squeeze(2), a)
+    check(Tensor(a[:1, :, :1]).squeeze(), a[:1, :, :1].squeeze())
+    with pytest.raises(ShapeError, match="not 1"):
+        x.squeeze(1)
+
+
+def test_expand_and_broadcast_repeat_axes_of_size_one(a):
+    x = Tensor(a[:, :1])
+    check(x.expand(2, 7, 4, 5), np.broadcast_to(a[:, :1], (2, 7, 4, 5)))
+    check(x.expand(-1, 3, -1, -1), np.broadcast_to(a[:, :1], (2, 3, 4, 5)))
+    check(Tensor([1.0, 2.0]).expand(3, 2), np.broadcast_to(np.array([1, 2], np.float32), (3, 2)))
+    check(Tensor([1.0, 2.0]).broadcast_to(3, 1, 2), np.broadcast_to(np.array([1, 2], np.float32), (3, 1, 2)))
+    with pytest.raises(ShapeError, match="size 3 on axis 1"):
+        Tensor(a).expand(2, 6, 4, 5)
+    with pytest.raises(ShapeError):
+        Tensor(a).broadcast_to(3, 4, 5)
+
+
+@pytest.mark.parametrize("value", [0, 2.5, -np.inf, np.nan, -0.0])
+def test_padding_takes_any_value(a, value):
+    found = Tensor(a[0, 0]).pad((1, 2), (0, 3), value=value)
+    expected = np.pad(a[0, 0], ((1, 2), (0, 3)), constant_values=value)
+    check(found, expected)
+    np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected))
+
+
+def test_padding_crops_where_it_is_negative_and_fills_what_is_empty(a):
+    check(Tensor(a[0, 0]).pad((-1, 2), None), np.pad(a[0, 0][1:], ((0, 2), (0, 0))))
+    check(Tensor.zeros(0, 2).pad((1, 1), (0, 1), value=7), np.full((2, 3), 7, np.float32))
+    check(Tensor([True]).pad((1, 1)), np.array([False, True, False]))
+    with pytest.raises(OverflowError):
+        Tensor([1], dtype="int8").pad((1, 1), value=300)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_joining_agrees_with_numpy(rng, axis):
+    parts = [make_array(rng, (4, 4), "float32") for _ in range(3)]
+    parts[1][:2] = -0.0
+    tensors = [Tensor(p) for p in parts]
+    found = Tensor.concat(tensors, axis)
+    check(found, np.concatenate(parts, axis))
+    np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(np.concatenate(parts, axis)))
+    check(tensors[0].stack(*tensors[1:], axis=axis), np.stack(parts, axis))
+    check(tensors[0].cat(tensors[1][:1] if axis == 0 else tensors[1][:, :1], axis=axis), np.concatenate([parts[0], parts[1][:1] if axis == 0 else parts[1][:, :1]], axis))
+
+
+def test_joining_promotes_keeps_nan_and_skips_what_is_empty():
+    check(Tensor.concat([Tensor([1, 2]), Tensor([np.nan])]), np.array([1, 2, np.nan], np.float32))
+    check(Tensor.concat([Tensor.zeros(0, 2), Tensor([[1.0, 2.0]])]), np.array([[1, 2]], np.float32))
+    check(Tensor.concat([Tensor.zeros(2, 0), Tensor.zeros(2, 0)]), np.zeros((4, 0), np.float32))
+    check(Tensor.concat([Tensor([[1]]), Tensor([2, 3])], axis=None), np.array([1, 2, 3], np.int32))
+    with pytest.raises(ShapeError, match="differs from"):
+        Tensor.concat([Tensor.zeros(2, 3), Tensor.zeros(2, 4)])
+    with pytest.raises(ShapeError, match="no tensors"):
+        Tensor.concat([])
+
+
+def test_splitting_agrees_with_numpy(a):
+    x = Tensor(a)
+    for found, expected in zip(x.split(2, 3), np.split(a, [2, 4], 3), strict=True):
+        check(found, expected)
+    for found, expected in zip(x.split([1, 0, 4], -1), np.split(a, [1, 1], 3), strict=True):
+        check(found, expected)
+    assert [p.shape[3] for p in x.chunk(3, 3)] == [2, 2, 1]
+    check(x.unbind(1)[2], a[:, 2])
+    with pytest.raises(ShapeError, match="add up to 4"):
+        x.split([2, 2], 3)
+    with pytest.raises(ShapeError):
+        x.chunk(0)
+
+
+def test_repetition_agrees_with_numpy(a):
+    b = a[0, 0]
+    check(Tensor(b).repeat(2, 3), np.tile(b, (2, 3)))
+    check(Tensor(b).repeat(2, 1, 3), np.tile(b, (2, 1, 3)))
+    check(Tensor(b).tile(3), np.tile(b, 3))
+    check(Tensor(b).repeat(2, 0), np.tile(b, (2, 0)))
+    check(Tensor(b).repeat_interleave(3, 1), np.repeat(b, 3, 1))
+    check(Tensor(b).repeat_interleave(2), np.repeat(b, 2))
+
+
+def test_rolls_triangles_and_diagonals_agree_with_numpy(rng):
+    b = make_array(rng, (5, 7), "float32")
+    b[0, 0] = np.nan
+    for shift, axis in ((3, 1), (-2, 0), (9, 1), (0, 0), (4, None), ((1, -2), (0, 1))):
+        check(Tensor(b).roll(shift, axis), np.roll(b, shift, axis))
+    for k in (-3, 0, 1, 9):
+        check(Tensor(b).tril(k), np.tril(b, k))
+        check(Tensor(b).triu(k), np.triu(b, k))
+    check(Tensor(b).diagonal(), np.diagonal(b))
+    check(Tensor(b.T).diagonal(), np.diagonal(b.T))
+    with pytest.raises(AxisError):
+        Tensor([1.0]).tril()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_contiguous_and_clone_compute_into_a_buffer(rng, shape):
+    a = make_array(rng, shape, "float32")
+    check(Tensor(a).T.contiguous(), a.T)
+    x = Tensor(a)
+    check(x.clone(), a)
+    assert x.contiguous() is x
+    check(x.detach() * 2, a * 2)
+
+
+def test_symbolic_sizes_flow_through_movement():
+    n = Variable("n", 1, 8).bind(3)
+    x = Tensor(np.arange(16, dtype=np.float32).reshape(8, 2))
+    part = x[:n]
+    assert part.shape == (n, 2)
+    assert part.reshape(-1, 1, 2).shape[1:] == (1, 2)
+    check_values = part.sum(0)
+    assert check_values.tolist() == [0.0 + 2 + 4, 1.0 + 3 + 5]
+    with pytest.raises(SymbolicShapeError, match="split needs concrete sizes"):
+        part.split(1)
