@@ -326,3 +326,8 @@ def _get_pool() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="svod-runtime")
+
+
+if hasattr(os, "register_at_fork"):
+    # The executor's threads stay behind in the parent: the child would wait for them forever.
+    os.register_at_fork(after_in_child=_get_pool.cache_clear)

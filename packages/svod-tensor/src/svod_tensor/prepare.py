@@ -5,6 +5,7 @@ Equal kernels are made once, in the process's kernel cache; the compilation of d
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -245,3 +246,8 @@ def _pool() -> ThreadPoolExecutor:
     from svod_codegen.options import CodegenOptions
 
     return ThreadPoolExecutor(CodegenOptions.from_env().threads, thread_name_prefix="svod-compile")
+
+
+if hasattr(os, "register_at_fork"):
+    # The executor's threads stay behind in the parent: the child would wait for them forever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
