@@ -6,11 +6,12 @@ arithmetic on them has been lowered. A bool is an `i1` in a register and an `i8`
 
 from __future__ import annotations
 
-import math
 import struct
 from functools import lru_cache
 
 from svod_dtype import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64, uint8
+
+from svod_codegen.float_bits import storage_bits
 
 __all__ = ["constant_text", "is_storage_only", "mask_text", "memory_type", "suffix_text", "type_text", "vector_constant_text"]
 
@@ -53,9 +54,9 @@ def constant_text(dtype: DType, value: bool | int | float) -> str:
     if not dtype.is_float:
         return str(int(value))
     if dtype is float16:
-        return f"0xH{_half_bits(float(value)):04X}" if value == value else "0xH7E00"
+        return f"0xH{storage_bits(float(value), dtype):04X}"
     if dtype in _STORAGE_ONLY:
-        return str(_narrow_bits(float(value), dtype))
+        return str(storage_bits(float(value), dtype))
     # A float is spelled as the double of the same value; of NaNs only the quiet one is a constant.
     return "0x7FF8000000000000" if value != value else "0x" + struct.pack(">d", value).hex().upper()
 
@@ -73,30 +74,3 @@ def vector_constant_text(dtype: DType, values: tuple[bool | int | float, ...]) -
 def mask_text(lanes: tuple[int, ...] | list[int] | range) -> str:
     """A shuffle mask with its type; -1 is a lane that nothing reads."""
     return f"<{len(lanes)} x i32> <" + ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in lanes) + ">"
-
-
-def _half_bits(value: float) -> int:
-    try:
-        return struct.unpack("<H", struct.pack("<e", value))[0]
-    except OverflowError:
-        return 0xFC00 if value < 0 else 0x7C00
-
-
-def _narrow_bits(value: float, dtype: DType) -> int:
-    """The bits of a value that `dtype` can hold exactly (constants are rounded when they are made)."""
-    sign = (math.copysign(1.0, value) < 0) << (8 * dtype.itemsize - 1)
-    exponent_ones = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
-    if math.isnan(value):
-        quiet = (1 << dtype.mantissa_bits) - 1 if dtype is float8_e4m3 else 1 << (dtype.mantissa_bits - 1)
-        return sign | exponent_ones | quiet
-    if math.isinf(value):
-        return sign | exponent_ones
-    if value == 0.0:
-        return sign
-    bias = (1 << (dtype.exponent_bits - 1)) - 1
-    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
-    # In units of the last place; a normal number's implicit one carries into the exponent field.
-    units = int(math.ldexp(abs(value), dtype.mantissa_bits - exponent))
-    return sign | (((exponent + bias - 1) << dtype.mantissa_bits) + units)
-
-

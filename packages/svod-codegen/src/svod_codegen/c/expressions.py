@@ -1,0 +1,209 @@
+"""Elementwise ops on scalars as C expressions.
+
+Operands are names, constants or lanes: they may be repeated. No expression has undefined behaviour
+for any operand: signed arithmetic that may overflow is done unsigned, shifts by too much and casts
+of floats out of range have the values that `svod_ir.ops` gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from svod_dtype import DType, float16, float32, float64, int32, int64, uint32, uint64
+from svod_ir.ops import COMPARISON, Op
+from svod_ir.uop import UOp
+
+from svod_codegen.errors import RenderError
+
+__all__ = ["constant_expression", "float_function", "scalar_expression"]
+
+TypeName = Callable[[DType], str]
+
+_OPERATORS: Final = {
+    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/", Op.CDIV: "/", Op.CMOD: "%", Op.AND: "&", Op.OR: "|", Op.XOR: "^",
+    Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!=",
+}  # fmt: skip
+_BOOL_OPERATORS: Final = {
+    Op.ADD: "|", Op.SUB: "^", Op.MUL: "&", Op.MAX: "|", Op.MIN: "&", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.LT: "<", Op.LE: "<=",
+    Op.EQ: "==", Op.NE: "!=",
+}  # fmt: skip
+_FUNCTIONS: Final = {
+    Op.SQRT: "sqrt", Op.EXP: "exp", Op.EXP2: "exp2", Op.LOG: "log", Op.LOG2: "log2", Op.SIN: "sin", Op.COS: "cos", Op.TAN: "tan",
+    Op.TANH: "tanh", Op.ERF: "erf", Op.POW: "pow", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint",
+    Op.ABS: "fabs", Op.MULACC: "fma",
+}  # fmt: skip
+_ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
+_WRAPPING: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
+
+
+def constant_expression(dtype: DType, value: bool | int | float) -> str:
+    """A scalar constant, exact."""
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if not dtype.is_float:
+        return _integer_constant(dtype, int(value))
+    number = float(value)
+    if math.isnan(number):
+        text = "NAN"
+    elif math.isinf(number):
+        text = "-INFINITY" if number < 0 else "INFINITY"
+    else:
+        text = number.hex() + ("f" if dtype is not float64 else "")
+    if dtype is float16:
+        return f"((_Float16){text})"
+    return f"({text})" if text.startswith("-") else text
+
+
+def _integer_constant(dtype: DType, value: int) -> str:
+    if value < 0 and value in (int32.min, int64.min):
+        # The magnitude of the least integer is not one of the type.
+        return f"(-{-(value + 1)}{_suffix(dtype)} - 1)"
+    text = f"{value}{_suffix(dtype)}"
+    return f"({text})" if value < 0 else text
+
+
+def _suffix(dtype: DType) -> str:
+    return {uint32: "u", uint64: "ull"}.get(dtype, "ll" if dtype.bits == 64 else "")
+
+
+def float_function(op: Op, dtype: DType, operands: list[str]) -> str:
+    """A call of the math library's function for `op`; half is computed in float."""
+    name = _FUNCTIONS[op]
+    if dtype is float64:
+        return f"{name}({', '.join(operands)})"
+    if dtype is float32:
+        return f"{name}f({', '.join(operands)})"
+    return f"(_Float16){name}f({', '.join(f'(float){o}' for o in operands)})"
+
+
+def scalar_expression(node: UOp, operands: list[str], type_name: TypeName) -> str:
+    """The C expression of an elementwise node on one lane, whose operands are given as text.
+
+    Raises:
+        RenderError: if the op has no C expression for the dtype.
+    """
+    op, result = node.op, node.dtype.scalar
+    source = node.src[-1].dtype.scalar
+    if op is Op.WHERE:
+        return f"{operands[0]} ? {operands[1]} : {operands[2]}"
+    if op is Op.BITCAST:
+        return _bitcast(operands[0], source, result, type_name)
+    if op is Op.CAST:
+        return _cast(operands[0], source, result, type_name)
+    if source.is_bool:
+        found = _bool_expression(op, operands)
+    elif source.is_float:
+        found = _float_expression(op, source, operands)
+    else:
+        found = _integer_expression(node, op, source, operands, type_name)
+    if found is None:
+        raise RenderError(problem=f"has no C expression for {source}", node=node)
+    return found
+
+
+def _bool_expression(op: Op, operands: list[str]) -> str | None:
+    if op in _BOOL_OPERATORS:
+        return f"{operands[0]} {_BOOL_OPERATORS[op]} {operands[1]}"
+    if op is Op.NOT:
+        return f"!{operands[0]}"
+    if op is Op.MULACC:
+        return f"({operands[0]} & {operands[1]}) | {operands[2]}"
+    return operands[0] if op in (Op.NEG, Op.ABS) or op in _ROUNDING else None
+
+
+def _float_expression(op: Op, dtype: DType, operands: list[str]) -> str | None:
+    x = operands[0]
+    if op in (Op.MAX, Op.MIN):
+        y = operands[1]
+        # A NaN on either side fails the comparison or is x itself.
+        return f"({x} {'>' if op is Op.MAX else '<'} {y} || {x} != {x}) ? {x} : {y}"
+    if op is Op.NEG:
+        return f"-{x}"
+    if op is Op.RECIPROCAL:
+        return f"{constant_expression(dtype, 1.0)} / {x}"
+    if op is Op.RSQRT:
+        return f"{constant_expression(dtype, 1.0)} / {float_function(Op.SQRT, dtype, [x])}"
+    if op in _FUNCTIONS:
+        return float_function(op, dtype, operands)
+    if op in _OPERATORS and op not in (Op.AND, Op.OR, Op.XOR, Op.CDIV, Op.CMOD):
+        return f"{x} {_OPERATORS[op]} {operands[1]}"
+    return None
+
+
+def _integer_expression(node: UOp, op: Op, dtype: DType, operands: list[str], type_name: TypeName) -> str | None:
+    x = operands[0]
+    name = type_name(dtype)
+    if op in _WRAPPING:
+        return _wrapping(node, dtype, f"{x} {_OPERATORS[op]} {operands[1]}", operands, _OPERATORS[op], name, type_name)
+    if op in COMPARISON:
+        return f"{x} {_OPERATORS[op]} {operands[1]}"
+    if op in _OPERATORS:
+        return f"({name})({x} {_OPERATORS[op]} {operands[1]})"
+    wide = type_name(_unsigned(dtype))
+    match op:
+        case Op.MAX | Op.MIN:
+            return f"{x} {'>' if op is Op.MAX else '<'} {operands[1]} ? {x} : {operands[1]}"
+        case Op.NEG:
+            return f"({name})(0 - ({wide}){x})"
+        case Op.NOT:
+            return f"({name})~{x}"
+        case Op.ABS:
+            return f"{x} < 0 ? ({name})(0 - ({wide}){x}) : {x}" if dtype.is_signed else x
+        case Op.SHL | Op.SHR:
+            return _shift(node, dtype, operands, type_name)
+        case Op.MULACC:
+            return f"({name})(({wide}){x} * ({wide}){operands[1]} + ({wide}){operands[2]})"
+        case _:
+            return x if op in _ROUNDING else None
+
+
+def _unsigned(dtype: DType) -> DType:
+    """The unsigned type to compute in, wide enough that C does not promote it to a signed one."""
+    return uint64 if dtype.bits == 64 else uint32
+
+
+def _wrapping(node: UOp, dtype: DType, plain: str, operands: list[str], operator: str, name: str, type_name: TypeName) -> str:
+    if dtype.bits >= 32:
+        low, high = node.bounds
+        if dtype.is_unsigned or low > dtype.min or high < dtype.max:
+            return plain
+    wide = type_name(_unsigned(dtype))
+    return f"({name})(({wide}){operands[0]} {operator} ({wide}){operands[1]})"
+
+
+def _shift(node: UOp, dtype: DType, operands: list[str], type_name: TypeName) -> str:
+    x, amount = operands
+    name, given = type_name(dtype), node.src[1]
+    wide = type_name(_unsigned(dtype))
+    shifted = f"({wide}){x} << {amount}" if node.op is Op.SHL else f"{x} >> {amount}"
+    values = given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
+    if values and all(0 <= v < dtype.bits for v in values):
+        return f"({name})({shifted})"
+    too_much = f"{x} < 0 ? -1 : 0" if node.op is Op.SHR and dtype.is_signed else "0"
+    return f"(uint64_t){amount} < {dtype.bits} ? ({name})({shifted}) : ({name})({too_much})"
+
+
+def _cast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
+    name = type_name(target)
+    if target.is_bool:
+        return f"{x} != 0"
+    if not source.is_float or target.is_float:
+        return f"({name}){x}"
+    # NaN fails both comparisons, and gives 0.
+    low, high = float(target.min), float(int(target.max) + 1)
+    limit = float64 if source is float64 else float32
+    largest, smallest = (constant_expression(target, v) for v in (int(target.max), int(target.min)))
+    wide = x if source is not float16 else f"(float){x}"
+    top, bottom = constant_expression(limit, high), constant_expression(limit, low)
+    return f"{wide} >= {top} ? {largest} : {wide} > {bottom} ? ({name}){wide} : {wide} <= {bottom} ? {smallest} : 0"
+
+
+def _bitcast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
+    given, wanted = type_name(source), type_name(target)
+    if given == wanted or source.is_bool:
+        return f"({wanted}){x}"
+    if target.is_bool:
+        return f"{x} != 0"
+    return f"((union {{ {given} from; {wanted} to; }}){{ .from = {x} }}).to"

@@ -1,0 +1,26 @@
+"""The bits of narrow float constants."""
+
+from __future__ import annotations
+
+import math
+
+from svod_dtype import DType, float8_e4m3
+
+__all__ = ["storage_bits"]
+
+
+def storage_bits(value: float, dtype: DType) -> int:
+    """The bits of a value that the 8- or 16-bit float type `dtype` holds exactly (constants are rounded when they are made)."""
+    exponent_ones = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
+    if math.isnan(value):
+        return exponent_ones | ((1 << dtype.mantissa_bits) - 1 if dtype is float8_e4m3 else 1 << (dtype.mantissa_bits - 1))
+    sign = (math.copysign(1.0, value) < 0) << (8 * dtype.itemsize - 1)
+    if math.isinf(value):
+        return sign | exponent_ones
+    if value == 0.0:
+        return sign
+    bias = (1 << (dtype.exponent_bits - 1)) - 1
+    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
+    # In units of the last place; a normal number's implicit one carries into the exponent field.
+    units = int(math.ldexp(abs(value), dtype.mantissa_bits - exponent))
+    return sign | (((exponent + bias - 1) << dtype.mantissa_bits) + units)
