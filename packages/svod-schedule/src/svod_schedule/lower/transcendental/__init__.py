@@ -19,6 +19,7 @@ from svod_schedule.lower.transcendental.error_function import erf
 from svod_schedule.lower.transcendental.exponential import exp, exp2
 from svod_schedule.lower.transcendental.hyperbolic import tanh
 from svod_schedule.lower.transcendental.logarithm import log, log2
+from svod_schedule.lower.transcendental.trigonometric import cos, sin, tan
 
 __all__ = ["TRANSCENDENTAL", "HasNativeOps", "decompose_transcendental"]
 
@@ -35,6 +36,9 @@ TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
     Op.EXP2: exp2,
     Op.LOG: log,
     Op.LOG2: log2,
+    Op.SIN: sin,
+    Op.COS: cos,
+    Op.TAN: tan,
     Op.TANH: tanh,
     Op.ERF: erf,
 }
