@@ -17,7 +17,7 @@ from svod_ir.uop import UOp
 __all__ = ["clear_remembered", "count_matches", "graph_rewrite"]
 
 _MAX_GENERATION: Final = 4000
-"""How many rules may fire one on the result of the other before rewriting counts as endless."""
+"""How many rules may fire one on the result of the other before rewriting counts as endless, in a small graph."""
 
 _counter: ContextVar[Counter[str] | None] = ContextVar("counter", default=None)
 
@@ -69,6 +69,7 @@ class _Rewrite:
 
     def __init__(self, ruleset: RuleSet, ctx: object, is_bottom_up: bool, enters_calls: bool) -> None:
         self.ruleset, self.ctx, self.is_bottom_up, self.enters_calls = ruleset, ctx, is_bottom_up, enters_calls
+        self.limit = _MAX_GENERATION
         self.done: dict[UOp, UOp] = {}
         self.became: dict[UOp, UOp] = {}
         self.generation: dict[UOp, int] = {}
@@ -80,6 +81,7 @@ class _Rewrite:
         self.memory = _get_memory(ruleset) if ruleset.is_pure and is_plain else None
 
     def run(self, root: UOp) -> UOp:
+        self.root = root
         done = self.done
         stack = [root]
         visit = self._visit
@@ -171,9 +173,14 @@ class _Rewrite:
         self.fired[current] = rule
         generation = self.generation.get(current, 0) + 1
         self.generation[result] = generation
-        if (result in self.became and result not in self.done) or generation > _MAX_GENERATION:
+        if (result in self.became and result not in self.done) or (generation > self.limit and self._is_over_limit(generation)):
             raise self._endless(current, result)
         return (result,)
+
+    def _is_over_limit(self, generation: int) -> bool:
+        # A rule may fire once for each node of a long chain, each time on what it made of the last.
+        self.limit = _MAX_GENERATION + 4 * len(self.root.toposort())
+        return generation > self.limit
 
     def _check_progress(self, current: UOp, missing: list[UOp]) -> None:
         """Raise where an operand waits for `current`; else hand the generation of `current` down."""

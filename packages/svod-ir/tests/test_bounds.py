@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_dtype import DType, bool_, float32, index, int8, int32, uint8, void
+from svod_ir.bounds import dtype_bounds
+from svod_ir.constant import evaluate_scalar
+from svod_ir.ops import BINARY, COMPARISON, AxisType, Op
+from svod_ir.uop import UOp
+
+INTEGER_OPS = sorted(BINARY - {Op.FDIV, Op.THREEFRY}, key=lambda op: op.value)
+BYTES = (int8, uint8)
+
+
+def variable(name: str, low: int, high: int, dtype: DType = index) -> UOp:
+    return UOp.variable(name, low, high, dtype)
+
+
+def apply(op: Op, *operands: UOp) -> UOp:
+    return UOp(op, bool_ if op in COMPARISON else operands[-1].dtype, operands)
+
+
+@st.composite
+def byte_intervals(draw: st.DrawFn, dtype: DType) -> tuple[int, int]:
+    low, high = int(dtype.min), int(dtype.max)
+    ends = st.one_of(st.sampled_from((low, low + 1, max(low, -1), 0, 1, 7, 8, high - 1, high)), st.integers(low, high))
+    first, second = draw(ends), draw(ends)
+    return min(first, second), max(first, second)
+
+
+@pytest.mark.parametrize("op", INTEGER_OPS)
+@pytest.mark.parametrize("dtype", BYTES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_no_pair_of_bytes_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st.DataObject) -> None:
+    first, second = data.draw(byte_intervals(dtype)), data.draw(byte_intervals(dtype))
+    node = apply(op, variable("x", *first, dtype), variable("y", *second, dtype))
+    low, high = node.bounds
+    step = max(1, (first[1] - first[0]) // 12)
+    for x in (*range(first[0], first[1] + 1, step), first[1]):
+        for y in (*range(second[0], second[1] + 1, max(1, (second[1] - second[0]) // 12)), second[1]):
+            value = evaluate_scalar(op, node.dtype, (x, y))
+            assert value is None or low <= value <= high, (x, y)
+
+
+@pytest.mark.parametrize("op", [Op.NEG, Op.NOT, Op.ABS, Op.SIGN])
+@pytest.mark.parametrize("dtype", BYTES)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_no_byte_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st.DataObject) -> None:
+    interval = data.draw(byte_intervals(dtype))
+    node = apply(op, variable("x", *interval, dtype))
+    values = [evaluate_scalar(op, dtype, (x,)) for x in range(interval[0], interval[1] + 1)]
+    assert all(v is not None and node.vmin <= v <= node.vmax for v in values)
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "y", "expected"),
+    [
+        (Op.ADD, (0, 9), (1, 2), (1, 11)), (Op.SUB, (0, 9), (1, 2), (-2, 8)), (Op.MUL, (-3, 4), (-2, 5), (-15, 20)),
+        (Op.IDIV, (-7, 7), (2, 2), (-4, 3)), (Op.IDIV, (-7, 7), (-2, 2), (-7, 7)), (Op.MOD, (-7, 7), (4, 4), (0, 3)),
+        (Op.MOD, (4, 6), (4, 4), (0, 2)), (Op.MOD, (0, 2), (4, 9), (0, 2)), (Op.MOD, (-7, 7), (-4, -4), (-3, 0)),
+        (Op.CDIV, (-7, 7), (2, 2), (-3, 3)), (Op.CMOD, (-7, 3), (4, 4), (-3, 3)), (Op.MAX, (0, 9), (4, 5), (4, 9)),
+        (Op.MIN, (0, 9), (4, 5), (0, 5)), (Op.AND, (-8, 7), (0, 3), (0, 3)), (Op.SHL, (1, 3), (0, 2), (1, 12)),
+        (Op.SHR, (-8, 7), (1, 2), (-4, 3)), (Op.LT, (0, 3), (4, 5), (True, True)), (Op.LT, (4, 5), (0, 4), (False, False)),
+        (Op.LE, (0, 4), (4, 5), (True, True)), (Op.EQ, (0, 3), (4, 5), (False, False)), (Op.NE, (0, 3), (4, 5), (True, True)),
+        (Op.EQ, (0, 3), (3, 5), (False, True)),
+    ],
+)  # fmt: skip
+def test_bounds_of_index_arithmetic_are_tight(op: Op, x: tuple[int, int], y: tuple[int, int], expected: tuple[int, int]) -> None:
+    assert apply(op, variable("x", *x), variable("y", *y)).bounds == expected
+
+
+def test_a_sum_that_may_wrap_has_the_whole_range() -> None:
+    x = variable("x", 0, 100, int8)
+    assert apply(Op.ADD, x, x).bounds == (-128, 127)
+
+
+def test_index_arithmetic_stays_within_64_bits() -> None:
+    x = variable("x", 0, 2**62)
+    assert (x * 16).bounds == (0, 2**63 - 1)
+
+
+def test_a_counter_runs_from_zero_to_below_its_end() -> None:
+    assert UOp.range(7, 0, AxisType.LOOP).bounds == (0, 6)
+    assert UOp.range(variable("n", 1, 12), 0, AxisType.LOOP).bounds == (0, 11)
+    assert UOp(Op.SPECIAL, index, (UOp.const(index, 5),), "gidx0").bounds == (0, 4)
+    assert UOp(Op.IOTA, int8, (), 300).bounds == (-128, 127)
+
+
+def test_a_counter_of_an_empty_loop_has_proper_bounds() -> None:
+    assert UOp.range(0, 0, AxisType.LOOP).bounds == (0, 0)
+
+
+def test_the_bound_value_of_a_variable_does_not_narrow_it() -> None:
+    n = variable("n", 1, 8)
+    assert UOp(Op.BIND, index, (n, UOp.const(index, 5))).bounds == (1, 8)
+
+
+def test_a_float_is_unknown_unless_constant() -> None:
+    x = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    assert apply(Op.ADD, x, x).bounds == (-math.inf, math.inf)
+    assert UOp.const(float32, 2.5).bounds == (2.5, 2.5)
+    assert UOp.const(float32, math.nan).bounds == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.EQ, Op.NE])
+@pytest.mark.parametrize("value", [0.0, math.inf, -math.inf, math.nan])
+def test_comparing_an_unknown_float_is_undecided(op: Op, value: float) -> None:
+    x = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    low, high = apply(op, x, UOp.const(float32, value)).bounds
+    for given_x in (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan):
+        assert low <= evaluate_scalar(op, bool_, (given_x, value)) <= high
+
+
+def test_a_decided_condition_chooses_the_bounds_of_its_branch() -> None:
+    i, x, y = variable("i", 0, 9), variable("x", 1, 2), variable("y", 5, 6)
+    assert apply(Op.WHERE, i < 10, x, y).bounds == (1, 2)
+    assert apply(Op.WHERE, apply(Op.LT, UOp.const(index, 9), i), x, y).bounds == (5, 6)
+    assert apply(Op.WHERE, i < 4, x, y).bounds == (1, 6)
+
+
+def test_a_cast_keeps_bounds_that_fit() -> None:
+    x = variable("x", -3, 300)
+    assert x.cast(int32).bounds == (-3, 300)
+    assert x.cast(int8).bounds == (-128, 127)
+    assert x.cast(bool_).bounds == (False, True)
+    assert variable("y", 1, 4).cast(bool_).bounds == (True, True)
+    assert UOp.const(float32, 2.75).cast(int8).bounds == (2, 2)
+
+
+def test_vectors_have_the_bounds_of_all_lanes() -> None:
+    x, y = variable("x", 0, 3, int32), variable("y", 10, 12, int32)
+    assert UOp(Op.VCONST, int32.vec(3), (), (4, -1, 2)).bounds == (-1, 4)
+    assert UOp(Op.VECTORIZE, int32.vec(2), (x, y)).bounds == (0, 12)
+    assert UOp(Op.BROADCAST, int32.vec(4), (x,)).bounds == (0, 3)
+    assert UOp(Op.VCONST, float32.vec(2), (), (1.0, math.nan)).bounds == (-math.inf, math.inf)
+
+
+def test_a_reduction_has_bounds_by_its_trip_counts() -> None:
+    x, r = variable("x", -1, 3, int32), UOp.range(4, 0, AxisType.REDUCE)
+    assert UOp(Op.REDUCE, int32, (x, r), Op.ADD).bounds == (-4, 12)
+    assert UOp(Op.REDUCE, int32, (x, r), Op.MAX).bounds == (-1, 3)
+    lanes = UOp(Op.BROADCAST, int32.vec(8), (x,))
+    assert UOp(Op.REDUCE, int32, (lanes,), Op.ADD).bounds == (-8, 24)
+    maybe_empty = UOp.range(variable("n", 0, 4), 1, AxisType.REDUCE)
+    assert UOp(Op.REDUCE, int32, (x, maybe_empty), Op.MAX).bounds == dtype_bounds(int32)
+
+
+def test_padding_adds_zero() -> None:
+    x = UOp(Op.EXPAND, int32, (variable("x", 4, 5, int32),), (3,))
+    assert UOp(Op.PAD, int32, (x,), (1, 0)).bounds == (0, 5)
+
+
+def test_effects_and_memory_have_the_bounds_of_their_dtype() -> None:
+    assert UOp(Op.NOOP, void).bounds == (-math.inf, math.inf)
+    assert UOp(Op.DEFINE_REG, uint8, (), (0, 1)).bounds == (0, 255)
+    assert UOp(Op.DEFINE_REG, bool_, (), (0, 1)).bounds == (False, True)
+
+
+def test_bounds_of_a_deep_graph_need_no_recursion() -> None:
+    node = variable("x", 0, 1)
+    for _ in range(20_000):
+        node = UOp(Op.ADD, index, (node, UOp.const(index, 1)))
+    assert node.bounds == (20_000, 20_001)
