@@ -285,7 +285,7 @@ class Movement(TensorBase):
 
     def contiguous(self) -> Self:
         """A tensor that is computed into a buffer of its own, and read from there."""
-        if self._uop.op is Op.CONTIGUOUS or self.is_realized:
+        if self._uop.op is Op.CONTIGUOUS or self.is_realized or self.size == 0:
             return self
         return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self._uop,)))
 

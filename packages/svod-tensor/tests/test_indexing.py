@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from svod_ir.errors import OperandError, ShapeError
+from svod_tensor import Tensor
+from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
+from svod_tensor.testing import check, make_array
+from svod_tensor.variable import Variable
+
+
+@pytest.fixture
+def a(rng):
+    return make_array(rng, (4, 5, 6), "float32")
+
+
+_S = np.s_
+BASIC = [
+    _S[1], _S[-1], _S[1:3], _S[:, 2], _S[..., 0], _S[::-1], _S[::2, 1::3], _S[:, ::-2, 5:0:-2], _S[None], _S[:, None, 1:], _S[..., None],
+    _S[2:2], _S[9:], _S[-3:-1], _S[1, 2, 3], _S[1, ..., -2], _S[()], _S[...], _S[0:4:3, :, 4::-3], _S[:, :, ::6], _S[np.int64(2)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", BASIC, ids=str)
+def test_basic_indices_agree_with_numpy(a, index):
+    check(Tensor(a)[index], a[index])
+
+
+_I, _J = np.array([3, 0, -1]), np.array([[1], [-4]])
+ADVANCED = [
+    _S[_I], _S[:, _I], _S[..., _I], _S[_I, _I], _S[_J, _I], _S[_I, :, _I], _S[:, _I, _I], _S[_I, 2], _S[1, :, _I], _S[0, _I, :],
+    _S[[0, 1]], _S[[[0, 1], [2, 3]]], _S[_I, None, _I], _S[None, _I], _S[::-1, _I], _S[_J, ::2, _I], _S[np.array(2), 1:3], _S[range(2)],
+    _S[np.zeros((0,), int)], _S[[], 1], _S[np.array([1, 2], np.uint8)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", ADVANCED, ids=range(len(ADVANCED)))
+def test_integer_arrays_agree_with_numpy(a, index):
+    expected = a[index if not isinstance(index, range) else list(index)]
+    check(Tensor(a)[index], expected)
+
+
+@pytest.mark.parametrize("index", ADVANCED[:14], ids=range(14))
+def test_integer_tensors_index_as_arrays_do(a, index):
+    items = index if isinstance(index, tuple) else (index,)
+    tensors = tuple(Tensor(i) if isinstance(i, np.ndarray) else i for i in items)
+    check(Tensor(a)[tensors], a[index])
+
+
+def test_masks_of_known_values_select(a):
+    check(Tensor(a)[a > 0], a[a > 0])
+    check(Tensor(a)[a[:, :, 0] > 0], a[a[:, :, 0] > 0])
+    check(Tensor(a)[1, a[0, :, 0] > 0], a[1, a[0, :, 0] > 0])
+    check(Tensor(a)[[True, False, True, False]], a[[True, False, True, False]])
+    check(Tensor(a).masked_select(a > 1), a[a > 1])
+
+
+def test_masks_of_unknown_values_are_an_error_that_shows_the_way(a):
+    x = Tensor(a)
+    with pytest.raises(DataDependentShapeError, match="where"):
+        x[x > 0]
+    with pytest.raises(IndexError):
+        x.masked_select(x > 0)
+    check(x.masked_fill(x > 0, 0), np.where(a > 0, np.float32(0), a))
+
+
+@pytest.mark.parametrize(
+    ("index", "axis", "size"), [(_S[4], 0, 4), (_S[:, -6], 1, 5), (_S[[0, 4]], 0, 4), (_S[:, np.array([[5]])], 1, 5), (_S[..., [-7]], 2, 6), (_S[0, 0, 6], 2, 6)]
+)  # fmt: skip
+def test_a_known_index_out_of_range_is_an_error_at_the_call(a, index, axis, size):
+    with pytest.raises(IndexOutOfRangeError, match=f"out of range for axis {axis} with size {size}") as caught:
+        Tensor(a)[index]
+    assert isinstance(caught.value, IndexError)
+
+
+def test_an_unknown_index_out_of_range_reads_zero(a):
+    x = Tensor(a)
+    assert (x[Tensor([7])] == 0).all().item()
+    assert (x[Tensor([-5, 4])] == 0).all().item()
+    # Neither coordinate may borrow from the other.
+    assert x[Tensor([0]), Tensor([6])].abs().sum().item() == 0
+    assert x[Tensor([1]), Tensor([-6])].abs().sum().item() == 0
+    assert x.take(Tensor([255], dtype="uint8"), 0).abs().sum().item() == 0
+    assert x.take(Tensor([2**63], dtype="uint64"), 0).abs().sum().item() == 0
+
+
+def test_objects_that_are_no_index_are_an_error(a):
+    x = Tensor(a)
+    for index, reason in ((1.5, "is no index"), ("a", "is no index"), ([1.5], "no integers"), (True, "a bool"), (slice(0, 1, 0), "step is 0")):
+        with pytest.raises(IndexKindError, match=reason):
+            x[index]
+    with pytest.raises(IndexKindError, match="4 indices for 3 dimensions"):
+        x[0, 0, 0, 0]
+    with pytest.raises(IndexKindError, match="more than one"):
+        x[..., 0, ...]
+    with pytest.raises(IndexKindError, match="not float32"):
+        x[Tensor([1.0])]
+    with pytest.raises(IndexKindError):
+        Tensor(1.0)[0]
+
+
+def test_take_and_lookups_along_an_axis_agree_with_numpy(a):
+    check(Tensor(a).take([1, -1], 1), np.take(a, [1, -1], 1))
+    check(Tensor(a).take(np.array([[3], [100]])), np.take(a, [[3], [100]]))
+    order = np.argsort(a, 1)
+    check(Tensor(a).take_along_axis(Tensor(order), 1), np.take_along_axis(a, order, 1))
+    check(Tensor(a).gather(-1, Tensor(order[:2, :3, :2])), np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1))
+    with pytest.raises(ShapeError, match="larger than"):
+        Tensor(a).take_along_axis(Tensor(np.zeros((5, 1, 1), int)), 1)
+    with pytest.raises(ShapeError):
+        Tensor(a).take_along_axis(Tensor([0]), 1)
+    with pytest.raises(OperandError):
+        Tensor(a).take_along_axis(Tensor(a), 1)
+
+
+def test_one_hot_and_embedding(rng):
+    table = make_array(rng, (10, 4), "float32")
+    ids = np.array([[0, 9], [3, 3]])
+    check(Tensor(ids).embedding(Tensor(table)), table[ids])
+    check(Tensor(ids).one_hot(10), np.eye(10, dtype=np.int64)[ids])
+    assert Tensor([300]).one_hot(4).sum().item() == 0
+
+
+def test_a_lookup_costs_what_it_reads_not_what_there_is(rng):
+    table = Tensor(make_array(rng, (1000, 8), "float32")).realize()
+    plan = table[Tensor([1, 2, 3])].prepare()
+    assert len(plan.kernels()) == 1
+    assert "1000" not in str(plan.kernels()[0].global_size)
+
+
+def test_length_and_iteration(a):
+    x = Tensor(a)
+    assert len(x) == 4
+    assert [row.tolist() for row in x] == a.tolist()
+    with pytest.raises(TypeError):
+        len(Tensor(1.0))
+
+
+def test_bound_variables_index_and_slice():
+    x = Tensor(np.arange(10, dtype=np.float32))
+    n = Variable("n", 0, 9)
+    assert x[n.bind(4)].item() == 4
+    assert x[n.bind(2) :].sum().item() == sum(range(2, 10))
+    assert x[: n.bind(3)].tolist() == [0.0, 1.0, 2.0]

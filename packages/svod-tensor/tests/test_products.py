@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from svod_ir.errors import BroadcastError, ShapeError
+from svod_tensor import Tensor
+from svod_tensor.errors import EinsumError
+from svod_tensor.testing import check, make_array
+
+SHAPES = [
+    ((1, 1), (1, 1)), ((3, 4), (4, 5)), ((17, 31), (31, 13)), ((64, 64), (64, 64)), ((129, 65), (65, 33)), ((5,), (5,)), ((5,), (5, 3)), ((3, 5), (5,)),
+    ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (6, 4, 2)), ((4,), (2, 4, 3)), ((2, 3, 4), (4,)), ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((1, 200), (200, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_matmul_agrees_with_numpy(rng, left, right):
+    a, b = make_array(rng, left, "float32"), make_array(rng, right, "float32")
+    check(Tensor(a) @ Tensor(b), (a.astype(np.float64) @ b).astype(np.float32), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float64", "bool"])
+def test_matmul_keeps_the_promoted_dtype(rng, dtype):
+    a, b = make_array(rng, (9, 20), dtype), make_array(rng, (20, 7), dtype)
+    check(Tensor(a) @ Tensor(b), a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_matmul_adds_in_float32(dtype):
+    x, y = Tensor.full((2, 4096), 1.0, dtype=dtype), Tensor.full((4096, 2), 1.0, dtype=dtype)
+    assert (x @ y).tolist() == [[4096.0] * 2] * 2
+    assert (x @ y).dtype.name == dtype
+    assert x.matmul(y, dtype="float32").dtype.name == "float32"
+
+
+def test_matmul_checks_its_operands():
+    with pytest.raises(ShapeError, match=r"ends in 3, but \(4, 2\) needs 4"):
+        Tensor.zeros(2, 3) @ Tensor.zeros(4, 2)
+    with pytest.raises(ShapeError, match="has no axes"):
+        Tensor(1.0) @ Tensor.zeros(2)
+    with pytest.raises(BroadcastError):
+        Tensor.zeros(2, 3, 4) @ Tensor.zeros(3, 4, 5)
+
+
+def test_linear_outer_and_vecdot(rng):
+    x, w, b = make_array(rng, (3, 8), "float32"), make_array(rng, (5, 8), "float32"), make_array(rng, (5,), "float32")
+    check(Tensor(x).linear(Tensor(w), Tensor(b)), x @ w.T + b, rtol=1e-5)
+    check(Tensor(b).outer(Tensor(b)), np.outer(b, b))
+    check(Tensor(x).vecdot(Tensor(x)), (x * x).sum(-1), rtol=1e-5)
+
+
+FORMULAS = [
+    ("ij,jk->ik", (3, 4), (4, 5)), ("ij,kj", (3, 4), (5, 4)), ("ii", (4, 4)), ("ii->i", (4, 4)), ("ij->ji", (3, 4)), ("ij->", (3, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("...ij,...jk->...ik", (2, 1, 3, 4), (6, 4, 5)), ("i,j->ij", (3,), (4,)), ("i,i", (5,), (5,)),
+    ("abc,cd,de->abe", (2, 3, 4), (4, 5), (5, 2)), ("...i->...", (2, 3)), ("iji->j", (3, 2, 3)), ("iii->i", (3, 3, 3)), ("i...->...i", (2, 3, 4)), (",i->i", (), (3,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMULAS, ids=lambda c: c[0])
+def test_einsum_agrees_with_numpy(rng, case):
+    formula, *shapes = case
+    arrays = [make_array(rng, s, "float64") for s in shapes]
+    check(Tensor.einsum(formula, *map(Tensor, arrays)), np.einsum(formula, *arrays), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("formula", "problem"), [("ij,jk->ik", "names 2 operands"), ("ijk", "names 3 axes"), ("ij->ik", "no input has"), ("ij->ii", "repeats"), ("i1", "no letter"), ("ii", "sizes")]
+)  # fmt: skip
+def test_einsum_checks_its_formula(formula, problem):
+    with pytest.raises(EinsumError, match=problem):
+        Tensor.einsum(formula, Tensor.zeros(2, 3))
