@@ -4,8 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from svod_dtype import (
-    DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    DType,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op
@@ -182,11 +195,30 @@ def test_multiply_add_of_half_is_not_fused() -> None:
     assert graph_rewrite(FUSE, x * x + x) is x * x + x
 
 
-@pytest.mark.parametrize("op", [Op.SIGN, Op.ABS, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.RECIPROCAL, Op.RSQRT], ids=str)
+@pytest.mark.parametrize(
+    "op", [Op.SIGN, Op.ABS, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.RECIPROCAL, Op.RSQRT], ids=str
+)
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
 def test_missing_unary_ops_of_floats_have_the_same_values(op: Op, dtype: DType) -> None:
     rng = np.random.default_rng(3)
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 1e-40, 8388609.0, 4503599627370497.0, -1e300]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.5,
+        1.5,
+        2.5,
+        -0.5,
+        -1.5,
+        -2.5,
+        0.49999997,
+        1e-40,
+        8388609.0,
+        4503599627370497.0,
+        -1e300,
+    ]
     with np.errstate(over="ignore"):
         values = np.concatenate([special, rng.normal(0, 100, 500), np.exp(rng.normal(0, 30, 500))]).astype(dtype.numpy)
     x = UOp(Op.DEFINE_VAR, dtype, (), ("x", dtype.min, dtype.max))
@@ -215,7 +247,9 @@ def test_missing_binary_ops_keep_nan(op: Op) -> None:
 def test_integer_powers_wrap_and_negative_ones_are_zero_beside_one(dtype: DType) -> None:
     x, y = full_variable("x", dtype), full_variable("y", dtype)
     bases = np.array([0, 1, 2, 3, 7, 10, 100, int(dtype.max), int(dtype.min)], dtype=dtype.numpy)
-    exponents = np.array([0, 1, 2, 3, 5, 31, 63, 64, 100, *([-1, -2, -3] if dtype.is_signed else [])], dtype=dtype.numpy)
+    exponents = np.array(
+        [0, 1, 2, 3, 5, 31, 63, 64, 100, *([-1, -2, -3] if dtype.is_signed else [])], dtype=dtype.numpy
+    )
     if dtype.is_signed:
         bases = np.append(bases, np.array([-1, -2], dtype=dtype.numpy))
     left, right = (a.ravel() for a in np.meshgrid(bases, exponents))

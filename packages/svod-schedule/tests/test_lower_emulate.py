@@ -4,8 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from svod_dtype import (
-    ALL_DTYPES, DType, bfloat16, bool_, float8_e4m3, float8_e5m2, float16, float32, float64, int8, int32, int64, uint32, uint64,
+    ALL_DTYPES,
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint32,
+    uint64,
 )  # fmt: skip
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import ELEMENTWISE, Op
@@ -104,7 +118,9 @@ def test_float64_rounds_once(dtype: DType, target: Target) -> None:
     values = values[np.isfinite(values)]
     middle = (values[1:] + values[:-1]) / 2
     # Just beside a tie, by less than float32 can tell.
-    values = np.concatenate([values, middle, middle * (1 + 2.0**-40), middle * (1 - 2.0**-40), [np.nan, np.inf, -np.inf, 1e300, -1e-300]])
+    values = np.concatenate(
+        [values, middle, middle * (1 + 2.0**-40), middle * (1 - 2.0**-40), [np.nan, np.inf, -np.inf, 1e300, -1e-300]]
+    )
     with np.errstate(all="ignore"):
         assert_equal_floats(evaluate(after, {"x": values}), evaluate(x.cast(dtype), {"x": values}))
         if dtype is float16:
@@ -118,7 +134,11 @@ def test_casts_from_every_dtype(other: DType, dtype: DType) -> None:
     if other is bool_:
         values = np.array([False, True])
     elif other.is_float:
-        values = every(other) if other.itemsize <= 2 else np.array([1.5, -2.25, 1e-7, 300.0, 6e4, 3.3895e38, np.nan]).astype(other.numpy)
+        values = (
+            every(other)
+            if other.itemsize <= 2
+            else np.array([1.5, -2.25, 1e-7, 300.0, 6e4, 3.3895e38, np.nan]).astype(other.numpy)
+        )
     else:
         low, high = int(other.min), int(other.max)
         near = [v + d for k in range(other.bits) for v in (1 << k, 3 << k, 257 << k, -(257 << k)) for d in (-1, 0, 1)]

@@ -7,6 +7,13 @@ before → after, for UPCAST u of 8 in `STORE(INDEX(p, r * 8 + u), ADD(INDEX(a, 
 One axis of those that a value depends on becomes its lanes, the one along which memory is read and
 written consecutively; for the others the value is written out once for each combination of their
 coordinates. Vectors are never taken apart: what is made here is what the target's compiler sees.
+
+A reduction whose lanes are the reduced elements gives one scalar for each output of its tile. What is
+made from them is computed in vectors again: the results along one axis of the tile are joined,
+
+    VECTORIZE(REDUCE(...), ...)
+
+so that the bias, the activation and the store after a dot product are not done one by one.
 """
 
 from __future__ import annotations
@@ -71,11 +78,48 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
         own = bits.get(node, 0)
         for operand in node.src:
             own |= mask[operand]
-        if node.op in (Op.REDUCE, Op.END):
+        if node.op in (Op.REDUCE, Op.END) or _is_join(node):
             for r in node.src[1:]:
                 own &= ~bits.get(r, 0)
         mask[node] = own
     return mask
+
+
+def _is_join(node: UOp) -> bool:
+    """`VECTORIZE(x, inside, axis)`: the copies of x along the axis `inside` as the lanes of `axis`; exists only in this pass."""
+    return node.op is Op.VECTORIZE and len(node.src) == 3 and node.src[1].op is Op.RANGE
+
+
+def _horizontal(sink: UOp, lanes: set[UOp]) -> list[UOp]:
+    return [n for n in sink.iter_ops(Op.REDUCE) if any(r in lanes for r in n.src[1:])]
+
+
+def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | None:
+    """The axis of a tile of dot products along which everything outside of them is consecutive."""
+    reduces = _horizontal(sink, lanes)
+    if not reduces:
+        return None
+    inside = {n for r in reduces for n in r.src[0].toposort()}
+    outside = [n for n in sink.iter_ops(Op.INDEX) if n not in inside]
+    for axis in axes:
+        size = int(axis.vmax) + 1
+        strides = [find_stride(n.src[1], axis) for n in outside if axis in n.ranges]
+        is_free = not any(axis in n.ranges and lanes & n.ranges for n in outside)
+        if axis not in lanes and size & (size - 1) == 0 and strides and all(s == 1 for s in strides) and is_free:
+            return axis if all(axis in r.ranges for r in reduces) else None
+    return None
+
+
+def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
+    """`sink` with `inside` for `axis` in the horizontal reductions, whose results become lanes of `axis`."""
+    reduces = set(_horizontal(sink, lanes))
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node in reduces:
+            new = UOp(Op.VECTORIZE, node.dtype, (node.substitute({axis: inside}), inside, axis))
+        done[node] = new
+    return done[sink]
 
 
 class _Expander:
@@ -83,6 +127,12 @@ class _Expander:
 
     def __init__(self, sink: UOp, axes: list[UOp]) -> None:
         lanes = choose_lane_axes(sink, axes)
+        joined = _find_joined_axis(sink, axes, lanes)
+        if joined is not None:
+            inside = UOp(Op.RANGE, index, joined.src, (1 + max(a.arg[0] for a in sink.iter_ops(Op.RANGE)), joined.arg[1]))
+            sink = _join_results(sink, joined, inside, lanes)
+            axes = [*axes, inside]
+            lanes = lanes | {joined}
         self.lane_axes = [a for a in axes if a in lanes]
         self.copied = [a for a in axes if a not in lanes]
         self.expanded = set(axes)
@@ -160,6 +210,8 @@ class _Expander:
                 return self._reduce(node)
             case Op.END:
                 return self._end(node)
+            case Op.VECTORIZE if _is_join(node):
+                return self._join(node)
             case Op.SINK | Op.GROUP if not self.mask[node]:
                 return [node.with_src(tuple(c for s in node.src for c in self.copies[s]))]
             case _:
@@ -190,6 +242,21 @@ class _Expander:
         dtype = node.dtype.vec(lanes)
         return lambda src: UOp(node.op, dtype, tuple(widen(s, lanes) for s in src), node.arg)
 
+    def _join(self, node: UOp) -> list[UOp]:
+        value, inside, axis = node.src
+        kept, dtype = self.mask[node], node.dtype.vec(int(axis.vmax) + 1)
+        members = self._members(kept, value, 1 << self.copied.index(inside))
+        return [UOp(Op.VECTORIZE, dtype, tuple(values)) for values in members]
+
+    def _members(self, kept: int, value: UOp, folded: int) -> list[list[UOp]]:
+        """For each combination of the axes in `kept`, the copies of `value` over the axes in `folded`."""
+        where = self._project(kept | folded, self.mask[value])
+        groups = self._project(kept | folded, kept)
+        members: list[list[UOp]] = [[] for _ in range(self._n_copies(kept))]
+        for position, group in zip(where, groups, strict=True):
+            members[group].append(self.copies[value][position])
+        return members
+
     def _end(self, node: UOp) -> list[UOp]:
         effects = self.copies[node.src[0]]
         loops = tuple(self.copies[r][0] for r in node.src[1:] if r not in self.expanded)
@@ -203,16 +270,11 @@ class _Expander:
         lanes = int(own_lanes[0].vmax) + 1 if own_lanes else self.lanes[value]
         folded = sum(1 << i for i, a in enumerate(self.copied) if a in node.src[1:])
         kept = self.mask[node]
-        copies = self.copies[value]
-        where = self._project(kept | folded, self.mask[value])
-        groups = self._project(kept | folded, kept)
-        n_kept = self._n_copies(kept)
-        members: list[list[UOp]] = [[] for _ in range(n_kept)]
-        for position, group in zip(where, groups, strict=True):
-            members[group].append(widen(copies[position], lanes))
+        members = self._members(kept, value, folded)
         results: list[UOp] = []
-        for values in members:
-            if loops and len(values) * n_kept <= MAX_ACCUMULATORS:
+        for copies in members:
+            values = [widen(v, lanes) for v in copies]
+            if loops and len(values) * len(members) <= MAX_ACCUMULATORS:
                 total = _combine(op, [UOp(Op.REDUCE, v.dtype, (v, *loops), op) for v in values])
             else:
                 total = _chain(op, values)

@@ -19,7 +19,14 @@ __all__ = ["lower_index_dtype"]
 
 _LOW: Final = int(int32.min)
 _HIGH: Final = int(int32.max)
-_JOINED: Final = (ELEMENTWISE - {Op.CAST, Op.BITCAST}) | {Op.RANGE, Op.VECTORIZE, Op.CAT, Op.BROADCAST, Op.GEP, Op.REDUCE}
+_JOINED: Final = (ELEMENTWISE - {Op.CAST, Op.BITCAST}) | {
+    Op.RANGE,
+    Op.VECTORIZE,
+    Op.CAT,
+    Op.BROADCAST,
+    Op.GEP,
+    Op.REDUCE,
+}
 """Ops whose operands and result have one integer type."""
 
 
@@ -70,4 +77,4 @@ def _join(node: UOp, src: tuple[UOp, ...]) -> UOp:
 def _own(node: UOp) -> DType:
     """The type that holds every value of the node."""
     low, high = node.bounds
-    return int32 if _LOW <= low and high <= _HIGH else int64
+    return int32 if low >= _LOW and high <= _HIGH else int64

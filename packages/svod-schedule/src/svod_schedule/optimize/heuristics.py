@@ -120,7 +120,11 @@ class _Heuristics:
         if len(loads) < 2:
             return []
         shared = [a for a in self.outputs if a is not lane_axis and a in reduce.ranges and any(a not in n.ranges for n in loads)]
-        return sorted(shared, key=lambda a: -int(a.vmax))[:2]
+        # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
+        return sorted(shared, key=lambda a: (not self._is_stored_along(a), -int(a.vmax)))[:2]
+
+    def _is_stored_along(self, axis: UOp) -> bool:
+        return any(find_stride(n.src[0].src[1], axis) == 1 for n in self.scheduler.sink.iter_ops(Op.STORE))
 
     def _order_loops(self, reduce: UOp) -> None:
         """Put the longer of two tiled loops outside: the smaller operand is the one to walk through again and again."""

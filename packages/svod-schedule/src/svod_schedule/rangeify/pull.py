@@ -21,6 +21,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 
 from svod_schedule.errors import UnsupportedGraphError
+from svod_schedule.lower.accumulate import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move
 from svod_schedule.rangeify.storage import make_ranges
 from svod_schedule.symbolic import simplify
@@ -156,6 +157,8 @@ class _Puller:
 
     def _reduced(self, node: UOp, at: Coordinates) -> Pulling:
         reduce_op, axes = node.arg
+        if 0 in node.src[0].shape:
+            return identity_of(reduce_op, node.dtype)
         ranges = self.reduce_ranges.get((node, at.indices))
         if ranges is None:
             sizes = node.src[0].shape

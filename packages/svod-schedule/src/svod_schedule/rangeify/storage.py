@@ -25,6 +25,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 
 from svod_schedule.rangeify.coordinates import Coordinates, move
+from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["choose_stored", "make_ranges"]
 
@@ -92,7 +93,7 @@ class _Chooser:
         self.uses: dict[UOp, dict[_Use, None]] = {}
         self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
         self.n_ranges = 0
-        self.n_readers = _count_readers(self.order)
+        self.n_readers = count_readers(self.order)
         self.cost, self.heads = _measure(self.order, self.n_readers)
 
     def run(self) -> set[UOp]:
@@ -241,14 +242,6 @@ def choose_stored(sink: UOp) -> set[UOp]:
     return _Chooser(sink).run()
 
 
-def _count_readers(order: list[UOp]) -> dict[UOp, int]:
-    n_readers: dict[UOp, int] = {}
-    for node in order:
-        for operand in dict.fromkeys(node.src):
-            n_readers[operand] = n_readers.get(operand, 0) + 1
-    return n_readers
-
-
 def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, bool]]:
     """For each node, the cost of an element and whether its expression starts at a reduction.
 
@@ -299,19 +292,20 @@ def _is_contraction(node: UOp) -> bool:
 
 
 def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
-    """Which of `axes` the value of `node` does not depend on, as far as EXPANDs on the way down tell."""
+    """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head tell."""
     constant = set(axes)
-    if not node.shape:
-        return constant
-    # Follow the axes down through elementwise nodes and casts to the EXPAND that repeats them.
-    stack, found = [node], set(axes)
+    stack = [(node, tuple(axes))]
     while stack:
-        current = stack.pop()
+        current, places = stack.pop()
+        if not current.shape:
+            continue
         if current.op is Op.EXPAND:
             source = current.src[0].shape
-            found &= {a for a in axes if source[a] == 1}
+            constant &= {a for a, place in zip(axes, places, strict=True) if source[place] == 1}
+        elif current.op is Op.PERMUTE:
+            stack.append((current.src[0], tuple(current.arg[place] for place in places)))
         elif current.op in ELEMENTWISE:
-            stack.extend(s for s in current.src if s.find_shape())
+            stack.extend((s, places) for s in current.src)
         else:
             return set()
-    return found
+    return constant

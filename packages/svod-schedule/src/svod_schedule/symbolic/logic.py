@@ -160,7 +160,11 @@ def _is(constant: UOp, value: bool) -> bool:
     return constant.op in (Op.CONST, Op.VCONST) and constant is UOp.const(constant.dtype, value)
 
 
-@rule(node(ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST}, node(Op.WHERE, z, const("a"), const("b")), const("c"), name="n"))
+_BINARY: Final = ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST}
+_constants = node(Op.WHERE, z, const("a"), const("b"))
+
+
+@rule(node(_BINARY, _constants, const("c"), name="n"), node(_BINARY, const("c"), _constants, name="n"))
 def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
     """where(c, 1, 2) + 3 -> where(c, 1 + 3, 2 + 3)."""
     first, second = (tuple(s if s is c else chosen for s in n.src) for chosen in (a, b))

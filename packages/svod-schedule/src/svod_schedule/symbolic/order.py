@@ -39,7 +39,10 @@ node_key = cmp_to_key(compare_nodes)
 
 
 def _rank(op: Op) -> int:
-    return _LAST if op is Op.CONST or op is Op.VCONST else op.value
+    # Constants last, as normal forms have them; of the rest the names and counters first.
+    if op is Op.CONST or op is Op.VCONST:
+        return _LAST + op.value
+    return 2 * Op.SPECIAL.value + 1 if op is Op.RANGE else 2 * op.value
 
 
 def _compare_args(x: object, y: object) -> int:

@@ -9,6 +9,7 @@ IEEE 754, clause 9.2, and C17, annex F.10. The narrower float types are computed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 from svod_dtype import float32, float64
@@ -19,16 +20,20 @@ from svod_schedule.lower.transcendental.error_function import erf
 from svod_schedule.lower.transcendental.exponential import exp, exp2
 from svod_schedule.lower.transcendental.hyperbolic import tanh
 from svod_schedule.lower.transcendental.logarithm import log, log2
+from svod_schedule.lower.transcendental.power import pow as power
 from svod_schedule.lower.transcendental.trigonometric import cos, sin, tan
 
-__all__ = ["TRANSCENDENTAL", "HasNativeOps", "decompose_transcendental"]
+__all__ = ["TRANSCENDENTAL", "HasOps", "decompose_transcendental"]
 
 
-class HasNativeOps(Protocol):
+class HasOps(Protocol):
     """The part of a `Target` that the choice depends on."""
 
     @property
     def native_ops(self) -> frozenset[Op]: ...
+
+    @property
+    def has_fma(self) -> bool: ...
 
 
 TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
@@ -40,16 +45,22 @@ TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
     Op.COS: cos,
     Op.TAN: tan,
     Op.TANH: tanh,
+    Op.POW: power,
     Op.ERF: erf,
 }
 """Op → function from its operands to a value of the same dtype, float32 or float64."""
 
+_NEEDS_FMA: Final = frozenset({Op.SIN, Op.COS, Op.TAN, Op.POW})
+"""The functions that take another way where a product and a sum are rounded separately."""
 
-def decompose_transcendental(node: UOp, target: HasNativeOps) -> UOp | None:
+
+def decompose_transcendental(node: UOp, target: HasOps) -> UOp | None:
     """`node` in arithmetic, or None where its op is no transcendental function or the target has it."""
     function = TRANSCENDENTAL.get(node.op)
     if function is None or node.op in target.native_ops or not node.dtype.is_float:
         return None
+    if node.op in _NEEDS_FMA:
+        function = partial(function, has_fma=target.has_fma)
     if node.dtype.scalar in (float32, float64):
         return function(*node.src)
     return function(*(operand.cast(float32) for operand in node.src)).cast(node.dtype.scalar)

@@ -19,7 +19,7 @@ from svod_ir.uop import UOp
 
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma, format_of, polynomial
 
-__all__ = ["EXP", "EXP2", "LOG2_E", "LOG_2", "exp", "exp2", "round_and_scale"]
+__all__ = ["EXP", "EXP2", "LOG2_E", "LOG_2", "clamp", "exp", "exp2", "round_and_scale", "scale_twice"]
 
 LOG2_E: Final = 1.4426950408889634
 # log 2 in two parts, of which the first has so few bits that an n times it is exact.
@@ -50,23 +50,23 @@ _EXP2_RANGE: Final = {FLOAT32: (-151.0, 129.0), FLOAT64: (-1076.0, 1025.0)}
 def exp(x: UOp) -> UOp:
     """e to the power `x`."""
     layout = format_of(x)
-    x = _clamp(x, _EXP_RANGE[layout])
+    x = clamp(x, _EXP_RANGE[layout])
     shift = layout.rounder + 2 * layout.bias
     shifted = fma(x, LOG2_E, shift)
     n = shifted - shift
     high, low = LOG_2[layout]
     r = fma(n, -low, fma(n, -high, x))
-    return _scale_twice(fma(polynomial(r, EXP[layout]), r, 1.0), shifted, layout)
+    return scale_twice(fma(polynomial(r, EXP[layout]), r, 1.0), shifted, layout)
 
 
 def exp2(x: UOp) -> UOp:
     """2 to the power `x`."""
     layout = format_of(x)
-    x = _clamp(x, _EXP2_RANGE[layout])
+    x = clamp(x, _EXP2_RANGE[layout])
     shift = layout.rounder + 2 * layout.bias
     shifted = x + shift
     r = x - (shifted - shift)
-    return _scale_twice(fma(polynomial(r, EXP2[layout]), r, 1.0), shifted, layout)
+    return scale_twice(fma(polynomial(r, EXP2[layout]), r, 1.0), shifted, layout)
 
 
 def round_and_scale(x: UOp, multiplier: float) -> tuple[UOp, UOp]:
@@ -77,14 +77,15 @@ def round_and_scale(x: UOp, multiplier: float) -> tuple[UOp, UOp]:
     return shifted - shift, layout.from_bits(layout.to_bits(shifted) << layout.mantissa_bits)
 
 
-def _clamp(x: UOp, limits: tuple[float, float]) -> UOp:
-    # Written so that NaN stays, and so that each line is one instruction on x86.
+def clamp(x: UOp, limits: tuple[float, float]) -> UOp:
+    """`x` within limits; NaN stays."""
+    # Written so that each line is one instruction on x86.
     low, high = (UOp.const(x.dtype, limit) for limit in limits)
     x = (x < low).where(low, x)
     return (x > high).where(high, x)
 
 
-def _scale_twice(x: UOp, shifted: UOp, layout: FloatFormat) -> UOp:
+def scale_twice(x: UOp, shifted: UOp, layout: FloatFormat) -> UOp:
     """`x` times 2^n, where the low bits of `shifted` hold n + 2 bias."""
     whole = layout.to_unsigned(shifted)
     half = whole >> 1

@@ -21,7 +21,7 @@ from svod_ir.uop import UOp
 
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma, format_of, polynomial
 
-__all__ = ["log", "log2"]
+__all__ = ["log", "log2", "split_exponent"]
 
 # log 2 in two parts, of which the first has so few bits that an exponent times it is exact.
 _LOG_2: Final = {
@@ -53,7 +53,7 @@ _LOG2: Final = {
 def log(x: UOp) -> UOp:
     """The natural logarithm."""
     layout = format_of(x)
-    exponent, f = _split(x, layout)
+    exponent, f = split_exponent(x, layout)
     high, low = _LOG_2[layout]
     tail = fma(f * f, polynomial(f, _LOG[layout]), exponent * low)
     return _with_special_values(x, fma(exponent, high, f + tail))
@@ -62,22 +62,23 @@ def log(x: UOp) -> UOp:
 def log2(x: UOp) -> UOp:
     """The logarithm to base 2."""
     layout = format_of(x)
-    exponent, f = _split(x, layout)
+    exponent, f = split_exponent(x, layout)
     return _with_special_values(x, exponent + fma(polynomial(f, _LOG2[layout]), f, f))
 
 
-def _split(x: UOp, layout: FloatFormat) -> tuple[UOp, UOp]:
-    """The exponent e and f of `x = 2^e (1 + f)`, both as floats."""
-    is_subnormal = x < layout.smallest_normal
-    x = is_subnormal.where(x * 2.0**layout.mantissa_bits, x)
+def split_exponent(x: UOp, layout: FloatFormat, *, may_be_subnormal: bool = True) -> tuple[UOp, UOp]:
+    """The exponent e and f of `x = 2^e (1 + f)`, both as floats, of a positive finite x."""
+    offset = UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias)
+    if may_be_subnormal:
+        is_subnormal = x < layout.smallest_normal
+        x = is_subnormal.where(x * 2.0**layout.mantissa_bits, x)
+        offset = is_subnormal.where(UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias + layout.mantissa_bits), offset)
     # The exponent in place of an unsigned integer, with the bias added so that it is not negative.
     shifted = layout.to_unsigned(x) - (_SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits))
     one_plus_f = layout.from_bits((shifted & ((1 << layout.mantissa_bits) - 1)) + _SQRT_HALF_BITS[layout])
     # Under the exponent of 2^mantissa_bits, an integer is that power plus the integer: a conversion without an instruction for it.
     field = layout.from_bits((shifted >> layout.mantissa_bits) | ((layout.bias + layout.mantissa_bits) << layout.mantissa_bits))
-    base = 2.0**layout.mantissa_bits + layout.bias
-    exponent = field - is_subnormal.where(UOp.const(x.dtype, base + layout.mantissa_bits), base)
-    return exponent, one_plus_f - 1.0
+    return field - offset, one_plus_f - 1.0
 
 
 def _with_special_values(x: UOp, result: UOp) -> UOp:

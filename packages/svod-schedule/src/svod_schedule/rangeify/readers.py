@@ -1,0 +1,19 @@
+"""How many nodes read each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from svod_ir.uop import UOp
+
+__all__ = ["count_readers"]
+
+
+def count_readers(order: Iterable[UOp]) -> dict[UOp, int]:
+    """For each node of a graph, the number of distinct nodes that have it as an operand."""
+    n_readers: dict[UOp, int] = {}
+    for node in order:
+        n_readers.setdefault(node, 0)
+        for operand in dict.fromkeys(node.src):
+            n_readers[operand] = n_readers.get(operand, 0) + 1
+    return n_readers
