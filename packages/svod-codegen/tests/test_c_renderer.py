@@ -9,10 +9,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from svod_codegen.c import Buffer, CRenderer, GnuCRenderer, Variable
 from svod_codegen.errors import RenderError
 from svod_dtype import (
-    ALL_DTYPES, INTEGER_DTYPES, DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint32, void,
+    ALL_DTYPES,
+    INTEGER_DTYPES,
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    void,
 )  # fmt: skip
 from svod_ir.args import ParamArg
 from svod_ir.arithmetic import apply_elementwise, quiet
@@ -33,7 +45,11 @@ Run = Callable[..., None]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     def compile_and_call(
-        renderer: CRenderer, linear: Sequence[UOp], arrays: Sequence[np.ndarray], values: Sequence[int] = (), core_id: int = 0
+        renderer: CRenderer,
+        linear: Sequence[UOp],
+        arrays: Sequence[np.ndarray],
+        values: Sequence[int] = (),
+        core_id: int = 0,
     ) -> None:
         number = len(list(tmp_path.iterdir()))
         source, library = tmp_path / f"k{number}.c", tmp_path / f"k{number}.so"
@@ -65,7 +81,10 @@ def loop(size: int, axis: int = 0) -> UOp:
 
 
 def store_all(results: Sequence[UOp], size: int, i: UOp) -> tuple[UOp, ...]:
-    stores = [param(k, size, r.dtype.scalar).index(i * r.dtype.lanes, lanes=r.dtype.lanes).store(r) for k, r in enumerate(results)]
+    stores = [
+        param(k, size, r.dtype.scalar).index(i * r.dtype.lanes, lanes=r.dtype.lanes).store(r)
+        for k, r in enumerate(results)
+    ]
     return linearize(UOp(Op.GROUP, void, tuple(stores)).end(i))
 
 
@@ -144,7 +163,9 @@ def test_every_elementwise_op_and_cast(run: Run, dtype: DType, lanes: int) -> No
             expected = expected_of(result, known)
             assert output.dtype == expected.dtype
             rtol = 2e-3 if op is Op.MULACC and dtype is float16 else 0
-            np.testing.assert_allclose(output.astype(np.float64), expected.astype(np.float64), rtol=rtol, err_msg=op.name)
+            np.testing.assert_allclose(
+                output.astype(np.float64), expected.astype(np.float64), rtol=rtol, err_msg=op.name
+            )
         for target, output in zip(targets, outputs[len(ops) :], strict=True):
             np.testing.assert_array_equal(output, expected_cast(arrays[0], dtype, target), err_msg=str(target))
 
@@ -153,19 +174,33 @@ def test_every_elementwise_op_and_cast(run: Run, dtype: DType, lanes: int) -> No
 def test_every_dtype_has_exact_constants_and_moves_unchanged(run: Run) -> None:
     for renderer in RENDERERS:
         for dtype in ALL_DTYPES:
-            numbers = [0.0, -0.0, 1.0, 0.1, -3.75, float("inf"), float("-inf"), dtype.finfo_max] if dtype.is_float else [0, 1, dtype.max, dtype.min]
+            numbers = (
+                [0.0, -0.0, 1.0, 0.1, -3.75, float("inf"), float("-inf"), dtype.finfo_max]
+                if dtype.is_float
+                else [0, 1, dtype.max, dtype.min]
+            )
             rounded = [UOp.const(dtype, v).arg for v in numbers]
             size = len(rounded)
             stores = [param(0, size, dtype).index(const(k)).store(UOp.const(dtype, v)) for k, v in enumerate(rounded)]
-            stores.append(param(1, size, dtype).index(const(0), lanes=size).store(UOp(Op.VCONST, dtype.vec(size), (), tuple(rounded))))
-            stores.append(param(2, size, dtype).index(const(0), lanes=size).store(param(3, size, dtype).index(const(0), lanes=size).load()))
+            stores.append(
+                param(1, size, dtype)
+                .index(const(0), lanes=size)
+                .store(UOp(Op.VCONST, dtype.vec(size), (), tuple(rounded)))
+            )
+            stores.append(
+                param(2, size, dtype)
+                .index(const(0), lanes=size)
+                .store(param(3, size, dtype).index(const(0), lanes=size).load())
+            )
             with np.errstate(all="ignore"):
                 expected = np.array(rounded, dtype=np.float64 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
             outputs = [np.zeros(size, dtype.numpy) for _ in range(3)]
             run(renderer, linearize(*stores), [*outputs, expected])
             number = ~np.isnan(expected.astype(np.float64))
             for output in outputs:
-                np.testing.assert_array_equal(output[number].view(f"u{dtype.itemsize}"), expected[number].view(f"u{dtype.itemsize}"))
+                np.testing.assert_array_equal(
+                    output[number].view(f"u{dtype.itemsize}"), expected[number].view(f"u{dtype.itemsize}")
+                )
 
 
 @needs_compiler
@@ -185,7 +220,11 @@ def test_lanes_reductions_and_bits(run: Run, renderer: CRenderer) -> None:
     }  # fmt: skip
     for node, expected in results.items():
         out = np.zeros(len(expected), np.float32)
-        run(renderer, linearize(param(0, len(expected), float32).index(const(0), lanes=node.dtype.lanes).store(node)), [out, np.arange(8, dtype=np.float32)])
+        run(
+            renderer,
+            linearize(param(0, len(expected), float32).index(const(0), lanes=node.dtype.lanes).store(node)),
+            [out, np.arange(8, dtype=np.float32)],
+        )
         np.testing.assert_array_equal(out, expected)
 
 
@@ -209,7 +248,13 @@ def test_masks_gather_scatter_and_gates(run: Run, renderer: CRenderer) -> None:
         param(5, 1, float32).index(const(0)).store(scalar),
     ]
     for count in (2, 7):
-        outputs = [np.zeros(8, np.float32), np.zeros(5, np.float32), np.zeros(8, np.float32), np.zeros(5, np.float32), np.zeros(1, np.float32)]
+        outputs = [
+            np.zeros(8, np.float32),
+            np.zeros(5, np.float32),
+            np.zeros(8, np.float32),
+            np.zeros(5, np.float32),
+            np.zeros(1, np.float32),
+        ]
         run(renderer, linearize(*stores), [outputs[0], values, *outputs[1:]], values=[count])
         np.testing.assert_array_equal(outputs[0], [1, 2, 3, 4, 5, -1, -1, -1])
         np.testing.assert_array_equal(outputs[1], [1, 2, 0, 4, 5])
@@ -234,7 +279,7 @@ def test_loops_accumulators_variables_and_local_memory(run: Run, renderer: CRend
     local = UOp(Op.DEFINE_LOCAL, float32, (), (1, 2))
     put = local.index(const(1)).store(total)
     result = param(0, 4, float32).index(core).store(local.after(put).index(const(1)).load())
-    order = [n for n in start.toposort()]
+    order = list(start.toposort())
     for stop in (end, put, result):
         order += [node for node in stop.toposort() if node not in order]
     a = np.arange(160, dtype=np.float32)
@@ -296,7 +341,9 @@ class OpenClLikeRenderer(CRenderer):
         return []
 
     def open_function(self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]) -> list[str]:
-        arguments = [f"__global {'' if b.is_written else 'const '}{self.type_name(b.node.dtype)} *{b.name}" for b in buffers]
+        arguments = [
+            f"__global {'' if b.is_written else 'const '}{self.type_name(b.node.dtype)} *{b.name}" for b in buffers
+        ]
         arguments += [f"{self.type_name(v.node.dtype)} {v.name}" for v in variables]
         return [f"__kernel void {name}({', '.join(arguments)}) {{"]
 

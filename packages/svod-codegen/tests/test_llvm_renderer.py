@@ -9,13 +9,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from svod_codegen.errors import CompileError, RenderError
 from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.loader import load_object
 from svod_codegen.llvm.renderer import render
 from svod_dtype import (
-    ALL_DTYPES, INTEGER_DTYPES, DType, bfloat16, bool_, float8_e4m3, float8_e5m2, float16, float32, float64, index, int8,
-    int32, int64, uint8, uint16, uint32, void,
+    ALL_DTYPES,
+    INTEGER_DTYPES,
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    index,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    void,
 )  # fmt: skip
 from svod_ir.args import ParamArg
 from svod_ir.arithmetic import apply_elementwise, quiet
@@ -27,10 +44,36 @@ GENERIC = Target.generic()
 GATHERING = replace(GENERIC, has_gather=True, has_masked_access=True)
 LANES = (1, 2, 3, 4, 8, 16)
 COMPUTED = (bool_, *INTEGER_DTYPES, float16, float32, float64)
-SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, 1e-7, 65504.0, 3e38, -1e300, 123456.75, 7.0)
+SPECIAL = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    1e-7,
+    65504.0,
+    3e38,
+    -1e300,
+    123456.75,
+    7.0,
+)
 
 
-def run(linear: Sequence[UOp], arrays: Sequence[np.ndarray], values: Sequence[int] = (), core_id: int = 0, target: Target = GENERIC) -> None:
+def run(
+    linear: Sequence[UOp],
+    arrays: Sequence[np.ndarray],
+    values: Sequence[int] = (),
+    core_id: int = 0,
+    target: Target = GENERIC,
+) -> None:
     code = load_object(compile_ir(render(tuple(linear), "kernel", target)), ("kernel",))
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.addresses["kernel"])
     buffers = (ctypes.c_void_p * max(1, len(arrays)))(*[a.ctypes.data for a in arrays])
@@ -71,7 +114,11 @@ def values_of(dtype: DType, size: int, seed: int) -> np.ndarray:
         return rng.integers(0, 2, size).astype(bool)
     with np.errstate(all="ignore"):
         if dtype.is_float:
-            spread = np.where(rng.random(size) < 0.5, rng.normal(0, 3, size), rng.normal(0, 1, size) * 10.0 ** rng.integers(-6, 6, size))
+            spread = np.where(
+                rng.random(size) < 0.5,
+                rng.normal(0, 3, size),
+                rng.normal(0, 1, size) * 10.0 ** rng.integers(-6, 6, size),
+            )
             spread[: len(SPECIAL)] = rng.permutation(SPECIAL)
             return rng.permutation(spread).astype(dtype.numpy)
         whole = rng.integers(int(dtype.min), int(dtype.max), size, dtype=dtype.numpy, endpoint=True)
@@ -120,7 +167,9 @@ def check_floats(found: np.ndarray, expected: np.ndarray, *, ulps: float = 0) ->
     assert found.dtype == expected.dtype
     if ulps:
         eps = np.finfo(found.dtype).eps if found.dtype.kind == "f" else 0
-        np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=ulps * float(eps), atol=1e-40)
+        np.testing.assert_allclose(
+            found.astype(np.float64), expected.astype(np.float64), rtol=ulps * float(eps), atol=1e-40
+        )
     else:
         np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
 
@@ -177,9 +226,23 @@ def expected_cast(values: np.ndarray, source: DType, target: DType) -> np.ndarra
 @pytest.mark.parametrize("source", [float16, float32, float64], ids=str)
 def test_floats_beyond_the_range_of_an_integer_saturate(source: DType, target: DType) -> None:
     with np.errstate(all="ignore"):
-        edges = [float(target.min), float(target.max), float(target.max) / 2, 3e38, -3e38, np.inf, -np.inf, np.nan, -0.9, 0.9, -1.0]
+        edges = [
+            float(target.min),
+            float(target.max),
+            float(target.max) / 2,
+            3e38,
+            -3e38,
+            np.inf,
+            -np.inf,
+            np.nan,
+            -0.9,
+            0.9,
+            -1.0,
+        ]
         exact = np.array([e * f for e in edges for f in (1.0, 1.001, 0.999)], dtype=np.float64).astype(source.numpy)
-        values = np.concatenate([exact, np.nextafter(exact, source.numpy.type(np.inf)), np.nextafter(exact, source.numpy.type(-np.inf))])
+        values = np.concatenate(
+            [exact, np.nextafter(exact, source.numpy.type(np.inf)), np.nextafter(exact, source.numpy.type(-np.inf))]
+        )
     size = len(values) // 8 * 8
     for lanes in (1, 8):
         i = loop(size // lanes)
@@ -245,7 +308,10 @@ def test_bitcast_reads_bits_as_another_type_and_bools_as_bytes() -> None:
     pairs = [(uint32.vec(8), uint32), (int32.vec(8), int32), (uint8.vec(32), uint8), (float64.vec(4), float64)]
     for vector, scalar in pairs:
         out = np.zeros(64, scalar.numpy)
-        run(linearize(param(0, 64, scalar).index(const(0), lanes=vector.lanes).store(UOp(Op.BITCAST, vector, (x,)))), [out, values])
+        run(
+            linearize(param(0, 64, scalar).index(const(0), lanes=vector.lanes).store(UOp(Op.BITCAST, vector, (x,)))),
+            [out, values],
+        )
         np.testing.assert_array_equal(out[: vector.lanes].view(np.uint8), values[:8].view(np.uint8))
     flags = np.array([True, False, True, True])
     b = param(1, 4, bool_).index(const(0), lanes=4).load()
@@ -260,7 +326,11 @@ def test_a_vector_is_reduced_to_a_scalar(dtype: DType, op: Op) -> None:
     for lanes in (2, 3, 4, 6, 8, 16):
         x = param(1, lanes, dtype).index(const(0), lanes=lanes).load()
         out = np.zeros(1, dtype.numpy)
-        values = np.random.default_rng(lanes).integers(0 if dtype.is_unsigned or dtype.is_bool else -3, 4, lanes).astype(dtype.numpy)
+        values = (
+            np.random.default_rng(lanes)
+            .integers(0 if dtype.is_unsigned or dtype.is_bool else -3, 4, lanes)
+            .astype(dtype.numpy)
+        )
         run(linearize(param(0, 1, dtype).index(const(0)).store(UOp(Op.REDUCE, dtype, (x,), op))), [out, values])
         ufunc = {Op.ADD: np.add, Op.MUL: np.multiply, Op.MAX: np.maximum, Op.MIN: np.minimum}[op]
         if dtype.is_bool:
@@ -300,7 +370,10 @@ def test_lanes_are_picked_joined_and_repeated() -> None:
     }  # fmt: skip
     for node, expected in results.items():
         out = np.zeros(len(expected), np.float32)
-        run(linearize(param(0, len(expected), float32).index(const(0), lanes=node.dtype.lanes).store(node)), [out, np.arange(8, dtype=np.float32)])
+        run(
+            linearize(param(0, len(expected), float32).index(const(0), lanes=node.dtype.lanes).store(node)),
+            [out, np.arange(8, dtype=np.float32)],
+        )
         np.testing.assert_array_equal(out, expected)
 
 
@@ -373,7 +446,9 @@ def test_gather_and_scatter(dtype: DType, target: Target, gated: bool) -> None:
         gate = param(3, lanes, bool_).index(const(0), lanes=lanes).load() if gated else None
         source = UOp(Op.INDEX, dtype.vec(lanes), (param(1, 20, dtype), where, *([] if gate is None else [gate])))
         x = source.load(None if gate is None else UOp.const(dtype.vec(lanes), 1))
-        target_location = UOp(Op.INDEX, dtype.vec(lanes), (param(0, 20, dtype), where, *([] if gate is None else [gate])))
+        target_location = UOp(
+            Op.INDEX, dtype.vec(lanes), (param(0, 20, dtype), where, *([] if gate is None else [gate]))
+        )
         out = np.zeros(20, dtype.numpy)
         effects = [target_location.store(x)]
         picked = np.zeros(lanes, dtype.numpy)
@@ -424,7 +499,7 @@ def sum_rows(rows: int, columns: int, lanes: int) -> tuple[UOp, ...]:
     order = [*head, i]
     for stop in (start, k, end, finish):
         order += [n for n in stop.toposort() if n not in order]
-    return tuple([*order, UOp.sink(finish)])
+    return (*order, UOp.sink(finish))
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])
@@ -485,7 +560,7 @@ def test_local_memory_is_private_to_one_call() -> None:
     fill = local.index(i).store(i.cast(float32)).end(i)
     j = loop(100, 1)
     copy = param(0, 100, float32).index(j).store(local.after(fill).index(const(99) - j).load()).end(j)
-    order = [n for n in fill.toposort()]
+    order = list(fill.toposort())
     order += [n for n in copy.toposort() if n not in order]
     out = np.zeros(100, np.float32)
     run(order, [out])
@@ -537,7 +612,9 @@ def test_buffers_that_are_written_do_not_hide_loads_of_others() -> None:
 
 def test_positions_that_cannot_wrap_say_so() -> None:
     i = loop(100)
-    text = render(linearize(param(0, 1000, float32).index(i * 10 + 3).store(UOp.const(float32, 1.0)).end(i)), "k", GENERIC)
+    text = render(
+        linearize(param(0, 1000, float32).index(i * 10 + 3).store(UOp.const(float32, 1.0)).end(i)), "k", GENERIC
+    )
     assert "mul nsw i32" in text
     assert "add nsw i32" in text
     x = param(1, 1, int32).index(const(0)).load()
@@ -585,22 +662,40 @@ def test_everything_compiles_for_other_processors() -> None:
             i = loop(4)
             x, y, z = (param(90 + k, 64, dtype).index(i * lanes, lanes=lanes).load() for k in range(3))
             results = [apply(op, x, y, z) for op in ops_for(dtype)]
-            results += [UOp(Op.CAST, t.vec(lanes), (x,)) for t in COMPUTED if t is not dtype and (dtype, t) != (float64, float16)]
+            results += [
+                UOp(Op.CAST, t.vec(lanes), (x,))
+                for t in COMPUTED
+                if t is not dtype and (dtype, t) != (float64, float16)
+            ]
             if lanes > 1:
                 results += [UOp(Op.REDUCE, dtype, (x,), op) for op in (Op.ADD, Op.MUL, Op.MAX, Op.MIN)]
-            stores = [param(slot, 64, r.dtype.scalar).index(i * r.dtype.lanes, lanes=r.dtype.lanes).store(r) for slot, r in enumerate(results)]
+            stores = [
+                param(slot, 64, r.dtype.scalar).index(i * r.dtype.lanes, lanes=r.dtype.lanes).store(r)
+                for slot, r in enumerate(results)
+            ]
             for target in (GENERIC, GATHERING):
                 sources.append(render(linearize(UOp(Op.GROUP, void, tuple(stores)).end(i)), "k", target))
             if lanes > 1:
                 where = param(1, 64, int32).index(const(0), lanes=lanes).load()
                 gate = param(2, 64, bool_).index(const(0), lanes=lanes).load()
-                source = UOp(Op.INDEX, dtype.vec(lanes), (param(3, 64, dtype), where, gate)).load(UOp.const(dtype.vec(lanes), 0))
-                masked = param(4, 64, dtype).index(const(0), gate=gate, lanes=lanes).load(UOp.const(dtype.vec(lanes), 0))
+                source = UOp(Op.INDEX, dtype.vec(lanes), (param(3, 64, dtype), where, gate)).load(
+                    UOp.const(dtype.vec(lanes), 0)
+                )
+                masked = (
+                    param(4, 64, dtype).index(const(0), gate=gate, lanes=lanes).load(UOp.const(dtype.vec(lanes), 0))
+                )
                 target_location = UOp(Op.INDEX, dtype.vec(lanes), (param(0, 64, dtype), where, gate))
                 target_mask = param(5, 64, dtype).index(const(0), gate=gate, lanes=lanes)
-                sources.append(render(linearize(target_location.store(source), target_mask.store(masked)), "k", GATHERING))
+                sources.append(
+                    render(linearize(target_location.store(source), target_mask.store(masked)), "k", GATHERING)
+                )
     child = subprocess.run(
-        [sys.executable, "-c", _COMPILE_FOR_OTHERS], input="\0".join(sources), capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", _COMPILE_FOR_OTHERS],
+        input="\0".join(sources),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert child.returncode == 0, child.stderr[-2000:]
     assert child.stdout.startswith("compiled")
@@ -608,4 +703,6 @@ def test_everything_compiles_for_other_processors() -> None:
 
 def test_malformed_text_is_a_compile_error_and_not_a_crash() -> None:
     with pytest.raises(CompileError):
-        compile_ir(render(linearize(param(0, 1, float32).index(const(0)).store(UOp.const(float32, 1.0))), "a b", GENERIC))
+        compile_ir(
+            render(linearize(param(0, 1, float32).index(const(0)).store(UOp.const(float32, 1.0))), "a b", GENERIC)
+        )

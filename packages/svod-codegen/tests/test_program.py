@@ -4,9 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
 from svod_codegen.backend import make_llvm_backend
 from svod_codegen.program import (
-    build_program, compile_program, linearize_program, load_program, make_program, render_program,
+    build_program,
+    compile_program,
+    linearize_program,
+    load_program,
+    make_program,
+    render_program,
 )  # fmt: skip
 from svod_device.errors import ProgramStageError
 from svod_device.spec import CompiledSpec, ProgramSpec
@@ -64,7 +70,9 @@ def test_stages_are_filled_one_by_one() -> None:
 
 def test_a_filled_stage_is_left_as_it_is() -> None:
     renderer, compiler = RecordingRenderer(), CountingCompiler()
-    compiled = compile_program(render_program(linearize_program(make_program(doubling_kernel(), "CPU")), renderer), compiler)
+    compiled = compile_program(
+        render_program(linearize_program(make_program(doubling_kernel(), "CPU")), renderer), compiler
+    )
     assert linearize_program(compiled) is compiled
     assert render_program(compiled, renderer) is compiled
     assert compile_program(compiled, compiler) is compiled
@@ -119,14 +127,14 @@ def test_a_wrong_stage_is_an_error_that_names_it() -> None:
     made = make_program(sink, "CPU")
     with pytest.raises(ProgramStageError, match="must be SINK, found CONST"):
         make_program(UOp.const(int32, 1), "CPU")
-    with pytest.raises(ProgramStageError, match="stage LINEAR .* found nothing"):
+    with pytest.raises(ProgramStageError, match=r"stage LINEAR .* found nothing"):
         render_program(made, RecordingRenderer())
-    with pytest.raises(ProgramStageError, match="stage SOURCE .* found nothing"):
+    with pytest.raises(ProgramStageError, match=r"stage SOURCE .* found nothing"):
         compile_program(linearize_program(made), CountingCompiler())
-    with pytest.raises(ProgramStageError, match="stage PROGRAM_BINARY .* found nothing"):
+    with pytest.raises(ProgramStageError, match=r"stage PROGRAM_BINARY .* found nothing"):
         load_program(render_program(linearize_program(made), RecordingRenderer()), BACKEND.loader)
     source = UOp(Op.SOURCE, void, (), "text")
-    with pytest.raises(ProgramStageError, match="stage LINEAR .* found SOURCE"):
+    with pytest.raises(ProgramStageError, match=r"stage LINEAR .* found SOURCE"):
         compile_program(made.with_src((sink, source)), CountingCompiler())
     with pytest.raises(ProgramStageError, match="must be PROGRAM, found SINK"):
         linearize_program(sink)

@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from svod_codegen.errors import RenderError
 from svod_dtype import DType, float16, float32, float64, int32, int64, uint32, uint64
 from svod_ir.ops import COMPARISON, Op
 from svod_ir.uop import UOp
-
-from svod_codegen.errors import RenderError
 
 __all__ = ["constant_expression", "float_function", "scalar_expression"]
 
@@ -26,8 +25,8 @@ _OPERATORS: Final = {
     Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!=",
 }  # fmt: skip
 _BOOL_OPERATORS: Final = {
-    Op.ADD: "|", Op.SUB: "^", Op.MUL: "&", Op.MAX: "|", Op.MIN: "&", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.LT: "<", Op.LE: "<=",
-    Op.EQ: "==", Op.NE: "!=",
+    Op.ADD: "|", Op.SUB: "^", Op.MUL: "&", Op.MAX: "|", Op.MIN: "&", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.LT: "<",
+    Op.LE: "<=", Op.EQ: "==", Op.NE: "!=",
 }  # fmt: skip
 _FUNCTIONS: Final = {
     Op.SQRT: "sqrt", Op.EXP: "exp", Op.EXP2: "exp2", Op.LOG: "log", Op.LOG2: "log2", Op.SIN: "sin", Op.COS: "cos", Op.TAN: "tan",
@@ -164,7 +163,9 @@ def _unsigned(dtype: DType) -> DType:
     return uint64 if dtype.bits == 64 else uint32
 
 
-def _wrapping(node: UOp, dtype: DType, plain: str, operands: list[str], operator: str, name: str, type_name: TypeName) -> str:
+def _wrapping(
+    node: UOp, dtype: DType, plain: str, operands: list[str], operator: str, name: str, type_name: TypeName
+) -> str:
     if dtype.bits >= 32:
         low, high = node.bounds
         if dtype.is_unsigned or low > dtype.min or high < dtype.max:

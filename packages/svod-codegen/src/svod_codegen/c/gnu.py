@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from svod_codegen.c.renderer import CRenderer
 from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
-from svod_codegen.c.renderer import CRenderer
 
 __all__ = ["GnuCRenderer"]
 
@@ -28,7 +27,9 @@ class GnuCRenderer(CRenderer):
         size = dtype.itemsize * dtype.lanes
         lines = [f"typedef {element} {name} __attribute__((vector_size({size})));"]
         # The type of a vector in memory, which starts at any element.
-        lines.append(f"typedef {element} {name}_in_memory __attribute__((vector_size({size}), aligned({dtype.itemsize}), may_alias));")
+        lines.append(
+            f"typedef {element} {name}_in_memory __attribute__((vector_size({size}), aligned({dtype.itemsize}), may_alias));"
+        )
         if dtype.is_signed:
             lines.append(f"typedef u{element} u{name} __attribute__((vector_size({size})));")
         return "\n".join(lines)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from svod_dtype import DType, bool_, float16, float32, int32
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import constant_text, is_storage_only, suffix_text, type_text, vector_constant_text
+from svod_dtype import DType, bool_, float16, float32, int32
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
 
 __all__ = ["EMITTERS", "emit_reduce"]
 
@@ -120,7 +119,9 @@ def _shift(w: FunctionWriter, node: UOp) -> str:
     condition = type_text(bool_.vec(dtype.lanes))
     fits = w.emit(f"icmp ult {given} {w.value(amount)}, {limit}")
     # A right shift of a signed number by too much leaves copies of its sign.
-    replacement = _splat_constant(amount.dtype, min(dtype.bits - 1, int(amount.dtype.max)) if instruction == "ashr" else 0)
+    replacement = _splat_constant(
+        amount.dtype, min(dtype.bits - 1, int(amount.dtype.max)) if instruction == "ashr" else 0
+    )
     safe = w.emit(f"select {condition} {fits}, {given} {w.value(amount)}, {given} {replacement}")
     if amount.dtype.itemsize != dtype.itemsize:
         resize = "zext" if amount.dtype.itemsize < dtype.itemsize else "trunc"
@@ -223,7 +224,11 @@ def _convert(w: FunctionWriter, x: str, source: DType, target: DType) -> str:
         return x
     if target.is_bool:
         test = "fcmp une" if source.is_float else "icmp ne"
-        return w.emit(f"{test} {given} {x}, zeroinitializer" if source.lanes > 1 else f"{test} {given} {x}, {_splat_constant(source, 0)}")
+        return w.emit(
+            f"{test} {given} {x}, zeroinitializer"
+            if source.lanes > 1
+            else f"{test} {given} {x}, {_splat_constant(source, 0)}"
+        )
     if source.is_float:
         return _resize_float(w, x, source, target)
     is_unsigned = source.is_unsigned or source.is_bool
@@ -254,7 +259,9 @@ def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -
     )
     for test, replacement in steps:
         found = w.emit(f"fcmp {test}")
-        result = w.emit(f"select {condition} {found}, {wanted} {_splat_constant(carrier, int(replacement))}, {wanted} {result}")
+        result = w.emit(
+            f"select {condition} {found}, {wanted} {_splat_constant(carrier, int(replacement))}, {wanted} {result}"
+        )
     return result if carrier is target else w.emit(f"trunc {wanted} {result} to {type_text(target)}")
 
 
@@ -262,7 +269,7 @@ def _bitcast(w: FunctionWriter, node: UOp) -> str:
     x = node.src[0]
     given, wanted = type_text(x.dtype), type_text(node.dtype)
     name = w.value(x)
-    if x.dtype.is_bool and node.dtype.is_bool or given == wanted:
+    if (x.dtype.is_bool and node.dtype.is_bool) or given == wanted:
         return name
     if x.dtype.is_bool:
         # A bool is a byte of memory, so its bits are those of 0 or 1.
@@ -334,21 +341,34 @@ def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp)
     if dtype.is_float and op in _FLOAT_START:
         function, start = _FLOAT_START[op]
         return w.call(
-            element, f"llvm.vector.reduce.{function}.{suffix}", f"{element} {constant_text(dtype.scalar, start)}, {vector} {name}",
-            flags="reassoc contract ", parameters=f"{element}, {vector}",
-        )  # fmt: skip
+            element,
+            f"llvm.vector.reduce.{function}.{suffix}",
+            f"{element} {constant_text(dtype.scalar, start)}, {vector} {name}",
+            flags="reassoc contract ",
+            parameters=f"{element}, {vector}",
+        )
     function = _reduce_function(op, dtype)
     if function is None:
         raise RenderError(problem=f"reduces {dtype} with {op.name}", node=node)
     flags = "nsz " if dtype.is_float else ""
-    return w.call(element, f"llvm.vector.reduce.{function}.{suffix}", f"{vector} {name}", flags=flags, parameters=vector)
+    return w.call(
+        element, f"llvm.vector.reduce.{function}.{suffix}", f"{vector} {name}", flags=flags, parameters=vector
+    )
 
 
 def _reduce_function(op: Op, dtype: DType) -> str | None:
     if dtype.is_float:
         return {Op.MAX: "fmaximum", Op.MIN: "fminimum"}.get(op)
     if dtype.is_bool:
-        return {Op.ADD: "or", Op.MAX: "or", Op.OR: "or", Op.MUL: "and", Op.MIN: "and", Op.AND: "and", Op.XOR: "xor"}.get(op)
+        return {
+            Op.ADD: "or",
+            Op.MAX: "or",
+            Op.OR: "or",
+            Op.MUL: "and",
+            Op.MIN: "and",
+            Op.AND: "and",
+            Op.XOR: "xor",
+        }.get(op)
     sign = "u" if dtype.is_unsigned else "s"
     return {
         Op.ADD: "add", Op.MUL: "mul", Op.MAX: f"{sign}max", Op.MIN: f"{sign}min", Op.AND: "and", Op.OR: "or", Op.XOR: "xor",
@@ -363,4 +383,3 @@ EMITTERS: Final[dict[Op, Emitter]] = {
     Op.RSQRT: _reciprocal, Op.CAST: _cast, Op.BITCAST: _bitcast,
 }  # fmt: skip
 """For each elementwise op, what writes its instructions and names its value."""
-

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from svod_codegen.errors import RenderError
+from svod_codegen.llvm.text import mask_text, type_text
 from svod_dtype import DType, int64
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
-from svod_codegen.errors import RenderError
-from svod_codegen.llvm.text import mask_text, type_text
 
 __all__ = ["FunctionWriter"]
 
@@ -15,7 +14,17 @@ __all__ = ["FunctionWriter"]
 class FunctionWriter:
     """Collects the body of a function; `names` maps each node that has a value to its operand text."""
 
-    __slots__ = ("_n_blocks", "_n_values", "block", "declarations", "entry", "has_gather", "lines", "memory_tags", "names")
+    __slots__ = (
+        "_n_blocks",
+        "_n_values",
+        "block",
+        "declarations",
+        "entry",
+        "has_gather",
+        "lines",
+        "memory_tags",
+        "names",
+    )
 
     def __init__(self, *, has_gather: bool) -> None:
         self.lines: list[str] = []

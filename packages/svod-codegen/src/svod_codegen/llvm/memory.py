@@ -6,13 +6,12 @@ vector access is masked, a scalar store branches around.
 
 from __future__ import annotations
 
-from svod_dtype import DType, bool_, int64
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import memory_type, suffix_text, type_text
+from svod_dtype import DType, bool_, int64
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
 
 __all__ = ["base_memory", "emit_index", "emit_load", "emit_store"]
 
@@ -112,7 +111,13 @@ def _tags(w: FunctionWriter, location: UOp) -> str:
 
 
 def _memory_suffix(dtype: DType) -> str:
-    return suffix_text(dtype) if not dtype.is_bool else f"v{dtype.lanes}{_BYTE_OF_BOOL}" if dtype.lanes > 1 else _BYTE_OF_BOOL
+    return (
+        suffix_text(dtype)
+        if not dtype.is_bool
+        else f"v{dtype.lanes}{_BYTE_OF_BOOL}"
+        if dtype.lanes > 1
+        else _BYTE_OF_BOOL
+    )
 
 
 def _memory_value(w: FunctionWriter, value: UOp) -> str:

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from svod_dtype import DType
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import base_memory, emit_index, emit_load, emit_store
 from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
+from svod_dtype import DType
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
     from svod_ir.target import Target
@@ -68,7 +67,9 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
             word = "%core_id"
         else:
             word, position = _load_word(w, "i64", "%values", position), position + 1
-        w.names[node] = word if node.dtype.itemsize == 8 else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
+        w.names[node] = (
+            word if node.dtype.itemsize == 8 else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
+        )
     written = any(n.op is Op.STORE and base_memory(n.src[0]).op is Op.PARAM for n in linear)
     if not written or len(params) < 2:
         return 0
@@ -119,7 +120,9 @@ def _allocate(w: FunctionWriter, node: UOp) -> None:
 
 
 def _special(_w: FunctionWriter, node: UOp) -> None:
-    raise RenderError(problem="is a grid index, which a CPU does not have: its ranges become loops or core_id", node=node)
+    raise RenderError(
+        problem="is a grid index, which a CPU does not have: its ranges become loops or core_id", node=node
+    )
 
 
 def _index(w: FunctionWriter, node: UOp) -> None:
@@ -181,7 +184,8 @@ def _vectorize(w: FunctionWriter, node: UOp) -> None:
 
 
 def _pick_lanes(w: FunctionWriter, node: UOp) -> None:
-    vector, lanes = node.src[0], node.arg if isinstance(node.arg, tuple) else (node.arg,)
+    vector = node.src[0]
+    lanes: tuple[int, ...] = node.arg
     name = w.value(vector)
     if vector.dtype.lanes == 1:
         w.names[node] = name if node.dtype.lanes == 1 else w.splat(node.dtype, name)
@@ -231,4 +235,3 @@ _HANDLERS: Final[dict[Op, Handler]] = {
     Op.IF: _start_if, Op.ENDIF: _end_if, Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
     Op.CAT: _concatenate, Op.REDUCE: _reduce,
 }  # fmt: skip
-

@@ -7,13 +7,20 @@ arithmetic on them has been lowered. A bool is an `i1` in a register and an `i8`
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
-
-from svod_dtype import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64, uint8
+from functools import cache
 
 from svod_codegen.float_bits import storage_bits
+from svod_dtype import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64, uint8
 
-__all__ = ["constant_text", "is_storage_only", "mask_text", "memory_type", "suffix_text", "type_text", "vector_constant_text"]
+__all__ = [
+    "constant_text",
+    "is_storage_only",
+    "mask_text",
+    "memory_type",
+    "suffix_text",
+    "type_text",
+    "vector_constant_text",
+]
 
 _STORAGE_ONLY = frozenset({bfloat16, float8_e4m3, float8_e5m2})
 _FLOATS = {float16: ("half", "f16"), float32: ("float", "f32"), float64: ("double", "f64")}
@@ -24,7 +31,7 @@ def is_storage_only(dtype: DType) -> bool:
     return dtype.scalar in _STORAGE_ONLY
 
 
-@lru_cache(maxsize=None)
+@cache
 def type_text(dtype: DType) -> str:
     """The type of a value of `dtype` in a register: `float`, `i1`, `<8 x half>`."""
     if dtype.lanes > 1:
@@ -33,13 +40,13 @@ def type_text(dtype: DType) -> str:
     return found[0] if found is not None else f"i{dtype.bits}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def memory_type(dtype: DType) -> str:
     """The type of a value of `dtype` in memory: as in a register, except that bool takes a byte."""
     return type_text(uint8.vec(dtype.lanes)) if dtype.is_bool else type_text(dtype)
 
 
-@lru_cache(maxsize=None)
+@cache
 def suffix_text(dtype: DType) -> str:
     """The part of an intrinsic's name that says its type: `f32`, `v8i16`."""
     found = _FLOATS.get(dtype.scalar)

@@ -1,0 +1,282 @@
+"""Writes the body of one kernel in a C-like language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from svod_codegen.errors import RenderError
+from svod_dtype import DType
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.uop import UOp
+
+if TYPE_CHECKING:
+    from svod_codegen.c.renderer import CRenderer
+
+__all__ = ["KernelWriter", "memory_of"]
+
+
+class KernelWriter:
+    """Collects the statements of a kernel; `names` maps each node that has a value to its text.
+
+    `language` says how types, vectors and operations are spelled; `types` holds the vector types in use.
+    """
+
+    def __init__(self, language: CRenderer) -> None:
+        self.language = language
+        self.lines: list[str] = []
+        self.names: dict[UOp, str] = {}
+        self.types: dict[DType, None] = {}
+        self.depth = 1
+        self.n_values = 0
+        self.handlers: dict[Op, Callable[[UOp], None]] = {
+            **dict.fromkeys((Op.PARAM, Op.DEFINE_VAR, Op.SINK, Op.GROUP, Op.NOOP), self._nothing),
+            Op.AFTER: self._alias, Op.CONST: self._constant, Op.VCONST: self._constant,
+            Op.DEFINE_REG: self._declare_memory, Op.DEFINE_LOCAL: self._declare_memory, Op.SPECIAL: self._special,
+            Op.BARRIER: self._barrier, Op.INDEX: self._index, Op.LOAD: self._load, Op.STORE: self._store,
+            Op.RANGE: self._start_loop, Op.END: self._end_loop, Op.IF: self._start_if, Op.ENDIF: self._end_if,
+            Op.VECTORIZE: self._make_lanes, Op.BROADCAST: self._make_lanes, Op.CAT: self._make_lanes,
+            Op.GEP: self._pick_lanes, Op.REDUCE: self._reduce, Op.WMMA: self._matrix, Op.CUSTOM: self._custom,
+        }  # fmt: skip
+
+    def write(self, node: UOp) -> None:
+        """Append the statements of one node.
+
+        Raises:
+            RenderError: if it has no rendering.
+        """
+        if node.op in ELEMENTWISE:
+            self._assign(node, self._elementwise(node))
+            return
+        handler = self.handlers.get(node.op)
+        if handler is None:
+            raise RenderError(problem="has no rendering in C", node=node)
+        handler(node)
+
+    def add(self, line: str) -> None:
+        """Append a statement."""
+        self.lines.append("  " * self.depth + line)
+
+    def value(self, node: UOp) -> str:
+        """The text of a node's value.
+
+        Raises:
+            RenderError: if the linear list uses the node before it defines it.
+        """
+        found = self.names.get(node)
+        while found is None and node.op is Op.AFTER:
+            node = node.src[0]
+            found = self.names.get(node)
+        if found is None:
+            raise RenderError(problem="is used before it is defined", node=node)
+        return found
+
+    def lanes_of(self, node: UOp) -> list[str]:
+        """The text of each lane of a value; a constant's lanes are constants."""
+        if node.op is Op.VCONST:
+            return [self.language.constant(node.dtype.scalar, v) for v in node.arg]
+        name = self.value(node)
+        if node.dtype.lanes == 1:
+            return [name]
+        return [self.language.lane(node.dtype, name, i) for i in range(node.dtype.lanes)]
+
+    def _assign(self, node: UOp, expression: str) -> None:
+        self.n_values += 1
+        name = f"v{self.n_values}"
+        if node.dtype.lanes > 1:
+            self.types[node.dtype] = None
+        self.add(f"const {self.language.value_type(node.dtype)} {name} = {expression};")
+        self.names[node] = name
+
+    def _elementwise(self, node: UOp) -> str:
+        if node.op not in (Op.WHERE, Op.BITCAST) and any(self.language.is_stored(n.dtype) for n in (node, *node.src)):
+            raise RenderError(problem="computes in a float type that only lowering may compute in", node=node)
+        if node.dtype.lanes == 1:
+            if node.src[0].dtype.lanes > 1:
+                raise RenderError(problem="reinterprets a vector as a scalar", node=node)
+            return self.language.scalar_operation(node, [self.value(s) for s in node.src])
+        if node.op is Op.BITCAST and node.src[0].dtype.lanes != node.dtype.lanes:
+            raise RenderError(problem="regroups the lanes of a vector", node=node)
+        whole = self.language.vector_operation(node, [self.value(s) for s in node.src])
+        if whole is not None:
+            return whole
+        operands = [self.lanes_of(s) for s in node.src]
+        lanes = [
+            self.language.scalar_operation(node, [o[i] if len(o) > 1 else o[0] for o in operands])
+            for i in range(node.dtype.lanes)
+        ]
+        return self.language.make_vector(node.dtype, lanes)
+
+    # -- one method for each op that is not elementwise --------------------------------------------------
+
+    def _nothing(self, _node: UOp) -> None:
+        """Effects and structure that take no statement."""
+
+    def _alias(self, node: UOp) -> None:
+        if node.src[0] in self.names:
+            self.names[node] = self.names[node.src[0]]
+
+    def _constant(self, node: UOp) -> None:
+        if node.op is Op.CONST:
+            self.names[node] = self.language.constant(node.dtype, node.arg)
+        else:
+            self._assign(
+                node,
+                self.language.make_vector(node.dtype, [self.language.constant(node.dtype.scalar, v) for v in node.arg]),
+            )
+
+    def _declare_memory(self, node: UOp) -> None:
+        number, size = node.arg
+        kind, declare = (
+            ("local", self.language.declare_local)
+            if node.op is Op.DEFINE_LOCAL
+            else ("reg", self.language.declare_register)
+        )
+        if node.dtype.lanes > 1:
+            self.types[node.dtype] = None
+        # Declared at the top of the function, whatever loop the node stands in.
+        self.names[node] = f"{kind}{number}"
+        self.lines.insert(0, "  " + declare(f"{kind}{number}", node.dtype, size))
+
+    def _special(self, node: UOp) -> None:
+        self._assign(node, self.language.grid_index(node))
+
+    def _barrier(self, _node: UOp) -> None:
+        if self.language.barrier():
+            self.add(self.language.barrier())
+
+    def _index(self, node: UOp) -> None:
+        if len(node.src) - (node.gate is not None) != 2:
+            raise RenderError(problem="needs exactly one index", node=node)
+        self.names[node] = f"{self.value(node.src[0])}[{self.value(node.src[1])}]"
+
+    def _elements(self, location: UOp) -> list[str]:
+        """Each element of a location as an lvalue."""
+        memory, position = self.value(location.src[0]), location.src[1]
+        if position.dtype.lanes > 1:
+            return [f"{memory}[{lane}]" for lane in self.lanes_of(position)]
+        if location.dtype.lanes == 1 or memory_of(location).dtype is location.dtype:
+            return [self.value(location)]
+        return [f"{memory}[{self.value(position)} + {i}]" for i in range(location.dtype.lanes)]
+
+    def _load(self, node: UOp) -> None:
+        location = _location(node)
+        gate = location.gate
+        if (gate is None) != (len(node.src) == 1):
+            raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
+        elements = self._elements(location)
+        if gate is not None:
+            gates, others = self.lanes_of(gate), self.lanes_of(node.src[1])
+            elements = [f"{gates[i % len(gates)]} ? {e} : {others[i]}" for i, e in enumerate(elements)]
+        if len(elements) == 1:
+            self._assign(node, elements[0])
+            return
+        whole = None
+        if gate is None and location.src[1].dtype.lanes == 1:
+            whole = self.language.load_vector(node.dtype, f"&{elements[0]}")
+        self._assign(node, whole if whole is not None else self.language.make_vector(node.dtype, elements))
+
+    def _store(self, node: UOp) -> None:
+        location, value = _location(node), node.src[1]
+        if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
+            raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
+        gate = location.gate
+        elements = self._elements(location)
+        if gate is None and len(elements) > 1 and location.src[1].dtype.lanes == 1:
+            whole = self.language.store_vector(value.dtype, f"&{elements[0]}", self.value(value))
+            if whole is not None:
+                self.add(whole)
+                return
+        values = self.lanes_of(value) if len(elements) > 1 else [self.value(value)]
+        gates = [] if gate is None else self.lanes_of(gate)
+        for i, (element, lane) in enumerate(zip(elements, values, strict=True)):
+            condition = f"if ({gates[i % len(gates)]}) " if gates else ""
+            self.add(f"{condition}{element} = {lane};")
+
+    def _start_loop(self, node: UOp) -> None:
+        self.n_values += 1
+        name = f"i{self.n_values}"
+        self.add(
+            f"for ({self.language.type_name(node.dtype)} {name} = 0; {name} < {self.value(node.src[0])}; {name}++) {{"
+        )
+        self.names[node] = name
+        self.depth += 1
+
+    def _end_loop(self, node: UOp) -> None:
+        if len(node.src) != 2:
+            raise RenderError(
+                problem=f"closes {len(node.src) - 1} ranges, but one END closes one after linearize", node=node
+            )
+        self.depth -= 1
+        self.add("}")
+
+    def _start_if(self, node: UOp) -> None:
+        self.add(f"if ({self.value(node.src[0])}) {{")
+        self.depth += 1
+
+    def _end_if(self, _node: UOp) -> None:
+        self.depth -= 1
+        self.add("}")
+
+    def _make_lanes(self, node: UOp) -> None:
+        lanes = [lane for s in node.src for lane in self.lanes_of(s)]
+        if node.op is Op.BROADCAST:
+            lanes *= node.dtype.lanes
+        self._assign(node, self.language.make_vector(node.dtype, lanes))
+
+    def _pick_lanes(self, node: UOp) -> None:
+        lanes = self.lanes_of(node.src[0])
+        positions: tuple[int, ...] = node.arg
+        picked = [lanes[p] for p in positions]
+        self._assign(node, picked[0] if len(picked) == 1 else self.language.make_vector(node.dtype, picked))
+
+    def _reduce(self, node: UOp) -> None:
+        """Pairwise: the first half of the lanes with the second, until one is left."""
+        x = node.src[0]
+        if len(node.src) > 1 or node.dtype.lanes > 1:
+            raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
+        scalar = x.dtype.scalar
+        step = UOp(node.arg, scalar, (UOp(Op.DEFINE_VAR, scalar, (), ("lane", scalar.min, scalar.max)),) * 2)
+        lanes = self.lanes_of(x)
+        while len(lanes) > 1:
+            half = (len(lanes) + 1) // 2
+            joined: list[str] = []
+            for left, right in zip(lanes[: len(lanes) - half], lanes[half:], strict=True):
+                self.n_values += 1
+                total = self.language.scalar_operation(step, [left, right])
+                self.add(f"const {self.language.type_name(scalar)} v{self.n_values} = {total};")
+                joined.append(f"v{self.n_values}")
+            lanes = joined + lanes[len(joined) : half]
+        self.names[node] = lanes[0]
+
+    def _matrix(self, node: UOp) -> None:
+        self._assign(node, self.language.matrix_operation(node, [self.value(s) for s in node.src]))
+
+    def _custom(self, node: UOp) -> None:
+        operands = [self.value(s) for s in node.src]
+        try:
+            text = node.arg.format(*operands)
+        except (IndexError, ValueError, KeyError) as error:
+            raise RenderError(
+                problem=f"has a template that does not fit its {len(operands)} operands ({error})", node=node
+            ) from None
+        if node.dtype.kind == "void":
+            self.add(f"{text};")
+        else:
+            self._assign(node, text)
+
+
+def _location(node: UOp) -> UOp:
+    location = node.src[0]
+    while location.op is Op.AFTER:
+        location = location.src[0]
+    if location.op is not Op.INDEX:
+        raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=node)
+    return location
+
+
+def memory_of(node: UOp) -> UOp:
+    """The memory object that a location or an AFTER of it is in."""
+    while node.op in (Op.INDEX, Op.AFTER):
+        node = node.src[0]
+    return node
