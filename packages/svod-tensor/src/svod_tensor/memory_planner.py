@@ -71,8 +71,11 @@ class _Placement:
 
 
 def plan_memory(schedule: ScheduleResult, mode: PlannerMode) -> MemoryPlan:
-    """The items of `schedule`, on shared memory as `mode` says."""
-    lives = [] if mode == "disabled" else _find_lives(schedule)
+    """The items of `schedule`, on shared memory as `mode` says; then sorted by level."""
+    if mode == "disabled":
+        return MemoryPlan(schedule.items, 0, 0, 0)
+    items = _sort_by_level(schedule.items)
+    lives = _find_lives(items, schedule.output_ids)
     before = sum(life.buffer.nbytes for life in lives)
     if len(lives) < 2:
         return MemoryPlan(schedule.items, len(lives), before, before)
@@ -83,7 +86,7 @@ def plan_memory(schedule: ScheduleResult, mode: PlannerMode) -> MemoryPlan:
     placements = [place(device, group) for device, group in by_device.items()]
     after = sum(p.bytes_used for p in placements)
     _log.info("memory.planned", mode=mode, buffers=len(lives), bytes_before=before, bytes_saved=before - after)
-    return MemoryPlan(_apply(schedule.items, placements), len(lives), before, after)
+    return MemoryPlan(_apply(items, placements), len(lives), before, after)
 
 
 def _apply(items: Sequence[ScheduleItem], placements: Iterable[_Placement]) -> list[ScheduleItem]:
@@ -105,12 +108,22 @@ def _apply(items: Sequence[ScheduleItem], placements: Iterable[_Placement]) -> l
 # -- lives --------------------------------------------------------------------------------------------------
 
 
-def _find_lives(schedule: ScheduleResult) -> list[_Life]:
+def _sort_by_level(items: Sequence[ScheduleItem]) -> list[ScheduleItem]:
+    """The items in the order in which they can run, so that what must come before an item stands before it."""
+    levels = _find_levels(items)
+    order = sorted(range(len(items)), key=lambda position: (levels[position], position))
+    moved = {old: new for new, old in enumerate(order)}
+    return [
+        replace(items[old], instance_dependencies=tuple(sorted(moved[d] for d in items[old].instance_dependencies))) for old in order
+    ]
+
+
+def _find_lives(items: Sequence[ScheduleItem], output_ids: Sequence[int]) -> list[_Life]:
     """The intermediates that may share memory, in the order of their first use."""
-    levels = _find_levels(schedule.items)
-    fixed = set(schedule.output_ids)
+    levels = _find_levels(items)
+    fixed = set(output_ids)
     lives: dict[int, _Life] = {}
-    for position, item in enumerate(schedule.items):
+    for position, item in enumerate(items):
         written = _written_slots(item.ast)
         is_kernel = item.ast.op is Op.SINK
         for slot, (number, buffer) in enumerate(zip(item.buffer_ids, item.buffers, strict=True)):
@@ -139,6 +152,7 @@ def _find_levels(items: Sequence[ScheduleItem]) -> list[int]:
     for item in items:
         written = _written_slots(item.ast)
         earlier = [last_of_kernel.get(d, -1) for d in item.dependencies]
+        earlier.extend(levels[d] for d in item.instance_dependencies)
         for slot, number in enumerate(item.buffer_ids):
             earlier.append((last_touch if slot in written else last_write).get(number, -1))
         level = 1 + max(earlier, default=-1)

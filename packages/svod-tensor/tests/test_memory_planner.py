@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.memory_planner import plan_memory
+from svod_tensor.realize import make_schedule
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+
+def chain(x, n):
+    for i in range(n):
+        x = (x @ x + i).contiguous()
+    return x
+
+
+def schedule_of(*tensors):
+    return make_schedule(UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors)), PrepareConfig())
+
+
+@pytest.mark.parametrize("mode", ["arena", "remap"])
+def test_a_chain_needs_two_intermediates_however_long_it_is(mode):
+    x = Tensor(np.ones((16, 16), np.float32))
+    plan = plan_memory(schedule_of(chain(x, 10)), mode)
+    assert plan.n_buffers == 9
+    assert plan.bytes_before == 9 * 1024
+    assert plan.bytes_after == 2 * 1024
+    assert plan.bytes_saved == 7 * 1024
+
+
+def test_disabled_changes_nothing():
+    schedule = schedule_of(chain(Tensor(np.ones((4, 4), np.float32)), 5))
+    plan = plan_memory(schedule, "disabled")
+    assert plan.items is schedule.items
+    assert plan.bytes_saved == 0
+
+
+@pytest.mark.parametrize("mode", ["arena", "remap"])
+def test_inputs_and_outputs_are_never_touched(mode):
+    x = Tensor(np.ones((4, 4), np.float32))
+    mid = chain(x, 4)
+    schedule = schedule_of(mid, chain(mid, 4))
+    fixed = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True) if n > 0 or n in schedule.output_ids}
+    for item in plan_memory(schedule, mode).items:
+        for number, buffer in zip(item.buffer_ids, item.buffers, strict=True):
+            if number in fixed:
+                assert buffer is fixed[number]
+
+
+@pytest.mark.parametrize("mode", ["arena", "remap"])
+def test_bytes_are_shared_only_by_lives_that_do_not_meet_and_their_order_is_declared(mode, rng):
+    x = Tensor(np.ones((8, 8), np.float32))
+    pool = [x]
+    for _ in range(30):
+        i, j = rng.integers(0, len(pool), 2)
+        pool.append((pool[i] @ pool[j] * 0.1).contiguous())
+    items = plan_memory(schedule_of(*pool[-3:]), mode).items
+    reaches: list[set[int]] = []
+    position_of = {}
+    for position, item in enumerate(items):
+        direct = {position_of[d] for d in item.dependencies} | set(item.instance_dependencies)
+        reaches.append(direct | set().union(*(reaches[d] for d in direct)))
+        position_of[item.kernel_id] = position
+    uses: dict[int, list[int]] = {}
+    buffers = {}
+    for position, item in enumerate(items):
+        for number, buffer in zip(item.buffer_ids, item.buffers, strict=True):
+            uses.setdefault(number, []).append(position)
+            buffers[number] = buffer
+    for a in buffers:
+        for b in buffers:
+            if a < b and buffers[a].overlaps(buffers[b]):
+                first, second = sorted((uses[a], uses[b]))
+                assert all(p in reaches[second[0]] for p in first)
+
+
+def test_all_modes_give_bit_equal_results(rng):
+    a = rng.standard_normal((33, 33)).astype(np.float32)
+
+    def run(mode):
+        x = Tensor(a)
+        y = (x @ x).softmax()
+        left, right = chain(y, 3), (y.T @ x).contiguous().cumsum(0)
+        return (left + right.layernorm()).realize_with(PrepareConfig(memory_planner=mode)).numpy(copy=True)
+
+    results = [run(mode) for mode in ("arena", "remap", "disabled")]
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+def test_files_and_copies_are_left_alone(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(np.arange(64, dtype=np.uint8).tobytes())
+    x = Tensor.from_file(path)
+    total = x.to("CPU").cast("float32").contiguous().sum() + x.cast("float32").contiguous().max()
+    assert total.item() == sum(range(64)) + 63

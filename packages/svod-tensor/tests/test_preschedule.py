@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+from svod_dtype import float32, index, void
+from svod_ir.args import BufferArg, ParamArg
+from svod_ir.ops import AxisType, Op
+from svod_ir.uop import UOp
+from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
+from svod_tensor.preschedule import create_pre_schedule, find_memory
+
+
+def buffer(number, size=4):
+    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, "CPU"))
+
+
+def body(tag, n_arguments=1):
+    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 4)) for slot in range(n_arguments)]
+    zero = UOp.const(index, 0)
+    value = UOp.const(float32, tag)
+    for p in params[1:]:
+        value = value + p.index(zero)
+    return UOp.sink(params[0].index(zero).store(value))
+
+
+def call(tag, *arguments):
+    return UOp(Op.CALL, void, (body(tag, len(arguments)), *arguments))
+
+
+def tags(pre):
+    return [next(n.arg for n in pre.items[i.kernel_id].ast.iter_ops(Op.CONST) if n.dtype is float32) for i in pre.invocations]
+
+
+def test_a_graph_without_kernels_is_an_error():
+    with pytest.raises(NoKernelsFoundError):
+        create_pre_schedule(UOp.sink(buffer(1)))
+
+
+def test_producers_come_before_consumers_and_are_their_dependencies():
+    b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
+    first = b1.after(call(1.0, b1))
+    second = b2.after(call(2.0, b2, first))
+    pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, second, first))))
+    assert tags(pre) == [1.0, 2.0, 3.0]
+    assert [item.dependencies for item in pre.items] == [(), (0,), (0, 1)]
+    assert pre.items[2].memory == (b3, b2, b1)
+    assert pre.outputs == (b3,)
+
+
+def test_equal_graphs_are_ordered_equally():
+    outputs = []
+    for number in range(6):
+        out = buffer(-1 - number)
+        outputs.append(out.after(call(float(number), out)))
+    assert tags(create_pre_schedule(UOp.sink(*outputs))) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_the_body_of_a_call_is_not_searched_for_calls():
+    b1, b2 = buffer(-1), buffer(-2)
+    inner = UOp.sink(b1.after(call(9.0, b1)))
+    pre = create_pre_schedule(UOp.sink(b2.after(UOp(Op.CALL, void, (inner, b2)))))
+    assert len(pre.items) == 1
+
+
+def test_an_order_without_data_is_kept():
+    b1, b2 = buffer(-1), buffer(-2)
+    early = call(1.0, b1)
+    late = call(2.0, b2)
+    pre = create_pre_schedule(UOp.sink(b2.after(late, b1.after(early))))
+    assert tags(pre) == [1.0, 2.0]
+    assert pre.items[1].dependencies == (0,)
+
+
+def test_kernels_that_wait_for_each_other_are_an_error():
+    b1, b2 = buffer(-1), buffer(-2)
+    one, two = call(1.0, b1), call(2.0, b2)
+    root = UOp.sink(b1.after(one, b2.after(two)), b2.after(two, b1.after(one)))
+    with pytest.raises(DependencyCycleError, match="2 kernels wait for each other"):
+        create_pre_schedule(root)
+
+
+def test_dependencies_that_are_no_kernel_are_an_error_that_prints_them():
+    b1 = buffer(-1)
+    with pytest.raises(ScheduleError, match="AFTER waits for CALL.*CONST"):
+        create_pre_schedule(UOp.sink(b1.after(call(1.0, b1), UOp.const(float32, 1.0))))
+    with pytest.raises(ScheduleError, match="CONST"):
+        create_pre_schedule(UOp.sink(b1.after(call(1.0, b1, UOp.const(float32, 1.0)))))
+
+
+def test_stacks_and_selections_lead_to_their_shards():
+    b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
+    stack = UOp(Op.MSTACK, float32, (b1.after(call(1.0, b1)), b2.after(call(2.0, b2))))
+    chosen = UOp(Op.MSELECT, float32, (stack,), 1)
+    pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, chosen))))
+    assert pre.items[2].memory == (b3, b2)
+    assert pre.items[2].dependencies == (0, 1)
+    assert find_memory(stack) is b1
+
+
+def loop(number, end):
+    return UOp.range(end, number, AxisType.LOOP)
+
+
+def counted(tag, out, counter, name="i", *extra):
+    variable = UOp.variable(name, 0, 7)
+    zero = UOp.const(index, 0)
+    param = UOp(Op.PARAM, float32, (), ParamArg(0, 4))
+    inside = UOp.sink(param.index(zero).store(UOp.const(float32, tag) + variable.cast(float32)))
+    bind = UOp(Op.BIND, index, (variable, counter))
+    return UOp(Op.CALL, void, (inside, out, *extra, bind))
+
+
+def test_a_schedule_loop_is_unrolled_with_its_counter():
+    b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
+    r = loop(0, 3)
+    before = b1.after(call(1.0, b1))
+    inside = counted(2.0, b2, r, "i", before)
+    after = call(3.0, b3, b2.after(inside.end(r)))
+    pre = create_pre_schedule(UOp.sink(b3.after(after)))
+    assert [(i.kernel_id, dict(i.fixedvars)) for i in pre.invocations] == [(0, {}), (1, {"i": 0}), (1, {"i": 1}), (1, {"i": 2}), (2, {})]
+
+
+def test_the_kernels_of_one_loop_run_in_turn():
+    b1, b2 = buffer(-1), buffer(-2)
+    r = loop(0, 2)
+    one = counted(1.0, b1, r)
+    two = counted(2.0, b2, r, "i", b1.after(one.end(r)))
+    pre = create_pre_schedule(UOp.sink(b2.after(two.end(r))))
+    assert [(i.kernel_id, i.fixedvars["i"]) for i in pre.invocations] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_a_range_that_is_only_a_value_is_no_loop():
+    b1 = buffer(-1)
+    pre = create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, loop(0, 3)))))
+    assert len(pre.invocations) == 1
+    assert pre.items[0].bound_ranges == ()
+
+
+def test_broken_loops_are_errors_with_their_numbers():
+    b1, b2 = buffer(-1), buffer(-2)
+    r, s = loop(4, 3), loop(5, 2)
+    with pytest.raises(ScheduleError, match=r"at most one range.*\[4, 5\]|at most one range, found \[\(4"):
+        create_pre_schedule(UOp.sink(b1.after(call(1.0, b1).end(r, s))))
+    outside = counted(1.0, b1, r)
+    with pytest.raises(ScheduleError, match="range.*4.*not active"):
+        create_pre_schedule(UOp.sink(b1.after(outside), b2.after(counted(2.0, b2, r).end(r))))
+    symbolic = UOp.range(UOp.variable("n", 1, 5), 6, AxisType.LOOP)
+    with pytest.raises(ScheduleError, match="schedule range 6 has a concrete integer bound"):
+        create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, symbolic).end(symbolic))))

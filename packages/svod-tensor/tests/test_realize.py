@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+from svod_runtime import VariableBoundsError as RunVariableBoundsError
+from svod_tensor import PrepareConfig, Tensor, Variable, registry
+from svod_tensor.errors import (
+    BatchOutputError, BufferNotFoundError, EmptyScheduleError, SymbolicShapeError, VariableBoundsError, VariableConflictError,
+)  # fmt: skip
+from svod_tensor.realize import realize_tensors
+
+
+def test_realizing_a_realized_tensor_changes_nothing():
+    x = Tensor([1.0, 2.0])
+    node = x.uop
+    assert x.realize() is x
+    assert x.uop is node
+
+
+def test_realizing_a_constant_gives_it_a_buffer_and_leaves_other_uses_alone():
+    x = Tensor(3.0)
+    other = Tensor([1.0]) * Tensor(3.0)
+    node = other.uop
+    assert x.realize().is_realized
+    assert other.uop is node
+    assert other.tolist() == [3.0]
+
+
+def test_a_tensor_without_elements_runs_nothing():
+    x = Tensor.zeros(0, 3) + 1
+    node = x.realize().uop
+    assert x.uop is node
+    assert x.numpy().shape == (0, 3)
+    with pytest.raises(BufferNotFoundError):
+        x.buffer()
+
+
+def test_other_tensors_see_the_buffer_of_a_realized_node():
+    x = Tensor([1.0, 2.0])
+    y = x + 1
+    z = y * 2
+    w = Tensor.from_uop(y.uop)
+    y.realize()
+    assert w.is_realized
+    assert w.uop is y.uop
+    assert len(z.prepare().kernels()) == 1
+    assert y.uop in z.uop.toposort() or z.is_realized
+    z2 = y * 2
+    assert z2.tolist() == [4.0, 6.0]
+
+
+def test_inputs_keep_their_buffers_and_intermediates_are_not_kept():
+    gc.collect()
+    before = len(list(registry._buffers))
+    x = Tensor(np.ones((8, 8), np.float32))
+    y = ((x @ x).contiguous() @ x).realize()
+    assert len(list(registry._buffers)) == before + 2
+    assert registry.find_buffer(registry.find_base(x.uop)) is not None
+    del x, y
+    gc.collect()
+    assert len(list(registry._buffers)) == before
+
+
+def test_a_batch_computes_what_is_shared_once():
+    x = Tensor(np.ones((4, 4), np.float32))
+    shared = (x @ x).contiguous()
+    a, b = shared + 1, shared * 2
+    plan = Tensor.prepare_batch([a, b])
+    assert len(plan.kernels()) == 3
+    plan.execute()
+    assert a.numpy()[0, 0] == 5
+    assert b.numpy()[0, 0] == 8
+
+
+def test_a_batch_of_nothing_is_fine_and_a_plan_of_nothing_is_an_error():
+    Tensor.realize_batch([])
+    Tensor.realize_batch([Tensor([1]), Tensor.zeros(0)])
+    with pytest.raises(EmptyScheduleError, match="no tensors"):
+        Tensor.prepare_batch([])
+    with pytest.raises(EmptyScheduleError, match="all 2 tensors"):
+        Tensor.prepare_batch([Tensor([1]), Tensor.zeros(0)])
+
+
+def test_a_batch_may_name_a_tensor_twice_and_mix_realized_ones():
+    x = Tensor([1.0, 2.0])
+    y = x + 1
+    z = x + 1
+    Tensor.realize_batch([y, x, z, y])
+    assert y.uop is z.uop
+    assert y.tolist() == [2.0, 3.0]
+
+
+def test_fewer_outputs_than_tensors_is_an_error_with_both_counts(monkeypatch):
+    class Plan:
+        num_outputs = 1
+        output_buffers = ()
+
+        def execute(self):
+            pass
+
+        def kernels(self):
+            return []
+
+    monkeypatch.setattr("svod_tensor.prepare.prepare_plan", lambda *_: Plan())
+    x = Tensor([1.0])
+    with pytest.raises(BatchOutputError, match="2 tensors are to be realized, but the plan has 1"):
+        Tensor.realize_batch([x + 1, x + 2])
+
+
+def test_a_plan_reads_new_inputs_each_time():
+    x = Tensor.empty(3)
+    y = x * 2
+    plan = y.prepare()
+    for value in (1.0, 5.0):
+        x.buffer().copyin(np.full(3, value, np.float32))
+        plan.execute()
+        assert y.tolist() == [value * 2] * 3
+
+
+def test_plan_outputs_keep_the_order_of_their_tensors():
+    x = Tensor([1.0, 2.0])
+    tensors = [x + i for i in range(5)]
+    plan = Tensor.prepare_batch(tensors)
+    plan.execute()
+    assert [b.as_numpy()[0] for b in plan.output_buffers] == [1.0 + i for i in range(5)]
+    assert [t.tolist()[0] for t in tensors] == [1.0 + i for i in range(5)]
+
+
+def test_a_configuration_reaches_the_optimizer():
+    x = Tensor(np.arange(1024, dtype=np.float32))
+    y = x + 1
+    plan = y.prepare_with(PrepareConfig(opts=()))
+    plan.execute()
+    assert not plan.kernels()[0].kernel.spec.ast.arg.applied_opts
+    z = (x + 2).realize_with(PrepareConfig(opts=(), disable_schedule_cache=True))
+    np.testing.assert_array_equal(z.numpy(), np.arange(1024, dtype=np.float32) + 2)
+
+
+# -- variables ----------------------------------------------------------------------------------------------
+
+
+def test_variables_check_their_bounds():
+    with pytest.raises(VariableBoundsError, match="5 to 2 hold no value"):
+        Variable("n", 5, 2)
+    with pytest.raises(VariableBoundsError, match="9 is outside 1 to 8") as caught:
+        Variable("n", 1, 8).bind(9)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_two_values_for_one_variable_are_an_error_with_both():
+    n = Variable("n", 1, 8)
+    x = Tensor(np.arange(8, dtype=np.float32))
+    with pytest.raises(VariableConflictError, match="'n' is bound to 2 and to 3"):
+        (x[: n.bind(2)].sum() + x[: n.bind(3)].sum()).realize()
+
+
+def test_one_plan_serves_all_values_of_a_variable():
+    n = Variable("n", 1, 8)
+    x = Tensor(np.arange(8, dtype=np.float32))
+    y = x[: n.bind(3)].sum()
+    plan = y.prepare()
+    plan.execute()
+    assert y.item() == 3
+    for value in (1, 8, 5):
+        plan.execute_with_vars({"n": value})
+        assert y.item() == sum(range(value))
+    with pytest.raises(RunVariableBoundsError):
+        plan.execute_with_vars({"n": 9})
+
+
+def test_a_tensor_with_a_symbolic_size_reads_as_its_bound_size():
+    n = Variable("n", 1, 8)
+    x = Tensor(np.arange(24, dtype=np.float32).reshape(8, 3))
+    part = x[: n.bind(2)] * 10
+    assert part.tolist() == [[0.0, 10.0, 20.0], [30.0, 40.0, 50.0]]
+    assert part.is_realized
+    assert (part + 1).sum().item() == 150 + 6
+    with pytest.raises(SymbolicShapeError):
+        len(part)
+
+
+def test_other_values_of_a_variable_reuse_the_schedule():
+    from svod_tensor import schedule_cache
+
+    n = Variable("n", 1, 100)
+    x = Tensor(np.arange(100, dtype=np.float32)).realize()
+    x[: n.bind(7)].mean().realize()
+    entries = schedule_cache.count_entries()
+    assert x[: n.bind(70)].mean().item() == pytest.approx(34.5)
+    assert schedule_cache.count_entries() == entries
+
+
+# -- size and threads ---------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_a_hundred_thousand_additions_builds_and_can_be_let_go():
+    x = Tensor([1.0, 2.0])
+    y = x
+    for _ in range(100_000):
+        y = y + x
+    assert y.shape == (2,)
+    assert "lazy ADD" in repr(y)
+    assert y.uop.content_hash
+    del y
+    gc.collect()
+
+
+def test_a_long_chain_computes():
+    x = Tensor([1.0, 2.0])
+    y = x
+    for _ in range(400):
+        y = y + x
+    assert y.tolist() == [401.0, 802.0]
+
+
+def test_threads_build_and_realize_at_once():
+    errors: list[BaseException] = []
+    base = Tensor(np.arange(64, dtype=np.float32))
+
+    def work(seed: int) -> None:
+        try:
+            for i in range(8):
+                expected = (np.arange(64, dtype=np.float32) * (seed + 1) + i).sum()
+                assert (base * (seed + 1) + i).sum().item() == pytest.approx(expected)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_threads_may_realize_the_same_tensor():
+    x = Tensor(np.ones((32, 32), np.float32))
+    y = (x @ x).softmax()
+    barrier = threading.Barrier(4)
+    results: list[np.ndarray] = []
+
+    def work() -> None:
+        barrier.wait()
+        results.append(y.numpy(copy=True))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(np.array_equal(r, results[0]) for r in results)
+
+
+def test_realizing_at_other_moments_never_changes_values(rng):
+    a = rng.standard_normal((6, 6)).astype(np.float32)
+
+    def run(moments: set[int]) -> np.ndarray:
+        x = Tensor(a)
+        for step in range(6):
+            x = [lambda v: v @ v.T, lambda v: v.softmax(), lambda v: v[::-1] + 1, lambda v: v - v.mean(0), lambda v: v.cumsum(1), lambda v: v.T * 2][step](x)
+            if step in moments:
+                realize_tensors([x], PrepareConfig())
+        return x.numpy(copy=True)
+
+    expected = run(set())
+    for moments in ({0}, {1, 3}, {2, 4}, {0, 1, 2, 3, 4, 5}):
+        np.testing.assert_allclose(run(moments), expected, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cachetools import LRUCache
+from svod_device import Buffer, get_allocator
+from svod_dtype import float32, index, void
+from svod_ir.args import BufferArg, ParamArg
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import PrepareConfig, Tensor, kernel_cache, schedule_cache
+from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
+from svod_tensor.preschedule import PreSchedule, create_pre_schedule
+from svod_tensor.schedule import instantiate_schedule
+from svod_tensor.schedule_cache import normalize_graph, restore_pre_schedule
+
+
+def buffer(number, device="CPU", size=4):
+    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, device))
+
+
+def call(*arguments, variables=()):
+    zero = UOp.const(index, 0)
+    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 4)) for slot in range(len(arguments))]
+    value = UOp.const(float32, 1.0)
+    for part in (*(p.index(zero) for p in params[1:]), *(v.cast(float32) for v in variables)):
+        value = value + part
+    return UOp(Op.CALL, void, (UOp.sink(params[0].index(zero).store(value)), *arguments))
+
+
+def storage(device="CPU"):
+    return Buffer(get_allocator(device), float32, 4)
+
+
+def test_inputs_come_first_and_intermediates_are_shared_between_calls():
+    x, mid, out = buffer(7), buffer(-1), buffer(-2)
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, mid.after(call(mid, x)), x))))
+    given = storage()
+    result = instantiate_schedule(pre, {x: given}, {})
+    first, second = result.items
+    assert first.buffers[1] is given
+    assert second.buffers[2] is given
+    assert second.buffers[1] is first.buffers[0]
+    assert first.buffer_ids == (-1, 7)
+    assert result.output_ids == (-2,)
+    assert not first.buffers[0].is_allocated
+
+
+def test_each_instantiation_has_its_own_intermediates():
+    mid, out = buffer(-1), buffer(-2)
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, mid.after(call(mid))))))
+    one, two = instantiate_schedule(pre, {}, {}), instantiate_schedule(pre, {}, {})
+    assert one.items[0].buffers[0].storage_id != two.items[0].buffers[0].storage_id
+
+
+def test_an_input_without_buffer_is_an_error():
+    x, out = buffer(7), buffer(-1)
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, x))))
+    with pytest.raises(BufferNotFoundError, match="7"):
+        instantiate_schedule(pre, {}, {})
+
+
+def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(16))
+    x, y = buffer(7, f"DISK:{path}"), buffer(8, "CPU:1")
+    out = UOp(Op.PARAM, float32, (), ParamArg(0, 4))
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, x, y))))
+    inputs = {x: storage(f"DISK:{path}"), y: storage("CPU:1")}
+    assert instantiate_schedule(pre, inputs, {}).items[0].buffers[0].device == "CPU:1"
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, x))))
+    assert instantiate_schedule(pre, inputs, {}).items[0].buffers[0].device == "CPU"
+
+
+def test_only_variables_that_a_kernel_reads_reach_it():
+    n, out = UOp.variable("n", 0, 9), buffer(-1)
+    bound = UOp(Op.BIND, index, (n, UOp.const(index, 3)))
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, variables=(n,)).with_src((*call(out, variables=(n,)).src, bound)))))
+    (item,) = instantiate_schedule(pre, {}, {"n": 3, "m": 4}).items
+    assert item.fixedvars == {"n": 3}
+    assert item.loop_var_names == frozenset()
+    assert len(item.buffers) == 1
+
+
+def test_nothing_to_run_is_an_error():
+    with pytest.raises(EmptyScheduleError):
+        instantiate_schedule(PreSchedule((), (), ()), {}, {})
+
+
+# -- caches -------------------------------------------------------------------------------------------------
+
+
+def test_normalising_forgets_buffers_and_values_and_nothing_else():
+    def graph(a, b, n):
+        bound = UOp(Op.BIND, index, (UOp.variable("n", 0, 9), UOp.const(index, n)))
+        return UOp.sink(a + b + bound.cast(float32))
+
+    one, two = normalize_graph(graph(buffer(1), buffer(2), 3)), normalize_graph(graph(buffer(8), buffer(9), 5))
+    assert one.graph is two.graph
+    assert one.params == (buffer(1), buffer(2))
+    assert normalize_graph(graph(buffer(1), buffer(1), 3)).graph is not one.graph
+    assert normalize_graph(graph(buffer(1), buffer(2, "CPU:1"), 3)).graph is not one.graph
+    assert not list(one.graph.iter_ops(Op.BUFFER, Op.BIND))
+
+
+def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
+    schedule_cache.clear()
+    for value in (1.0, 2.0, 3.0):
+        x = Tensor([value, value])
+        assert (x * 7 + 5).sum().item() == 2 * (value * 7 + 5)
+        assert schedule_cache.count_entries() == 1
+    (Tensor([1.0, 2.0, 3.0]) * 7 + 5).sum().realize()
+    assert schedule_cache.count_entries() == 2
+
+
+def test_a_cached_schedule_holds_no_buffer():
+    schedule_cache.clear()
+    (Tensor([1.0]) + 1).realize()
+    ((graph, _), pre) = next(iter(schedule_cache._entries.items()))
+    for root in (graph, *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)), *pre.outputs):
+        assert all(n.arg.id < 0 for n in root.iter_ops(Op.BUFFER))
+
+
+def test_restoring_gives_the_buffers_of_this_call():
+    x = Tensor([1.0, 2.0])
+    normalized = normalize_graph(UOp.sink(x.uop + x.uop))
+    param = next(normalized.graph.iter_ops(Op.PARAM))
+    out = buffer(-1)
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, param))))
+    assert restore_pre_schedule(pre, normalized).items[0].memory == (out, next(x.uop.iter_ops(Op.BUFFER)))
+
+
+def test_both_paths_give_equal_results(rng):
+    a = rng.standard_normal((9, 9)).astype(np.float32)
+    results = [
+        (Tensor(a) @ Tensor(a) + 1).softmax().realize_with(PrepareConfig(disable_schedule_cache=flag)).numpy(copy=True)
+        for flag in (False, False, True)
+    ]
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+def test_the_schedule_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(schedule_cache, "_entries", LRUCache(2))
+    for n in range(4):
+        schedule_cache.get_pre_schedule(UOp.sink(UOp.const(float32, n)), "", lambda _: PreSchedule((), (), ()))
+    assert schedule_cache.count_entries() == 2
+    assert schedule_cache.get_pre_schedule(UOp.sink(UOp.const(float32, 3)), "", lambda _: PreSchedule((), (), ()))[1]
+
+
+def test_equal_kernels_are_compiled_once():
+    kernel_cache.clear()
+    x = Tensor(np.ones((5, 5), np.float32))
+    y = x
+    for _ in range(4):
+        y = (y * 3).contiguous()
+    plan = y.prepare()
+    assert len(plan.kernels()) == 4
+    assert len({k.kernel for k in plan.kernels()}) == 1
+    assert kernel_cache.count_entries() == 1
+    again = (Tensor(np.zeros((5, 5), np.float32)) * 3).prepare()
+    assert again.kernels()[0].kernel is plan.kernels()[0].kernel
+
+
+def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
+    kernel_cache.clear()
+    monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "2")
+    x = Tensor([1.0, 2.0])
+    for n in range(4):
+        (x * (n + 2.5)).realize()
+    assert kernel_cache.count_entries() == 2
+    kernel_cache.clear()
