@@ -63,6 +63,8 @@ def make_alu(op: Op, *operands: UOp) -> UOp:
     if op is Op.WHERE and operands[0].dtype.kind != "bool":
         raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
     _check_dtype(op, dtype)
+    if op in (Op.SHL, Op.SHR) and not operands[1].dtype.is_int:
+        raise OperandError(operation=op.name, found=operands[1].dtype, expected="an integer amount")
     folded = _fold_integers(op, dtype, operands)
     if folded is not None:
         return folded

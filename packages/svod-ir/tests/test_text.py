@@ -1,0 +1,221 @@
+"""The text form: what it looks like, that it reads back to the identical node, and what a wrong line says."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int32, uint8, void
+from svod_ir import (
+    AxisType,
+    BufferArg,
+    BufferizeArg,
+    KernelInfo,
+    Op,
+    Opt,
+    OptOp,
+    ParamArg,
+    ParseError,
+    TensorCore,
+    UOp,
+    format_expression,
+    parse_graph,
+    print_graph,
+)
+from svod_ir.ops import TABLE
+from svod_ir.testing import conditions, expressions, graphs
+from svod_ir.text import format_arg
+
+X = UOp.variable("x", 0, 9)
+F = UOp.const(float32, 1.5)
+MEMORY = UOp(Op.PARAM, float32, (), ParamArg(0, 64))
+RANGE = UOp.range(8, 0, AxisType.LOOP)
+CORE = TensorCore((16, 16, 8), 32, (8, 4, 8), float16, float32, ("l0", "u1"), ((("l0",), ("u1", "r0")), ((), ())))
+
+EXAMPLES: dict[Op, UOp] = {
+    Op.CONST: F,
+    Op.VCONST: UOp(Op.VCONST, float32.vec(2), (), (-0.0, math.inf)),
+    Op.IOTA: UOp(Op.IOTA, int32, (), 5),
+    Op.BIND: UOp(Op.BIND, index, (X, UOp.const(index, 3))),
+    Op.SPECIAL: UOp(Op.SPECIAL, index, (UOp.const(index, 8),), "gidx0"),
+    Op.BUFFER: UOp(Op.BUFFER, uint8, (), BufferArg(-3, 12, 'DISK:/a "b"\n#%0.bin')),
+    Op.BUFFER_VIEW: UOp(Op.BUFFER_VIEW, uint8, (UOp(Op.BUFFER, uint8, (), BufferArg(3, 12, "CPU")),), (4, 8)),
+    Op.PARAM: UOp(Op.PARAM, float32, (), ParamArg(1, 64, "CPU")),
+    Op.DEFINE_LOCAL: UOp(Op.DEFINE_LOCAL, float32, (), (0, 64)),
+    Op.DEFINE_REG: UOp(Op.DEFINE_REG, float32.vec(8), (), (1, 1)),
+    Op.COPY: UOp(Op.COPY, float32, (MEMORY,), "CUDA:1"),
+    Op.MSELECT: UOp(Op.MSELECT, float32, (MEMORY,), 1),
+    Op.RESHAPE: UOp(Op.RESHAPE, float32, (MEMORY, X), (None, 4)),
+    Op.PERMUTE: UOp(Op.PERMUTE, float32, (MEMORY,), (1, 0)),
+    Op.EXPAND: UOp(Op.EXPAND, float32, (MEMORY,), ()),
+    Op.PAD: UOp(Op.PAD, float32, (MEMORY, X), (None, 2)),
+    Op.SHRINK: UOp(Op.SHRINK, float32, (MEMORY,), (0, 2)),
+    Op.FLIP: UOp(Op.FLIP, float32, (MEMORY,), (True, False)),
+    Op.GATHER: UOp(Op.GATHER, float32, (MEMORY, X), 0),
+    Op.MULTI: UOp(Op.MULTI, float32, (MEMORY,), 0),
+    Op.REDUCE_AXIS: UOp(Op.REDUCE_AXIS, float32, (MEMORY,), (Op.MAX, (0,))),
+    Op.SCAN_AXIS: UOp(Op.SCAN_AXIS, float32, (MEMORY,), (Op.ADD, 0)),
+    Op.REDUCE: UOp(Op.REDUCE, float32, (MEMORY.index(RANGE), RANGE), Op.MUL),
+    Op.SCAN: UOp(Op.SCAN, float32, (MEMORY.index(RANGE), RANGE), Op.MIN),
+    Op.ALLREDUCE: UOp(Op.ALLREDUCE, float32, (MEMORY,), (Op.ADD, "CPU")),
+    Op.RANGE: UOp.range(X, 7, AxisType.GROUP_REDUCE),
+    Op.SINK: UOp.sink(F, arg=KernelInfo("r_8", (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.NOLOCALS), Opt(OptOp.TC, None, 2)))),
+    Op.PROGRAM: UOp(Op.PROGRAM, void, (UOp.sink(),), "CPU"),
+    Op.SOURCE: UOp(Op.SOURCE, void, (), 'define "x" {\n\t\\ }\u2028é'),
+    Op.PROGRAM_BINARY: UOp(Op.PROGRAM_BINARY, void, (), bytes(range(256))),
+    Op.CUSTOM: UOp(Op.CUSTOM, float32, (F,), "f({0})"),
+    Op.CUSTOM_FUNCTION: UOp(Op.CUSTOM_FUNCTION, void, (F,), "graph"),
+    Op.BUFFERIZE: UOp(Op.BUFFERIZE, float32, (F, RANGE), BufferizeArg("CPU", AddressSpace.LOCAL)),
+    Op.GEP: UOp(Op.GEP, float32, (UOp.const(float32.vec(4), 1),), (3,)),
+    Op.WMMA: UOp(Op.WMMA, float32, (F, F, F), CORE),
+    Op.DEFINE_VAR: X,
+}
+
+
+@pytest.mark.parametrize("op", list(TABLE), ids=lambda op: op.name)
+def test_a_node_of_every_op_reads_back_to_itself(op: Op) -> None:
+    node = EXAMPLES.get(op)
+    if node is None:
+        node = UOp(op, float32 if TABLE[op].dtype != "void" else void, (F, F))
+    assert parse_graph(print_graph(node)) is node
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.5, 0.1, 1e-310, 5e-324, 1.7e308, math.inf, -math.inf, math.nan, -math.nan])
+def test_every_float_reads_back_bit_by_bit(value: float) -> None:
+    node = UOp(Op.CONST, float64, (), value)
+    back = parse_graph(print_graph(node))
+    assert back is node
+    assert struct.pack("d", back.arg) == struct.pack("d", value)
+
+
+def test_a_nan_with_a_payload_reads_back_bit_by_bit() -> None:
+    value = struct.unpack("d", struct.pack("Q", 0x7FF8000000000123))[0]
+    assert parse_graph(print_graph(UOp(Op.CONST, float64, (), value))) is UOp(Op.CONST, float64, (), value)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graphs())
+def test_random_graphs_read_back_to_themselves(graph: UOp) -> None:
+    text = print_graph(graph)
+    assert parse_graph(text) is graph
+    assert print_graph(parse_graph(text)) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(expressions(), conditions())
+def test_random_expressions_read_back_to_themselves(number: UOp, truth: UOp) -> None:
+    assert parse_graph(print_graph(number)) is number
+    assert parse_graph(print_graph(truth)) is truth
+
+
+def test_the_text_of_a_kernel() -> None:
+    target = UOp(Op.PARAM, float32, (), ParamArg(1, 8))
+    kernel = UOp.sink(target.index(RANGE).store(MEMORY.index(RANGE * 8) * -0.0).end(RANGE), arg=KernelInfo("E_8"))
+    assert print_graph(kernel) == (
+        "%0 = PARAM f32 [1, 8]\n"
+        "%1 = CONST index [8]\n"
+        "%2 = RANGE index %1 [0, LOOP]\n"
+        "%3 = INDEX f32 %0, %2\n"
+        "%4 = PARAM f32 [0, 64]\n"
+        "%5 = MUL index %2, %1\n"
+        "%6 = INDEX f32 %4, %5\n"
+        "%7 = CONST f32 [-0.0]\n"
+        "%8 = MUL f32 %6, %7\n"
+        "%9 = STORE %3, %8\n"
+        "%10 = END %9, %2\n"
+        '%11 = SINK %10 ["E_8"]\n'
+    )
+
+
+def test_names_comments_blanks_and_trailing_commas_are_free() -> None:
+    text = """
+        # a comment
+        %n = CONST index [3]   # another
+        %value = ADD index %n, %n
+
+        %last = RESHAPE index %value [1, 1,]
+    """
+    three = UOp.const(index, 3)
+    assert parse_graph(text) is UOp(Op.RESHAPE, index, (UOp(Op.ADD, index, (three, three)),), (1, 1))
+
+
+def test_a_limit_prints_the_first_lines() -> None:
+    node = X * 2 + 1
+    assert print_graph(node, limit=2) == '%0 = DEFINE_VAR index ["x", 0, 9]\n%1 = CONST index [2]\n# ...\n'
+    assert print_graph(node, limit=100) == print_graph(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("", 0, "the text holds no node"),
+        ("# nothing\n", 0, "the text holds no node"),
+        ("\n%0 = FOO f32", 2, "FOO is not an op"),
+        ("%0 = ADD f32 %1, %2", 1, "%1 is not defined above"),
+        ("%0 = CONST f32 [1.0]\n%0 = CONST f32 [2.0]", 2, "%0 is defined twice"),
+        ("%0 = CONST f31 [1]", 1, "f31 is not a dtype"),
+        ("%0 CONST f32 [1]", 1, "expected '=', found 'CONST'"),
+        ("x = CONST f32 [1]", 1, "expected a node such as %0, found 'x'"),
+        ("%0 = CONST f32", 1, "CONST needs an arg in brackets"),
+        ("%0 = CONST f32 [1.0] x", 1, "expected the end of the line, found 'x'"),
+        ("%0 = CONST f32 [1.0", 1, "expected ']', found 'the end of the line'"),
+        ("%0 = CONST f32 []", 1, "it holds one value, not 0"),
+        ("%0 = CONST i8 [300]", 1, "300 does not fit int8"),
+        ("%0 = CONST i8 [1.0]", 1, "1.0 is not a number of int8"),
+        ("%0 = CONST bool [1]", 1, "1 is not true or false"),
+        ("%0 = CONST f32 [true]", 1, "True is not a number of float32"),
+        ("%0 = NEG f32 [1]", 1, "NEG takes no arg"),
+        ("%0 = CONST index [1]\n%1 = RANGE index %0 [0, LOP]", 2, "LOP is none of GLOBAL, THREAD"),
+        ("%0 = BUFFER f32 [1]", 1, "it holds 3 values, not 1"),
+        ('%0 = BUFFER f32 ["a", 1, "CPU"]', 1, "'a' is not an integer"),
+        ('%0 = SINK ["k", (FOO(1),)]', 1, "FOO is none of UPCAST"),
+        ('%0 = SINK ["k", (1,)]', 1, "1 is not an opt such as UPCAST(0, 4)"),
+        ('%0 = SOURCE ["\\x"]', 1, "cannot read the text"),
+        ('%0 = PROGRAM_BINARY [hex"123"]', 1, "two digits for each byte"),
+        ("%0 = PROGRAM_BINARY [1]", 1, '1 is not hex"..."'),
+        ("%0 = CONST f32 [$]", 1, "cannot read '$]'"),
+        ("%0 = CONST f32 [1.0], 2", 1, "expected the end of the line"),
+        ("%0 = CONST f32 [=]", 1, "expected a value, found '='"),
+    ],
+)
+def test_a_wrong_line_says_where_and_what(text: str, line: int, problem: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_graph(text)
+    assert caught.value.line == line
+    assert problem in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_misspelt_op_gets_a_suggestion() -> None:
+    with pytest.raises(ParseError, match="did you mean RESHAPE"):
+        parse_graph("%0 = RESHAP f32")
+
+
+def test_an_arg_of_an_unknown_kind_still_prints_for_people() -> None:
+    node = UOp(Op.CUSTOM, float32, (), 3j)
+    assert print_graph(node) == "%0 = CUSTOM f32 [<3j>]\n"
+    with pytest.raises(ParseError):
+        parse_graph(print_graph(node))
+
+
+def test_format_arg_is_empty_without_an_arg() -> None:
+    assert format_arg(X + 1) == ""
+    assert format_arg(X) == '"x", 0, 9'
+
+
+def test_expressions_show_on_one_line() -> None:
+    i, j = RANGE, UOp.range(4, 1, AxisType.REDUCE)
+    assert format_expression((i * 4 + j) // 3 % X) == "((((L0 * 4) + R1) // 3) % x)"
+    assert format_expression(MEMORY.index(i, gate=i < 3)) == "p0[L0 if (L0 < 3)]"
+    assert format_expression(MEMORY.index(i).store(F)) == "p0[L0] = 1.5"
+    assert format_expression((i < 3).where(i, j)) == "where((L0 < 3), L0, R1)"
+    assert format_expression(UOp.const(bool_, True)) == "true"
+
+
+def test_a_long_expression_is_shortened() -> None:
+    node = X
+    for _ in range(200):
+        node = UOp(Op.XOR, index, (node, node))
+    assert len(format_expression(node)) <= 400

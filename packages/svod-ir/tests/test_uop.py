@@ -1,0 +1,264 @@
+"""Nodes: identity, interning, derived facts, and graphs of any depth."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+from svod_dtype import bool_, float32, float64, index, int8, int32, void
+from svod_ir import AxisType, GraphError, Op, UOp, parse_graph, print_graph
+from svod_ir.args import BufferArg, ParamArg
+from svod_ir.uop import count_interned
+
+DEPTH = 100_000
+
+
+def _chain(depth: int = DEPTH) -> UOp:
+    x = UOp.variable("x", 0, 10, int32)
+    node = x
+    for _ in range(depth):
+        node = UOp(Op.XOR, int32, (node, x))
+    return node
+
+
+# -- identity -------------------------------------------------------------------------------------------
+
+
+def test_equal_construction_gives_the_identical_node() -> None:
+    x = UOp.variable("x", 0, 9)
+    assert UOp(Op.ADD, index, (x, x)) is UOp(Op.ADD, index, (x, x))
+    assert UOp.const(index, 3) is UOp.const(index, 3)
+    assert UOp(Op.ADD, index, (x, x)) is not UOp(Op.MUL, index, (x, x))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (UOp.const(float32, 0.0), UOp.const(float32, -0.0)),
+        (UOp.const(int32, 1), UOp.const(bool_, True)),
+        (UOp.const(int32, 1), UOp.const(float32, 1.0)),
+        (UOp.const(int32, 1), UOp.const(int8, 1)),
+        (UOp.const(float64, math.nan), UOp.const(float64, -math.nan)),
+        (UOp.variable("x", 0, 1), UOp.variable("x", 0, 2)),
+    ],
+    ids=["signed zero", "1 and True", "1 and 1.0", "dtypes", "signed nan", "bounds"],
+)
+def test_what_python_calls_equal_may_still_be_two_nodes(left: UOp, right: UOp) -> None:
+    assert left is not right
+
+
+def test_equal_nans_are_one_node() -> None:
+    assert UOp.const(float32, math.nan) is UOp.const(float32, math.nan)
+    assert UOp.const(float32.vec(2), math.nan) is UOp(Op.VCONST, float32.vec(2), (), (math.nan, math.nan))
+
+
+def test_vector_constants_are_keyed_by_bits() -> None:
+    plus = UOp(Op.VCONST, float32.vec(2), (), (0.0, 0.0))
+    minus = UOp(Op.VCONST, float32.vec(2), (), (0.0, -0.0))
+    assert plus is not minus
+    assert struct.pack("d", minus.arg[1]) == struct.pack("d", -0.0)
+
+
+def test_constants_are_wrapped_or_rounded_to_their_dtype() -> None:
+    assert UOp.const(int8, 300).arg == 44
+    assert UOp.const(float32, 0.1).arg == struct.unpack("f", struct.pack("f", 0.1))[0]
+    assert UOp.const(float32, 3).arg == 3.0
+    assert isinstance(UOp.const(float32, 3).arg, float)
+
+
+def test_copies_and_pickles_are_the_same_node() -> None:
+    x = UOp.range(4, 0, AxisType.LOOP) * 3 + 1
+    assert pickle.loads(pickle.dumps(x)) is x
+    assert copy.deepcopy(x) is x
+    assert copy.copy(x) is x
+
+
+def test_a_node_that_nothing_refers_to_is_freed() -> None:
+    gc.collect()
+    before = count_interned()
+    x = UOp.variable("freed", 0, 9)
+    y = x * 7
+    assert count_interned() > before
+    del x, y
+    gc.collect()
+    assert count_interned() == before
+
+
+def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
+    found: list[list[UOp]] = []
+    start = threading.Barrier(8)
+
+    def build() -> None:
+        start.wait()
+        x = UOp.variable("shared", 0, 9)
+        nodes = [x]
+        for i in range(500):
+            nodes.append(UOp(Op.ADD, index, (nodes[-1], UOp.const(index, i))))
+        found.append(nodes)
+
+    threads = [threading.Thread(target=build) for _ in range(8)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(found) == 8
+    for nodes in found[1:]:
+        assert all(a is b for a, b in zip(nodes, found[0], strict=True))
+
+
+# -- changed copies ---------------------------------------------------------------------------------------
+
+
+def test_a_changed_copy_that_changes_nothing_is_the_node() -> None:
+    x = UOp.variable("x", 0, 9)
+    y = x + x
+    assert y.with_src((x, x)) is y
+    assert y.with_dtype(index) is y
+    assert y.with_arg(None) is y
+
+
+def test_substitute_replaces_once_and_keeps_the_rest() -> None:
+    x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
+    kept = y * 5
+    node = (x * 2).alu(Op.ADD, kept)
+    # The value contains the key: it is not searched again.
+    replaced = node.substitute({x: x + 1})
+    assert replaced is UOp(Op.ADD, index, (UOp(Op.MUL, index, (x + 1, UOp.const(index, 2))), kept))
+    assert node.substitute({}) is node
+    assert node.substitute({UOp.variable("z", 0, 1): x}) is node
+
+
+def test_toposort_lists_operands_first_and_stops_where_it_is_told() -> None:
+    x = UOp.variable("x", 0, 9)
+    y = x * 2
+    z = UOp(Op.ADD, index, (y, x))
+    order = z.toposort()
+    assert order.index(x) < order.index(y) < order.index(z)
+    assert len(order) == len(set(order)) == 4
+    assert z.toposort(stop={y}) == [y, x, z]
+
+
+# -- derived facts ------------------------------------------------------------------------------------------
+
+
+def test_effects_have_no_shape() -> None:
+    with pytest.raises(GraphError, match="SINK has no shape"):
+        _ = UOp.sink().shape
+    assert UOp.sink().find_shape() is None
+
+
+def test_ranges_in_scope_end_where_they_are_closed() -> None:
+    i, j = UOp.range(4, 0, AxisType.LOOP), UOp.range(8, 1, AxisType.REDUCE)
+    memory = UOp(Op.PARAM, float32, (), ParamArg(0, 32))
+    read = memory.index(i * 8 + j)
+    assert read.ranges == {i, j}
+    total = UOp(Op.REDUCE, float32, (read, j), Op.ADD)
+    assert total.ranges == {i}
+    store = UOp(Op.PARAM, float32, (), ParamArg(1, 4)).index(i).store(total)
+    assert store.ranges == {i}
+    assert store.end(i).ranges == frozenset()
+
+
+def test_the_device_is_that_of_the_first_buffer() -> None:
+    buffer = UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU"))
+    assert (buffer + 1.0).device == "CPU"
+    assert UOp(Op.COPY, float32, (buffer,), "CUDA:1").device == "CUDA:1"
+    assert UOp.const(float32, 1).device is None
+
+
+def test_a_gate_is_the_last_operand_of_bool() -> None:
+    memory = UOp(Op.PARAM, float32, (), ParamArg(0, 32))
+    flags = UOp(Op.PARAM, bool_, (), ParamArg(1, 32))
+    i = UOp.range(4, 0, AxisType.LOOP)
+    gate = i < 3
+    assert memory.index(i, gate=gate).gate is gate
+    assert memory.index(i).gate is None
+    assert flags.index().gate is None
+
+
+# -- depth --------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_100000_nodes_builds_prints_hashes_and_dies_without_recursion() -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(250)
+    try:
+        gc.collect()
+        before = count_interned()
+        chain = _chain()
+        assert chain.shape == ()
+        assert chain.ranges == frozenset()
+        assert len(chain.content_hash) == 32
+        assert len(chain.toposort()) == DEPTH + 1
+        assert print_graph(chain, limit=2).splitlines()[0] == '%0 = DEFINE_VAR i32 ["x", 0, 10]'
+        assert parse_graph(print_graph(chain)) is chain
+        x = UOp.variable("x", 0, 10, int32)
+        other = chain.substitute({x: UOp.variable("y", 0, 10, int32)})
+        assert other is not chain
+        assert other.substitute({UOp.variable("y", 0, 10, int32): x}) is chain
+        del chain, other, x
+        gc.collect()
+        assert count_interned() == before
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_bounds_of_a_deep_chain_need_no_recursion() -> None:
+    node = UOp.variable("x", 0, 10)
+    for i in range(5000):
+        node = UOp(Op.ADD if i % 2 else Op.SUB, index, (node, UOp.const(index, 1)))
+    assert node.bounds == (0, 10)
+
+
+# -- content hash ---------------------------------------------------------------------------------------------
+
+_HASH_PROGRAM = """
+import math
+from svod_dtype import float32, index, int32, bool_, void, AddressSpace
+from svod_ir import *
+memory = UOp(Op.PARAM, float32, (), ParamArg(0, 64))
+i, j = UOp.range(8, 0, AxisType.LOOP), UOp.range(8, 1, AxisType.REDUCE)
+value = UOp(Op.REDUCE, float32, (memory.index(i * 8 + j), j), Op.ADD) + math.inf
+store = UOp(Op.PARAM, float32, (), ParamArg(1, 8)).index(i, gate=i < 7).store(value * -0.0)
+info = KernelInfo("k", (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.NOLOCALS)))
+buffer = UOp(Op.BUFFERIZE, float32, (value, i), BufferizeArg("CPU", AddressSpace.LOCAL))
+extra = UOp(Op.CUSTOM, void, (store,), "text {0}")
+print(UOp.sink(store.end(i), buffer, extra, UOp(Op.PROGRAM_BINARY, void, (), b"\\x00\\xff"), arg=info).content_hash)
+"""
+
+
+def test_the_content_hash_is_the_same_in_every_process() -> None:
+    found = {_run_with_seed(seed) for seed in ("0", "1", "12345")}
+    assert len(found) == 1
+    assert len(found.pop()) == 32
+
+
+def _run_with_seed(seed: str) -> str:
+    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", _HASH_PROGRAM], env=env, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_different_graphs_have_different_hashes() -> None:
+    x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
+    nodes = [x, y, x + y, y + x, x * y, x + 1, x + 2, UOp.const(float32, 0.0), UOp.const(float32, -0.0), UOp.sink(x), UOp.sink(y)]
+    assert len({n.content_hash for n in nodes}) == len(nodes)
+
+
+def test_an_arg_without_a_text_form_cannot_be_hashed() -> None:
+    node = UOp(Op.CUSTOM, void, (), frozenset({"a", "b"}))
+    with pytest.raises(GraphError, match="frozenset"):
+        _ = node.content_hash
