@@ -1,0 +1,180 @@
+"""Whole kernels on disk: from the hash of a kernel's graph to its launch data and its code.
+
+The object cache saves LLVM's work; this saves all that comes before it too, so that a process which
+prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry is good for
+equal graphs, devices, compilers and targets, made by the very same source code of the compiler:
+`fingerprint_code` tells one state of its files from another, also in a working tree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
+
+from svod_codegen.object_cache import ObjectCache, make_key
+from svod_codegen.options import CodegenOptions
+from svod_device.spec import CompiledSpec, ProgramSpec, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from svod_device.launch_size import LaunchSizes
+    from svod_ir.target import Target
+
+__all__ = ["KernelStore", "StoredKernel", "describe_target", "fingerprint_code", "get_kernel_store"]
+
+_LENGTH_BYTES: Final = 4
+_COMPILER_PACKAGES: Final = ("svod_dtype", "svod_ir", "svod_schedule", "svod_codegen", "svod_device")
+
+
+class StoredKernel(NamedTuple):
+    """A kernel as its launches and its loader see it, without the graph that it was made from."""
+
+    spec: ProgramSpec
+    compiled: CompiledSpec
+
+
+class KernelStore:
+    """A map from what a kernel depends on to the kernel; every method may be called from several threads.
+
+    Without a cache it holds nothing.
+    """
+
+    def __init__(self, cache: ObjectCache | None) -> None:
+        self._cache = cache
+
+    def find(self, key: Sequence[str]) -> StoredKernel | None:
+        """The kernel stored under `key`, or None."""
+        data = None if self._cache is None else self._cache.get(make_key(*key))
+        return None if data is None else _decode(data)
+
+    def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
+        """Store a kernel, unless its launch sizes depend on variables: expressions are not stored."""
+        header = _make_header(spec, compiled)
+        if self._cache is not None and header is not None:
+            self._cache.put(make_key(*key), _encode(header, spec.source, compiled.binary))
+
+
+@cache
+def get_kernel_store() -> KernelStore:
+    """The process's store, in the directory that the environment asks for."""
+    return KernelStore(ObjectCache.from_options(CodegenOptions.from_env(), kind="kernels"))
+
+
+def describe_target(target: Target) -> str:
+    """All that a target says, the same text in every process."""
+    parts: list[str] = []
+    for field in fields(target):
+        value: object = getattr(target, field.name)
+        # Sets are listed in an order that differs from process to process.
+        text = sorted(map(str, cast("frozenset[object]", value))) if isinstance(value, frozenset) else repr(value)
+        parts.append(f"{field.name}={text}")
+    return ";".join(parts)
+
+
+@cache
+def fingerprint_code(*packages: str) -> str:
+    """Names the state of the source files of the compiler and of further `packages`: sizes and times of change."""
+    names = sorted({*_COMPILER_PACKAGES, *packages})
+    return make_key(*(part for name in names for part in _iter_file_states(name)))
+
+
+def _iter_file_states(package: str) -> Iterator[str]:
+    spec = find_spec(package)
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        yield root
+        yield from _iter_directory(root)
+
+
+def _iter_directory(path: str) -> Iterator[str]:
+    with os.scandir(path) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield f"{entry.name} {status.st_size} {status.st_mtime_ns}"
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield entry.name
+                yield from _iter_directory(entry.path)
+
+
+class _Header(TypedDict):
+    """What an entry says of a kernel besides its source and its code."""
+
+    name: str
+    device: str
+    variables: list[tuple[str, int, int]]
+    var_names: list[str]
+    globals: list[int]
+    outs: list[int]
+    ins: list[int]
+    global_size: tuple[int, int, int]
+    local_size: tuple[int, int, int] | None
+    n_operations: int
+    n_bytes: int
+    is_source_compiled: bool
+    source_bytes: int
+
+
+def _make_header(spec: ProgramSpec, compiled: CompiledSpec) -> _Header | None:
+    global_size, local_size = _find_constant(spec.global_size), _find_constant(spec.local_size)
+    if global_size is None or (local_size is None and spec.local_size is not None):
+        return None
+    return _Header(
+        name=spec.name,
+        device=spec.device,
+        variables=[(v.name, v.min, v.max) for v in spec.variables],
+        var_names=list(spec.var_names),
+        globals=list(spec.globals),
+        outs=list(spec.outs),
+        ins=list(spec.ins),
+        global_size=global_size,
+        local_size=local_size,
+        n_operations=spec.n_operations,
+        n_bytes=spec.n_bytes,
+        is_source_compiled=compiled.source is not None,
+        source_bytes=len(spec.source.encode()),
+    )
+
+
+def _find_constant(sizes: LaunchSizes | None) -> tuple[int, int, int] | None:
+    if sizes is None:
+        return None
+    x, y, z = sizes
+    return (x, y, z) if isinstance(x, int) and isinstance(y, int) and isinstance(z, int) else None
+
+
+def _encode(header: _Header, source: str, binary: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + source.encode() + binary
+
+
+def _decode(data: bytes) -> StoredKernel:
+    source_at = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    header = cast("_Header", json.loads(data[_LENGTH_BYTES:source_at]))
+    binary_at = source_at + header["source_bytes"]
+    spec = ProgramSpec(
+        header["name"],
+        data[source_at:binary_at].decode(),
+        header["device"],
+        variables=tuple(Variable(*variable) for variable in header["variables"]),
+        var_names=tuple(header["var_names"]),
+        globals=tuple(header["globals"]),
+        outs=tuple(header["outs"]),
+        ins=tuple(header["ins"]),
+        global_size=_make_sizes(header["global_size"]),
+        local_size=None if header["local_size"] is None else _make_sizes(header["local_size"]),
+        n_operations=header["n_operations"],
+        n_bytes=header["n_bytes"],
+    )
+    if header["is_source_compiled"]:
+        return StoredKernel(spec, CompiledSpec.from_source(spec))
+    return StoredKernel(spec, CompiledSpec.from_bytes(spec, data[binary_at:]))
+
+
+def _make_sizes(sizes: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = sizes  # JSON has lists only
+    return x, y, z
