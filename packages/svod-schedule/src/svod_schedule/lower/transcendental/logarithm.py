@@ -72,12 +72,16 @@ def split_exponent(x: UOp, layout: FloatFormat, *, may_be_subnormal: bool = True
     if may_be_subnormal:
         is_subnormal = x < layout.smallest_normal
         x = is_subnormal.where(x * 2.0**layout.mantissa_bits, x)
-        offset = is_subnormal.where(UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias + layout.mantissa_bits), offset)
+        offset = is_subnormal.where(
+            UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias + layout.mantissa_bits), offset
+        )
     # The exponent in place of an unsigned integer, with the bias added so that it is not negative.
     shifted = layout.to_unsigned(x) - (_SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits))
     one_plus_f = layout.from_bits((shifted & ((1 << layout.mantissa_bits) - 1)) + _SQRT_HALF_BITS[layout])
     # Under the exponent of 2^mantissa_bits, an integer is that power plus the integer: a conversion without an instruction for it.
-    field = layout.from_bits((shifted >> layout.mantissa_bits) | ((layout.bias + layout.mantissa_bits) << layout.mantissa_bits))
+    field = layout.from_bits(
+        (shifted >> layout.mantissa_bits) | ((layout.bias + layout.mantissa_bits) << layout.mantissa_bits)
+    )
     return field - offset, one_plus_f - 1.0
 
 
