@@ -15,7 +15,6 @@ from typing import Final, Protocol
 from svod_dtype import float32, float64
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_schedule.lower.transcendental.error_function import erf
 from svod_schedule.lower.transcendental.exponential import exp, exp2
 from svod_schedule.lower.transcendental.hyperbolic import tanh

@@ -18,7 +18,6 @@ import math
 from typing import Final
 
 from svod_ir.uop import UOp
-
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma, format_of, polynomial
 
 __all__ = ["log", "log2", "split_exponent"]
@@ -78,7 +77,7 @@ def split_exponent(x: UOp, layout: FloatFormat, *, may_be_subnormal: bool = True
     # The exponent in place of an unsigned integer, with the bias added so that it is not negative.
     shifted = layout.to_unsigned(x) - (_SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits))
     one_plus_f = layout.from_bits((shifted & ((1 << layout.mantissa_bits) - 1)) + _SQRT_HALF_BITS[layout])
-    # Under the exponent of 2^mantissa_bits, an integer is that power plus the integer: a conversion without an instruction for it.
+    # Under the exponent of 2^mantissa_bits, an integer stands for that power plus itself: a conversion without an instruction.
     field = layout.from_bits(
         (shifted >> layout.mantissa_bits) | ((layout.bias + layout.mantissa_bits) << layout.mantissa_bits)
     )

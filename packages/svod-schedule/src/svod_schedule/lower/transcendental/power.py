@@ -1,7 +1,7 @@
 """POW: `|x|^y = 2^(y log2 |x|)`, with the logarithm to more bits than the type has, and the cases of C17, F.10.4.4.
 
-y log2 |x| goes up to the largest exponent, so that an exponent's worth of bits of the logarithm's precision is lost. float32 is computed
-in float64. For float64 the logarithm is a sum of two floats:
+y log2 |x| goes up to the largest exponent, so that as many bits of the logarithm's precision are lost as an exponent has.
+float32 is computed in float64. For float64 the logarithm is a sum of two floats:
 
     s = f / (2 + f),    log2(1 + f) = s (A + s^2 (B + s^2 Q(s^2))),    A = 2 / log 2,    B = A / 3
 
@@ -9,8 +9,8 @@ where s, s^2, A, B and their products have two parts.
 
 Cost: 42 operations on float64 for float32, 108 for float64, one a division, and 22 for the cases.
 
-The polynomials are minimax, found here by the Remez exchange. The errors are 2^-38 for the logarithm and 2^-34 for the power of two in
-float32's case, 2^-66 and 2^-57 in float64's.
+The polynomials are minimax, found here by the Remez exchange. The errors are 2^-38 for the logarithm and 2^-34 for the
+power of two in float32's case, 2^-66 and 2^-57 in float64's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Final
 from svod_dtype import float32, float64
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_schedule.lower.transcendental.exponential import EXP2, clamp, round_and_scale, scale_twice
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial
 from svod_schedule.lower.transcendental.logarithm import split_exponent
@@ -35,8 +34,8 @@ _LOG2_FOR_FLOAT32: Final = (
     -0.13462948807506933, 0.13251179947452327, -0.06973876495096563,
 )
 _EXP2_FOR_FLOAT32: Final = (
-    0.6931471807043373, 0.2402265106664375, 0.05550410366343651, 0.009618038123423479, 0.0013333934857264035, 0.0001546675856039309,
-    1.5196192721834244e-05,
+    0.6931471807043373, 0.2402265106664375, 0.05550410366343651, 0.009618038123423479, 0.0013333934857264035,
+    0.0001546675856039309, 1.5196192721834244e-05,
 )
 _A: Final = (2.8853900817779268, 4.0710547481862066e-17)
 _B: Final = (0.9617966939259756, 5.0577616648125907e-17)
@@ -50,7 +49,7 @@ _EXPONENTS: Final = {FLOAT32: (-160.0, 130.0), FLOAT64: (-1080.0, 1030.0)}
 _LARGEST_Y: Final = {FLOAT32: (-1.0e30, 1.0e30), FLOAT64: (-1.0e200, 1.0e200)}
 
 
-def pow(x: UOp, y: UOp, *, has_fma: bool = True) -> UOp:  # noqa: A001
+def pow(x: UOp, y: UOp, *, has_fma: bool = True) -> UOp:
     """`x` to the power `y`."""
     layout = format_of(x)
     size = x.alu(Op.ABS)

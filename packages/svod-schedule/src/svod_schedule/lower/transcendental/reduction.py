@@ -1,7 +1,8 @@
 """The remainder of an argument by pi / 2, to nearly twice the precision of its type.
 
-`reduce_moderate` subtracts a multiple of pi / 2 given in parts (Cody and Waite). `reduce_huge` multiplies the significand with just
-those bits of 2 / pi that matter for the exponent, in integers (Payne and Hanek), and is right for every finite argument.
+`reduce_moderate` subtracts a multiple of pi / 2 given in parts (Cody and Waite). `reduce_huge` multiplies the significand
+with just those bits of 2 / pi that matter for the exponent, in integers (Payne and Hanek), and is right for every finite
+argument.
 
 Source:
     Cody and Waite, "Software Manual for the Elementary Functions", 1980, chapter 8.
@@ -16,7 +17,6 @@ from typing import Final
 from svod_dtype import float32, float64, uint64
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma
 
 __all__ = ["LIMIT", "Remainder", "reduce_huge", "reduce_moderate"]
@@ -45,7 +45,8 @@ _TWO_OVER_PI_BITS: Final = int(
     16,
 )
 _WORD: Final = 0xFFFFFFFF
-# By format: zeros put before the bits of 2 / pi (so that no shift is negative), bits of the choice of the first word, words of the product.
+# By format: zeros put before the bits of 2 / pi (so that no shift is negative), bits of the choice of the first word, and
+# words of the product.
 _WINDOW: Final = {FLOAT32: (14, 2, 3), FLOAT64: (40, 5, 6)}
 
 
@@ -69,7 +70,7 @@ def reduce_huge(x: UOp, layout: FloatFormat) -> Remainder:
     n_zeros, n_choice_bits, n_words = _WINDOW[layout]
     size = x.alu(Op.ABS)
     bits = layout.to_unsigned(size).cast(uint64)
-    # x = significand 2^(position + bias of both), so position is where in 2 / pi the bits begin of which x times them is less than 4.
+    # Where in 2 / pi the bits begin whose product with x is less than 4 quarter turns; what is before gives whole turns.
     position = (bits >> layout.mantissa_bits) - (layout.bias + layout.mantissa_bits + 2 - n_zeros)
     window = _take_words(position, n_zeros, n_choice_bits, n_words)
     significand = (bits & ((1 << layout.mantissa_bits) - 1)) | (1 << layout.mantissa_bits)
