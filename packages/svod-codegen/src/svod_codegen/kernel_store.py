@@ -62,7 +62,8 @@ class KernelStore:
 @cache
 def get_kernel_store() -> KernelStore:
     """The process's store, in the directory that the environment asks for."""
-    return KernelStore(ObjectCache.from_options(CodegenOptions.from_env(), kind="kernels"))
+    options = CodegenOptions.from_env()
+    return KernelStore(ObjectCache.from_options(options, kind="kernels") if options.use_kernel_store else None)
 
 
 def describe_target(target: Target) -> str:

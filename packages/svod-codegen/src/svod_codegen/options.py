@@ -26,12 +26,14 @@ class CodegenOptions:
         threads: how many threads run kernels and compile them (`SVOD_THREADS`, all usable cores).
         cache_dir: where compiled objects are kept (`SVOD_CACHE_DIR`, the user's cache directory).
         use_object_cache: whether compiled objects are kept on disk (`SVOD_OBJECT_CACHE`).
-        object_cache_max_bytes: how large that cache may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
+        use_kernel_store: whether whole kernels are kept there too (`SVOD_KERNEL_STORE`; never without the object cache).
+        object_cache_max_bytes: how large each of the two may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
     threads: int = field(default_factory=lambda: count_usable_cores())
     cache_dir: Path = field(default_factory=lambda: _default_cache_dir(os.environ))
     use_object_cache: bool = True
+    use_kernel_store: bool = True
     object_cache_max_bytes: int = _GIB
 
     @staticmethod
@@ -47,6 +49,7 @@ class CodegenOptions:
             threads=read_integer(env, "SVOD_THREADS", count_usable_cores(), minimum=1),
             cache_dir=Path(directory).expanduser() if directory else _default_cache_dir(env),
             use_object_cache=read_switch(env, "SVOD_OBJECT_CACHE", default=True),
+            use_kernel_store=read_switch(env, "SVOD_KERNEL_STORE", default=True),
             object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
         )
 

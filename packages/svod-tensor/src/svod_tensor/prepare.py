@@ -1,4 +1,6 @@
-"""prepare: `ScheduleItem`s → `ExecutionPlan`. The second of the two spines: it calls optimize, lower, linearize, render, compile, load and plan.
+"""prepare: `ScheduleItem`s → `ExecutionPlan`.
+
+The second of the two spines: it calls optimize, lower, linearize, render, compile, load and plan.
 
 Equal kernels are made once, in the process's kernel cache; the compilation of different ones overlaps.
 """
@@ -19,18 +21,23 @@ from svod_ir.ops import Op
 from svod_ir.options import IROptions
 from svod_ir.uop import UOp
 from svod_runtime import (
-    CachedKernel, ExecutionPlan, ExecutionPlanBuilder, PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel,
+    CachedKernel,
+    ExecutionPlan,
+    ExecutionPlanBuilder,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
 )  # fmt: skip
-
 from svod_tensor import kernel_cache
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
 from svod_tensor.kernel_cache import KernelKey
 from svod_tensor.memory_planner import plan_memory
 from svod_tensor.schedule import ScheduleItem, ScheduleResult, is_disk
+from svod_tensor.stored_kernels import find_stored_kernel, store_kernel
 
 if TYPE_CHECKING:
     from svod_schedule.pipeline import Context
-
     from svod_tensor.options import PrepareConfig
 
 __all__ = ["PreparedSource", "make_context", "prepare_plan", "render_kernel"]
@@ -100,7 +107,9 @@ def effect_of(ast: UOp) -> UOp:
 PreparedAny = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
 
 
-def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | None, builder: ExecutionPlanBuilder) -> PreparedAny:
+def _prepare_op(
+    item: ScheduleItem, indices: list[int], kernel: CachedKernel | None, builder: ExecutionPlanBuilder
+) -> PreparedAny:
     effect = effect_of(item.ast)
     match effect.op:
         case Op.COPY:
@@ -117,12 +126,18 @@ def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | N
             return _prepare_launch(item, indices, kernel)
 
 
-def _prepare_view(item: ScheduleItem, effect: UOp, indices: list[int], builder: ExecutionPlanBuilder) -> PreparedBufferView:
+def _prepare_view(
+    item: ScheduleItem, effect: UOp, indices: list[int], builder: ExecutionPlanBuilder
+) -> PreparedBufferView:
     base, (offset, size) = item.buffers[1], effect.arg
     nbytes = size * effect.dtype.itemsize
     if offset < 0 or offset + nbytes > base.nbytes:
         raise ViewBoundsError(
-            kernel=item.kernel_id, base_id=item.buffer_ids[1], base_bytes=base.nbytes, offset_bytes=offset, size_bytes=nbytes
+            kernel=item.kernel_id,
+            base_id=item.buffer_ids[1],
+            base_bytes=base.nbytes,
+            offset_bytes=offset,
+            size_bytes=nbytes,
         )
     builder.replace_buffer(indices[0], base.view(offset, nbytes, effect.dtype))
     return PreparedBufferView(item.kernel_id, tuple(indices), offset, nbytes, item.dependencies)
@@ -164,7 +179,9 @@ def _check_metadata(item: ScheduleItem, spec: ProgramSpec, place: Mapping[int, i
     elif beyond := [slot for slot in spec.globals if place.get(slot, n_buffers) >= n_buffers]:
         problem = f"it takes slot {beyond[0]}, which its call does not have"
     if problem is not None:
-        raise ProgramMetadataError(problem=problem, kernel=spec.name, globals_=spec.globals, outs=spec.outs, n_buffers=n_buffers)
+        raise ProgramMetadataError(
+            problem=problem, kernel=spec.name, globals_=spec.globals, outs=spec.outs, n_buffers=n_buffers
+        )
 
 
 # -- kernels ------------------------------------------------------------------------------------------------
@@ -196,7 +213,9 @@ def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
     lowered = run_pipeline("lower", optimized, context)
     linear = linearize(lowered)
     source = device.renderer.render(linear, lowered.arg.name)
-    program = UOp(Op.PROGRAM, void, (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source)), device.name)
+    program = UOp(
+        Op.PROGRAM, void, (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source)), device.name
+    )
     return PreparedSource(optimized, lowered, linear, ProgramSpec.from_program(program))
 
 
@@ -211,7 +230,9 @@ def _device_of(buffers: Sequence[Buffer]) -> str:
 
 def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[tuple[UOp, str], CachedKernel]:
     """The kernel of each body on each device, compiled at the same time where several are new."""
-    places = dict.fromkeys(_kernel_place(i) for i in items if effect_of(i.ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION))
+    places = dict.fromkeys(
+        _kernel_place(i) for i in items if effect_of(i.ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION)
+    )
     kernels: dict[tuple[UOp, str], CachedKernel] = {}
     missing: list[tuple[tuple[UOp, str], KernelKey]] = []
     for place in places:
@@ -224,17 +245,27 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
     pending: list[tuple[tuple[UOp, str], KernelKey, ProgramSpec, Future[CompiledSpec] | CompiledSpec]] = []
     for place, key in missing:
         device = get_device(place[1])
-        spec = render_kernel(place[0], device, make_context(device, config)).spec
+        context = make_context(device, config)
+        stored = find_stored_kernel(key, device, context.options)
+        if stored is not None:
+            kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, stored.spec, stored.compiled))
+            continue
+        spec = render_kernel(place[0], device, context).spec
         compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
         pending.append((place, key, spec, compiled))
     for place, key, spec, compiled in pending:
         device = get_device(place[1])
         binary = compiled.result() if isinstance(compiled, Future) else compiled
-        # A kernel that is launched by a thread pool of its own, or none, may run beside others.
-        kernel = CachedKernel(device.loader(binary), spec, device.launcher, is_host_parallel_safe=device.base_key == "CPU")
-        kernels[place] = kernel_cache.add_kernel(key, kernel)
+        kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, spec, binary))
+        store_kernel(key, device, spec, binary)
         _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source))
     return kernels
+
+
+def _load_kernel(device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> CachedKernel:
+    # A kernel that is launched by a thread pool of its own, or none, may run beside others.
+    is_parallel_safe = device.base_key == "CPU"
+    return CachedKernel(device.loader(compiled), spec, device.launcher, is_host_parallel_safe=is_parallel_safe)
 
 
 def _make_key(ast: UOp, device: str, config: PrepareConfig) -> KernelKey:

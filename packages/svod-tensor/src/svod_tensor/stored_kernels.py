@@ -1,0 +1,33 @@
+"""The disk behind the kernel cache: kernels that an earlier process prepared need no passes here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_codegen.kernel_store import describe_target, fingerprint_code, get_kernel_store
+
+if TYPE_CHECKING:
+    from svod_codegen.kernel_store import StoredKernel
+    from svod_device import CompiledSpec, Device, ProgramSpec
+    from svod_ir.options import IROptions
+    from svod_tensor.kernel_cache import KernelKey
+
+__all__ = ["find_stored_kernel", "store_kernel"]
+
+
+def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> StoredKernel | None:
+    """The kernel that an earlier process stored under `key`; None too where someone wants to see the passes run."""
+    if options.check or options.dump or options.stop_after:
+        return None
+    return get_kernel_store().find(_make_parts(key, device))
+
+
+def store_kernel(key: KernelKey, device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> None:
+    """Keep a compiled kernel for later processes."""
+    get_kernel_store().add(_make_parts(key, device), spec, compiled)
+
+
+def _make_parts(key: KernelKey, device: Device) -> tuple[str, ...]:
+    """All that the kernel depends on: a plugin's renderer is code of the compiler too."""
+    renderer_package = type(device.renderer).__module__.partition(".")[0]
+    return (*key, describe_target(device.target), fingerprint_code(renderer_package))
