@@ -20,7 +20,7 @@ from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, Rule, RuleSet, node, rule,
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 
-__all__ = ["CHEAPER", "DIVISION", "FUSE", "SIMPLER", "find_magic", "make_decompositions"]
+__all__ = ["CHEAPER", "DIVISION", "FOR_MISSING", "FUSE", "SIMPLER", "find_magic", "make_decompositions"]
 
 x, y, z, c = var("x"), var("y"), var("z"), splat("c")
 
@@ -32,8 +32,10 @@ def make_decompositions(target: Target) -> RuleSet:
 
 @lru_cache(maxsize=16)
 def _make_rules(native: frozenset[Op]) -> RuleSet:
-    missing = tuple(r for op, r in _FOR_MISSING if op not in native)
-    rules = RuleSet("missing", missing, is_pure=True) + DIVISION + SIMPLER
+    missing = tuple(r for op, r in FOR_MISSING if op not in native)
+    # A rule that makes an op which another rule takes apart would not end.
+    simpler = tuple(r for r in SIMPLER if _MADE_BY.get(r, Op.NOT) in native)
+    rules = RuleSet("missing", missing, is_pure=True) + DIVISION + RuleSet("simpler", simpler, is_pure=True)
     if {Op.SHL, Op.SHR} <= native:
         rules = rules + CHEAPER
     if Op.MULACC in native:
@@ -192,8 +194,8 @@ def find_magic(divisor: int, vmax: int) -> tuple[int, int]:
 # -- the same value with a simpler op ------------------------------------------------------------------------
 
 
-@rule(node(Op.NOT, x < y, kinds=BOOL).named("z"))
-def not_less(z: UOp, x: UOp, y: UOp) -> UOp | None:
+@rule(node(Op.NOT, x < y, kinds=BOOL))
+def not_less(x: UOp, y: UOp) -> UOp | None:
     """~(x < y) -> y <= x.  When neither can be NaN."""
     return None if x.dtype.is_float else y <= x
 
@@ -261,6 +263,9 @@ SIMPLER: Final = RuleSet(
 )  # fmt: skip
 
 
+_MADE_BY: Final[dict[Rule, Op]] = {not_less: Op.LE, not_equal: Op.NE}
+
+
 @rule((x * c).of(INT))
 def multiply_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
     """x * 2**k -> x << k."""
@@ -324,6 +329,12 @@ def absolute_integer(x: UOp) -> UOp:
 def less_or_equal(x: UOp, y: UOp) -> UOp:
     """x <= y -> ~(y < x), or x < y | x == y for floats."""
     return (x < y) | x.eq(y) if x.dtype.is_float else ~(y < x)
+
+
+@rule(x.ne(y).ordered())
+def unequal(x: UOp, y: UOp) -> UOp:
+    """x != y -> ~(x == y)."""
+    return ~x.eq(y)
 
 
 @rule(x.maximum(y).ordered())
@@ -430,8 +441,8 @@ def _halves(word: UOp) -> tuple[UOp, UOp]:
     return unsigned.cast(uint32), (unsigned >> _splat(unsigned, 32)).cast(uint32)
 
 
-_FOR_MISSING: Final[tuple[tuple[Op, Rule], ...]] = (
+FOR_MISSING: Final[tuple[tuple[Op, Rule], ...]] = (
     (Op.RECIPROCAL, reciprocal), (Op.RSQRT, reciprocal_root), (Op.SIGN, sign), (Op.ABS, absolute_integer),
-    (Op.LE, less_or_equal), (Op.MAX, maximum), (Op.MIN, minimum), (Op.POW, integer_power), (Op.POW, bool_power),
+    (Op.LE, less_or_equal), (Op.NE, unequal), (Op.MAX, maximum), (Op.MIN, minimum), (Op.POW, integer_power), (Op.POW, bool_power),
     (Op.ROUND, round_half_even), (Op.TRUNC, truncate), (Op.FLOOR, floor), (Op.CEIL, ceil), (Op.THREEFRY, threefry),
 )  # fmt: skip
