@@ -1,0 +1,88 @@
+"""Kernels for CPUs that are not here: LLVM compiles what we render for each, and calls nothing that may be missing.
+
+LLVM ends the process where it cannot select an instruction, so a child process does the work.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """\
+import json, sys
+import llvmlite.binding as llvm
+import numpy as np
+import svod_tensor.prepare as prepare
+from svod_codegen.llvm.compiler import compile_assembly, compile_ir
+from svod_codegen.llvm.elf import find_undefined_symbols
+from svod_codegen.llvm.renderer import render
+from svod_codegen.llvm.target import HostCpu, host_cpu, make_target
+from svod_schedule.linearize import linearize
+from svod_schedule.pipeline import Context, run_pipeline
+from svod_tensor import Tensor
+from dataclasses import replace
+
+machine, triple, name, features = sys.argv[1:]
+llvm.initialize_all_targets(), llvm.initialize_all_asmprinters()
+cpu = HostCpu(triple, name, "", host_cpu().llvm_version)
+target = replace(make_target(machine, set(features.split(",")), (32 << 10, 1 << 20, 32 << 20)), cores=4)
+
+bodies = {}
+render_kernel = prepare.render_kernel
+def keep(ast, device, context):
+    bodies[ast.content_hash] = ast
+    return render_kernel(ast, device, context)
+prepare.render_kernel = keep
+
+generator = np.random.default_rng(0)
+def data(*shape, dtype="float32"):
+    return Tensor(generator.integers(1, 100, shape).astype(dtype))
+tensors = [
+    data(100, 100) + data(100, 100), data(33, 1000).exp(), data(70, 70) @ data(70, 70), data(37, 131) @ data(131, 61),
+    data(64, 100).sum(0), data(64, 100).sum(1), data(30, 31).max(1), data(20, 100).softmax(-1),
+    data(50, dtype="float64").sin(), data(1000, dtype="int32") // 7 % 5, data(1000, dtype="int64") // data(1000, dtype="int64"),
+    data(100, dtype="uint8") + data(100, dtype="uint8"), data(200, dtype="float16") * 2 + 1, data(5, 40).cumsum(1),
+    data(100) > data(100), data(100, dtype="float64") @ data(100, dtype="float64"),
+]
+for tensor in tensors:
+    tensor.prepare()
+
+context = Context(target=target)
+missing, text = set(), []
+for body in bodies.values():
+    lowered = run_pipeline("lower", run_pipeline("optimize", body, context), context)
+    source = render(tuple(linearize(lowered)), lowered.arg.name, target)
+    missing |= set(find_undefined_symbols(compile_ir(source, cpu=cpu)))
+    text.append(compile_assembly(source, cpu=cpu))
+registers = [r for r in ("zmm", "ymm", "xmm", ".4s") if any(r in t for t in text)]
+print(json.dumps({"kernels": len(text), "missing": sorted(missing), "registers": registers}))
+"""
+
+AVX512 = "avx,avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq"
+CPUS = {
+    "sapphirerapids": ("x86_64", "x86_64-unknown-linux-gnu", AVX512, "zmm"),
+    "skylake-avx512": ("x86_64", "x86_64-unknown-linux-gnu", AVX512, "zmm"),
+    "haswell": ("x86_64", "x86_64-unknown-linux-gnu", "avx,avx2,fma,f16c", "ymm"),
+    "x86-64": ("x86_64", "x86_64-unknown-linux-gnu", "", "xmm"),
+    "neoverse-n1": ("aarch64", "aarch64-unknown-linux-gnu", "neon", ".4s"),
+    "apple-m1": ("aarch64", "arm64-apple-macosx14.0", "neon", ".4s"),
+}
+PROVIDED = {
+    "fma", "fmaf", "fmod", "fmodf", "memcpy", "memset", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2",
+    "__extendhfsf2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_llvm_compiles_every_kernel_for(name: str):
+    machine, triple, features, register = CPUS[name]
+    command = [sys.executable, "-c", PROGRAM, machine, triple, name, features]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kernels"] >= 14
+    assert register in found["registers"]
+    assert set(found["missing"]) <= PROVIDED
