@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from svod_dtype import DType, bool_, float32, index, int32, int64, uint8
 from svod_ir.args import ParamArg
+from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
+from svod_ir.rewrite import graph_rewrite
+from svod_ir.target import Target
+from svod_ir.testing import conditions, expressions
 from svod_ir.uop import UOp
+from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.index_dtype import lower_index_dtype
 
 
@@ -106,6 +115,21 @@ def test_registers_of_index_hold_int64() -> None:
     assert {s.dtype for s in add.src} == {int64}
     (store,) = after.iter_ops(Op.STORE)
     assert store.src[0].dtype is int64
+
+
+@settings(max_examples=100, deadline=None)
+@given(before=st.one_of(expressions().map(lambda e: e.cast(int64)), conditions()))
+def test_random_expressions_keep_their_values_through_lowering_and_decomposition(before: UOp) -> None:
+    variables = {n.arg[0]: n.arg[1:] for n in before.iter_ops(Op.DEFINE_VAR)}
+    rng = np.random.default_rng(0)
+    values = {name: rng.integers(low, high, 100, endpoint=True) for name, (low, high) in variables.items()}
+    typed = lower_index_dtype(before)
+    assert index not in dtypes(typed)
+    expected = evaluate(before, values)
+    for after in (typed, graph_rewrite(make_decompositions(Target.generic()), typed)):
+        found = evaluate(after, values)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(*np.broadcast_arrays(found, expected))
 
 
 def test_graphs_without_index_are_untouched() -> None:
