@@ -111,20 +111,27 @@ class UOp:
 
     def toposort(self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset()) -> list[UOp]:
         """Every node of the graph once, operands first; nodes in `stop` are listed but not entered."""
-        seen: set[UOp] = set()
         order: list[UOp] = []
-        stack: list[tuple[UOp, bool]] = [(self, False)]
+        seen: set[UOp] = set()
+        # The hottest loop of the compiler: None on the stack says that the operands of the node below it are listed.
+        stack: list[UOp | None] = [self]
+        list_node, see, push, pop = order.append, seen.add, stack.append, stack.pop
         while stack:
-            node, is_entered = stack.pop()
-            if is_entered:
-                order.append(node)
+            node = pop()
+            if node is None:
+                entered = pop()
+                assert entered is not None
+                list_node(entered)
             elif node not in seen:
-                seen.add(node)
+                see(node)
                 if node.src and node not in stop:
-                    stack.append((node, True))
-                    stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+                    push(node)
+                    push(None)
+                    for operand in reversed(node.src):
+                        if operand not in seen:
+                            push(operand)
                 else:
-                    order.append(node)
+                    list_node(node)
         return order
 
     def iter_ops(self, *ops: Op) -> Iterator[UOp]:
@@ -363,7 +370,7 @@ def to_node(size: SInt) -> UOp:
 def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
     # 0.0 == -0.0, 1 == True and nan != nan in Python, so constants are keyed by type and bits.
     if op is Op.CONST:
-        return struct.pack("d", arg) if dtype.kind == "float" else arg
+        return struct.pack("d", arg) if dtype.kind == "float" else (arg, arg.__class__)
     if op is Op.VCONST and dtype.kind == "float":
         return struct.pack(f"{len(arg)}d", *arg)
     return arg
@@ -388,7 +395,7 @@ def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
 def _hash_node(node: UOp) -> str:
     from svod_ir.text import format_arg
 
-    parts = [node.op.name, node.dtype.short, "" if node.arg is None else format_arg(node), *(s._hash for s in node.src)]
+    parts = [node.op.name, node.dtype.short, "" if node.arg is None else format_arg(node), *(s.content_hash for s in node.src)]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -1,10 +1,10 @@
 """The errors of svod-schedule.
 
-    UserError
-    ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
-    └── OptError (ValueError)                         an Opt that a kernel does not allow
-    InternalError
-    └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
+UserError
+├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
+└── OptError (ValueError)                         an Opt that a kernel does not allow
+InternalError
+└── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
 """
 
 from __future__ import annotations

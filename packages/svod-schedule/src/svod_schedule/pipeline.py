@@ -17,18 +17,27 @@ from svod_ir.options import IROptions
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-
 from svod_schedule.kernelize import cut_kernels
 from svod_schedule.linearize import linearize
-from svod_schedule.lower import accumulate, add_loads, expand, lower_index_dtype, place_launch_axes
+from svod_schedule.lower import accumulate, add_loads, block_sums, expand, lower_index_dtype, place_launch_axes
 from svod_schedule.lower.decompose import make_decompositions
-from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.lower.decompose_math import decompose_math
+from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
 from svod_schedule.rangeify import mark_results, permute_early, range_values, split_reduce
 from svod_schedule.symbolic import SYMBOLIC
 
-__all__ = ["KERNELIZE", "LOWER", "OPTIMIZE", "PIPELINES", "RANGEIFY", "Context", "Pass", "compile_kernel", "run_pipeline"]
+__all__ = [
+    "KERNELIZE",
+    "LOWER",
+    "OPTIMIZE",
+    "PIPELINES",
+    "RANGEIFY",
+    "Context",
+    "Pass",
+    "compile_kernel",
+    "run_pipeline",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,8 @@ LOWER = _check_order((
     Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "kernel", after=("emulate",)),
     Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "kernel", after=("simplify",)),
+    # How many additions go to one accumulator is known once lanes and copies are.
+    Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "kernel", after=("expand",)),
     # An accumulator has the lanes that expand gave to its reduction.
     Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "kernel", after=("expand",)),
     Pass("launch-axes", lambda g, _: place_launch_axes(g), "makes parallel axes numbers that the launch gives", "kernel", after=("accumulate",)),
@@ -142,7 +153,9 @@ def format_table() -> str:
     lines: list[str] = []
     for name, passes in PIPELINES.items():
         lines.append(name)
-        lines.extend(f"  {row.name:16} {row.does}" + (f"  (after {', '.join(row.after)})" if row.after else "") for row in passes)
+        lines.extend(
+            f"  {row.name:16} {row.does}" + (f"  (after {', '.join(row.after)})" if row.after else "") for row in passes
+        )
     return "\n".join(lines)
 
 

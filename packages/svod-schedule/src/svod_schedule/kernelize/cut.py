@@ -20,7 +20,6 @@ from svod_ir.args import BufferArg, KernelInfo, ParamArg
 from svod_ir.ops import MEMORY, AxisType, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
-
 from svod_schedule.rangeify.coordinates import flatten_index
 
 __all__ = ["cut_kernels"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from svod_dtype import void
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_schedule.errors import LinearizeError
 
 __all__ = ["linearize"]

@@ -11,26 +11,14 @@ Reductions over the same loops share them: one END closes the loop for all.
 
 from __future__ import annotations
 
-from svod_dtype import DType, index, void
+from svod_dtype import index, void
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_schedule.loops import identity_of
 
-__all__ = ["accumulate", "identity_of"]
+__all__ = ["accumulate"]
 
 _ZERO = UOp.const(index, 0)
-
-
-def identity_of(op: Op, dtype: DType) -> UOp:
-    """The value that a reduction with `op` starts from."""
-    match op:
-        case Op.ADD:
-            return UOp.const(dtype, 0)
-        case Op.MUL:
-            return UOp.const(dtype, 1)
-        case Op.MAX:
-            return UOp.const(dtype, dtype.scalar.min)
-        case _:
-            return UOp.const(dtype, dtype.scalar.max)
 
 
 def accumulate(sink: UOp) -> UOp:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-
 from svod_schedule.lower.transcendental import TRANSCENDENTAL, decompose_transcendental
 
 __all__ = ["decompose_math"]

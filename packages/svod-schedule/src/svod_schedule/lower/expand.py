@@ -25,7 +25,6 @@ from math import prod
 from svod_dtype import index, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
-
 from svod_schedule.linear_index import find_stride
 from svod_schedule.symbolic import simplify
 
@@ -129,7 +128,9 @@ class _Expander:
         lanes = choose_lane_axes(sink, axes)
         joined = _find_joined_axis(sink, axes, lanes)
         if joined is not None:
-            inside = UOp(Op.RANGE, index, joined.src, (1 + max(a.arg[0] for a in sink.iter_ops(Op.RANGE)), joined.arg[1]))
+            inside = UOp(
+                Op.RANGE, index, joined.src, (1 + max(a.arg[0] for a in sink.iter_ops(Op.RANGE)), joined.arg[1])
+            )
             sink = _join_results(sink, joined, inside, lanes)
             axes = [*axes, inside]
             lanes = lanes | {joined}
@@ -187,7 +188,7 @@ class _Expander:
         found = self.projections.get((outer, inner))
         if found is None:
             axes = self._axes_in(outer)
-            found = []
+            found: list[int] | None = []
             for coordinates in combinations(*(range(self.sizes[a]) for a in axes)):
                 position = 0
                 for axis, coordinate in zip(axes, coordinates, strict=True):
@@ -224,7 +225,7 @@ class _Expander:
         return [build(tuple(copies[where[i]] for copies, where in operands)) for i in range(self._n_copies(mask))]
 
     def _builder(self, node: UOp, lanes: int) -> Callable[[tuple[UOp, ...]], UOp]:
-        if lanes == 1 or node.op is Op.INDEX and node.dtype.lanes > 1:
+        if lanes == 1 or (node.op is Op.INDEX and node.dtype.lanes > 1):
             return node.with_src
         if node.op is Op.INDEX:
             # A position that is not consecutive is a vector of positions: a gather or scatter.

@@ -9,9 +9,9 @@ before → after:
 
 from __future__ import annotations
 
+from svod_dtype import index
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
-from svod_dtype import index
 
 __all__ = ["place_launch_axes"]
 

@@ -20,7 +20,9 @@ def add_loads(sink: UOp) -> UOp:
     loaded: dict[UOp, UOp] = {}
     for node in sink.toposort():
         operands = tuple(
-            _load(s, done[s], loaded) if s.op is Op.INDEX and not (position == 0 and node.op in (Op.LOAD, Op.STORE)) else done[s]
+            _load(s, done[s], loaded)
+            if s.op is Op.INDEX and not (position == 0 and node.op in (Op.LOAD, Op.STORE))
+            else done[s]
             for position, s in enumerate(node.src)
         )
         done[node] = node.with_src(operands)

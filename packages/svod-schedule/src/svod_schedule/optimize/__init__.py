@@ -5,7 +5,6 @@ from __future__ import annotations
 from svod_ir.args import Opt
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-
 from svod_schedule.optimize.heuristics import apply_heuristics
 from svod_schedule.optimize.merge_loops import merge_loops
 from svod_schedule.optimize.scheduler import Scheduler

@@ -12,15 +12,16 @@ from math import prod
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
-
 from svod_schedule.linear_index import find_stride
-from svod_schedule.optimize.scheduler import Scheduler, extent
+from svod_schedule.loops import extent
+from svod_schedule.optimize.scheduler import Scheduler
 
 __all__ = ["apply_heuristics"]
 
 _SLOW = frozenset({
     Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD, Op.THREEFRY,
 })  # fmt: skip
+TRANSPOSED_TILE = 8
 MIN_THREADED_WORK = 1 << 15
 """Below this many steps, waking threads costs more than they save."""
 
@@ -51,6 +52,8 @@ class _Heuristics:
             self._order_loops(tiled)
         if lane_axis is not None:
             self._take_lanes(lane_axis, is_tiled=tiled is not None)
+        elif not self.reduces:
+            self._take_squares()
         self._take_reduced_lanes(lane_axis, tiled)
         if tiled is not None:
             self._take_tiles(tiled, lane_axis)
@@ -86,7 +89,9 @@ class _Heuristics:
             amount //= 2
         while amount > 1:
             position = self._position(axis)
-            if self.scheduler.try_opt(Opt(OptOp.UPCAST, position, amount)) or self.scheduler.try_opt(Opt(OptOp.OVERLAP, position, amount)):
+            if self.scheduler.try_opt(Opt(OptOp.UPCAST, position, amount)) or self.scheduler.try_opt(
+                Opt(OptOp.OVERLAP, position, amount)
+            ):
                 return
             amount //= 2
 
@@ -110,6 +115,18 @@ class _Heuristics:
             if amount > 1:
                 self.scheduler.try_opt(Opt(OptOp.UNROLL, self._reduced_position(axis), amount))
 
+    def _take_squares(self) -> None:
+        """Tile a transposition: each cache line of both sides is then used as a whole while it is near."""
+        stores = [n.src[0] for n in self.scheduler.sink.iter_ops(Op.STORE)]
+        written = next((a for a in self.outputs if any(find_stride(n.src[1], a) == 1 for n in stores)), None)
+        read = next(
+            (a for a in self.outputs if a is not written and any(find_stride(n.src[1], a) == 1 for n in self.accesses)),
+            None,
+        )
+        if written is not None and read is not None:
+            self._take_outputs(read, TRANSPOSED_TILE)
+            self._take_outputs(written, TRANSPOSED_TILE)
+
     # -- register tiles -----------------------------------------------------------------------------
 
     def _tile_axes(self, reduce: UOp, lane_axis: UOp | None) -> list[UOp]:
@@ -119,7 +136,11 @@ class _Heuristics:
         loads = [n for n in loads if n.ranges & ranges]
         if len(loads) < 2:
             return []
-        shared = [a for a in self.outputs if a is not lane_axis and a in reduce.ranges and any(a not in n.ranges for n in loads)]
+        shared = [
+            a
+            for a in self.outputs
+            if a is not lane_axis and a in reduce.ranges and any(a not in n.ranges for n in loads)
+        ]
         # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
         return sorted(shared, key=lambda a: (not self._is_stored_along(a), -int(a.vmax)))[:2]
 
@@ -174,7 +195,11 @@ class _Heuristics:
         loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
         even = [r for r in loops if isinstance(size := extent(r), int) and size % n_threads == 0]
         long = [r for r in loops if int(r.src[0].vmin) >= 4 * n_threads]
-        for axis in [*loops[:1], *even[:1], *long[:1]] if loops[:1] in (even[:1], long[:1]) else [*even[:1], *long[:1], *loops[:1]]:
+        for axis in (
+            [*loops[:1], *even[:1], *long[:1]]
+            if loops[:1] in (even[:1], long[:1])
+            else [*even[:1], *long[:1], *loops[:1]]
+        ):
             if self.scheduler.try_opt(Opt(OptOp.THREAD, self._position(axis), n_threads)):
                 return
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from svod_dtype import index
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_schedule.linear_index import find_stride
-from svod_schedule.optimize.scheduler import extent, replace_range
+from svod_schedule.loops import extent, replace_range
 
 __all__ = ["merge_loops"]
 

@@ -28,9 +28,8 @@ from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.uop import SInt, UOp, to_node
-
 from svod_schedule.errors import OptError
-from svod_schedule.lower.accumulate import identity_of
+from svod_schedule.loops import extent, identity_of, replace_range
 
 __all__ = ["Scheduler"]
 
@@ -193,14 +192,20 @@ class Scheduler:
         """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
         main_axis = self._range(UOp.const(index, main), axis.arg[0], axis.arg[1])
         # A rest of one element needs no loop.
-        rest_axis = self._range(UOp.const(index, rest), self._next_id(), axis.arg[1]) if rest > 1 else UOp.const(index, 0)
+        rest_axis = (
+            self._range(UOp.const(index, rest), self._next_id(), axis.arg[1]) if rest > 1 else UOp.const(index, 0)
+        )
         first_id = self._next_id() + 1
         done: dict[UOp, UOp] = {}
         for node in self.sink.toposort():
             new = node.with_src(tuple(done[s] for s in node.src))
             if node.op is Op.REDUCE and axis in node.src[1:]:
                 # The other loops of this reduction are run twice, so the second time under new names.
-                copies = {r: self._range(r.src[0], first_id + i, r.arg[1]) for i, r in enumerate(node.src[1:]) if r is not axis}
+                copies = {
+                    r: self._range(r.src[0], first_id + i, r.arg[1])
+                    for i, r in enumerate(node.src[1:])
+                    if r is not axis
+                }
                 rest_ranges = [rest_axis if r is axis else copies[r] for r in node.src[1:] if r is not axis or rest > 1]
                 main_value = new.src[0].substitute({axis: main_axis})
                 rest_value = new.src[0].substitute({axis: rest_axis + main, **copies})
@@ -241,7 +246,9 @@ class Scheduler:
         axis = self._axis(opt, self.axes, (AxisType.GLOBAL, AxisType.LOOP))
         self._check_locals(opt)
         amount = self._divided(opt, axis, self.target.max_local)
-        used = prod(int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE))
+        used = prod(
+            int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE)
+        )
         if used * amount > self.target.max_local:
             raise OptError(opt=opt, reason=f"a workgroup of {used * amount} exceeds {self.target.max_local}")
         return self._split(axis, amount, AxisType.LOCAL)
@@ -257,7 +264,11 @@ class Scheduler:
         reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.src[1:])
         if any(n.op is Op.REDUCE for n in reduce.src[0].toposort()):
             raise OptError(opt=opt, reason="the reduction holds another one")
-        members = prod(int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.UPCAST, AxisType.WARP, AxisType.LOCAL, AxisType.GROUP_REDUCE))
+        members = prod(
+            int(r.vmax) + 1
+            for r in self.axes
+            if r.arg[1] in (AxisType.UPCAST, AxisType.WARP, AxisType.LOCAL, AxisType.GROUP_REDUCE)
+        )
         if members * amount * reduce.dtype.itemsize > self.target.shared_bytes:
             raise OptError(opt=opt, reason=f"it needs more shared memory than {self.target.shared_bytes} bytes")
         return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
@@ -302,26 +313,6 @@ class Scheduler:
 
     def _next_id(self, sink: UOp | None = None) -> int:
         return 1 + max((r.arg[0] for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
-
-
-def extent(r: UOp) -> SInt:
-    """The trip count of a RANGE, an int where it is constant."""
-    end = r.src[0]
-    return int(end.arg) if end.op is Op.CONST else end
-
-
-def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
-    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop over `r`."""
-    done: dict[UOp, UOp] = {r: expression}
-    for node in sink.toposort():
-        if node in done:
-            continue
-        if node.op in (Op.END, Op.REDUCE) and r in node.src[1:]:
-            loops = tuple(n for s in node.src[1:] for n in (ranges if s is r else (done[s],)))
-            done[node] = node.with_src((done[node.src[0]], *loops))
-        else:
-            done[node] = node.with_src(tuple(done[s] for s in node.src))
-    return done[sink]
 
 
 def _mask_beyond(sink: UOp, padded: UOp, size: UOp) -> UOp:

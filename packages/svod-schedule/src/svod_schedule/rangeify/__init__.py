@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from svod_ir.uop import UOp
-
 from svod_schedule.rangeify.permute_early import permute_early
 from svod_schedule.rangeify.pull import pull_values
 from svod_schedule.rangeify.results import mark_results

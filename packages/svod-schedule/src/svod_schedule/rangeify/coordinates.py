@@ -17,7 +17,6 @@ from typing import NamedTuple
 from svod_dtype import bool_, index
 from svod_ir.ops import Op
 from svod_ir.uop import SInt, UOp, to_node
-
 from svod_schedule.symbolic import simplify
 
 __all__ = ["Coordinates", "flatten_index", "move", "move_reshape"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 from svod_ir.build import make_permute, make_reshape
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
-
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["permute_early"]
@@ -49,7 +48,7 @@ class _Pusher:
             self.done[node] = node.with_src(tuple(self.done[s] for s in node.src))
 
     def _is_transparent(self, node: UOp) -> bool:
-        return node.op in ELEMENTWISE or node.op is Op.RESHAPE and _is_squeeze(node)
+        return node.op in ELEMENTWISE or (node.op is Op.RESHAPE and _is_squeeze(node))
 
     def _push(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
         """The permutation by `axes` of `node`, which has one reader if it is changed at all."""

@@ -19,10 +19,9 @@ from svod_ir.build import make_alu
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, AxisType, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
-
 from svod_schedule.errors import UnsupportedGraphError
-from svod_schedule.lower.accumulate import identity_of
-from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move
+from svod_schedule.loops import identity_of
+from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.storage import make_ranges
 from svod_schedule.symbolic import simplify
 
@@ -36,16 +35,37 @@ _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
 def pull_values(sink: UOp, stored: set[UOp], default_device: str) -> UOp:
     """The ranged graph of `sink`: a SINK of BUFFERIZE nodes, one for each of its sources."""
-    puller = _Puller(stored, default_device)
-    for node in sink.toposort():
+    order = sink.toposort()
+    puller = _Puller(stored, _find_devices(order), default_device)
+    for node in order:
         if node in stored:
             puller.bufferize(node)
     return UOp(Op.SINK, sink.dtype, tuple(puller.bufferized[s] for s in sink.src), sink.arg)
 
 
+def _find_devices(order: list[UOp]) -> dict[UOp, str]:
+    """The device of each node that reads memory: that of its first operand with one.
+
+    DISK holds bytes and runs no kernels: what is computed from it alone has no device here.
+    """
+    devices: dict[UOp, str] = {}
+    for node in order:
+        if node.op is Op.COPY:
+            devices[node] = node.arg
+        elif node.op in (Op.BUFFER, Op.PARAM):
+            if node.arg.device is not None and not node.arg.device.startswith("DISK"):
+                devices[node] = node.arg.device
+        else:
+            found = next((devices[s] for s in node.src if s in devices), None)
+            if found is not None:
+                devices[node] = found
+    return devices
+
+
 class _Puller:
-    def __init__(self, stored: set[UOp], default_device: str) -> None:
+    def __init__(self, stored: set[UOp], devices: dict[UOp, str], default_device: str) -> None:
         self.stored = stored
+        self.devices = devices
         self.default_device = default_device
         self.bufferized: dict[UOp, UOp] = {}
         self.values: dict[tuple[UOp, Coordinates], UOp] = {}
@@ -54,7 +74,7 @@ class _Puller:
 
     def bufferize(self, node: UOp) -> None:
         """Store `node`, whose stored operands are known."""
-        device = self._device(node)
+        device = self.devices.get(node, self.default_device)
         if node.op is Op.COPY:
             value, ranges = node.with_src((self._whole(node.src[0]),)), ()
             self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *self._fresh(node)), BufferizeArg(device))
@@ -69,13 +89,6 @@ class _Puller:
         self.n_ranges += len(ranges)
         return ranges
 
-    def _device(self, node: UOp) -> str:
-        if node.op is Op.COPY:
-            return node.arg
-        found = node.device
-        # DISK holds bytes and runs no kernels: what is computed from it lives where the kernel runs.
-        return self.default_device if found is None or found.startswith("DISK") else found
-
     def _whole(self, node: UOp) -> UOp:
         """The memory that holds exactly the elements of `node`, for a copy."""
         while node.op is Op.RESHAPE:
@@ -84,7 +97,9 @@ class _Puller:
             return self.bufferized[node]
         if node.op in MEMORY:
             return node
-        raise UnsupportedGraphError(what=f"a COPY of {node.op.name}", hint="make the source contiguous before copying it")
+        raise UnsupportedGraphError(
+            what=f"a COPY of {node.op.name}", hint="make the source contiguous before copying it"
+        )
 
     # -- one expression: generators that ask for the values of operands, run on an explicit stack ----
 
@@ -121,7 +136,11 @@ class _Puller:
             operands: list[UOp] = []
             for operand in node.src:
                 operands.append((yield operand, at if operand.shape else Coordinates((), at.valid)))
-            return node.with_src(tuple(operands)) if node.dtype.is_float or op in (Op.CAST, Op.BITCAST) else make_alu(op, *operands)
+            return (
+                node.with_src(tuple(operands))
+                if node.dtype.is_float or op in (Op.CAST, Op.BITCAST)
+                else make_alu(op, *operands)
+            )
         if op in MEMORY:
             return node.index(*at.indices, gate=at.valid)
         if op in _NO_WORK:
@@ -135,7 +154,11 @@ class _Puller:
                 return (yield from self._reduced(node, at))
             case Op.SCAN_AXIS:
                 value = yield node.src[0], at
-                return UOp(Op.SCAN, node.dtype, (value, at.indices[node.arg[1]]), node.arg[0]) if node.shape[node.arg[1]] != 1 else value
+                return (
+                    UOp(Op.SCAN, node.dtype, (value, at.indices[node.arg[1]]), node.arg[0])
+                    if node.shape[node.arg[1]] != 1
+                    else value
+                )
             case Op.IOTA:
                 return at.indices[0].cast(node.dtype)
             case Op.GATHER:
@@ -181,8 +204,10 @@ class _Puller:
             inside = inside & (selected >= 0)
         if not high:
             inside = inside & (selected < size)
-        source_at = Coordinates((*at.indices[:axis], selected, *at.indices[axis + n_axes :]), at.valid).and_valid(inside)
+        source_at = Coordinates((*at.indices[:axis], selected, *at.indices[axis + n_axes :]), at.valid).and_valid(
+            inside
+        )
         value = yield source, source_at
-        if source_at.valid is at.valid or value.op is Op.INDEX and value.gate is not None:
+        if source_at.valid is at.valid or (value.op is Op.INDEX and value.gate is not None):
             return value
         return UOp(Op.WHERE, node.dtype, (simplify(inside), value, UOp.const(node.dtype, 0)))

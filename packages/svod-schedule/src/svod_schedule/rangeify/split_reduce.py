@@ -36,11 +36,11 @@ def split_reduce(sink: UOp) -> UOp:
 
 def _split(node: UOp) -> UOp:
     op, axes = node.arg
-    if not all(isinstance(s, int) for s in node.src[0].shape) or node.device is None:
+    if not all(isinstance(s, int) for s in node.src[0].shape):
         return node
     sizes = [s for s in node.src[0].shape if isinstance(s, int)]
     n_reduced = prod(sizes[a] for a in axes)
-    if n_reduced < MIN_RATIO or prod(sizes) // n_reduced > MAX_OUTPUT:
+    if n_reduced < MIN_RATIO or prod(sizes) // n_reduced > MAX_OUTPUT or node.device is None:
         return node
     x, sizes, axes = _merge_axes(node.src[0], sizes, axes)
     axis = max(axes, key=lambda a: sizes[a])

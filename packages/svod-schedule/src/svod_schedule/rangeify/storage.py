@@ -23,7 +23,6 @@ from svod_dtype import index
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, AxisType, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
-
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.readers import count_readers
 
@@ -61,7 +60,9 @@ def make_ranges(node: UOp, first_id: int) -> tuple[UOp, ...]:
     """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
     scanned = node.arg[1] if node.op is Op.SCAN_AXIS else None
     return tuple(
-        UOp.const(index, 0) if size == 1 else UOp.range(size, first_id + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
+        UOp.const(index, 0)
+        if size == 1
+        else UOp.range(size, first_id + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
         for a, size in enumerate(node.shape)
     )
 
@@ -152,7 +153,11 @@ class _Chooser:
             if current.op is Op.REDUCE_AXIS:
                 reached.setdefault(current, {})[use] = None
             elif current not in self.stored and self.heads[current] and current.op not in _ALWAYS_STORED:
-                stack.extend(read for read in self._reads(current, use) if self.n_readers[read[0]] == 1 or read[0].op is Op.REDUCE_AXIS)
+                stack.extend(
+                    read
+                    for read in self._reads(current, use)
+                    if self.n_readers[read[0]] == 1 or read[0].op is Op.REDUCE_AXIS
+                )
         for reduce, found in reached.items():
             known = self.uses.get(reduce, {})
             if not self._is_fusable(reduce, tuple(found | known)):
@@ -185,7 +190,7 @@ class _Chooser:
         if len(rows) == len(loops) == len(use.scope):
             return not (_is_contraction(node) and kernel.rows)
         trips = prod(max_size(s) for s in node.src[0].shape)
-        if kernel.has_contraction or _is_contraction(node) and trips > RECOMPUTE_TOTAL:
+        if kernel.has_contraction or (_is_contraction(node) and trips > RECOMPUTE_TOTAL):
             return False
         if prod(int(r.vmax) + 1 for r in rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
@@ -212,7 +217,11 @@ class _Chooser:
             axis, n_axes = node.arg, len(node.src[1].shape)
             selected = at.indices[axis : axis + n_axes]
             # The value of a position is not known yet, only the loops that it depends on.
-            position = UOp(Op.CUSTOM, index, selected, ("position", node)) if selected else UOp.variable("position", 0, 1 << 40)
+            position = (
+                UOp(Op.CUSTOM, index, selected, ("position", node))
+                if selected
+                else UOp.variable("position", 0, 1 << 40)
+            )
             source_at = (*at.indices[:axis], position, *at.indices[axis + n_axes :])
             return [
                 (node.src[0], _Use(use.kernel, Coordinates(source_at, at.valid), scope)),
@@ -226,12 +235,12 @@ class _Chooser:
                 reads.append((operand, _Use(use.kernel, operand_at, scope)))
         return reads
 
-
     def _reduce_ranges(self, node: UOp, at: Coordinates) -> dict[int, UOp]:
         ranges = self.reduce_ranges.get((node, at.indices))
         if ranges is None:
             sizes = node.src[0].shape
-            ranges = {a: UOp.range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(node.arg[1])}
+            axes: tuple[int, ...] = node.arg[1]
+            ranges = {a: UOp.range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
             self.n_ranges += len(ranges)
             self.reduce_ranges[(node, at.indices)] = ranges
         return ranges
@@ -256,7 +265,7 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
         else:
             own = _OWN_COST.get(node.op, 1) if node.op in ELEMENTWISE or node.op is Op.GATHER else 0
             cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
-        heads[node] = node.op is Op.REDUCE_AXIS or node.op not in _ALWAYS_STORED and any(heads[s] for s in operands)
+        heads[node] = node.op is Op.REDUCE_AXIS or (node.op not in _ALWAYS_STORED and any(heads[s] for s in operands))
     return cost, heads
 
 

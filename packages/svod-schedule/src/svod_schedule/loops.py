@@ -1,0 +1,42 @@
+"""Loops and reductions as seen by several passes."""
+
+from __future__ import annotations
+
+from svod_dtype import DType
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp
+
+__all__ = ["extent", "identity_of", "replace_range"]
+
+
+def extent(r: UOp) -> SInt:
+    """The trip count of a RANGE, an int where it is constant."""
+    end = r.src[0]
+    return int(end.arg) if end.op is Op.CONST else end
+
+
+def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
+    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop over `r`."""
+    done: dict[UOp, UOp] = {r: expression}
+    for node in sink.toposort():
+        if node in done:
+            continue
+        if node.op in (Op.END, Op.REDUCE) and r in node.src[1:]:
+            loops = tuple(n for s in node.src[1:] for n in (ranges if s is r else (done[s],)))
+            done[node] = node.with_src((done[node.src[0]], *loops))
+        else:
+            done[node] = node.with_src(tuple(done[s] for s in node.src))
+    return done[sink]
+
+
+def identity_of(op: Op, dtype: DType) -> UOp:
+    """The value that a reduction with `op` starts from."""
+    match op:
+        case Op.ADD:
+            return UOp.const(dtype, 0)
+        case Op.MUL:
+            return UOp.const(dtype, 1)
+        case Op.MAX:
+            return UOp.const(dtype, dtype.scalar.min)
+        case _:
+            return UOp.const(dtype, dtype.scalar.max)

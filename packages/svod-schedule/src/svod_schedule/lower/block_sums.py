@@ -1,0 +1,69 @@
+"""block-sums: long floating-point sums are sums of sums, so that rounding errors stay small.
+
+before → after, for a loop of 65536 additions to one accumulator:
+
+    REDUCE(x(r), r; ADD)        REDUCE(REDUCE(x(b * 256 + i), i; ADD), b; ADD)
+
+The error of a running sum of n values grows with n, that of the two-level sum with sqrt(n).
+
+Source: N. J. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993), section 3.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+from svod_dtype import index
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_schedule.loops import extent
+
+__all__ = ["block_sums"]
+
+MAX_RUN = 1024
+"""Up to this many additions go to one accumulator."""
+
+
+def block_sums(sink: UOp) -> UOp:
+    """`sink` with its long sums split in blocks."""
+    blocks = _Blocks(sink)
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node.op is Op.REDUCE and node.arg is Op.ADD and node.dtype.is_float:
+            new = blocks.split(new)
+        done[node] = new
+    return done[sink]
+
+
+class _Blocks:
+    """The blocks of each loop: sums that shared a loop share its blocks."""
+
+    def __init__(self, sink: UOp) -> None:
+        self.next_id = 1 + max((r.arg[0] for r in sink.iter_ops(Op.RANGE)), default=0)
+        self.found: dict[UOp, tuple[UOp, UOp]] = {}
+
+    def split(self, node: UOp) -> UOp:
+        ranges = [r for r in node.src[1:] if r.op is Op.RANGE]
+        longest = max(ranges, key=lambda r: int(r.vmax), default=None)
+        if longest is None or not isinstance(size := extent(longest), int) or size <= MAX_RUN:
+            return node
+        outer, inner = self._block(longest, size)
+        value = node.src[0].substitute({longest: outer * (int(inner.src[0].vmax)) + inner})
+        others = tuple(r for r in node.src[1:] if r is not longest)
+        partial = UOp(Op.REDUCE, node.dtype, (value, inner), Op.ADD)
+        return UOp(Op.REDUCE, node.dtype, (partial, *others, outer), Op.ADD)
+
+    def _block(self, r: UOp, size: int) -> tuple[UOp, UOp]:
+        found = self.found.get(r)
+        if found is None:
+            block = isqrt(size)
+            exact = next((b for b in range(block, block // 2, -1) if size % b == 0), None)
+            outer = UOp(Op.RANGE, index, (UOp.const(index, -(-size // (exact or block))),), r.arg)
+            end = UOp.const(index, block) if exact is None else UOp.const(index, exact)
+            if exact is None:
+                end = (UOp.const(index, size) - outer * block).minimum(block)
+            inner = UOp(Op.RANGE, index, (end,), (self.next_id, r.arg[1]))
+            self.next_id += 1
+            found = self.found[r] = (outer, inner)
+        return found
