@@ -1,7 +1,7 @@
 """Locations, loads and stores in LLVM assembly.
 
-A gate that is false never touches memory: a scalar load reads element 0 instead and drops it, a
-vector access is masked, a scalar store branches around.
+A gate that is false never touches memory: a load with one gate reads the first elements instead and
+drops them, a vector access with a mask is masked, a store with one gate branches around.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
         name = _gather(w, node, location, gate)
     elif gate is None:
         name = w.emit(f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}")
-    elif node.dtype.lanes == 1:
+    elif gate.dtype.lanes == 1 and base_memory(location).arg[1] >= node.dtype.lanes:
         name = _load_safely(w, location, gate)
     else:
         name = _masked_load(w, node, location, gate)
     dtype = node.dtype
     if dtype.is_bool:
         name = w.emit(f"icmp ne {memory_type(dtype)} {name}, zeroinitializer")
-    if gate is not None and node.dtype.lanes == 1:
+    if gate is not None and gate.dtype.lanes == 1:
         name = w.emit(f"select i1 {w.value(gate)}, {type_text(dtype)} {name}, {w.typed(node.src[1])}")
     w.names[node] = name
 
@@ -128,7 +128,7 @@ def _memory_value(w: FunctionWriter, value: UOp) -> str:
 
 
 def _load_safely(w: FunctionWriter, location: UOp, gate: UOp) -> str:
-    """Read the location, or element 0 of its memory where the gate is false."""
+    """Read the location, or the first elements of its memory where the gate is false."""
     start = w.value(location.src[0])
     address = w.emit(f"select i1 {w.value(gate)}, ptr {w.value(location)}, ptr {start}")
     return w.emit(f"load {memory_type(location.dtype)}, ptr {address}{_access(w, location)}")
