@@ -56,9 +56,10 @@ def suffix_text(dtype: DType) -> str:
 
 def constant_text(dtype: DType, value: bool | int | float) -> str:
     """A scalar constant, exact: floats are spelled by their bits."""
-    if dtype.is_bool:
+    kind = dtype.kind
+    if kind == "bool":
         return "true" if value else "false"
-    if not dtype.is_float:
+    if kind != "float":
         return str(int(value))
     if dtype is float16:
         return f"0xH{storage_bits(float(value), dtype):04X}"
@@ -72,6 +73,10 @@ def vector_constant_text(dtype: DType, values: tuple[bool | int | float, ...]) -
     """A vector constant whose lanes are `values`."""
     scalar = dtype.scalar
     element = type_text(scalar)
+    # Most vector constants are one object in each lane; equal numbers need not be equal constants.
+    first = values[0]
+    if all(v is first for v in values):
+        return f"splat ({element} {constant_text(scalar, first)})"
     lanes = [constant_text(scalar, v) for v in values]
     if all(lane == lanes[0] for lane in lanes):
         return f"splat ({element} {lanes[0]})"
