@@ -19,9 +19,12 @@ from svod_schedule.optimize.scheduler import Scheduler
 __all__ = ["apply_heuristics"]
 
 _SLOW = frozenset({
-    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD, Op.THREEFRY,
+    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD,
+    Op.THREEFRY,
 })  # fmt: skip
 TRANSPOSED_TILE = 8
+"""Rows and columns of a transposition that are taken at a time."""
+
 MIN_THREADED_WORK = 1 << 15
 """Below this many steps, waking threads costs more than they save."""
 
@@ -89,9 +92,7 @@ class _Heuristics:
             amount //= 2
         while amount > 1:
             position = self._position(axis)
-            if self.scheduler.try_opt(Opt(OptOp.UPCAST, position, amount)) or self.scheduler.try_opt(
-                Opt(OptOp.OVERLAP, position, amount)
-            ):
+            if any(self.scheduler.try_opt(Opt(op, position, amount)) for op in (OptOp.UPCAST, OptOp.OVERLAP)):
                 return
             amount //= 2
 
@@ -193,13 +194,8 @@ class _Heuristics:
         if self.target.has_local or n_threads < 2 or self.work < MIN_THREADED_WORK:
             return
         loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
-        even = [r for r in loops if isinstance(size := extent(r), int) and size % n_threads == 0]
-        long = [r for r in loops if int(r.src[0].vmin) >= 4 * n_threads]
-        for axis in (
-            [*loops[:1], *even[:1], *long[:1]]
-            if loops[:1] in (even[:1], long[:1])
-            else [*even[:1], *long[:1], *loops[:1]]
-        ):
+        # The outermost loop that can be split evenly, or is so long that a part more or less does not matter.
+        for axis in sorted(loops, key=lambda r: not _splits_well(r, n_threads)):
             if self.scheduler.try_opt(Opt(OptOp.THREAD, self._position(axis), n_threads)):
                 return
 
@@ -209,3 +205,8 @@ class _Heuristics:
 
     def _reduced_position(self, axis: UOp) -> int:
         return next(i for i, r in enumerate(self.scheduler.reduced_axes) if r.arg == axis.arg)
+
+
+def _splits_well(r: UOp, n_parts: int) -> bool:
+    size = extent(r)
+    return isinstance(size, int) and (size % n_parts == 0 or size >= 4 * n_parts)

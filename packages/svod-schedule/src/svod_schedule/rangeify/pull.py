@@ -153,12 +153,10 @@ class _Puller:
             case Op.REDUCE_AXIS:
                 return (yield from self._reduced(node, at))
             case Op.SCAN_AXIS:
+                scan_op: Op = node.arg[0]
+                axis: int = node.arg[1]
                 value = yield node.src[0], at
-                return (
-                    UOp(Op.SCAN, node.dtype, (value, at.indices[node.arg[1]]), node.arg[0])
-                    if node.shape[node.arg[1]] != 1
-                    else value
-                )
+                return value if node.shape[axis] == 1 else UOp(Op.SCAN, node.dtype, (value, at.indices[axis]), scan_op)
             case Op.IOTA:
                 return at.indices[0].cast(node.dtype)
             case Op.GATHER:
@@ -179,7 +177,8 @@ class _Puller:
         return UOp(Op.WHERE, node.dtype, (inner.valid, value, UOp.const(node.dtype, 0)))
 
     def _reduced(self, node: UOp, at: Coordinates) -> Pulling:
-        reduce_op, axes = node.arg
+        reduce_op: Op = node.arg[0]
+        axes: tuple[int, ...] = node.arg[1]
         if 0 in node.src[0].shape:
             return identity_of(reduce_op, node.dtype)
         ranges = self.reduce_ranges.get((node, at.indices))
@@ -194,7 +193,8 @@ class _Puller:
 
     def _gathered(self, node: UOp, at: Coordinates) -> Pulling:
         source, positions = node.src
-        axis, n_axes = node.arg, len(positions.shape)
+        axis: int = node.arg
+        n_axes = len(positions.shape)
         position = yield positions, Coordinates(at.indices[axis : axis + n_axes], at.valid)
         selected = simplify(position.cast(index))
         size = max_size(source.shape[axis])

@@ -35,7 +35,8 @@ def split_reduce(sink: UOp) -> UOp:
 
 
 def _split(node: UOp) -> UOp:
-    op, axes = node.arg
+    op: Op = node.arg[0]
+    axes: tuple[int, ...] = node.arg[1]
     if not all(isinstance(s, int) for s in node.src[0].shape):
         return node
     sizes = [s for s in node.src[0].shape if isinstance(s, int)]

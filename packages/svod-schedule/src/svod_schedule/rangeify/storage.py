@@ -51,7 +51,8 @@ SERIAL_TRIPS = 1 << 15
 """A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many elements."""
 
 _NEVER_STORED = MOVEMENT | {
-    Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER, Op.MSTACK, Op.MSELECT,
+    Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER,
+    Op.MSTACK, Op.MSELECT,
 }  # fmt: skip
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
 

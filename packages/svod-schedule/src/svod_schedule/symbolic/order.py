@@ -55,7 +55,7 @@ def _compare_args(x: object, y: object) -> int:
         return len(left) - len(right)
     if isinstance(x, (int, float)) and isinstance(y, (int, float)) and x == x and y == y:  # noqa: PLR0124: not NaN
         return -1 if x < y else 1
-    first, second = _text(x), _text(y)
+    first, second = _text(cast("object", x)), _text(cast("object", y))
     return (first > second) - (first < second)
 
 
