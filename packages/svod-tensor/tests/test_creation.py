@@ -5,6 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+
 from svod_device import ReadOnlyError, UnknownDeviceError
 from svod_dtype import ALL_DTYPES, DeviceNameError, UnknownDTypeError, float32, int32, int64, uint64
 from svod_ir.errors import OperandError, ShapeError
@@ -52,7 +53,7 @@ def test_what_is_no_data_is_an_error_that_says_what_to_pass():
     for data in ("text", object(), {"a": 1}, [None], [1j], 1j):
         with pytest.raises(DataError):
             Tensor(data)
-    with pytest.raises(DataError, match="Tensor.stack"):
+    with pytest.raises(DataError, match=r"Tensor\.stack"):
         Tensor([Tensor([1]), Tensor([2])])
     with pytest.raises(UnknownDTypeError):
         Tensor(np.array(["a"]))
@@ -62,8 +63,16 @@ def test_what_is_no_data_is_an_error_that_says_what_to_pass():
 
 @pytest.mark.parametrize("dtype", [d.name for d in ALL_DTYPES])
 def test_arrays_of_every_dtype_come_back_unchanged(rng, dtype):
-    native = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}.get(dtype, dtype)
-    array = make_array(rng, (3, 5), "float32").astype(native) if dtype in ("bfloat16", "float8_e4m3", "float8_e5m2") else make_array(rng, (3, 5), dtype)
+    native = {
+        "bfloat16": ml_dtypes.bfloat16,
+        "float8_e4m3": ml_dtypes.float8_e4m3fn,
+        "float8_e5m2": ml_dtypes.float8_e5m2,
+    }.get(dtype, dtype)
+    array = (
+        make_array(rng, (3, 5), "float32").astype(native)
+        if dtype in ("bfloat16", "float8_e4m3", "float8_e5m2")
+        else make_array(rng, (3, 5), dtype)
+    )
     tensor = Tensor(array)
     assert tensor.dtype.name == dtype
     np.testing.assert_array_equal(tensor.numpy().view(np.uint8), array.view(np.uint8))
@@ -126,7 +135,9 @@ def test_sizes_are_checked():
         Tensor.zeros(2.5)
 
 
-@pytest.mark.parametrize("arguments", [(5,), (2, 9), (2, 9, 3), (10, -3, -4), (0,), (5, 2), (0.0, 1.0, 0.1), (1, 2, 0.25), (-3, 3)])
+@pytest.mark.parametrize(
+    "arguments", [(5,), (2, 9), (2, 9, 3), (10, -3, -4), (0,), (5, 2), (0.0, 1.0, 0.1), (1, 2, 0.25), (-3, 3)]
+)
 def test_arange_agrees_with_numpy(arguments):
     expected = np.arange(*arguments)
     check(Tensor.arange(*arguments), expected.astype(np.float32 if expected.dtype.kind == "f" else np.int32))
@@ -149,7 +160,9 @@ def test_linspace_eye_and_meshgrid_agree_with_numpy():
     check(Tensor.eye(2, 5, k=-1, dtype="int32"), np.eye(2, 5, -1, dtype=np.int32))
     for indexing in ("xy", "ij"):
         for found, expected in zip(
-            Tensor.meshgrid(Tensor([1, 2, 3]), Tensor([4, 5]), indexing=indexing), np.meshgrid([1, 2, 3], [4, 5], indexing=indexing), strict=True
+            Tensor.meshgrid(Tensor([1, 2, 3]), Tensor([4, 5]), indexing=indexing),
+            np.meshgrid([1, 2, 3], [4, 5], indexing=indexing),
+            strict=True,
         ):
             assert found.tolist() == expected.tolist()
 

@@ -5,6 +5,7 @@ import operator
 
 import numpy as np
 import pytest
+
 from svod_dtype import promote_types, to_dtype
 from svod_ir.errors import BroadcastError, OperandError
 from svod_tensor import Tensor
@@ -34,7 +35,11 @@ def test_arithmetic_agrees_with_numpy_on_every_dtype(rng, dtype):
 
 
 def test_shapes_broadcast_as_in_numpy(rng):
-    a, b, c = make_array(rng, (4, 1, 6), "float32"), make_array(rng, (5, 1), "float32"), make_array(rng, (6,), "float32")
+    a, b, c = (
+        make_array(rng, (4, 1, 6), "float32"),
+        make_array(rng, (5, 1), "float32"),
+        make_array(rng, (6,), "float32"),
+    )
     check(Tensor(a) + Tensor(b) * Tensor(c), a + b * c)
 
 
@@ -47,13 +52,22 @@ def test_shapes_that_do_not_broadcast_are_an_error_that_names_the_axis():
 @pytest.mark.parametrize("left", [*INTEGERS, *FLOATS, "bool", "bfloat16"])
 @pytest.mark.parametrize("right", [*INTEGERS, *FLOATS, "bool", "bfloat16"])
 def test_dtypes_promote_by_the_table(left, right):
-    assert (Tensor.ones(1, dtype=left) + Tensor.ones(1, dtype=right)).dtype is promote_types(to_dtype(left), to_dtype(right))
+    assert (Tensor.ones(1, dtype=left) + Tensor.ones(1, dtype=right)).dtype is promote_types(
+        to_dtype(left), to_dtype(right)
+    )
 
 
 @pytest.mark.parametrize(
     ("dtype", "scalar", "result"),
-    [("float16", 1.5, "float16"), ("int64", 1.5, "float32"), ("int8", 1, "int8"), ("bool", 1, "int32"), ("bool", True, "bool"), ("uint8", 2.0, "float32")],
-)  # fmt: skip
+    [
+        ("float16", 1.5, "float16"),
+        ("int64", 1.5, "float32"),
+        ("int8", 1, "int8"),
+        ("bool", 1, "int32"),
+        ("bool", True, "bool"),
+        ("uint8", 2.0, "float32"),
+    ],
+)
 def test_python_scalars_are_weak(dtype, scalar, result):
     x = Tensor.ones(2, dtype=dtype)
     assert str((x + scalar).dtype) == result
@@ -171,7 +185,7 @@ def test_nan_infinities_and_signed_zeros_follow_ieee():
     check(x.isinf(), np.isinf(a))
     check(x.isfinite(), np.isfinite(a))
     check(x.signbit(), np.signbit(a))
-    check(x == x, a == a)  # noqa: PLR0124
+    check(x == x, a == a)
     check(x.maximum(0), np.maximum(a, np.float32(0)))
     check(x.minimum(0), np.minimum(a, np.float32(0)))
     check(x.clip(-1, 1), np.clip(a, -1, 1))
@@ -227,13 +241,25 @@ def test_bitcast_reads_the_same_bits():
 
 def test_operations_refuse_the_dtypes_that_numpy_refuses():
     flag = Tensor([True, False])
-    for refused in (lambda: flag - flag, lambda: -flag, lambda: flag.sign(), lambda: Tensor([1.0]) & Tensor([2.0]), lambda: ~Tensor([1.0]), lambda: Tensor([1.0]) << 1):  # fmt: skip
+    for refused in (
+        lambda: flag - flag,
+        lambda: -flag,
+        lambda: flag.sign(),
+        lambda: Tensor([1.0]) & Tensor([2.0]),
+        lambda: ~Tensor([1.0]),
+        lambda: Tensor([1.0]) << 1,
+    ):
         with pytest.raises(OperandError):
             refused()
 
 
 def test_a_non_finite_float_does_not_become_an_integer():
-    for make in (lambda: Tensor.full((2,), math.nan, dtype="int32"), lambda: Tensor(math.inf, dtype="int8"), lambda: Tensor([1.0, math.nan], dtype="int64"), lambda: Tensor(np.array([np.inf]), dtype="int32")):  # fmt: skip
+    for make in (
+        lambda: Tensor.full((2,), math.nan, dtype="int32"),
+        lambda: Tensor(math.inf, dtype="int8"),
+        lambda: Tensor([1.0, math.nan], dtype="int64"),
+        lambda: Tensor(np.array([np.inf]), dtype="int32"),
+    ):
         with pytest.raises(NonFiniteCastError):
             make()
 

@@ -4,17 +4,33 @@ import math
 
 import numpy as np
 import pytest
+
 from svod_tensor import Tensor
 from svod_tensor.testing import check
 
 # name here, name in numpy, and where it is defined
 FUNCTIONS = [
-    ("exp", "exp", -80, 80), ("exp2", "exp2", -120, 120), ("log", "log", 1e-30, 1e30), ("log2", "log2", 1e-30, 1e30),
-    ("log10", "log10", 1e-30, 1e30), ("sin", "sin", -100, 100), ("cos", "cos", -100, 100), ("tan", "tan", -100, 100),
-    ("tanh", "tanh", -20, 20), ("sqrt", "sqrt", 0, 1e30), ("expm1", "expm1", -50, 50), ("log1p", "log1p", -0.999, 1e20),
-    ("sinh", "sinh", -80, 80), ("cosh", "cosh", -80, 80), ("asinh", "arcsinh", -1e20, 1e20), ("acosh", "arccosh", 1, 1e20),
-    ("atanh", "arctanh", -0.999, 0.999), ("asin", "arcsin", -1, 1), ("acos", "arccos", -1, 1), ("atan", "arctan", -1e10, 1e10),
-]  # fmt: skip
+    ("exp", "exp", -80, 80),
+    ("exp2", "exp2", -120, 120),
+    ("log", "log", 1e-30, 1e30),
+    ("log2", "log2", 1e-30, 1e30),
+    ("log10", "log10", 1e-30, 1e30),
+    ("sin", "sin", -100, 100),
+    ("cos", "cos", -100, 100),
+    ("tan", "tan", -100, 100),
+    ("tanh", "tanh", -20, 20),
+    ("sqrt", "sqrt", 0, 1e30),
+    ("expm1", "expm1", -50, 50),
+    ("log1p", "log1p", -0.999, 1e20),
+    ("sinh", "sinh", -80, 80),
+    ("cosh", "cosh", -80, 80),
+    ("asinh", "arcsinh", -1e20, 1e20),
+    ("acosh", "arccosh", 1, 1e20),
+    ("atanh", "arctanh", -0.999, 0.999),
+    ("asin", "arcsin", -1, 1),
+    ("acos", "arccos", -1, 1),
+    ("atan", "arctan", -1e10, 1e10),
+]
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-30, -1e-30, 1e-8, 0.5, -0.5]
 
 
@@ -27,7 +43,9 @@ def _inputs(rng, low, high, dtype):
 
 def _ulps(found, exact, dtype):
     with np.errstate(all="ignore"):
-        return np.abs(found.astype(np.longdouble) - exact) / np.spacing(np.abs(exact).astype(dtype)).astype(np.longdouble)
+        return np.abs(found.astype(np.longdouble) - exact) / np.spacing(np.abs(exact).astype(dtype)).astype(
+            np.longdouble
+        )
 
 
 @pytest.mark.parametrize(("name", "reference", "low", "high"), FUNCTIONS)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from svod_ir.errors import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
@@ -16,9 +17,28 @@ def a(rng):
 
 _S = np.s_
 BASIC = [
-    _S[1], _S[-1], _S[1:3], _S[:, 2], _S[..., 0], _S[::-1], _S[::2, 1::3], _S[:, ::-2, 5:0:-2], _S[None], _S[:, None, 1:], _S[..., None],
-    _S[2:2], _S[9:], _S[-3:-1], _S[1, 2, 3], _S[1, ..., -2], _S[()], _S[...], _S[0:4:3, :, 4::-3], _S[:, :, ::6], _S[np.int64(2)],
-]  # fmt: skip
+    _S[1],
+    _S[-1],
+    _S[1:3],
+    _S[:, 2],
+    _S[..., 0],
+    _S[::-1],
+    _S[::2, 1::3],
+    _S[:, ::-2, 5:0:-2],
+    _S[None],
+    _S[:, None, 1:],
+    _S[..., None],
+    _S[2:2],
+    _S[9:],
+    _S[-3:-1],
+    _S[1, 2, 3],
+    _S[1, ..., -2],
+    _S[()],
+    _S[...],
+    _S[0:4:3, :, 4::-3],
+    _S[:, :, ::6],
+    _S[np.int64(2)],
+]
 
 
 @pytest.mark.parametrize("index", BASIC, ids=str)
@@ -28,10 +48,28 @@ def test_basic_indices_agree_with_numpy(a, index):
 
 _I, _J = np.array([3, 0, -1]), np.array([[1], [-4]])
 ADVANCED = [
-    _S[_I], _S[:, _I], _S[..., _I], _S[_I, _I], _S[_J, _I], _S[_I, :, _I], _S[:, _I, _I], _S[_I, 2], _S[1, :, _I], _S[0, _I, :],
-    _S[[0, 1]], _S[[[0, 1], [2, 3]]], _S[_I, None, _I], _S[None, _I], _S[::-1, _I], _S[_J, ::2, _I], _S[np.array(2), 1:3], _S[range(2)],
-    _S[np.zeros((0,), int)], _S[[], 1], _S[np.array([1, 2], np.uint8)],
-]  # fmt: skip
+    _S[_I],
+    _S[:, _I],
+    _S[..., _I],
+    _S[_I, _I],
+    _S[_J, _I],
+    _S[_I, :, _I],
+    _S[:, _I, _I],
+    _S[_I, 2],
+    _S[1, :, _I],
+    _S[0, _I, :],
+    _S[[0, 1]],
+    _S[[[0, 1], [2, 3]]],
+    _S[_I, None, _I],
+    _S[None, _I],
+    _S[::-1, _I],
+    _S[_J, ::2, _I],
+    _S[np.array(2), 1:3],
+    _S[range(2)],
+    _S[np.zeros((0,), int)],
+    _S[[], 1],
+    _S[np.array([1, 2], np.uint8)],
+]
 
 
 @pytest.mark.parametrize("index", ADVANCED, ids=range(len(ADVANCED)))
@@ -65,8 +103,16 @@ def test_masks_of_unknown_values_are_an_error_that_shows_the_way(a):
 
 
 @pytest.mark.parametrize(
-    ("index", "axis", "size"), [(_S[4], 0, 4), (_S[:, -6], 1, 5), (_S[[0, 4]], 0, 4), (_S[:, np.array([[5]])], 1, 5), (_S[..., [-7]], 2, 6), (_S[0, 0, 6], 2, 6)]
-)  # fmt: skip
+    ("index", "axis", "size"),
+    [
+        (_S[4], 0, 4),
+        (_S[:, -6], 1, 5),
+        (_S[[0, 4]], 0, 4),
+        (_S[:, np.array([[5]])], 1, 5),
+        (_S[..., [-7]], 2, 6),
+        (_S[0, 0, 6], 2, 6),
+    ],
+)
 def test_a_known_index_out_of_range_is_an_error_at_the_call(a, index, axis, size):
     with pytest.raises(IndexOutOfRangeError, match=f"out of range for axis {axis} with size {size}") as caught:
         Tensor(a)[index]
@@ -86,7 +132,13 @@ def test_an_unknown_index_out_of_range_reads_zero(a):
 
 def test_objects_that_are_no_index_are_an_error(a):
     x = Tensor(a)
-    for index, reason in ((1.5, "is no index"), ("a", "is no index"), ([1.5], "no integers"), (True, "a bool"), (slice(0, 1, 0), "step is 0")):
+    for index, reason in (
+        (1.5, "is no index"),
+        ("a", "is no index"),
+        ([1.5], "no integers"),
+        (True, "a bool"),
+        (slice(0, 1, 0), "step is 0"),
+    ):
         with pytest.raises(IndexKindError, match=reason):
             x[index]
     with pytest.raises(IndexKindError, match="4 indices for 3 dimensions"):

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.memory_planner import plan_memory
 from svod_tensor.realize import make_schedule
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
 
 
 def chain(x, n):
@@ -41,7 +42,12 @@ def test_inputs_and_outputs_are_never_touched(mode):
     x = Tensor(np.ones((4, 4), np.float32))
     mid = chain(x, 4)
     schedule = schedule_of(mid, chain(mid, 4))
-    fixed = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True) if n > 0 or n in schedule.output_ids}
+    fixed = {
+        n: b
+        for item in schedule.items
+        for n, b in zip(item.buffer_ids, item.buffers, strict=True)
+        if n > 0 or n in schedule.output_ids
+    }
     for item in plan_memory(schedule, mode).items:
         for number, buffer in zip(item.buffer_ids, item.buffers, strict=True):
             if number in fixed:

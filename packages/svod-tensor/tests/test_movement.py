@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import SymbolicShapeError
@@ -49,7 +50,12 @@ def test_axes_are_reordered_as_in_numpy(a):
 
 
 def test_axes_are_checked(a):
-    for wrong in (lambda: Tensor(a).flip(4), lambda: Tensor(a).transpose(0, -5), lambda: Tensor(a).squeeze(7), lambda: Tensor(1.0).flip(0)):
+    for wrong in (
+        lambda: Tensor(a).flip(4),
+        lambda: Tensor(a).transpose(0, -5),
+        lambda: Tensor(a).squeeze(7),
+        lambda: Tensor(1.0).flip(0),
+    ):
         with pytest.raises(AxisError):
             wrong()
     with pytest.raises(IndexError):
@@ -108,7 +114,10 @@ def test_joining_agrees_with_numpy(rng, axis):
     check(found, np.concatenate(parts, axis))
     np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(np.concatenate(parts, axis)))
     check(tensors[0].stack(*tensors[1:], axis=axis), np.stack(parts, axis))
-    check(tensors[0].cat(tensors[1][:1] if axis == 0 else tensors[1][:, :1], axis=axis), np.concatenate([parts[0], parts[1][:1] if axis == 0 else parts[1][:, :1]], axis))
+    check(
+        tensors[0].cat(tensors[1][:1] if axis == 0 else tensors[1][:, :1], axis=axis),
+        np.concatenate([parts[0], parts[1][:1] if axis == 0 else parts[1][:, :1]], axis),
+    )
 
 
 def test_joining_promotes_keeps_nan_and_skips_what_is_empty():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from svod_ir.errors import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.testing import check, make_array
@@ -38,7 +39,11 @@ ACTIVATIONS = {
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_agree_with_their_formulas(a, name):
     check(getattr(Tensor(a), name)(), ACTIVATIONS[name](a.astype(np.float64)).astype(np.float32), rtol=3e-6)
-    check(getattr(Tensor(a.astype(np.float16)), name)(), ACTIVATIONS[name](a.astype(np.float16).astype(np.float64)).astype(np.float16), rtol=4e-3)
+    check(
+        getattr(Tensor(a.astype(np.float16)), name)(),
+        ACTIVATIONS[name](a.astype(np.float16).astype(np.float64)).astype(np.float16),
+        rtol=4e-3,
+    )
 
 
 def test_gelu_has_two_forms(a):
@@ -64,7 +69,11 @@ def test_softmax_sums_to_one_and_does_not_overflow(a, axis):
     power = np.exp(wide - wide.max(axis, keepdims=True))
     expected = power / power.sum(axis, keepdims=True)
     check(Tensor(a * 100).softmax(axis), expected.astype(np.float32), rtol=1e-4)
-    check(Tensor(a * 100).log_softmax(axis), (wide - wide.max(axis, keepdims=True) - np.log(power.sum(axis, keepdims=True))).astype(np.float32), rtol=1e-5)
+    check(
+        Tensor(a * 100).log_softmax(axis),
+        (wide - wide.max(axis, keepdims=True) - np.log(power.sum(axis, keepdims=True))).astype(np.float32),
+        rtol=1e-5,
+    )
 
 
 def test_normalisations_agree_with_their_formulas(rng, a):
@@ -73,7 +82,11 @@ def test_normalisations_agree_with_their_formulas(rng, a):
     normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
     check(Tensor(a).layernorm(), normal.astype(np.float32), rtol=1e-5)
     check(Tensor(a).layernorm(weight=Tensor(w), bias=Tensor(b)), (normal * w + b).astype(np.float32), rtol=1e-5)
-    check(Tensor(a).rms_norm(weight=Tensor(w)), (x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w).astype(np.float32), rtol=1e-5)
+    check(
+        Tensor(a).rms_norm(weight=Tensor(w)),
+        (x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w).astype(np.float32),
+        rtol=1e-5,
+    )
     images = make_array(rng, (2, 6, 3, 3), "float32")
     grouped = images.reshape(2, 3, -1).astype(np.float64)
     expected = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 1e-5)
@@ -115,7 +128,9 @@ def test_attention_agrees_with_its_formula(rng):
     check(x.scaled_dot_product_attention(y, z), _attention(q, k, v), rtol=1e-5)
     check(x.scaled_dot_product_attention(y, z, Tensor(mask)), _attention(q, k, v, mask), rtol=1e-5)
     check(x.scaled_dot_product_attention(y, z, Tensor(bias)), _attention(q, k, v, bias=bias), rtol=1e-5)
-    check(x.scaled_dot_product_attention(y, z, is_causal=True), _attention(q, k, v, np.tri(5, 7, dtype=bool)), rtol=1e-5)
+    check(
+        x.scaled_dot_product_attention(y, z, is_causal=True), _attention(q, k, v, np.tri(5, 7, dtype=bool)), rtol=1e-5
+    )
 
 
 def test_a_query_that_may_look_nowhere_gives_zeros(rng):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
@@ -27,7 +28,10 @@ def call(tag, *arguments):
 
 
 def tags(pre):
-    return [next(n.arg for n in pre.items[i.kernel_id].ast.iter_ops(Op.CONST) if n.dtype is float32) for i in pre.invocations]
+    return [
+        next(n.arg for n in pre.items[i.kernel_id].ast.iter_ops(Op.CONST) if n.dtype is float32)
+        for i in pre.invocations
+    ]
 
 
 def test_a_graph_without_kernels_is_an_error():
@@ -80,7 +84,7 @@ def test_kernels_that_wait_for_each_other_are_an_error():
 
 def test_dependencies_that_are_no_kernel_are_an_error_that_prints_them():
     b1 = buffer(-1)
-    with pytest.raises(ScheduleError, match="AFTER waits for CALL.*CONST"):
+    with pytest.raises(ScheduleError, match=r"AFTER waits for CALL.*CONST"):
         create_pre_schedule(UOp.sink(b1.after(call(1.0, b1), UOp.const(float32, 1.0))))
     with pytest.raises(ScheduleError, match="CONST"):
         create_pre_schedule(UOp.sink(b1.after(call(1.0, b1, UOp.const(float32, 1.0)))))
@@ -116,7 +120,13 @@ def test_a_schedule_loop_is_unrolled_with_its_counter():
     inside = counted(2.0, b2, r, "i", before)
     after = call(3.0, b3, b2.after(inside.end(r)))
     pre = create_pre_schedule(UOp.sink(b3.after(after)))
-    assert [(i.kernel_id, dict(i.fixedvars)) for i in pre.invocations] == [(0, {}), (1, {"i": 0}), (1, {"i": 1}), (1, {"i": 2}), (2, {})]
+    assert [(i.kernel_id, dict(i.fixedvars)) for i in pre.invocations] == [
+        (0, {}),
+        (1, {"i": 0}),
+        (1, {"i": 1}),
+        (1, {"i": 2}),
+        (2, {}),
+    ]
 
 
 def test_the_kernels_of_one_loop_run_in_turn():
@@ -141,7 +151,7 @@ def test_broken_loops_are_errors_with_their_numbers():
     with pytest.raises(ScheduleError, match=r"at most one range.*\[4, 5\]|at most one range, found \[\(4"):
         create_pre_schedule(UOp.sink(b1.after(call(1.0, b1).end(r, s))))
     outside = counted(1.0, b1, r)
-    with pytest.raises(ScheduleError, match="range.*4.*not active"):
+    with pytest.raises(ScheduleError, match=r"range.*4.*not active"):
         create_pre_schedule(UOp.sink(b1.after(outside), b2.after(counted(2.0, b2, r).end(r))))
     symbolic = UOp.range(UOp.variable("n", 1, 5), 6, AxisType.LOOP)
     with pytest.raises(ScheduleError, match="schedule range 6 has a concrete integer bound"):

@@ -2,15 +2,29 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from svod_ir.errors import BroadcastError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EinsumError
 from svod_tensor.testing import check, make_array
 
 SHAPES = [
-    ((1, 1), (1, 1)), ((3, 4), (4, 5)), ((17, 31), (31, 13)), ((64, 64), (64, 64)), ((129, 65), (65, 33)), ((5,), (5,)), ((5,), (5, 3)), ((3, 5), (5,)),
-    ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (6, 4, 2)), ((4,), (2, 4, 3)), ((2, 3, 4), (4,)), ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((1, 200), (200, 1)),
-]  # fmt: skip
+    ((1, 1), (1, 1)),
+    ((3, 4), (4, 5)),
+    ((17, 31), (31, 13)),
+    ((64, 64), (64, 64)),
+    ((129, 65), (65, 33)),
+    ((5,), (5,)),
+    ((5,), (5, 3)),
+    ((3, 5), (5,)),
+    ((2, 3, 4), (4, 5)),
+    ((2, 1, 3, 4), (6, 4, 2)),
+    ((4,), (2, 4, 3)),
+    ((2, 3, 4), (4,)),
+    ((2, 0), (0, 3)),
+    ((0, 2), (2, 3)),
+    ((1, 200), (200, 1)),
+]
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
@@ -50,10 +64,23 @@ def test_linear_outer_and_vecdot(rng):
 
 
 FORMULAS = [
-    ("ij,jk->ik", (3, 4), (4, 5)), ("ij,kj", (3, 4), (5, 4)), ("ii", (4, 4)), ("ii->i", (4, 4)), ("ij->ji", (3, 4)), ("ij->", (3, 4)),
-    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("...ij,...jk->...ik", (2, 1, 3, 4), (6, 4, 5)), ("i,j->ij", (3,), (4,)), ("i,i", (5,), (5,)),
-    ("abc,cd,de->abe", (2, 3, 4), (4, 5), (5, 2)), ("...i->...", (2, 3)), ("iji->j", (3, 2, 3)), ("iii->i", (3, 3, 3)), ("i...->...i", (2, 3, 4)), (",i->i", (), (3,)),
-]  # fmt: skip
+    ("ij,jk->ik", (3, 4), (4, 5)),
+    ("ij,kj", (3, 4), (5, 4)),
+    ("ii", (4, 4)),
+    ("ii->i", (4, 4)),
+    ("ij->ji", (3, 4)),
+    ("ij->", (3, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("...ij,...jk->...ik", (2, 1, 3, 4), (6, 4, 5)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,i", (5,), (5,)),
+    ("abc,cd,de->abe", (2, 3, 4), (4, 5), (5, 2)),
+    ("...i->...", (2, 3)),
+    ("iji->j", (3, 2, 3)),
+    ("iii->i", (3, 3, 3)),
+    ("i...->...i", (2, 3, 4)),
+    (",i->i", (), (3,)),
+]
 
 
 @pytest.mark.parametrize("case", FORMULAS, ids=lambda c: c[0])
@@ -64,8 +91,16 @@ def test_einsum_agrees_with_numpy(rng, case):
 
 
 @pytest.mark.parametrize(
-    ("formula", "problem"), [("ij,jk->ik", "names 2 operands"), ("ijk", "names 3 axes"), ("ij->ik", "no input has"), ("ij->ii", "repeats"), ("i1", "no letter"), ("ii", "sizes")]
-)  # fmt: skip
+    ("formula", "problem"),
+    [
+        ("ij,jk->ik", "names 2 operands"),
+        ("ijk", "names 3 axes"),
+        ("ij->ik", "no input has"),
+        ("ij->ii", "repeats"),
+        ("i1", "no letter"),
+        ("ii", "sizes"),
+    ],
+)
 def test_einsum_checks_its_formula(formula, problem):
     with pytest.raises(EinsumError, match=problem):
         Tensor.einsum(formula, Tensor.zeros(2, 3))

@@ -5,11 +5,17 @@ import threading
 
 import numpy as np
 import pytest
+
 from svod_runtime import VariableBoundsError as RunVariableBoundsError
 from svod_tensor import PrepareConfig, Tensor, Variable, registry
 from svod_tensor.errors import (
-    BatchOutputError, BufferNotFoundError, EmptyScheduleError, SymbolicShapeError, VariableBoundsError, VariableConflictError,
-)  # fmt: skip
+    BatchOutputError,
+    BufferNotFoundError,
+    EmptyScheduleError,
+    SymbolicShapeError,
+    VariableBoundsError,
+    VariableConflictError,
+)
 from svod_tensor.realize import realize_tensors
 
 
@@ -261,7 +267,14 @@ def test_realizing_at_other_moments_never_changes_values(rng):
     def run(moments: set[int]) -> np.ndarray:
         x = Tensor(a)
         for step in range(6):
-            x = [lambda v: v @ v.T, lambda v: v.softmax(), lambda v: v[::-1] + 1, lambda v: v - v.mean(0), lambda v: v.cumsum(1), lambda v: v.T * 2][step](x)
+            x = [
+                lambda v: v @ v.T,
+                lambda v: v.softmax(),
+                lambda v: v[::-1] + 1,
+                lambda v: v - v.mean(0),
+                lambda v: v.cumsum(1),
+                lambda v: v.T * 2,
+            ][step](x)
             if step in moments:
                 realize_tensors([x], PrepareConfig())
         return x.numpy(copy=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from svod_ir.errors import AxisError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EmptyReductionError
@@ -88,7 +89,12 @@ def test_reductions_over_nothing():
 
 
 def test_axes_are_checked():
-    for wrong in (lambda: Tensor.zeros(2).sum(1), lambda: Tensor(1.0).sum(0), lambda: Tensor.zeros(2, 2).argmax(-3), lambda: Tensor.zeros(2).cumsum(2)):
+    for wrong in (
+        lambda: Tensor.zeros(2).sum(1),
+        lambda: Tensor(1.0).sum(0),
+        lambda: Tensor.zeros(2, 2).argmax(-3),
+        lambda: Tensor.zeros(2).cumsum(2),
+    ):
         with pytest.raises(AxisError):
             wrong()
     with pytest.raises(ShapeError, match="twice"):
@@ -116,11 +122,19 @@ def test_norms(rng):
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "bool", "float16"])
 def test_running_reductions_agree_with_numpy(rng, dtype):
-    a = make_array(rng, (4, 11), dtype) if dtype != "float16" else (make_array(rng, (4, 11), "float32") / 8).astype(np.float16)
+    a = (
+        make_array(rng, (4, 11), dtype)
+        if dtype != "float16"
+        else (make_array(rng, (4, 11), "float32") / 8).astype(np.float16)
+    )
     wide = a.astype(np.float64) if np.dtype(dtype).kind == "f" else a
     for axis in (None, 0, 1):
         expected = np.cumsum(wide, axis)
-        check(Tensor(a).cumsum(axis), expected.astype(dtype) if np.dtype(dtype).kind == "f" else expected, rtol=2e-3 if dtype == "float16" else 1e-5)
+        check(
+            Tensor(a).cumsum(axis),
+            expected.astype(dtype) if np.dtype(dtype).kind == "f" else expected,
+            rtol=2e-3 if dtype == "float16" else 1e-5,
+        )
     if dtype != "float16":
         expected = np.cumprod(wide, 1)
         check(Tensor(a).cumprod(1), expected.astype(dtype) if dtype == "float32" else expected, rtol=1e-5)

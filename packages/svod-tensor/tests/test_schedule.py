@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cachetools import LRUCache
+
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
@@ -75,7 +76,9 @@ def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
 def test_only_variables_that_a_kernel_reads_reach_it():
     n, out = UOp.variable("n", 0, 9), buffer(-1)
     bound = UOp(Op.BIND, index, (n, UOp.const(index, 3)))
-    pre = create_pre_schedule(UOp.sink(out.after(call(out, variables=(n,)).with_src((*call(out, variables=(n,)).src, bound)))))
+    pre = create_pre_schedule(
+        UOp.sink(out.after(call(out, variables=(n,)).with_src((*call(out, variables=(n,)).src, bound))))
+    )
     (item,) = instantiate_schedule(pre, {}, {"n": 3, "m": 4}).items
     assert item.fixedvars == {"n": 3}
     assert item.loop_var_names == frozenset()

@@ -1,19 +1,40 @@
 """Tensors that build a graph, and the pipeline that turns it into compiled kernels.
 
-    from svod_tensor import Tensor
-    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
-    (x @ x + 1).numpy()
+Example:
+    >>> from svod_tensor import Tensor
+    >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> (x @ x + 1).tolist()
+    [[8.0, 11.0], [16.0, 23.0]]
 """
 
 from __future__ import annotations
 
-from svod_dtype import (
-    DType, bfloat16, bool_, float8_e4m3, float8_e5m2, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-)  # fmt: skip
+from typing import TYPE_CHECKING
 
+from svod_dtype import (
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)  # fmt: skip
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 from svod_tensor.variable import Variable
+
+if TYPE_CHECKING:
+    from svod_tensor.safetensors import load_safetensors, save_safetensors
 
 __all__ = [
     "DType", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "float8_e4m3", "float8_e5m2", "float16", "float32",

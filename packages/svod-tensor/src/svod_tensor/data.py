@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, SupportsFloat, TypeAlias, cast
 
 from svod_dtype import DType, bool_, float32, int32, int64, to_dtype, uint8, uint64
 from svod_ir.args import BufferArg
 from svod_ir.build import make_expand, make_reshape
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor import registry
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from typing_extensions import TypeIs
+
     from svod_device import Buffer
 
     Array: TypeAlias = NDArray[np.generic]
@@ -37,14 +39,12 @@ def make_node(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
         case UOp():
             node = data if data.dtype.kind != "index" else data.cast(int64)
             return (node if dtype is None else node.cast(dtype)), node.device
-        case bytes() | bytearray() | memoryview():
+        case bytes():
             import numpy as np
 
-            return _from_array(np.frombuffer(bytes(data), np.uint8), dtype or uint8)
-        case list() | tuple():
-            return _from_nested(data, dtype)  # pyright: ignore[reportUnknownArgumentType]
+            return _from_array(np.frombuffer(data, np.uint8), dtype or uint8)
         case _:
-            return _from_foreign(data, dtype)
+            return _from_nested(data, dtype) if _is_list(data) else _from_foreign(data, dtype)
 
 
 def make_constant(value: Scalar, dtype: DType) -> UOp:
@@ -119,49 +119,56 @@ def default_int_dtype(low: int, high: int) -> DType:
     raise IntegerOverflowError(value=worst, dtype="int64 or uint64")
 
 
-def _from_nested(data: list[object] | tuple[object, ...], dtype: DType | None) -> tuple[UOp, str | None]:
+def _from_nested(data: Sequence[object], dtype: DType | None) -> tuple[UOp, str | None]:
+    shape, leaves = _flatten(data)
+    numbers = [leaf for leaf in leaves if isinstance(leaf, (bool, int, float))]
+    if len(numbers) < len(leaves) or not set(map(type, leaves)) <= {bool, int, float}:
+        return _from_mixed(leaves, shape, dtype)
+    array = _to_array(numbers, dtype or _common_dtype(numbers))
+    return make_array_node(array.reshape(shape), may_share=True), "CPU"
+
+
+def _common_dtype(numbers: Sequence[Scalar]) -> DType:
+    kinds = set(map(type, numbers))
+    if float in kinds or not kinds:
+        return float32
+    return bool_ if kinds == {bool} else default_int_dtype(int(min(numbers)), int(max(numbers)))
+
+
+def _to_array(numbers: Sequence[Scalar], dtype: DType) -> Array:
     import numpy as np
 
-    shape, leaves = _flatten(data)
-    kinds = set(map(type, leaves))
-    if not kinds <= {bool, int, float}:
-        return _from_mixed(leaves, shape, dtype)
-    if dtype is None:
-        dtype = float32 if float in kinds or not kinds else bool_ if kinds == {bool} else default_int_dtype(min(leaves), max(leaves))  # pyright: ignore[reportArgumentType, reportCallIssue]
-    if dtype.is_int and kinds - {bool}:
-        _check_integers(leaves, dtype)  # pyright: ignore[reportArgumentType]
-    with np.errstate(all="ignore"):
-        if dtype.is_bool:
-            array = np.array(leaves, dtype=object).astype(np.bool_)
-        elif dtype.is_int and float in kinds:
-            array = np.array([int(v) for v in leaves], dtype=dtype.numpy)  # pyright: ignore[reportArgumentType]
-        else:
-            array = np.array(leaves, dtype=dtype.numpy)
-    return make_array_node(array.reshape(shape), may_share=True), "CPU"
+    if dtype.is_bool:
+        return np.array([bool(n) for n in numbers], np.bool_)
+    if not dtype.is_int:
+        with np.errstate(all="ignore"):
+            return np.array(numbers, dtype.numpy)
+    for number in numbers if float in set(map(type, numbers)) else (min(numbers), max(numbers)) if numbers else ():
+        check_scalar(number, dtype)
+    return np.array([int(n) for n in numbers], dtype.numpy)
 
 
 def _flatten(data: object) -> tuple[tuple[int, ...], list[object]]:
     """The shape of nested lists, and their leaves in row-major order."""
     level: list[object] = [data]
     shape: list[int] = []
-    while level and isinstance(level[0], (list, tuple)):
-        lengths = {len(e) if isinstance(e, (list, tuple)) else -1 for e in level}  # pyright: ignore[reportUnknownArgumentType]
+    while level and _is_list(level[0]):
+        lengths = {len(e) if _is_list(e) else -1 for e in level}
         if len(lengths) > 1:
             raise RaggedDataError(depth=len(shape), lengths=sorted(lengths))
         shape.append(lengths.pop())
-        level = [leaf for e in level for leaf in e]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
-    ragged = next((e for e in level if isinstance(e, (list, tuple))), None)
-    if ragged is not None:
-        raise RaggedDataError(depth=len(shape), lengths=(-1, len(ragged)))  # pyright: ignore[reportUnknownArgumentType]
+        level = [leaf for e in level if _is_list(e) for leaf in e]
+    for element in level:
+        if _is_list(element):
+            raise RaggedDataError(depth=len(shape), lengths=(-1, len(element)))
     return tuple(shape), level
 
 
-def _check_integers(leaves: list[Scalar], dtype: DType) -> None:
-    for value in leaves if any(isinstance(v, float) for v in leaves) else (min(leaves), max(leaves)):
-        check_scalar(value, dtype)
+def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
+    return isinstance(value, (list, tuple))
 
 
-def _from_mixed(leaves: list[object], shape: tuple[int, ...], dtype: DType | None) -> tuple[UOp, str | None]:
+def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> tuple[UOp, str | None]:
     """Lists of numpy values; anything else in a list is a mistake."""
     import numpy as np
 
@@ -169,18 +176,21 @@ def _from_mixed(leaves: list[object], shape: tuple[int, ...], dtype: DType | Non
         if not isinstance(leaf, (bool, int, float, np.generic, np.ndarray)):
             hint = "join tensors with Tensor.stack or Tensor.concat" if hasattr(leaf, "uop") else None
             raise DataError(found=leaf, hint=hint)
-    lengths = {leaf.shape for leaf in leaves if isinstance(leaf, np.ndarray)}
+    lengths: set[tuple[int, ...]] = {getattr(leaf, "shape", ()) for leaf in leaves}
     if len(lengths) > 1:
         raise RaggedDataError(depth=len(shape), lengths=sorted(s[0] if s else -1 for s in lengths))
-    array = np.array(leaves)
+    array: Array = np.array(leaves)
     return _from_array(array.reshape(shape + array.shape[1:]), dtype)
 
 
 def _from_foreign(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
     import numpy as np
 
-    if isinstance(data, np.generic) and data.dtype.kind in "biuf":
-        return make_constant(data.item(), dtype or to_dtype(data.dtype)), None
+    if isinstance(data, np.generic):
+        scalar = cast("np.generic[object]", data)
+        found, value = to_dtype(scalar.dtype), scalar.item()
+        number = value if isinstance(value, (bool, int)) else float(cast("SupportsFloat", value))
+        return make_constant(number, dtype or found), None
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         return _from_array(np.asarray(data), dtype)
     if isinstance(data, range):
@@ -202,6 +212,7 @@ def check_finite(array: Array, dtype: DType) -> None:
     """Raise if an element that should become an integer is NaN or an infinity."""
     import numpy as np
 
-    bad = ~np.isfinite(array.astype(np.float64))
-    if bad.any():
-        raise NonFiniteCastError(value=float(array[bad].flat[0]), dtype=dtype)
+    values = array.astype(np.float64)
+    bad = values[~np.isfinite(values)]
+    if bad.size:
+        raise NonFiniteCastError(value=float(bad[0]), dtype=dtype)

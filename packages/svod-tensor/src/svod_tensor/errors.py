@@ -1,31 +1,31 @@
 """The errors of svod-tensor.
 
-    UserError
-    ├── IndexOutOfRangeError (IndexError)
-    ├── IndexKindError (IndexError)           an object that cannot index a tensor
-    ├── DataDependentShapeError (IndexError)  a result whose shape depends on values not computed yet
-    ├── RaggedDataError (ValueError)
-    ├── DataError (TypeError)                 an object that is no tensor data
-    ├── IntegerOverflowError (OverflowError)
-    ├── NonFiniteCastError (ValueError)
-    ├── EmptyReductionError (ValueError)
-    ├── AmbiguousTruthError (ValueError)
-    ├── EinsumError (ValueError)
-    ├── SymbolicShapeError (ValueError)
-    ├── DeviceMismatchError (ValueError)
-    ├── MissingFileError (FileNotFoundError)
-    ├── SafetensorsError (ValueError)
-    ├── VariableBoundsError (ValueError)
-    ├── VariableConflictError (ValueError)
-    └── EmptyScheduleError (ValueError)
-    InternalError
-    ├── NoKernelsFoundError
-    ├── DependencyCycleError
-    ├── ScheduleError                         a kernel graph that breaks the rules of scheduling
-    ├── BufferNotFoundError (LookupError)
-    ├── BatchOutputError
-    ├── ProgramMetadataError
-    └── ViewBoundsError (ValueError)
+UserError
+├── IndexOutOfRangeError (IndexError)
+├── IndexKindError (IndexError)           an object that cannot index a tensor
+├── DataDependentShapeError (IndexError)  a result whose shape depends on values not computed yet
+├── RaggedDataError (ValueError)
+├── DataError (TypeError)                 an object that is no tensor data
+├── IntegerOverflowError (OverflowError)
+├── NonFiniteCastError (ValueError)
+├── EmptyReductionError (ValueError)
+├── AmbiguousTruthError (ValueError)
+├── EinsumError (ValueError)
+├── SymbolicShapeError (ValueError)
+├── DeviceMismatchError (ValueError)
+├── MissingFileError (FileNotFoundError)
+├── SafetensorsError (ValueError)
+├── VariableBoundsError (ValueError)
+├── VariableConflictError (ValueError)
+└── EmptyScheduleError (ValueError)
+InternalError
+├── NoKernelsFoundError
+├── DependencyCycleError
+├── ScheduleError                         a kernel graph that breaks the rules of scheduling
+├── BufferNotFoundError (LookupError)
+├── BatchOutputError
+├── ProgramMetadataError
+└── ViewBoundsError (ValueError)
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class IndexOutOfRangeError(UserError, IndexError):
 
     def __init__(self, *, index: int, axis: int, size: object) -> None:
         self.index, self.axis, self.size = index, axis, size
-        super().__init__(f"index {index} is out of range for axis {axis} with size {size}", hint=f"use {_index_span(size)}")
+        super().__init__(
+            f"index {index} is out of range for axis {axis} with size {size}", hint=f"use {_index_span(size)}"
+        )
 
 
 class IndexKindError(UserError, IndexError):
@@ -109,7 +111,9 @@ class NonFiniteCastError(UserError, ValueError):
 
     def __init__(self, *, value: float, dtype: object) -> None:
         self.value, self.dtype = value, dtype
-        super().__init__(f"{value} has no value of {dtype}", hint="use a floating-point dtype, or replace the value first")
+        super().__init__(
+            f"{value} has no value of {dtype}", hint="use a floating-point dtype, or replace the value first"
+        )
 
 
 class EmptyReductionError(UserError, ValueError):
@@ -133,7 +137,9 @@ class EinsumError(UserError, ValueError):
 
     def __init__(self, *, formula: str, problem: str) -> None:
         self.formula = formula
-        super().__init__(f"einsum {formula!r}: {problem}", hint='write formulas as "ij,jk->ik", with one letter for each axis')
+        super().__init__(
+            f"einsum {formula!r}: {problem}", hint='write formulas as "ij,jk->ik", with one letter for each axis'
+        )
 
 
 class SymbolicShapeError(UserError, ValueError):
@@ -141,7 +147,9 @@ class SymbolicShapeError(UserError, ValueError):
 
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
-        super().__init__(f"{operation} needs concrete sizes, not {shape}", hint="shrink the tensor to a concrete size first")
+        super().__init__(
+            f"{operation} needs concrete sizes, not {shape}", hint="shrink the tensor to a concrete size first"
+        )
 
 
 class DeviceMismatchError(UserError, ValueError):
@@ -166,7 +174,9 @@ class SafetensorsError(UserError, ValueError):
     def __init__(self, *, path: str, problem: str, name: str | None = None) -> None:
         self.path, self.problem, self.name = path, problem, name
         about = f", tensor {name!r}" if name is not None else ""
-        super().__init__(f"{path}{about}: {problem}", hint="the file is damaged or no safetensors file; download it again")
+        super().__init__(
+            f"{path}{about}: {problem}", hint="the file is damaged or no safetensors file; download it again"
+        )
 
 
 # -- variables and plans ----------------------------------------------------------------------------
@@ -247,7 +257,9 @@ class BatchOutputError(InternalError, ValueError):
 class ProgramMetadataError(InternalError, ValueError):
     """A compiled kernel whose argument lists contradict its call."""
 
-    def __init__(self, *, problem: str, kernel: object, globals_: Sequence[int], outs: Sequence[int], n_buffers: int) -> None:
+    def __init__(
+        self, *, problem: str, kernel: object, globals_: Sequence[int], outs: Sequence[int], n_buffers: int
+    ) -> None:
         self.problem, self.kernel = problem, kernel
         self.globals, self.outs, self.n_buffers = tuple(globals_), tuple(outs), n_buffers
         super().__init__(
@@ -263,7 +275,7 @@ class ViewBoundsError(InternalError, ValueError):
         self.kernel, self.base_id = kernel, base_id
         self.base_bytes, self.offset_bytes, self.size_bytes = base_bytes, offset_bytes, size_bytes
         super().__init__(
-            f"view {kernel} of buffer {base_id} takes {size_bytes} bytes at offset {offset_bytes}, but the buffer has {base_bytes}"
+            f"view {kernel} of buffer {base_id} takes {size_bytes} bytes at offset {offset_bytes}, but there are {base_bytes}"
         )
 
 

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from svod_runtime import CachedKernel
-
 from svod_tensor.options import read_opt_cache_max
 
 __all__ = ["KernelKey", "add_kernel", "clear", "count_entries", "find_kernel"]

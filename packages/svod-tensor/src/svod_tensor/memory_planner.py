@@ -21,7 +21,6 @@ from svod_dtype import uint8
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor.options import PlannerMode
 from svod_tensor.schedule import ScheduleItem, ScheduleResult, is_disk
 
@@ -114,7 +113,8 @@ def _sort_by_level(items: Sequence[ScheduleItem]) -> list[ScheduleItem]:
     order = sorted(range(len(items)), key=lambda position: (levels[position], position))
     moved = {old: new for new, old in enumerate(order)}
     return [
-        replace(items[old], instance_dependencies=tuple(sorted(moved[d] for d in items[old].instance_dependencies))) for old in order
+        replace(items[old], instance_dependencies=tuple(sorted(moved[d] for d in items[old].instance_dependencies)))
+        for old in order
     ]
 
 

@@ -59,7 +59,9 @@ def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
     if not value:
         return OPT_CACHE_MAX
     if not value.isdecimal() or int(value) == 0:
-        warnings.warn(f"SVOD_OPT_CACHE_MAX is {value!r}, which is no positive integer; {OPT_CACHE_MAX} is used", stacklevel=2)
+        warnings.warn(
+            f"SVOD_OPT_CACHE_MAX is {value!r}, which is no positive integer; {OPT_CACHE_MAX} is used", stacklevel=2
+        )
         return OPT_CACHE_MAX
     return int(value)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from svod_schedule.pipeline import Context
     from svod_tensor.options import PrepareConfig
 
-__all__ = ["PreparedSource", "make_context", "prepare_plan", "render_kernel"]
+__all__ = ["PreparedSource", "device_of", "effect_of", "is_kernel", "make_context", "prepare_plan", "render_kernel"]
 
 _log = get_logger("tensor")
 
@@ -100,6 +100,11 @@ def effect_of(ast: UOp) -> UOp:
     """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or the body itself."""
     inner = ast.src[0] if ast.op is Op.END and ast.src else ast
     return inner if inner.op in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION) else ast
+
+
+def is_kernel(ast: UOp) -> bool:
+    """Whether a body is compiled, and no copy, view or custom function."""
+    return effect_of(ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION)
 
 
 # -- ops ----------------------------------------------------------------------------------------------------
@@ -220,19 +225,17 @@ def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
 
 
 def _kernel_place(item: ScheduleItem) -> tuple[UOp, str]:
-    return item.ast, _device_of(item.buffers)
+    return item.ast, device_of(item.buffers)
 
 
-def _device_of(buffers: Sequence[Buffer]) -> str:
+def device_of(buffers: Sequence[Buffer]) -> str:
     """Where a kernel runs: on the device of its first buffer that is on no disk."""
     return next((b.device for b in buffers if not is_disk(b.device)), "CPU")
 
 
 def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[tuple[UOp, str], CachedKernel]:
     """The kernel of each body on each device, compiled at the same time where several are new."""
-    places = dict.fromkeys(
-        _kernel_place(i) for i in items if effect_of(i.ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION)
-    )
+    places = dict.fromkeys(_kernel_place(i) for i in items if is_kernel(i.ast))
     kernels: dict[tuple[UOp, str], CachedKernel] = {}
     missing: list[tuple[tuple[UOp, str], KernelKey]] = []
     for place in places:

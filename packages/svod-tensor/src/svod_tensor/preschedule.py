@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 
 __all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "find_memory"]
@@ -97,14 +96,17 @@ def find_memory(source: UOp) -> UOp:
     Raises:
         ScheduleError: if there is none.
     """
-    node = source
+    node: UOp = source
     while node.op not in (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL):
         if node.op is Op.MSELECT and node.src[0].op is Op.MSTACK:
-            node = node.src[0].src[node.arg]
+            position: int = node.arg
+            node = node.src[0].src[position]
         elif node.op in _ALIASES:
             node = node.src[0]
         else:
-            raise ScheduleError(rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node)
+            raise ScheduleError(
+                rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node
+            )
     return node
 
 
@@ -166,7 +168,10 @@ def _add_producers(source: UOp, found: set[UOp]) -> None:
                 stack.extend(node.src)
             case _:
                 if not node.src:
-                    raise ScheduleError(rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node)
+                    raise ScheduleError(
+                        rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND",
+                        found=node,
+                    )
                 stack.append(node.src[0])
 
 

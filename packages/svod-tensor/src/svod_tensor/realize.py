@@ -1,4 +1,7 @@
-"""realize: from tensors to filled buffers. The first of the two spines; it calls rangeify, kernelize, preschedule, instantiate, prepare and execute."""
+"""realize: from tensors to filled buffers.
+
+The first of the two spines: it calls rangeify, kernelize, preschedule, instantiate, prepare and execute.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from svod_ir.args import BufferArg
 from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
-
 from svod_tensor import registry
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.ops.base import TensorBase
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
 
-__all__ = ["make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
+__all__ = ["main_device", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
@@ -79,7 +81,7 @@ def _make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
     """What to run for the results of `sink`, in order, on which buffers."""
     values = collect_bindings(sink)
-    device = _main_device(sink)
+    device = main_device(sink)
     normalized = normalize_graph(_copy_files(sink, device))
     if config.disable_schedule_cache:
         pre = make_pre_schedule(normalized.graph, device)
@@ -101,7 +103,7 @@ def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
     return create_pre_schedule(run_pipeline("kernelize", ranged, context))
 
 
-def _main_device(sink: UOp) -> str:
+def main_device(sink: UOp) -> str:
     """Where values that come from no buffer are computed: on the first device in the graph that is no disk."""
     found = (node.arg if node.op is Op.COPY else node.arg.device for node in sink.iter_ops(Op.BUFFER, Op.COPY))
     return next((device for device in found if not is_disk(device)), "CPU")

@@ -17,7 +17,6 @@ from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
     from svod_device import Buffer
-
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [

@@ -11,12 +11,27 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard, cast
 
 from svod_dtype import (
-    DType, bfloat16, bool_, float8_e4m3, float8_e5m2, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
-
 from svod_tensor.data import make_array_node, make_buffer_node
 from svod_tensor.errors import MissingFileError, SafetensorsError
 from svod_tensor.tensor import Tensor
@@ -55,7 +70,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """
     from svod_tensor import storage
 
-    name = os.path.abspath(os.fspath(path))
+    name = os.path.abspath(str(os.fspath(path)))
     entries = read_header(name)
     device = f"DISK:{name}"
     base = storage.open_file(device, uint8, os.path.getsize(name))
@@ -69,7 +84,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
         MissingFileError: if the file is not there.
         SafetensorsError: if it is truncated or contradicts itself.
     """
-    name = os.path.abspath(os.fspath(path))
+    name = os.path.abspath(str(os.fspath(path)))
     if not os.path.isfile(name):
         raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
     file_bytes = os.path.getsize(name)
@@ -79,11 +94,17 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
             raise SafetensorsError(path=name, problem=f"{file_bytes} bytes are too few for the size of the header")
         header_bytes = int.from_bytes(prefix, "little")
         if header_bytes > min(_MAX_HEADER_BYTES, file_bytes - 8):
-            raise SafetensorsError(path=name, problem=f"the header claims {header_bytes} bytes, but the file has {file_bytes}")
+            raise SafetensorsError(
+                path=name, problem=f"the header claims {header_bytes} bytes, but the file has {file_bytes}"
+            )
         text = file.read(header_bytes)
     data_start = 8 + header_bytes
     header = _parse(name, text)
-    entries = {key: _read_entry(name, key, value, data_start, file_bytes) for key, value in header.items() if key != "__metadata__"}
+    entries = {
+        key: _read_entry(name, key, value, data_start, file_bytes)
+        for key, value in header.items()
+        if key != "__metadata__"
+    }
     _check_overlaps(name, entries)
     return entries
 
@@ -99,7 +120,7 @@ def save_safetensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]
         offset += nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    target = os.fspath(path)
+    target = str(os.fspath(path))
     partial = f"{target}.{os.getpid()}.part"
     try:
         with open(partial, "wb") as file:
@@ -118,7 +139,9 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [key for key, _ in pairs]
-            raise SafetensorsError(path=path, problem="the header names it twice", name=next(n for n in names if names.count(n) > 1))
+            raise SafetensorsError(
+                path=path, problem="the header names it twice", name=next(n for n in names if names.count(n) > 1)
+            )
         return found
 
     try:
@@ -145,11 +168,15 @@ def _read_entry(path: str, name: str, value: object, data_start: int, file_bytes
     begin, end = offsets
     data_bytes = file_bytes - data_start
     if not begin <= end <= data_bytes:
-        raise SafetensorsError(path=path, name=name, problem=f"bytes {begin} to {end} are not within the {data_bytes} bytes of data")
+        raise SafetensorsError(
+            path=path, name=name, problem=f"bytes {begin} to {end} are not within the {data_bytes} bytes of data"
+        )
     expected = math.prod(shape) * dtype.itemsize
     if end - begin != expected:
         raise SafetensorsError(
-            path=path, name=name, problem=f"shape {tuple(shape)} of {dtype} takes {expected} bytes, but it has {end - begin}"
+            path=path,
+            name=name,
+            problem=f"shape {tuple(shape)} of {dtype} takes {expected} bytes, but it has {end - begin}",
         )
     return TensorEntry(dtype, tuple(shape), data_start + begin, data_start + end)
 
@@ -160,7 +187,7 @@ def _is_sizes(value: object) -> TypeGuard[list[int]]:
 
 def _check_overlaps(path: str, entries: Mapping[str, TensorEntry]) -> None:
     spans = sorted((e.begin, e.end, name) for name, e in entries.items() if e.begin < e.end)
-    for (_, end, first), (begin, _, second) in zip(spans, spans[1:], strict=False):
+    for (_, end, first), (begin, _, second) in pairwise(spans):
         if begin < end:
             raise SafetensorsError(path=path, name=second, problem=f"its bytes overlap those of tensor {first!r}")
 

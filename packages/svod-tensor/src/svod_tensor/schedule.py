@@ -9,7 +9,6 @@ from svod_device import Buffer, get_allocator
 from svod_dtype import parse_device_name
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ScheduleError
 from svod_tensor.preschedule import PreSchedule, PreScheduleItem
 
@@ -83,7 +82,8 @@ def _make_item(
 def _collect_buffers(item: PreScheduleItem, inputs: InputBuffers, allocated: dict[UOp, Buffer]) -> tuple[Buffer, ...]:
     """The buffers of one CALL: inputs first, then those that exist already, else new ones."""
     return tuple(
-        inputs.get(node) or allocated.get(node) or _allocate(node, item.memory, inputs, allocated) for node in item.memory
+        inputs.get(node) or allocated.get(node) or _allocate(node, item.memory, inputs, allocated)
+        for node in item.memory
     )
 
 

@@ -17,10 +17,17 @@ from cachetools import LRUCache
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor.preschedule import PreSchedule
 
-__all__ = ["MAX_ENTRIES", "NormalizedGraph", "clear", "count_entries", "get_pre_schedule", "normalize_graph", "restore_pre_schedule"]
+__all__ = [
+    "MAX_ENTRIES",
+    "NormalizedGraph",
+    "clear",
+    "count_entries",
+    "get_pre_schedule",
+    "normalize_graph",
+    "restore_pre_schedule",
+]
 
 MAX_ENTRIES: Final = 1024
 
@@ -65,7 +72,8 @@ def get_pre_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSch
 def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSchedule:
     """`pre` on the buffers of this call. Bodies and order are shared with the cached one."""
     buffers: Mapping[UOp, UOp] = {
-        UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b for slot, b in enumerate(normalized.params)
+        UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b
+        for slot, b in enumerate(normalized.params)
     }
     items = tuple(replace(item, memory=tuple(buffers.get(m, m) for m in item.memory)) for item in pre.items)
     return PreSchedule(items, pre.invocations, tuple(buffers.get(o, o) for o in pre.outputs))

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias
 
 from svod_ir.build import make_expand, make_reshape
 from svod_ir.errors import AxisError, BroadcastError, OperandError, ShapeError
 from svod_ir.uop import SInt, UOp
-
 from svod_tensor.errors import SymbolicShapeError
 
-__all__ = ["Axes", "Shape", "broadcast_node", "broadcast_shapes", "concrete_shape", "normalize_axes", "normalize_axis", "to_shape"]
+__all__ = [
+    "Axes",
+    "Shape",
+    "broadcast_node",
+    "broadcast_shapes",
+    "concrete_shape",
+    "normalize_axes",
+    "normalize_axis",
+    "to_shape",
+]
 
 Shape: TypeAlias = tuple[SInt, ...]
 Axes: TypeAlias = int | Sequence[int] | None
@@ -56,18 +64,16 @@ def normalize_axis(operation: str, axis: int, ndim: int) -> int:
         AxisError: if there is no such axis.
         OperandError: if `axis` is no integer.
     """
-    if isinstance(axis, bool) or not isinstance(axis, int):
-        try:
-            axis = axis.__index__() if not isinstance(axis, bool) else _reject_axis(operation, axis)
-        except AttributeError:
-            _reject_axis(operation, axis)
+    axis = _to_axis(operation, axis)
     if not -ndim <= axis < ndim:
         raise AxisError(operation=operation, axis=axis, ndim=ndim)
     return axis + ndim if axis < 0 else axis
 
 
-def _reject_axis(operation: str, axis: object) -> int:
-    raise OperandError(operation=operation, found=repr(axis), expected="integer axes")
+def _to_axis(operation: str, axis: object) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
+        raise OperandError(operation=operation, found=repr(axis), expected="integer axes")
+    return axis.__index__()
 
 
 def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
@@ -96,9 +102,9 @@ def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
 def _to_size(operation: str, size: object) -> SInt:
     if isinstance(size, UOp):
         return size
-    if isinstance(size, bool) or not hasattr(size, "__index__"):
+    if isinstance(size, bool) or not isinstance(size, SupportsIndex):
         raise OperandError(operation=operation, found=repr(size), expected="integer sizes")
-    return int(size.__index__())  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    return size.__index__()
 
 
 def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:

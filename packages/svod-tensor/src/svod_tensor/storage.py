@@ -9,6 +9,7 @@ from svod_device import Buffer, ReadOnlyError, canonical_device, get_allocator
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
     from svod_dtype import DType
 
 __all__ = ["allocate", "check_device", "is_shareable", "make_host_buffer", "open_file"]

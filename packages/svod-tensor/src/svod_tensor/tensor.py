@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_ir.uop import UOp
-
 from svod_tensor import registry
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError
 from svod_tensor.ops.neural import Neural
@@ -15,9 +14,9 @@ from svod_tensor.ops.neural import Neural
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
-
     from svod_tensor.options import PrepareConfig
 
 __all__ = ["Tensor"]
@@ -143,7 +142,7 @@ class Tensor(Neural):
 
     def __dlpack__(self, **options: object) -> object:
         """The tensor's memory by the DLPack protocol; the consumer shares it and must not write."""
-        return self._host_array().__dlpack__(**options)
+        return self._host_array().__dlpack__(**options)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -176,7 +175,6 @@ def _resolve_size(size: int | UOp) -> int:
     if isinstance(size, int):
         return size
     from svod_device import evaluate_expression
-
     from svod_tensor.variable import collect_bindings
 
     return int(evaluate_expression(size, collect_bindings(size)))

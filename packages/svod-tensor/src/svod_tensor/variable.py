@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor.errors import VariableBoundsError, VariableConflictError
 
 __all__ = ["Variable", "collect_bindings"]

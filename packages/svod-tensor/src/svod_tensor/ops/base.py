@@ -14,7 +14,6 @@ from svod_dtype import DType, to_dtype
 from svod_ir.build import product
 from svod_ir.shape import max_size
 from svod_ir.uop import SInt, UOp
-
 from svod_tensor import registry
 from svod_tensor.errors import DeviceMismatchError
 from svod_tensor.shapes import Shape
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     NestedData: TypeAlias = Sequence["bool | int | float | NestedData"]
-    TensorData: TypeAlias = "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
+    TensorData: TypeAlias = (
+        "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
+    )
 
 __all__ = ["DEFAULT_DEVICE", "DTypeLike", "TensorBase"]
 

@@ -14,9 +14,15 @@ from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.shape import max_size
 from svod_ir.uop import SInt, UOp
-
 from svod_tensor import registry
-from svod_tensor.data import copy_to_device, default_int_dtype, make_array_node, make_buffer_node, make_constant, make_node
+from svod_tensor.data import (
+    copy_to_device,
+    default_int_dtype,
+    make_array_node,
+    make_buffer_node,
+    make_constant,
+    make_node,
+)
 from svod_tensor.errors import MissingFileError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.functions import Functions
@@ -88,7 +94,10 @@ class Creation(Functions):
         start, stop = (0, start) if stop is None else (start, stop)
         if step == 0:
             raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
-        count = max(0, math.ceil((stop - start) / step)) if any(isinstance(v, float) for v in (start, stop, step)) else len(range(start, stop, step))  # pyright: ignore[reportArgumentType]
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+            count = len(range(start, stop, step))
+        else:
+            count = max(0, math.ceil((stop - start) / step))
         last = start + max(count - 1, 0) * step
         kind = _arange_dtype(start, last, step) if dtype is None else to_dtype(dtype)
         if count == 0:
@@ -105,7 +114,8 @@ class Creation(Functions):
 
     @classmethod
     def linspace(
-        cls, start: float, stop: float, count: int, *, endpoint: bool = True, dtype: DTypeLike = float32, device: str | None = None
+        cls, start: float, stop: float, count: int, *, endpoint: bool = True, dtype: DTypeLike = float32,
+        device: str | None = None,
     ) -> Self:  # fmt: skip
         """`count` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
         kind = to_dtype(dtype)
@@ -121,7 +131,9 @@ class Creation(Functions):
         return cls._place(result.cast(kind).uop, device)
 
     @classmethod
-    def eye(cls, rows: int, columns: int | None = None, *, k: int = 0, dtype: DTypeLike = float32, device: str | None = None) -> Self:
+    def eye(
+        cls, rows: int, columns: int | None = None, *, k: int = 0, dtype: DTypeLike = float32, device: str | None = None
+    ) -> Self:
         """Ones on diagonal `k` of a matrix, zeros elsewhere."""
         columns = rows if columns is None else columns
         row = cls.from_uop(make_iota(rows, int64)).unsqueeze(1)
@@ -170,7 +182,7 @@ class Creation(Functions):
         """
         from svod_tensor import storage
 
-        name = os.path.abspath(os.fspath(path))
+        name = os.path.abspath(str(os.fspath(path)))
         if not os.path.isfile(name):
             raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
         size = os.path.getsize(name)

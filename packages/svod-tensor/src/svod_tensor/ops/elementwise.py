@@ -15,7 +15,6 @@ from svod_ir.build import make_alu
 from svod_ir.errors import OperandError
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-
 from svod_tensor.data import make_constant
 from svod_tensor.errors import AmbiguousTruthError
 from svod_tensor.ops.base import DTypeLike, TensorBase
@@ -279,7 +278,12 @@ class Elementwise(Movement):
     def where(self, x: Operand, y: Operand) -> Self:
         """Elements of `x` where this (bool) tensor holds, else of `y`; `Tensor.where(c, x, y)` reads as numpy's."""
         if not self.dtype.is_bool:
-            raise OperandError(operation="where", found=self.dtype, expected="a bool condition", hint="compare it, as in (x != 0).where(a, b)")
+            raise OperandError(
+                operation="where",
+                found=self.dtype,
+                expected="a bool condition",
+                hint="compare it, as in (x != 0).where(a, b)",
+            )
         left, right = self._values(x, y)
         shape = broadcast_shapes(self.shape, left.shape, right.shape)
         nodes = [node if not node.shape else broadcast_node(node, shape) for node in (self._uop, left._uop, right._uop)]
@@ -333,7 +337,7 @@ class Elementwise(Movement):
         _check_taken(refused, dtype, dtype)
         return self.cast(dtype), right.cast(dtype)
 
-    def _number(self, value: bool | int | float) -> Self:
+    def number(self, value: bool | int | float) -> Self:
         """A constant of this tensor's dtype."""
         return self._make(make_constant(value, self.dtype))
 
@@ -359,7 +363,12 @@ class Elementwise(Movement):
         return self if self.dtype.is_float else self.cast(float32)
 
     def _compare(self, op: Op, other: Operand, *, is_swapped: bool = False) -> Self:
-        if isinstance(other, int) and not isinstance(other, bool) and self.dtype.is_int and not self.dtype.min <= other <= self.dtype.max:
+        if (
+            isinstance(other, int)
+            and not isinstance(other, bool)
+            and self.dtype.is_int
+            and not self.dtype.min <= other <= self.dtype.max
+        ):
             is_less = other > self.dtype.max
             return self._all_equal_to(op is Op.NE if op in (Op.EQ, Op.NE) else is_less != is_swapped)
         x, y = self._pair(other)
@@ -380,12 +389,16 @@ class Elementwise(Movement):
 
     def _need_integers(self, operation: str) -> Self:
         if self.dtype.is_float:
-            raise OperandError(operation=operation, found=self.dtype, expected="bool or integers", hint="cast with x.cast(int32)")
+            raise OperandError(
+                operation=operation, found=self.dtype, expected="bool or integers", hint="cast with x.cast(int32)"
+            )
         return self
 
     def _refuse(self, operation: str, dtype: DType) -> Self:
         if self.dtype is dtype:
-            raise OperandError(operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)")
+            raise OperandError(
+                operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)"
+            )
         return self
 
     # -- operators -------------------------------------------------------------------------------------
@@ -515,6 +528,6 @@ def _is_scalar(value: object) -> TypeIs[bool | int | float]:
 
 def _check_taken(refused: tuple[DType, ...], dtype: DType, found: DType) -> None:
     if dtype in refused:
-        raise OperandError(operation="arithmetic", found=found, expected="numbers", hint="cast with x.cast(int32), or use logical_xor")
-
-
+        raise OperandError(
+            operation="arithmetic", found=found, expected="numbers", hint="cast with x.cast(int32), or use logical_xor"
+        )

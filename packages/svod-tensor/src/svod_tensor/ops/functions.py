@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float32, float64, int32, int64
 from svod_ir.ops import Op
-
 from svod_tensor.ops.elementwise import Elementwise
 
 if TYPE_CHECKING:
@@ -226,8 +225,8 @@ def _atan_of_positive(a: T) -> T:
     p = z.mul(_ATAN[-1])
     for coefficient in reversed(_ATAN[1:-1]):
         p = p.add(coefficient).mul(z)
-    rest = is_small.where(0.0, is_large.where(a._number(_HALF_PI_REST), _HALF_PI_REST / 2))
-    base = is_small.where(0.0, is_large.where(a._number(_HALF_PI), _HALF_PI / 2))
+    rest = is_small.where(0.0, is_large.where(a.number(_HALF_PI_REST), _HALF_PI_REST / 2))
+    base = is_small.where(0.0, is_large.where(a.number(_HALF_PI), _HALF_PI / 2))
     return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
 
 

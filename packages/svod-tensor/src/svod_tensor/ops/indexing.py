@@ -17,7 +17,6 @@ from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permu
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.uop import SInt, UOp
-
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.movement import index_dtype_for
@@ -25,13 +24,20 @@ from svod_tensor.ops.reduction import Reduction
 from svod_tensor.shapes import broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     import numpy as np
+    from numpy.typing import NDArray
 
-    IndexItem: TypeAlias = "int | slice | None | Sequence[int] | NDArray[np.generic] | TensorBase | UOp"
+    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | None"
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
 __all__ = ["Indexing"]
+
+
+class _Selected(NamedTuple):
+    """Where a mask of known values holds, along one of its axes, which has `size` elements."""
+
+    positions: NDArray[np.intp]
+    size: int
 
 
 class _Array(NamedTuple):
@@ -73,13 +79,14 @@ class Indexing(Reduction):
     index_select = take
 
     def take_along_axis(self, indices: TensorBase, axis: int) -> Self:
-        """Element `[..., indices[..., j, ...], ...]` at `[..., j, ...]`: `indices` has this tensor's axes, and may be shorter on each."""
+        """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
+
+        `indices` has as many axes as this tensor, and may be shorter on each.
+        """
         axis = normalize_axis("take_along_axis", axis, self.ndim)
         _check_lookup(self, indices, axis)
         positions = _wrap_negative(indices.uop, self.shape[axis])
-        coordinates = [
-            positions if a == axis else _coordinate(indices.shape, a) for a in range(self.ndim)
-        ]
+        coordinates = [positions if a == axis else _coordinate(indices.shape, a) for a in range(self.ndim)]
         outer = tuple(s if a != axis else self.shape[axis] for a, s in enumerate(indices.shape))
         source = make_shrink(self._uop, tuple((0, s) for s in outer))
         linear = _linear_position(coordinates, source.shape, checked=[a != axis for a in range(self.ndim)])
@@ -175,6 +182,10 @@ class Indexing(Reduction):
             return _Array(_wrap_negative(item.uop, size), False), (item,)
         if isinstance(item, UOp):
             return _Array(item.cast(int64), True), ()
+        if isinstance(item, _Selected):
+            if item.size != size:
+                raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
+            item = item.positions
         return _Array(_check_positions(item, size, axis), True), ()
 
 
@@ -204,16 +215,12 @@ def _expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]
 
 
 def _normalize_item(item: object) -> tuple[object, ...]:
-    if item is None or item is Ellipsis or isinstance(item, (slice, UOp)):
-        return (item,)
-    if isinstance(item, TensorBase):
-        if item.dtype.is_bool:
-            _reject_mask()
-        return (item,)
+    if isinstance(item, TensorBase) and item.dtype.is_bool:
+        _reject_mask()
     if isinstance(item, bool):
         raise IndexKindError(found=item, problem="a bool is no position")
-    if isinstance(item, int):
-        return (item,)
+    if item is None or item is Ellipsis or isinstance(item, (int, slice, UOp, TensorBase)):
+        return (item,)  # pyright: ignore[reportUnknownVariableType]
     return _normalize_concrete(item)
 
 
@@ -222,18 +229,19 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
 
     if isinstance(item, np.integer):
         return (int(item),)
-    if not isinstance(item, (list, tuple, range, np.ndarray)):
-        raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")
+    is_array = isinstance(item, np.ndarray)
+    if not is_array and not isinstance(item, (list, tuple, range)):
+        raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
     try:
-        array = np.asarray(item)
+        array: NDArray[np.generic] = np.asarray(item)  # pyright: ignore[reportUnknownArgumentType]
     except ValueError as error:
-        raise IndexKindError(found=item, problem="its rows have different lengths") from error
-    if array.size == 0 and not isinstance(item, np.ndarray):
+        raise IndexKindError(found="a list", problem="its rows have different lengths") from error
+    if array.size == 0 and not is_array:
         array = array.astype(np.int64)
     if array.dtype == np.bool_:
-        return tuple(np.nonzero(array))
+        return tuple(_Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
     if array.dtype.kind not in "iu":
-        raise IndexKindError(found=item, problem="its elements are no integers")
+        raise IndexKindError(found="a list or array", problem="its elements are no integers")
     return (array,)
 
 
@@ -339,7 +347,9 @@ def _coordinate(shape: tuple[SInt, ...], axis: int) -> UOp:
     from svod_ir.build import make_iota
 
     size = shape[axis]
-    node = make_reshape(make_iota(size, index_dtype_for(size)), tuple(size if a == axis else 1 for a in range(len(shape))))
+    node = make_reshape(
+        make_iota(size, index_dtype_for(size)), tuple(size if a == axis else 1 for a in range(len(shape)))
+    )
     return broadcast_node(node, shape)
 
 
@@ -376,7 +386,11 @@ def _check_lookup(source: TensorBase, indices: TensorBase, axis: int) -> None:
     if not indices.dtype.is_int:
         raise OperandError(operation="take_along_axis", found=indices.dtype, expected="integer positions")
     if indices.ndim != source.ndim:
-        raise ShapeError(operation="take_along_axis", shape=indices.shape, problem=f"has not the axes of {source.shape}")
+        raise ShapeError(
+            operation="take_along_axis", shape=indices.shape, problem=f"has not the axes of {source.shape}"
+        )
     for a, (n, limit) in enumerate(zip(indices.shape, source.shape, strict=True)):
         if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
-            raise ShapeError(operation="take_along_axis", shape=indices.shape, problem=f"is larger than {source.shape} on axis {a}")
+            raise ShapeError(
+                operation="take_along_axis", shape=indices.shape, problem=f"is larger than {source.shape} on axis {a}"
+            )

@@ -7,15 +7,31 @@ from collections.abc import Sequence
 from typing import Self
 
 from svod_dtype import bool_, int32, int64
-from svod_ir.build import make_alu, make_expand, make_flip, make_iota, make_pad, make_permute, make_reshape, make_shrink, product
+from svod_ir.build import (
+    make_alu,
+    make_expand,
+    make_flip,
+    make_iota,
+    make_pad,
+    make_permute,
+    make_reshape,
+    make_shrink,
+    product,
+)
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.uop import SInt, UOp
-
 from svod_tensor.data import make_constant
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.shapes import (
-    Axes, Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axes, normalize_axis, to_shape,
+    Axes,
+    Shape,
+    broadcast_node,
+    broadcast_shapes,
+    concrete_shape,
+    normalize_axes,
+    normalize_axis,
+    to_shape,
 )  # fmt: skip
 
 __all__ = ["Movement", "index_dtype_for"]
@@ -54,7 +70,9 @@ class Movement(TensorBase):
         axes = normalize_axes("squeeze", axis, self.ndim)
         for a in axes:
             if axis is not None and self.shape[a] != 1:
-                raise ShapeError(operation="squeeze", shape=self.shape, problem=f"has size {self.shape[a]} on axis {a}, not 1")
+                raise ShapeError(
+                    operation="squeeze", shape=self.shape, problem=f"has size {self.shape[a]} on axis {a}, not 1"
+                )
         return self.reshape(tuple(s for i, s in enumerate(self.shape) if not (i in axes and s == 1)))
 
     def unsqueeze(self, axis: int) -> Self:
@@ -88,12 +106,12 @@ class Movement(TensorBase):
         return self._make(make_permute(self._uop, axes))
 
     @property
-    def T(self) -> Self:  # noqa: N802
+    def T(self) -> Self:
         """The tensor with its axes in reverse order."""
         return self._make(make_permute(self._uop, tuple(reversed(range(self.ndim)))))
 
     @property
-    def mT(self) -> Self:  # noqa: N802
+    def mT(self) -> Self:
         """The tensor with its last two axes swapped."""
         if self.ndim < 2:
             raise AxisError(operation="mT", axis=-2, ndim=self.ndim)
@@ -163,7 +181,9 @@ class Movement(TensorBase):
         axis = normalize_axis("repeat_interleave", axis, self.ndim)
         shape = self.shape
         wide = self.unsqueeze(axis + 1)
-        repeated = wide.expand(*shape[: axis + 1], count, *shape[axis + 1 :]) if count else wide._slice_axis(axis + 1, 0, 0)
+        repeated = (
+            wide.expand(*shape[: axis + 1], count, *shape[axis + 1 :]) if count else wide._slice_axis(axis + 1, 0, 0)
+        )
         return repeated.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
 
     # -- cutting ---------------------------------------------------------------------------------------------
@@ -171,7 +191,9 @@ class Movement(TensorBase):
     def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
         """The part from `begin` up to `end` of each axis; None keeps an axis whole."""
         if len(bounds) != self.ndim:
-            raise ShapeError(operation="shrink", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(bounds)}")
+            raise ShapeError(
+                operation="shrink", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(bounds)}"
+            )
         pairs = tuple((0, s) if b is None else b for s, b in zip(self.shape, bounds, strict=True))
         return self._make(make_shrink(self._uop, pairs))
 
@@ -181,10 +203,16 @@ class Movement(TensorBase):
         (total,) = concrete_shape("split", (self.shape[axis],))
         if isinstance(sizes, int):
             if sizes < 1:
-                raise ShapeError(operation="split", shape=self.shape, problem=f"cannot be split into parts of size {sizes}")
+                raise ShapeError(
+                    operation="split", shape=self.shape, problem=f"cannot be split into parts of size {sizes}"
+                )
             sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
         if sum(sizes) != total:
-            raise ShapeError(operation="split", shape=self.shape, problem=f"has size {total} on axis {axis}, but {list(sizes)} add up to {sum(sizes)}")
+            raise ShapeError(
+                operation="split",
+                shape=self.shape,
+                problem=f"has size {total} on axis {axis}, but {list(sizes)} add up to {sum(sizes)}",
+            )
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         return tuple(self._slice_axis(axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
 
@@ -221,7 +249,13 @@ class Movement(TensorBase):
 
     def pad(self, *padding: tuple[SInt, SInt] | None, value: bool | int | float = 0) -> Self:
         """Add `value` before and after each axis; None leaves an axis, negative amounts crop it."""
-        if len(padding) == 1 and self.ndim != 1 and isinstance(padding[0], Sequence) and padding[0] and isinstance(padding[0][0], Sequence):
+        if (
+            len(padding) == 1
+            and self.ndim != 1
+            and isinstance(padding[0], Sequence)
+            and padding[0]
+            and isinstance(padding[0][0], Sequence)
+        ):
             padding = tuple(padding[0])  # pyright: ignore[reportAssignmentType]
         if len(padding) != self.ndim:
             raise ShapeError(operation="pad", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(padding)}")
@@ -259,7 +293,9 @@ class Movement(TensorBase):
 
     def stack(self, *others: Self, axis: int = 0) -> Self:
         """This tensor and the others, side by side along a new axis."""
-        return type(self).concat([t.unsqueeze(axis) for t in (self, *others)], normalize_axis("stack", axis, self.ndim + 1))
+        return type(self).concat(
+            [t.unsqueeze(axis) for t in (self, *others)], normalize_axis("stack", axis, self.ndim + 1)
+        )
 
     # -- triangles -------------------------------------------------------------------------------------------
 
@@ -311,7 +347,9 @@ def _infer_size(old: Shape, new: Shape) -> Shape:
     total = product(old)
     if isinstance(known, int) and isinstance(total, int):
         if known == 0 or total % known:
-            raise ShapeError(operation="reshape", shape=old, problem=f"holds {total} elements, which {new} does not divide")
+            raise ShapeError(
+                operation="reshape", shape=old, problem=f"holds {total} elements, which {new} does not divide"
+            )
         missing: SInt = total // known
     else:
         missing = _divide_sizes(old, new, total, known)
@@ -329,7 +367,9 @@ def _divide_sizes(old: Shape, new: Shape, total: SInt, known: SInt) -> SInt:
     numerator = math.prod(s for s in old if isinstance(s, int))
     denominator = math.prod(s for s in new if isinstance(s, int) and s != -1)
     if right or not denominator or numerator % denominator:
-        raise ShapeError(operation="reshape", shape=old, problem=f"holds {total} elements, which {known} is not known to divide")
+        raise ShapeError(
+            operation="reshape", shape=old, problem=f"holds {total} elements, which {known} is not known to divide"
+        )
     return product((*left, numerator // denominator))
 
 
@@ -360,9 +400,13 @@ def _is_positive_zero(value: UOp) -> bool:
 def _check_alike(tensors: Sequence[Movement], axis: int) -> None:
     first = tensors[0]
     for other in tensors[1:]:
-        if other.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis):
+        if other.ndim != first.ndim or any(
+            a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis
+        ):
             raise ShapeError(
-                operation="concat", shape=other.shape, problem=f"differs from {first.shape} on an axis other than {axis}"
+                operation="concat",
+                shape=other.shape,
+                problem=f"differs from {first.shape} on an axis other than {axis}",
             )
 
 
@@ -398,5 +442,3 @@ def _concat_nodes(parts: list[UOp], axis: int) -> UOp:
 
 def _padded_part(part: UOp, axis: int, before: SInt, after: SInt) -> UOp:
     return make_pad(part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape))))
-
-

@@ -10,7 +10,6 @@ import math
 from typing import Self, TypeVar
 
 from svod_ir.errors import OperandError, ShapeError
-
 from svod_tensor.ops.products import Products
 from svod_tensor.ops.reduction import accumulation_dtype
 from svod_tensor.shapes import Axes, concrete_shape
@@ -109,7 +108,9 @@ class Neural(Products):
         shifted = wide.sub(wide.max(axis, keepdims=True))
         return shifted.sub(shifted.exp().sum(axis, keepdims=True).log()).cast(x.dtype)
 
-    def layernorm(self, axis: Axes = -1, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None) -> Self:
+    def layernorm(
+        self, axis: Axes = -1, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
+    ) -> Self:
         """Mean 0 and variance 1 over `axis`, then `* weight + bias`."""
         x = self._to_float()
         wide = x.cast(accumulation_dtype(x.dtype))
@@ -124,16 +125,24 @@ class Neural(Products):
         normal = wide.mul(wide.square().mean(axis, keepdims=True).add(eps).rsqrt()).cast(x.dtype)
         return _affine(normal, weight, None)
 
-    def group_norm(self, n_groups: int, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None) -> Self:
+    def group_norm(
+        self, n_groups: int, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
+    ) -> Self:
         """`layernorm` over each of `n_groups` groups of channels, for a tensor of shape (batch, channels, ...)."""
         channels, *_ = concrete_shape("group_norm", self.shape[1:2])
         if channels % n_groups:
-            raise ShapeError(operation="group_norm", shape=self.shape, problem=f"has {channels} channels, which {n_groups} groups do not divide")
+            raise ShapeError(
+                operation="group_norm",
+                shape=self.shape,
+                problem=f"has {channels} channels, which {n_groups} groups do not divide",
+            )
         normal = self.reshape(self.shape[0], n_groups, -1).layernorm(-1, eps).reshape(self.shape)
         aligned = [p if p is None else p.reshape(1, channels, *(1,) * (self.ndim - 2)) for p in (weight, bias)]
         return _affine(normal, *aligned)
 
-    def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-5) -> Self:
+    def batchnorm(
+        self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-5
+    ) -> Self:
         """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...)."""
         shape = (1, -1, *(1,) * (self.ndim - 2))
         scale = variance.add(eps).rsqrt()

@@ -13,7 +13,6 @@ from svod_dtype import promote_types, to_dtype
 from svod_ir.errors import ShapeError
 from svod_ir.ops import Op
 from svod_ir.uop import SInt
-
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.indexing import Indexing
@@ -105,11 +104,12 @@ class Products(Indexing):
 def _check_contracted(left: Shape, right: Shape) -> None:
     if not left or not right:
         raise ShapeError(operation="matmul", shape=(), problem="has no axes", hint="multiply with * instead")
-    inner = right[-2] if len(right) > 1 else right[0]
+    axis = max(len(right) - 2, 0)
+    inner = right[axis]
     if left[-1] != inner:
         raise ShapeError(
             operation="matmul", shape=left,
-            problem=f"ends in {left[-1]}, but {right} needs {inner} on {'its last axis but one' if len(right) > 1 else 'its axis'}",
+            problem=f"ends in {left[-1]}, but {right} needs {inner}, its size on axis {axis}",
         )  # fmt: skip
 
 
@@ -124,7 +124,10 @@ def _parse_formula(formula: str, operands: Sequence[Products]) -> tuple[list[str
         raise EinsumError(formula=formula, problem=f"it names {len(terms)} operands, but {len(operands)} were given")
     used = {c for c in formula if c.isalpha()}
     spare = [c for c in reversed(_DOTS + _DOTS.lower()) if c not in used]
-    widths = [max(0, t.ndim - len(term.replace("...", ""))) if "..." in term else 0 for term, t in zip(terms, operands, strict=True)]
+    widths = [
+        max(0, t.ndim - len(term.replace("...", ""))) if "..." in term else 0
+        for term, t in zip(terms, operands, strict=True)
+    ]
     if max(widths) > len(spare):
         raise EinsumError(formula=formula, problem="it has too many axes")
     dots = "".join(spare[: max(widths)])[::-1]
@@ -133,11 +136,17 @@ def _parse_formula(formula: str, operands: Sequence[Products]) -> tuple[list[str
         if not all(c.isalpha() for c in term):
             raise EinsumError(formula=formula, problem=f"{term!r} has a character that is no letter")
         if len(term) != operand.ndim:
-            raise EinsumError(formula=formula, problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}")
+            raise EinsumError(
+                formula=formula, problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}"
+            )
     everything = "".join(inputs)
-    output = right.replace("...", dots) if arrow else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
+    output = (
+        right.replace("...", dots) if arrow else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
+    )
     if len(set(output)) != len(output) or not set(output) <= set(everything):
-        raise EinsumError(formula=formula, problem=f"the output {right!r} repeats a letter or has one that no input has")
+        raise EinsumError(
+            formula=formula, problem=f"the output {right!r} repeats a letter or has one that no input has"
+        )
     return inputs, output
 
 

@@ -1,0 +1,207 @@
+"""Show what becomes of a tensor program: the artifact after each of the fourteen words.
+
+    python -m svod_tensor.explain script.py            every artifact
+    python -m svod_tensor.explain script.py lower      only what `lower` made
+
+The script is run with its tensors; whatever it computes is explained as it is computed. Long artifacts
+are cut after `--lines` lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TextIO
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+if TYPE_CHECKING:
+    from svod_tensor.options import PrepareConfig
+    from svod_tensor.preschedule import PreSchedule
+    from svod_tensor.schedule import ScheduleResult
+    from svod_tensor.tensor import Tensor
+
+__all__ = ["WORDS", "Artifact", "explain", "main"]
+
+WORDS: Final = (
+    "build", "rangeify", "kernelize", "preschedule", "instantiate", "optimize", "lower", "linearize", "render", "compile",
+    "load", "prepare", "plan", "execute",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What one word made, as text; `subject` says of what: the whole graph, or one kernel."""
+
+    word: str
+    subject: str
+    text: str
+
+
+def explain(tensors: Sequence[Tensor], config: PrepareConfig | None = None) -> Iterator[Artifact]:
+    """The artifacts of computing `tensors`, in the order in which they are made.
+
+    Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
+    """
+    from svod_tensor.options import PrepareConfig
+    from svod_tensor.preschedule import create_pre_schedule
+    from svod_tensor.realize import main_device
+    from svod_tensor.schedule_cache import normalize_graph
+
+    config = config or PrepareConfig.from_env()
+    sink = UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors))
+    yield Artifact("build", "graph", _show_graph(sink))
+    device = main_device(sink)
+    normalized = normalize_graph(sink)
+    ranged = _run("rangeify", normalized.graph, device)
+    yield Artifact("rangeify", "graph", _show_graph(ranged))
+    kernel_graph = _run("kernelize", ranged, device)
+    yield Artifact("kernelize", "graph", _show_graph(kernel_graph))
+    pre = create_pre_schedule(kernel_graph)
+    yield Artifact("preschedule", "graph", _show_pre_schedule(pre))
+    yield from _explain_execution(sink, config)
+
+
+def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
+    from svod_tensor.prepare import device_of, is_kernel, prepare_plan
+    from svod_tensor.realize import make_schedule
+
+    schedule = make_schedule(sink, config)
+    yield Artifact("instantiate", "graph", _show_schedule(schedule))
+    shown: dict[UOp, str] = {}
+    for item in schedule.items:
+        if is_kernel(item.ast) and item.ast not in shown:
+            shown[item.ast] = f"kernel {item.kernel_id}"
+            yield from _explain_kernel(item.ast, device_of(item.buffers), shown[item.ast], config)
+    plan = prepare_plan(schedule, config)
+    yield Artifact("prepare", "graph", "\n".join(f"{i}: {_show_op(op)}" for i, op in enumerate(plan.prepared_ops)))
+    levels = "\n".join(f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels))
+    yield Artifact("plan", "graph", f"{plan!r}\n{levels}")
+    profiles = plan.execute_profiled()
+    yield Artifact("execute", "graph", "\n".join(f"{p.kernel.name} on {p.device}" for p in profiles))
+
+
+def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareConfig) -> Iterator[Artifact]:
+    from svod_device import get_device
+    from svod_tensor.prepare import make_context, render_kernel
+
+    device = get_device(device_name)
+    made = render_kernel(ast, device, make_context(device, config))
+    yield Artifact("optimize", subject, _show_graph(made.optimized))
+    yield Artifact("lower", subject, _show_graph(made.lowered))
+    yield Artifact("linearize", subject, "\n".join(f"{i:4} {_show_node(node)}" for i, node in enumerate(made.linear)))
+    yield Artifact("render", subject, made.spec.source)
+    compiled = device.compile(made.spec)
+    code = f"{len(compiled.binary)} bytes of object code" if compiled.binary else "source, compiled when it is loaded"
+    yield Artifact("compile", subject, code)
+    program = device.loader(compiled)
+    takes = f"buffers {list(made.spec.globals)}, variables {list(made.spec.var_names)}, launch {made.spec.global_size}"
+    yield Artifact("load", subject, f"{type(program).__name__} {program.name}: {takes}")
+
+
+def _run(pipeline: str, graph: UOp, device: str) -> UOp:
+    from svod_schedule.pipeline import Context, run_pipeline
+
+    return run_pipeline(pipeline, graph, Context(device=device))
+
+
+# -- text ---------------------------------------------------------------------------------------------------
+
+
+def _show_graph(graph: UOp) -> str:
+    from svod_ir.text import print_graph
+
+    return print_graph(graph)
+
+
+def _show_node(node: UOp) -> str:
+    operands = ", ".join(s.op.name for s in node.src)
+    return f"{node.op.name}({operands}): {node.dtype}" + ("" if node.arg is None else f" {node.arg}")
+
+
+def _show_pre_schedule(pre: PreSchedule) -> str:
+    lines = [f"kernel {i.id} on {[_number(m) for m in i.memory]} after {list(i.dependencies)}" for i in pre.items]
+    runs = [
+        f"run kernel {i.kernel_id}" + (f" with {dict(i.fixedvars)}" if i.fixedvars else "") for i in pre.invocations
+    ]
+    return "\n".join([*lines, *runs, f"outputs {[_number(o) for o in pre.outputs]}"])
+
+
+def _number(node: UOp) -> str:
+    return f"{node.op.name} {node.arg[0]}"
+
+
+def _show_schedule(schedule: ScheduleResult) -> str:
+    lines = [
+        f"kernel {item.kernel_id}: {dict(zip(item.buffer_ids, item.buffers, strict=True))}" for item in schedule.items
+    ]
+    return "\n".join([*lines, f"outputs {list(schedule.output_ids)}"])
+
+
+def _show_op(op: object) -> str:
+    kernel = getattr(op, "kernel", None)
+    name = "" if kernel is None else f" {kernel.name}"
+    return f"{type(op).__name__}{name} on buffers {getattr(op, 'buffer_indices', ())}"
+
+
+# -- command ------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
+    """Run a script and write the artifacts of all that it computes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m svod_tensor.explain", description="Show the artifact after each step."
+    )
+    parser.add_argument("script", help="a Python file that computes tensors")
+    parser.add_argument(
+        "words", nargs="*", metavar="word", help=f"what to show: {', '.join(WORDS)}; by default everything"
+    )
+    parser.add_argument("--lines", type=int, default=60, help="show at most so many lines of an artifact (0: all)")
+    given = parser.parse_args(arguments)
+    unknown = [word for word in given.words if word not in WORDS]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no step; use {', '.join(WORDS)}")
+    target = out or sys.stdout
+    _run_observed(given.script, lambda artifact: _write(artifact, given.words or WORDS, given.lines, target))
+    return 0
+
+
+def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
+    """Run `script`; explain each computation just before it happens."""
+    from svod_tensor import realize
+
+    original = realize.realize_tensors
+
+    def observed(tensors: Sequence[Tensor], config: PrepareConfig) -> None:
+        pending = [t for t in tensors if not t.is_realized and t.size != 0]
+        if pending:
+            for artifact in explain(pending, config):
+                show(artifact)
+        original(tensors, config)
+
+    realize.realize_tensors = observed  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        realize.realize_tensors = original
+
+
+def _write(artifact: Artifact, words: Sequence[str], n_lines: int, out: TextIO) -> None:
+    if artifact.word not in words:
+        return
+    lines = artifact.text.rstrip("\n").split("\n")
+    cut = lines[:n_lines] if n_lines else lines
+    number = WORDS.index(artifact.word) + 1
+    out.write(f"== {number:2} {artifact.word}: {artifact.subject}\n")
+    out.writelines(f"{line}\n" for line in cut)
+    if len(cut) < len(lines):
+        out.write(f"... {len(lines) - len(cut)} more lines\n")
+    out.write("\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

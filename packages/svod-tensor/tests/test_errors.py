@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from svod_dtype import InternalError, UserError
+from svod_tensor import errors
+
+EXAMPLES = {
+    "AmbiguousTruthError": ({"shape": (2, 3)}, "a tensor of shape (2, 3) has no single truth value", ValueError),
+    "BatchOutputError": (
+        {"expected": 3, "found": 2},
+        "3 tensors are to be realized, but the plan has 2 outputs",
+        ValueError,
+    ),
+    "BufferNotFoundError": ({"node": "BUFFER 4"}, "no buffer for BUFFER 4", LookupError),
+    "DataDependentShapeError": (
+        {"operation": "x[mask]", "hint": "use where"},
+        "x[mask]: the shape of the result depends on values that are not computed yet",
+        IndexError,
+    ),
+    "DataError": ({"found": {}}, "cannot make a tensor from dict", TypeError),
+    "DependencyCycleError": ({"kernels": ["a", "b"]}, "2 kernels wait for each other: a, b", ValueError),
+    "DeviceMismatchError": ({"left": "CPU", "right": "CUDA"}, "operands are on CPU and CUDA", ValueError),
+    "EinsumError": ({"formula": "ij", "problem": "it is odd"}, "einsum 'ij': it is odd", ValueError),
+    "EmptyReductionError": (
+        {"operation": "max", "shape": (0,), "axis": 0},
+        "max of shape (0,) has no value: axis 0 is empty",
+        ValueError,
+    ),
+    "EmptyScheduleError": ({"n_tensors": 0}, "nothing to prepare: no tensors were given", ValueError),
+    "IndexKindError": (
+        {"found": 1.5, "problem": "float is no index"},
+        "cannot index with 1.5: float is no index",
+        IndexError,
+    ),
+    "IndexOutOfRangeError": (
+        {"index": 5, "axis": 1, "size": 3},
+        "index 5 is out of range for axis 1 with size 3",
+        IndexError,
+    ),
+    "IntegerOverflowError": ({"value": 300, "dtype": "int8"}, "300 does not fit int8", OverflowError),
+    "MissingFileError": ({"path": "/x"}, "file '/x' does not exist", FileNotFoundError),
+    "NoKernelsFoundError": ({"root": "SINK"}, "no kernels found below SINK", ValueError),
+    "NonFiniteCastError": ({"value": float("nan"), "dtype": "int8"}, "nan has no value of int8", ValueError),
+    "ProgramMetadataError": (
+        {"problem": "it writes nothing", "kernel": "k", "globals_": [0], "outs": [], "n_buffers": 1},
+        "kernel k: it writes nothing\n  note: globals (0,), outs (), 1 buffers",
+        ValueError,
+    ),
+    "RaggedDataError": (
+        {"depth": 1, "lengths": [-1, 2]},
+        "nested lists have no common length at depth 1: a scalar, 2",
+        ValueError,
+    ),
+    "SafetensorsError": ({"path": "/m", "problem": "it lies", "name": "w"}, "/m, tensor 'w': it lies", ValueError),
+    "ScheduleError": ({"rule": "a rule", "found": "CONST"}, "a rule, found CONST", ValueError),
+    "SymbolicShapeError": (
+        {"operation": "split", "shape": ("n",)},
+        "split needs concrete sizes, not ('n',)",
+        ValueError,
+    ),
+    "VariableBoundsError": (
+        {"name": "n", "low": 1, "high": 4, "value": 9},
+        "variable 'n': 9 is outside 1 to 4",
+        ValueError,
+    ),
+    "VariableConflictError": (
+        {"name": "n", "first": 1, "second": 2},
+        "variable 'n' is bound to 1 and to 2 in one computation",
+        ValueError,
+    ),
+    "ViewBoundsError": (
+        {"kernel": 1, "base_id": 2, "base_bytes": 8, "offset_bytes": 4, "size_bytes": 8},
+        "view 1 of buffer 2 takes 8 bytes at offset 4, but there are 8",
+        ValueError,
+    ),
+}
+
+
+def test_every_error_has_an_example():
+    assert set(EXAMPLES) == set(errors.__all__)
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_messages_are_as_written(name):
+    values, message, builtin = EXAMPLES[name]
+    error = getattr(errors, name)(**values)
+    assert str(error).startswith(message)
+    assert isinstance(error, builtin)
+    assert isinstance(error, (UserError, InternalError))
+
+
+def test_the_tree_at_the_top_of_the_module_is_complete():
+    assert all(name in inspect.getdoc(errors) for name in errors.__all__)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from svod_tensor import Tensor
+from svod_tensor.explain import WORDS, explain, main
+
+
+def test_every_word_has_an_artifact_in_order():
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    artifacts = list(explain([x @ x + 1]))
+    assert [a.word for a in artifacts] == list(WORDS)
+    assert all(a.text for a in artifacts)
+    assert "REDUCE_AXIS" in artifacts[0].text
+    assert "RANGE" in artifacts[1].text
+    assert "CALL" in artifacts[2].text
+
+
+def test_explaining_computes_nothing_for_the_tensors():
+    x = Tensor([1.0, 2.0]) * 3
+    list(explain([x]))
+    assert not x.is_realized
+    assert x.tolist() == [3.0, 6.0]
+
+
+def test_each_different_kernel_is_shown_once():
+    x = Tensor([1.0, 2.0])
+    y = ((x * 3).contiguous() * 3).contiguous().sum()
+    subjects = [a.subject for a in explain([y]) if a.word == "render"]
+    assert len(subjects) == len(set(subjects)) == 2
+
+
+def test_the_command_explains_a_script(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("from svod_tensor import Tensor\nresult = (Tensor([1.0, 2.0]) + 1).tolist()\n")
+    out = io.StringIO()
+    assert main([str(script), "render", "plan", "--lines", "2"], out) == 0
+    assert "==  9 render: kernel 0" in out.getvalue()
+    assert "more lines" in out.getvalue()
+    assert "rangeify" not in out.getvalue()
+    with pytest.raises(SystemExit):
+        main([str(script), "frobnicate"])

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from svod_ir.args import Opt, OptOp
+from svod_ir.errors import OptionError
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.options import OPT_CACHE_MAX, read_opt_cache_max
+
+
+def test_the_defaults_hold_in_an_empty_environment():
+    assert PrepareConfig.from_env({}) == PrepareConfig()
+    assert PrepareConfig() == PrepareConfig(opts=None, memory_planner="arena", disable_schedule_cache=False)
+
+
+def test_the_environment_sets_each_field():
+    config = PrepareConfig.from_env(
+        {"SVOD_NOOPT": "1", "SVOD_MEMORY_PLANNER": "Remap", "SVOD_DISABLE_SCHEDULE_CACHE": "yes"}
+    )
+    assert config == PrepareConfig(opts=(), memory_planner="remap", disable_schedule_cache=True)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("SVOD_NOOPT", "maybe"), ("SVOD_MEMORY_PLANNER", "heap"), ("SVOD_DISABLE_SCHEDULE_CACHE", "2")],
+)
+def test_a_value_that_means_nothing_is_an_error_when_something_is_prepared(monkeypatch, variable, value):
+    with pytest.raises(OptionError, match=variable):
+        PrepareConfig.from_env({variable: value})
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(OptionError, match=value):
+        (Tensor([1.0]) + 1).realize()
+
+
+def test_the_size_of_the_kernel_cache_falls_back_with_a_warning():
+    assert read_opt_cache_max({}) == OPT_CACHE_MAX == 4096
+    assert read_opt_cache_max({"SVOD_OPT_CACHE_MAX": "7"}) == 7
+    for value in ("0", "-3", "many", "1.5"):
+        with pytest.warns(UserWarning, match="no positive integer"):
+            assert read_opt_cache_max({"SVOD_OPT_CACHE_MAX": value}) == 4096
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_opt_cache_max({"SVOD_OPT_CACHE_MAX": " 12 "})
+
+
+def test_kernels_of_other_opts_have_another_fingerprint():
+    configs = [PrepareConfig(), PrepareConfig(opts=()), PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),))]
+    assert len({c.fingerprint for c in configs}) == 3
+    assert PrepareConfig(memory_planner="remap").fingerprint == PrepareConfig().fingerprint

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import gc
+
+from svod_device import Buffer, get_allocator
+from svod_dtype import float32
+from svod_ir.args import BufferArg
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import Tensor, registry
+
+
+def make_node():
+    node = UOp(Op.BUFFER, float32, (), BufferArg(registry.make_buffer_id(), 2, "CPU"))
+    registry.add_buffer(node, Buffer(get_allocator("CPU"), float32, 2))
+    return node
+
+
+def test_a_buffer_lives_as_long_as_its_node():
+    node = make_node()
+    number = node.arg
+    assert registry.find_buffer(node) is not None
+    user = node + node
+    del node
+    gc.collect()
+    (found,) = user.iter_ops(Op.BUFFER)
+    assert registry.find_buffer(found) is not None
+    del found, user
+    gc.collect()
+    assert registry.find_buffer(UOp(Op.BUFFER, float32, (), number)) is None
+
+
+def test_ids_are_never_given_twice():
+    ids = [registry.make_buffer_id() for _ in range(100)]
+    assert len(set(ids)) == 100
+    assert min(ids) > 0
+
+
+def test_tensors_leave_with_their_last_reference():
+    gc.collect()
+    before = len(list(registry.iter_tensors()))
+    x = Tensor([1.0])
+    y = x + 1
+    assert len(list(registry.iter_tensors())) == before + 2
+    del x, y
+    gc.collect()
+    assert len(list(registry.iter_tensors())) == before
+
+
+def test_replacing_reaches_every_graph_in_one_walk_and_not_into_replacements():
+    x, y = Tensor([1.0, 2.0]), Tensor([5.0, 6.0])
+    total = (x + 1) * 2
+    inner = x + 1
+    registry.replace_nodes({inner.uop: y.uop + inner.uop})
+    assert total.tolist() == [14.0, 18.0]
+    assert inner.tolist() == [7.0, 9.0]
+    registry.replace_nodes({})
+
+
+def test_the_base_of_a_tensor_is_its_whole_buffer():
+    node = make_node()
+    assert registry.find_base(node) is node
+    assert registry.find_base(Tensor.from_uop(node).reshape(1, 2).uop) is node
+    assert registry.find_base(Tensor.from_uop(node)[:1].uop) is None
+    assert registry.find_base(Tensor.from_uop(node).flip().uop) is None
+    assert not registry.is_buffer_identity(UOp.const(float32, 1.0))
