@@ -1,17 +1,26 @@
 """The errors of svod-codegen.
 
-    InternalError
-    ├── RenderError (ValueError)          a node that has no rendering
-    ├── CompileError (RuntimeError)       source text that the compiler rejects
-    └── LoadError (RuntimeError)          object code that cannot be linked into the process
-        └── MissingSymbolError            it calls functions that nothing provides
+InternalError
+├── RenderError (ValueError)          a node that has no rendering
+├── CompileError (RuntimeError)       source text that the compiler rejects
+├── CompilerCrashError (RuntimeError) source text that ends the compiler's process
+├── CompileTimeoutError (TimeoutError)
+└── LoadError (RuntimeError)          object code that cannot be linked into the process
+    └── MissingSymbolError            it calls functions that nothing provides
 """
 
 from __future__ import annotations
 
 from svod_dtype import InternalError
 
-__all__ = ["CompileError", "LoadError", "MissingSymbolError", "RenderError"]
+__all__ = [
+    "CompileError",
+    "CompileTimeoutError",
+    "CompilerCrashError",
+    "LoadError",
+    "MissingSymbolError",
+    "RenderError",
+]
 
 
 class RenderError(InternalError, ValueError):
@@ -29,6 +38,24 @@ class CompileError(InternalError, RuntimeError):
         self.compiler, self.message, self.source, self.line = compiler, message, source, line
         notes = () if line is None else _excerpt(source, line)
         super().__init__(f"{compiler} rejects generated code: {message}", notes=notes)
+
+
+class CompilerCrashError(InternalError, RuntimeError):
+    """Source text that made the compiler end its process: LLVM aborts where it cannot select an instruction."""
+
+    def __init__(self, *, exit_status: int, stderr: str, source: str) -> None:
+        self.exit_status, self.stderr, self.source = exit_status, stderr, source
+        lines = [line for line in stderr.splitlines() if line.strip()]
+        reason = next((line for line in lines if "ERROR" in line), lines[0] if lines else "it printed nothing")
+        super().__init__(f"the compiler ended with status {exit_status}: {reason}")
+
+
+class CompileTimeoutError(InternalError, TimeoutError):
+    """A compilation that was stopped."""
+
+    def __init__(self, *, seconds: float, source: str) -> None:
+        self.seconds, self.source = seconds, source
+        super().__init__(f"compiling {len(source)} characters took more than {seconds:g} s")
 
 
 class LoadError(InternalError, RuntimeError):

@@ -245,8 +245,9 @@ def _string(code: bytes, start: int) -> bytes:
 @cache
 def _libraries() -> list[ctypes.CDLL]:
     """The process itself, and the parts of older C libraries that it may not have loaded."""
-    libraries = [ctypes.CDLL(None)]
-    for name in ("libm.so.6", "libpthread.so.0"):
+    # On Windows nothing stands for the whole process; its C library has what our modules call.
+    libraries = [ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)]
+    for name in ("libm.so.6", "libpthread.so.0") if sys.platform == "linux" else ():
         try:
             libraries.append(ctypes.CDLL(name))
         except OSError:
