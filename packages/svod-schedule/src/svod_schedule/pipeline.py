@@ -101,15 +101,15 @@ LOWER = _check_order((
     Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "simplifies what the opts made of indices", "kernel"),
     # Done on scalars, before expand writes out the copies.
     Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
-    Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "kernel", after=("emulate",)),
-    Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "kernel", after=("simplify",)),
+    Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering", after=("emulate",)),
+    Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify",)),
     # How many additions go to one accumulator is known once lanes and copies are.
-    Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "kernel", after=("expand",)),
+    Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
     # An accumulator has the lanes that expand gave to its reduction.
-    Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "kernel", after=("expand",)),
-    Pass("launch-axes", lambda g, _: place_launch_axes(g), "makes parallel axes numbers that the launch gives", "kernel", after=("accumulate",)),
-    Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "kernel", after=("accumulate",)),
-    Pass("index-dtype", lambda g, _: lower_index_dtype(g), "gives indices 32 or 64 bits", "kernel", after=("add-loads",)),
+    Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "lowering", after=("expand",)),
+    Pass("launch-axes", lambda g, _: place_launch_axes(g), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
+    Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
+    Pass("index-dtype", lambda g, _: lower_index_dtype(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
     # Divisions of indices need a width before they can become shifts and multiplications.
     Pass("decompose", lambda g, c: graph_rewrite(make_decompositions(c.target), g), "replaces ops that the target lacks or that are slow", "lowered", after=("index-dtype", "decompose-math")),
 ))  # fmt: skip

@@ -157,6 +157,8 @@ class Scheduler:
         self._check_repeatable(opt)
         if int(axis.src[0].vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        if extent(axis) == amount:
+            return self._split(axis, amount, AxisType.UPCAST)
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
 
     def _check_repeatable(self, opt: Opt) -> None:
