@@ -28,7 +28,9 @@ from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import FUSE, find_magic, make_decompositions
 
 GENERIC = Target.generic()
-BARE = replace(GENERIC, native_ops=COMMON_OPS - {Op.LE, Op.NE, Op.MAX, Op.MIN, Op.ABS, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL})
+BARE = replace(
+    GENERIC, native_ops=COMMON_OPS - {Op.LE, Op.NE, Op.MAX, Op.MIN, Op.ABS, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL}
+)
 INTEGERS = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
 DIVISORS = (1, 2, 3, 5, 6, 7, 8, 10, 12, 25, 64, 100, 125, 127)
 

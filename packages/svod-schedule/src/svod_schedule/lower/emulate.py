@@ -11,6 +11,7 @@ float8_e4m3 has no infinity: overflow gives NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -28,7 +29,7 @@ from svod_dtype import (
     uint64,
 )  # fmt: skip
 from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
-from svod_ir.pattern import RuleSet, node, rule
+from svod_ir.pattern import Rule, RuleSet, node, rule
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 
@@ -60,28 +61,35 @@ def _make_rules(emulated: frozenset[DType]) -> RuleSet:
         return found.dtype.scalar is float16 and found.src[0].dtype.scalar is float64
 
     rules = (
-        rule(node(_SIGN_BIT_OPS, name="x", when=is_emulated))(change_sign_bit),
-        rule(node(_ARITHMETIC, name="x", when=is_emulated))(arithmetic_in_float32),
-        rule(node(COMPARISON, name="x", when=takes_emulated))(compare_in_float32),
-        rule(node(frozenset({Op.REDUCE, Op.SCAN}), name="x", when=is_narrow))(reduce_in_float32),
-        rule(node(frozenset({Op.WHERE}), name="x", when=is_emulated))(select_bits),
-        rule(node(frozenset({Op.CAST}), name="x", when=takes_emulated))(widen_narrow_float),
-        rule(node(frozenset({Op.CAST}), name="x", when=is_emulated))(narrow_float),
-        rule(node(frozenset({Op.CAST}), name="x", when=is_wide_to_half))(narrow_double_to_half),
+        _make_rule(_change_sign_bit, _SIGN_BIT_OPS, is_emulated),
+        _make_rule(_arithmetic_in_float32, _ARITHMETIC, is_emulated),
+        _make_rule(_compare_in_float32, COMPARISON, takes_emulated),
+        _make_rule(_reduce_in_float32, frozenset({Op.REDUCE, Op.SCAN}), is_narrow),
+        _make_rule(_select_bits, frozenset({Op.WHERE}), is_emulated),
+        _make_rule(_widen_narrow_float, frozenset({Op.CAST}), takes_emulated),
+        _make_rule(_narrow_float, frozenset({Op.CAST}), is_emulated),
+        _make_rule(_narrow_double_to_half, frozenset({Op.CAST}), is_wide_to_half),
     )
     return RuleSet("emulate", rules, is_pure=True)
+
+
+def _make_rule(fn: Callable[..., UOp | None], ops: frozenset[Op], when: Callable[[UOp], bool]) -> Rule:
+    """The rule that a function states, for the dtypes that a target lacks."""
+    made = rule(node(ops, name="x", when=when))(fn)
+    made.name = fn.__name__.removeprefix("_")
+    return made
 
 
 # -- rules ------------------------------------------------------------------------------------------------
 
 
-def arithmetic_in_float32(x: UOp) -> UOp:
+def _arithmetic_in_float32(x: UOp) -> UOp:
     """op(a, b) : narrow -> (op(a : f32, b : f32) : f32) : narrow."""
     wide = tuple(s.cast(float32) if s.dtype.is_float else s for s in x.src)
     return UOp(x.op, float32.vec(x.dtype.lanes), wide, x.arg).cast(x.dtype)
 
 
-def change_sign_bit(x: UOp) -> UOp:
+def _change_sign_bit(x: UOp) -> UOp:
     """-a : narrow -> bits(a) ^ sign; abs(a) -> bits(a) & ~sign."""
     bits = x.src[0].bitcast(_storage(x.dtype))
     sign = 1 << (bits.dtype.bits - 1)
@@ -89,34 +97,34 @@ def change_sign_bit(x: UOp) -> UOp:
     return changed.bitcast(x.dtype)
 
 
-def compare_in_float32(x: UOp) -> UOp:
+def _compare_in_float32(x: UOp) -> UOp:
     """a < b -> (a : f32) < (b : f32)."""
     return x.with_src(tuple(s.cast(float32) for s in x.src))
 
 
-def reduce_in_float32(x: UOp) -> UOp:
+def _reduce_in_float32(x: UOp) -> UOp:
     """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN likewise."""
     return UOp(x.op, float32.vec(x.dtype.lanes), (x.src[0].cast(float32), *x.src[1:]), x.arg).cast(x.dtype)
 
 
-def select_bits(x: UOp) -> UOp:
+def _select_bits(x: UOp) -> UOp:
     """c.where(a, b) : narrow -> c.where(bits(a), bits(b))."""
     condition, first, second = x.src
     bits = _storage(x.dtype)
     return condition.where(first.bitcast(bits), second.bitcast(bits)).bitcast(x.dtype)
 
 
-def widen_narrow_float(x: UOp) -> UOp:
+def _widen_narrow_float(x: UOp) -> UOp:
     """CAST(a : narrow) : t -> CAST(decode(a) : f32) : t."""
     return _decode(x.src[0]).cast(x.dtype)
 
 
-def narrow_float(x: UOp) -> UOp:
+def _narrow_float(x: UOp) -> UOp:
     """CAST(a) : narrow -> encode(a : f32, rounded to odd where float32 does not hold it)."""
     return _encode(_to_float32(x.src[0], x.dtype.scalar), x.dtype)
 
 
-def narrow_double_to_half(x: UOp) -> UOp:
+def _narrow_double_to_half(x: UOp) -> UOp:
     """CAST(a : f64) : f16 -> CAST(a : f32, rounded to odd) : f16."""
     return _round_to_odd(x.src[0]).cast(float16)
 
