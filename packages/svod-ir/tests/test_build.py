@@ -6,6 +6,7 @@ import itertools
 import math
 
 import pytest
+
 from svod_dtype import bool_, float32, index, int8, int32, uint8, void
 from svod_ir import (
     AxisError,
@@ -113,7 +114,15 @@ def test_floats_do_not_fold_when_they_are_built() -> None:
 
 @pytest.mark.parametrize(
     "apply",
-    [lambda x: x + 0, lambda x: x - 0, lambda x: x * 1, lambda x: x // 1, lambda x: x << 0, lambda x: x >> 0, lambda x: 0 + x],
+    [
+        lambda x: x + 0,
+        lambda x: x - 0,
+        lambda x: x * 1,
+        lambda x: x // 1,
+        lambda x: x << 0,
+        lambda x: x >> 0,
+        lambda x: 0 + x,
+    ],
 )
 def test_integer_identities_fold(apply) -> None:
     x = UOp.variable("x", -5, 5)

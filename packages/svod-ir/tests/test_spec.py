@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+
 from svod_dtype import AddressSpace, bool_, float32, index, int32, void
 from svod_ir import (
     AxisType,
@@ -131,7 +132,8 @@ TRUE = UOp.const(bool_, True)
         (UOp(Op.BITCAST, index, (F,)), "graph", "BITCAST keeps the size"),
         (UOp(Op.CONST, float32, (), 7531), "graph", "a constant holds a Python value of its dtype"),
         (UOp(Op.CONST, int32, (), 1 << 40), "graph", "a constant holds"),
-                (UOp(Op.CONST, bool_, (), 7531), "graph", "a constant holds"),
+        (UOp(Op.CONST, int32, (), True), "graph", "a constant holds"),
+        (UOp(Op.CONST, bool_, (), 1), "graph", "a constant holds"),
         (UOp(Op.CONST, float32.vec(4), (), 1.0), "lowered", "CONST has a scalar dtype"),
         (UOp(Op.VCONST, float32.vec(4), (), (1.0,)), "lowered", "VCONST holds one value for each lane"),
         (UOp(Op.VCONST, int32.vec(2), (), (1.0, 2.0)), "lowered", "VCONST holds values of its dtype"),
@@ -170,7 +172,11 @@ TRUE = UOp.const(bool_, True)
         (UOp(Op.REDUCE, float32, (F, F), Op.ADD), "kernel", "REDUCE closes RANGEs"),
         (UOp(Op.REDUCE, int32, (F, RANGE), Op.ADD), "kernel", "REDUCE over ranges has the dtype"),
         (UOp(Op.REDUCE, int32, (V4,), Op.ADD), "lowered", "REDUCE has its operand's scalar"),
-        (UOp(Op.REDUCE, float32, (F, UOp(Op.RANGE, int32, (I32,), (0, AxisType.LOOP))), Op.ADD), "lowered", "a lowered REDUCE is over the lanes"),
+        (
+            UOp(Op.REDUCE, float32, (F, UOp(Op.RANGE, int32, (I32,), (0, AxisType.LOOP))), Op.ADD),
+            "lowered",
+            "a lowered REDUCE is over the lanes",
+        ),
         (UOp(Op.SCAN, float32, (F, F), Op.ADD), "kernel", "SCAN holds a reduction and takes a RANGE"),
         (UOp(Op.RANGE, index, (UOp.const(index, 3),), 0), "kernel", "wrong form"),
         (UOp(Op.RANGE, index, (F,), (0, AxisType.LOOP)), "kernel", "a RANGE has an integer end"),
@@ -213,7 +219,10 @@ def test_symbolic_sizes_pass_where_nothing_is_known() -> None:
 
 def test_one_node_can_be_asked_about() -> None:
     assert find_violation(F, "graph") is None
-    assert find_violation(UOp(Op.LOAD, float32, (MEMORY.index(RANGE),)), "graph") == "LOAD stands in no graph of this stage"
+    assert (
+        find_violation(UOp(Op.LOAD, float32, (MEMORY.index(RANGE),)), "graph")
+        == "LOAD stands in no graph of this stage"
+    )
 
 
 def test_verification_does_not_recurse() -> None:

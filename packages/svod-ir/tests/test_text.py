@@ -7,6 +7,7 @@ import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+
 from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int32, uint8, void
 from svod_ir import (
     AxisType,
@@ -82,7 +83,9 @@ def test_a_node_of_every_op_reads_back_to_itself(op: Op) -> None:
     assert parse_graph(print_graph(node)) is node
 
 
-@pytest.mark.parametrize("value", [0.0, -0.0, 1.5, 0.1, 1e-310, 5e-324, 1.7e308, math.inf, -math.inf, math.nan, -math.nan])
+@pytest.mark.parametrize(
+    "value", [0.0, -0.0, 1.5, 0.1, 1e-310, 5e-324, 1.7e308, math.inf, -math.inf, math.nan, -math.nan]
+)
 def test_every_float_reads_back_bit_by_bit(value: float) -> None:
     node = UOp(Op.CONST, float64, (), value)
     back = parse_graph(print_graph(node))

@@ -13,6 +13,7 @@ import sys
 import threading
 
 import pytest
+
 from svod_dtype import bool_, float32, float64, index, int8, int32, void
 from svod_ir import AxisType, GraphError, Op, UOp, parse_graph, print_graph
 from svod_ir.args import BufferArg, ParamArg
@@ -46,10 +47,11 @@ def test_equal_construction_gives_the_identical_node() -> None:
         (UOp.const(int32, 1), UOp.const(bool_, True)),
         (UOp.const(int32, 1), UOp.const(float32, 1.0)),
         (UOp.const(int32, 1), UOp.const(int8, 1)),
+        (UOp(Op.CONST, int32, (), 1), UOp(Op.CONST, int32, (), True)),
         (UOp.const(float64, math.nan), UOp.const(float64, -math.nan)),
         (UOp.variable("x", 0, 1), UOp.variable("x", 0, 2)),
     ],
-    ids=["signed zero", "1 and True", "1 and 1.0", "dtypes", "signed nan", "bounds"],
+    ids=["signed zero", "1 and True", "1 and 1.0", "dtypes", "1 and True of one dtype", "signed nan", "bounds"],
 )
 def test_what_python_calls_equal_may_still_be_two_nodes(left: UOp, right: UOp) -> None:
     assert left is not right
@@ -254,7 +256,19 @@ def _run_with_seed(seed: str) -> str:
 
 def test_different_graphs_have_different_hashes() -> None:
     x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
-    nodes = [x, y, x + y, y + x, x * y, x + 1, x + 2, UOp.const(float32, 0.0), UOp.const(float32, -0.0), UOp.sink(x), UOp.sink(y)]
+    nodes = [
+        x,
+        y,
+        x + y,
+        y + x,
+        x * y,
+        x + 1,
+        x + 2,
+        UOp.const(float32, 0.0),
+        UOp.const(float32, -0.0),
+        UOp.sink(x),
+        UOp.sink(y),
+    ]
     assert len({n.content_hash for n in nodes}) == len(nodes)
 
 

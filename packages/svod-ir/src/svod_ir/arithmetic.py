@@ -4,12 +4,16 @@ A value of a dtype is held in `dtype.numpy`.  Integers wrap; narrow floats are c
 format and rounded once.  Callers switch numpy's warnings off with `quiet()`.
 """
 
+# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -19,7 +23,7 @@ from svod_ir.ops import COMPARISON, Op
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Values: TypeAlias = NDArray[np.generic]
+    Values: TypeAlias = NDArray[Any]
 else:
     Values: TypeAlias = np.ndarray
 
@@ -173,7 +177,7 @@ def _fused_scalar(x: float, y: float, z: float, dtype: DType) -> float:
     try:
         nearest = float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
     if dtype.scalar is float64 or Fraction(nearest) == exact or math.frexp(nearest)[0] * 2**53 % 2:
         return nearest
     return math.nextafter(nearest, math.inf if exact > Fraction(nearest) else -math.inf)

@@ -48,15 +48,21 @@ def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | N
 
     A DEFINE_VAR `core_id` and SPECIALs take each of their values in turn.
     """
-    environment = Environment({**buffers, **(variables or {})}, _run_body)
+    environment = _make_environment(buffers, variables)
     roots = sink.src if sink.op is Op.SINK else (sink,)
     _launch(environment, sink.toposort(), lambda layout: layout.add_block(roots, None))
 
 
 def evaluate_linear(nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
     """Run a linearized kernel, node by node in the given order; otherwise as `evaluate_kernel`."""
-    environment = Environment({**buffers, **(variables or {})}, _run_body)
+    environment = _make_environment(buffers, variables)
     _launch(environment, nodes, lambda layout: layout.add_linear(nodes))
+
+
+def _make_environment(buffers: Inputs, variables: Mapping[str, int] | None) -> Environment:
+    given: dict[UOp | int | str, Any] = dict(buffers)
+    given.update(variables or {})
+    return Environment(given, _run_body)
 
 
 def _run_body(body: UOp, inputs: Inputs) -> Values | None:

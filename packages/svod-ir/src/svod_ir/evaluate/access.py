@@ -1,5 +1,9 @@
 """Reading and writing memory: INDEX, LOAD, STORE, ASSIGN, BUFFER_VIEW and BUFFERIZE."""
 
+# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import math
@@ -64,7 +68,7 @@ def make_load(node: UOp) -> Callable[..., Any]:
             location,
             memory,
             operands[:n_positions],
-            gate if np.ndim(gate) else None,
+            gate if gate is not None and np.ndim(gate) else None,
             is_strict=True,
             alternative=alternative,
         )

@@ -1,5 +1,9 @@
 """From a graph to a list of steps, in which each loop holds exactly the nodes that depend on its RANGE."""
 
+# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -107,6 +111,8 @@ class Layout:
                 return [(node.src[0], is_location(node.src[0]))]
             case Op.CALL:
                 return [(s, is_location(s)) for s in node.src[1:] if not is_effect(s)]
+            case Op.BIND:
+                return [(node.src[1], False)]
             case Op.RANGE | Op.DEFINE_VAR | Op.SPECIAL:
                 return []
             case _:

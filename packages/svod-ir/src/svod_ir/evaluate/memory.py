@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -84,7 +84,9 @@ class Environment:
         found = self._find(node)
         if found is None:
             raise EvaluationError(problem="no value is given for", node=node)
-        return found.astype(node.dtype.numpy) if isinstance(found, np.ndarray) else node.dtype.numpy.type(found)
+        if isinstance(found, np.ndarray):
+            return cast("Values", found).astype(node.dtype.numpy)
+        return node.dtype.numpy.type(found)
 
 
 MEMORY_BASES: Final = frozenset({Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})

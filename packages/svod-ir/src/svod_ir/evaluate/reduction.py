@@ -1,5 +1,9 @@
 """Reductions and scans, over axes and over loops. Narrow floats accumulate in float64 and are rounded once."""
 
+# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

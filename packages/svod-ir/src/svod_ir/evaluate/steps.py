@@ -1,5 +1,9 @@
 """What each op does to its operands' values."""
 
+# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -69,7 +73,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.REDUCE:
             return make_finish(node)
         case Op.BIND:
-            return lambda _, value: value
+            return lambda value: value
         case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.CONTIGUOUS_BACKWARD:
             return lambda x: x
         case Op.MSTACK:
