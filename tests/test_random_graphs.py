@@ -1,0 +1,79 @@
+"""A thousand random tensor programs, run on the CPU, give what the reference evaluation gives.
+
+`test_agreement` compares the configurations on a few programs; here are many, several in one
+computation, so that they share kernels, memory and plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as hypothesis_seed
+from hypothesis import strategies as st
+
+from svod_device import Buffer
+from svod_ir import BufferArg, Op, UOp
+from svod_ir.evaluate import evaluate
+from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_ir.text import print_graph
+from svod_schedule.optimize import heuristics
+from svod_tensor import Tensor, kernel_cache, registry
+from svod_tensor.options import PrepareConfig
+
+N_PARTS = 10
+N_BATCHES = 20
+BATCH = st.lists(graphs(max_ops=8, max_elements=200), min_size=5, max_size=5)
+"""In each of the four modes, N_PARTS * N_BATCHES * 5 programs."""
+
+MODES = {
+    "no opts": (PrepareConfig(opts=()), 1 << 15),
+    "one thread": (PrepareConfig(), 1 << 62),
+    "all threads": (PrepareConfig(), 1),
+    "own memory": (PrepareConfig(memory_planner="disabled"), 1 << 15),
+}
+"""The configuration, and from how much work on a kernel is split over threads."""
+
+
+@pytest.fixture(params=MODES)
+def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrepareConfig]:
+    found, least_work = MODES[request.param]
+    monkeypatch.setattr(heuristics, "MIN_THREADED_WORK", least_work)
+    kernel_cache.clear()
+    yield found
+    kernel_cache.clear()
+
+
+def make_tensor(graph: UOp, inputs: dict[UOp, Any]) -> Tensor:
+    """A tensor with this graph, on buffers of its own that hold the inputs."""
+    replacements: dict[UOp, UOp] = {}
+    for node, array in inputs.items():
+        fresh = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), node.arg.size, node.arg.device))
+        registry.add_buffer(fresh, Buffer.from_host(array.view(np.uint8), node.dtype))
+        replacements[node] = fresh
+    return Tensor.from_uop(graph.substitute(replacements))
+
+
+def check(batch: Sequence[UOp], config: PrepareConfig) -> None:
+    inputs = [random_inputs(graph, seed=number) for number, graph in enumerate(batch)]
+    tensors = [make_tensor(graph, given) for graph, given in zip(batch, inputs, strict=True)]
+    Tensor.realize_batch_with(tensors, config)
+    for graph, given, tensor in zip(batch, inputs, tensors, strict=True):
+        expected = evaluate(graph, {node: array.copy() for node, array in given.items()})
+        found = tensor.numpy()
+        assert found.shape == expected.shape, print_graph(graph)
+        assert_close(found, expected, loose=tolerance(graph), what=f"the value of\n{print_graph(graph)}")
+
+
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_programs_computed_together_agree_with_the_reference(part: int, config: PrepareConfig) -> None:
+    @hypothesis_seed(part)
+    @settings(max_examples=N_BATCHES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(BATCH)
+    def run(batch: list[UOp]) -> None:
+        check(batch, config)
+
+    run()
