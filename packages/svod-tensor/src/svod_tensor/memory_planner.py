@@ -71,7 +71,7 @@ class _Placement:
 
 def plan_memory(schedule: ScheduleResult, mode: PlannerMode) -> MemoryPlan:
     """The items of `schedule`, on shared memory as `mode` says; then sorted by level."""
-    if mode == "disabled":
+    if mode == "disabled" or _count_intermediates(schedule) < 2:
         return MemoryPlan(schedule.items, 0, 0, 0)
     items = _sort_by_level(schedule.items)
     lives = _find_lives(items, schedule.output_ids)
@@ -105,6 +105,10 @@ def _apply(items: Sequence[ScheduleItem], placements: Iterable[_Placement]) -> l
 
 
 # -- lives --------------------------------------------------------------------------------------------------
+
+
+def _count_intermediates(schedule: ScheduleResult) -> int:
+    return len({n for item in schedule.items for n in item.buffer_ids if n < 0} - set(schedule.output_ids))
 
 
 def _sort_by_level(items: Sequence[ScheduleItem]) -> list[ScheduleItem]:

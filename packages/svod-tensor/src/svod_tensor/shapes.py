@@ -71,6 +71,9 @@ def normalize_axis(operation: str, axis: int, ndim: int) -> int:
 
 
 def _to_axis(operation: str, axis: object) -> int:
+    if type(axis) is int:
+        return axis
+    # Looking for a protocol's methods is slow, and almost every axis is an int.
     if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
         raise OperandError(operation=operation, found=repr(axis), expected="integer axes")
     return axis.__index__()
@@ -100,7 +103,7 @@ def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
 
 
 def _to_size(operation: str, size: object) -> SInt:
-    if isinstance(size, UOp):
+    if type(size) is int or isinstance(size, UOp):
         return size
     if isinstance(size, bool) or not isinstance(size, SupportsIndex):
         raise OperandError(operation=operation, found=repr(size), expected="integer sizes")

@@ -227,11 +227,11 @@ def _normalize_item(item: object) -> tuple[object, ...]:
 def _normalize_concrete(item: object) -> tuple[object, ...]:
     import numpy as np
 
-    if isinstance(item, np.integer):
-        return (int(item),)
-    is_array = isinstance(item, np.ndarray)
+    is_array = isinstance(item, (np.ndarray, np.integer))
     if not is_array and not isinstance(item, (list, tuple, range)):
         raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(item, np.integer):
+        return (item.__index__(),)
     try:
         array: NDArray[np.generic] = np.asarray(item)  # pyright: ignore[reportUnknownArgumentType]
     except ValueError as error:
