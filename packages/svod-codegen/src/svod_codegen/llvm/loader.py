@@ -42,7 +42,7 @@ def load_object(code: bytes, symbols: Sequence[str]) -> LoadedCode:
         except UnsupportedObject:
             pass  # LLVM's linker takes everything
     needs_support = any(name.encode() in code for name in SUPPORT_SYMBOLS)
-    imports = load_support().addresses if needs_support else {}
+    imports: Mapping[str, int] = load_support().addresses if needs_support else {}
     return LoadedCode(*link_with_lljit(code, symbols, imports))
 
 
