@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from svod_codegen.cores import count_usable_cores
 from svod_codegen.object_cache import ObjectCache, make_key
-from svod_codegen.options import CodegenOptions, count_usable_cores
+from svod_codegen.options import CodegenOptions
 from svod_ir.errors import OptionError
 
 KEY = make_key("a key")

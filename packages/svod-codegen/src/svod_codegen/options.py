@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from svod_codegen.cores import count_usable_cores
 from svod_ir.environment import read_integer, read_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CodegenOptions", "count_usable_cores"]
+__all__ = ["CodegenOptions"]
 
 _GIB: Final = 1 << 30
 
@@ -30,7 +31,7 @@ class CodegenOptions:
         object_cache_max_bytes: how large each of the two may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
-    threads: int = field(default_factory=lambda: count_usable_cores())
+    threads: int = field(default_factory=count_usable_cores)
     cache_dir: Path = field(default_factory=lambda: _default_cache_dir(os.environ))
     use_object_cache: bool = True
     use_kernel_store: bool = True
@@ -52,13 +53,6 @@ class CodegenOptions:
             use_kernel_store=read_switch(env, "SVOD_KERNEL_STORE", default=True),
             object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
         )
-
-
-def count_usable_cores() -> int:
-    """How many cores this process may run on: its affinity mask, not the machine's size."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _default_cache_dir(env: Mapping[str, str]) -> Path:
