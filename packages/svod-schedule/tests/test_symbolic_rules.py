@@ -16,7 +16,7 @@ from svod_schedule.symbolic import GUARDED, SYMBOLIC
 V = UOp.variable("v", -100, 100)
 W = UOp.variable("w", -100, 100)
 N = UOp.variable("n", 1, 50)
-I = UOp.range(16, 0, AxisType.LOOP)  # noqa: E741: an index
+K = UOp.range(16, 0, AxisType.LOOP)
 J = UOp.range(4, 1, AxisType.LOOP)
 R = UOp.range(N, 2, AxisType.LOOP)
 A, B = UOp.variable("a", 0, 1, bool_), UOp.variable("b", 0, 1, bool_)
@@ -90,7 +90,7 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("fold_constants", apply(Op.SUB, number(3, int8), number(-128, int8)), number(-125, int8)),
     ("fold_vector_constants", UOp(Op.ADD, LANES.dtype, (LANES, LANES)), UOp(Op.VCONST, LANES.dtype, (), (2, 4))),
     ("broadcast_constant", UOp(Op.BROADCAST, int32.vec(2), (number(3, int32),)), UOp.const(int32.vec(2), 3)),
-    ("collapse_single_value", lt(I, 16), TRUE),
+    ("collapse_single_value", lt(K, 16), TRUE),
     ("collapse_single_value", UOp.range(1, 0, AxisType.LOOP), number(0)),
     ("drop_zero", add(X, 0), X),
     ("drop_zero", apply(Op.SHL, X, 0), X),
@@ -102,16 +102,16 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("combine_with_itself", apply(Op.MAX, F, F), F),
     ("combine_twice", apply(Op.MAX, apply(Op.MAX, X, Y), X), apply(Op.MAX, X, Y)),
     ("combine_twice", apply(Op.AND, apply(Op.OR, X, Y), X), X),
-    ("drop_mask", apply(Op.AND, I, 15), I),
+    ("drop_mask", apply(Op.AND, K, 15), K),
     ("drop_mask", apply(Op.AND, U, 255), U),
     ("drop_mask", apply(Op.AND, X, -1), X),
     ("absorb_ones", apply(Op.OR, X, -1), number(-1, int32)),
     ("combine_constants", apply(Op.AND, apply(Op.AND, X, 12), 6), UOp(Op.AND, int32, (X, apply(Op.AND, number(12, int32), 6)))),
     ("undo_twice", no(no(A)), A),
     ("undo_twice", neg(neg(F)), F),
-    ("maximum_by_bounds", apply(Op.MAX, I, -1), I),
-    ("minimum_by_bounds", apply(Op.MIN, I, 15), I),
-    ("absolute_of_positive", UOp(Op.ABS, index, (I,)), I),
+    ("maximum_by_bounds", apply(Op.MAX, K, -1), K),
+    ("minimum_by_bounds", apply(Op.MIN, K, 15), K),
+    ("absolute_of_positive", UOp(Op.ABS, index, (K,)), K),
     ("shift_left_of_index", apply(Op.SHL, V, 3), mul(V, 8)),
     ("shift_right_of_index", apply(Op.SHR, V, 3), div(V, 8)),
     ("mask_of_index", apply(Op.AND, V, 7), mod(V, 8)),
@@ -146,7 +146,7 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("always_equal_to_itself", apply(Op.LE, X, X), TRUE),
     ("less_or_equal", apply(Op.LE, X, Y), no(lt(Y, X))),
     ("compare_by_difference", lt(V, add(V, 1)), TRUE),
-    ("compare_by_difference", lt(add(V, I), V), FALSE),
+    ("compare_by_difference", lt(add(V, K), V), FALSE),
     ("move_terms", lt(add(V, 3), add(W, 5)), lt(V, add(W, 2))),
     ("move_terms", lt(mul(V, 4), 10), lt(V, 3)),
     ("move_terms", lt(add(mul(V, 4), J), 8), lt(V, 2)),
@@ -231,7 +231,7 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("round_twice", UOp(Op.FLOOR, float32, (UOp(Op.TRUNC, float32, (F,)),)), UOp(Op.TRUNC, float32, (F,))),
     ("float_power", apply(Op.POW, F, 2.0), mul(F, F)),
     ("float_power", apply(Op.POW, F, 0.0), UOp.const(float32, 1.0)),
-    ("guard_branch", where(lt(I, 5), mod(add(I, 3), 8), number(0)), where(lt(I, 5), add(I, 3), number(0))),
+    ("guard_branch", where(lt(K, 5), mod(add(K, 3), 8), number(0)), where(lt(K, 5), add(K, 3), number(0))),
     ("guard_index", F.src[0].src[0].index(div(V, 8), gate=apply(Op.AND, lt(V, 8), no(lt(V, 0)))),
      F.src[0].src[0].index(number(0), gate=apply(Op.AND, lt(V, 8), no(lt(V, 0))))),
     ("guard_clauses", apply(Op.AND, lt(V, 5), lt(add(V, J), 20)), lt(V, 5)),
@@ -246,7 +246,7 @@ DECLINES: list[tuple[str, str, UOp]] = [
     ("never_less_than_itself", "NaN != NaN", apply(Op.NE, F, F)),
     ("always_equal_to_itself", "NaN == NaN is false", apply(Op.EQ, F, F)),
     ("drop_infinity", "max(-1, inf) is inf", apply(Op.MAX, F, math.inf)),
-    ("drop_mask", "7 does not cover 15", apply(Op.AND, I, 7)),
+    ("drop_mask", "7 does not cover 15", apply(Op.AND, K, 7)),
     ("drop_mask", "5 is no mask of ones", apply(Op.AND, UOp.range(5, 0, AxisType.LOOP), 5)),
     ("move_terms", "s + 1 may wrap", lt(add(S, 1), 8)),
     ("move_terms", "s // 4 * 4 may be less than s", lt(S, 12)),
@@ -268,7 +268,7 @@ DECLINES: list[tuple[str, str, UOp]] = [
     ("merge_terms", "nothing merges", add(X, Y)),
     ("choose_by_both", "the branches differ", where(A, where(B, F, G), F)),
     ("undo_twice", "one NEG is left alone", neg(F)),
-    ("guard_branch", "the condition says nothing about the branch", where(lt(J, 2), div(I, 4), number(0))),
+    ("guard_branch", "the condition says nothing about the branch", where(lt(J, 2), div(K, 4), number(0))),
 ]  # fmt: skip
 
 

@@ -39,61 +39,66 @@ def to_terms(node: UOp) -> Terms:
     Products of sums are multiplied out for dtype index alone: there it is the normal form, elsewhere
     it would be more work for the kernel. An expression with more than `MAX_TERMS` summands is an atom.
     """
-    terms = _find_terms(node, 0)
+    terms = _Reader().find_terms(node, 0)
     return {(node,): 1} if terms is None else terms
 
 
-def _find_terms(node: UOp, depth: int) -> Terms | None:
-    terms: Terms = {}
-    stack = [(node, 1)]
-    budget = 4 * MAX_TERMS
-    while stack:
-        current, scale = stack.pop()
-        budget -= 1
-        match current.op:
-            case Op.ADD:
-                stack += ((current.src[1], scale), (current.src[0], scale))
-            case Op.SUB:
-                stack += ((current.src[1], -scale), (current.src[0], scale))
-            case Op.NEG:
-                stack.append((current.src[0], -scale))
-            case Op.MUL:
-                _add_product(terms, current, scale, stack, depth)
-            case Op.CONST | Op.VCONST:
-                value = splat_value(current)
-                if value is None:
+class _Reader:
+    """Reads one expression, visiting a bounded number of nodes: a tower of products has exponentially many terms."""
+
+    __slots__ = ("budget",)
+
+    def __init__(self) -> None:
+        self.budget = 8 * MAX_TERMS
+
+    def find_terms(self, node: UOp, depth: int) -> Terms | None:
+        terms: Terms = {}
+        stack = [(node, 1)]
+        while stack:
+            current, scale = stack.pop()
+            self.budget -= 1
+            match current.op:
+                case Op.ADD:
+                    stack += ((current.src[1], scale), (current.src[0], scale))
+                case Op.SUB:
+                    stack += ((current.src[1], -scale), (current.src[0], scale))
+                case Op.NEG:
+                    stack.append((current.src[0], -scale))
+                case Op.MUL:
+                    self._add_product(terms, current, scale, stack, depth)
+                case Op.CONST | Op.VCONST:
+                    value = splat_value(current)
+                    if value is None:
+                        _add(terms, (current,), scale)
+                    else:
+                        _add(terms, ONE, scale * int(value))
+                case _:
                     _add(terms, (current,), scale)
-                else:
-                    _add(terms, ONE, scale * int(value))
-            case _:
-                _add(terms, (current,), scale)
-        if budget < 0 or len(terms) > MAX_TERMS:
+            if self.budget < 0 or len(terms) > MAX_TERMS:
+                return None
+        return terms
+
+    def _add_product(self, terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]], depth: int) -> None:
+        x, y = product.src
+        if x.op in _CONSTANTS:
+            x, y = y, x
+        factor = splat_value(y) if y.op in _CONSTANTS else None
+        if factor is not None:
+            if factor:
+                stack.append((x, scale * int(factor)))
+            return
+        expanded = self._expand(x, y, depth + 1) if product.dtype.kind == "index" and depth < _MAX_DEPTH else None
+        if expanded is None:
+            _add(terms, (product,), scale)
+        else:
+            add_scaled(terms, expanded, scale)
+
+    def _expand(self, x: UOp, y: UOp, depth: int) -> Terms | None:
+        left = self.find_terms(x, depth)
+        right = None if left is None else self.find_terms(y, depth)
+        if left is None or right is None or len(left) * len(right) > MAX_TERMS:
             return None
-    return terms
-
-
-def _add_product(terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]], depth: int) -> None:
-    x, y = product.src
-    if x.op in _CONSTANTS:
-        x, y = y, x
-    factor = splat_value(y) if y.op in _CONSTANTS else None
-    if factor is not None:
-        if factor:
-            stack.append((x, scale * int(factor)))
-        return
-    expanded = _expand(x, y, depth + 1) if product.dtype.kind == "index" and depth < _MAX_DEPTH else None
-    if expanded is None:
-        _add(terms, (product,), scale)
-    else:
-        add_scaled(terms, expanded, scale)
-
-
-def _expand(x: UOp, y: UOp, depth: int) -> Terms | None:
-    left = _find_terms(x, depth)
-    right = None if left is None else _find_terms(y, depth)
-    if left is None or right is None or len(left) * len(right) > MAX_TERMS:
-        return None
-    return multiply_terms(left, right)
+        return multiply_terms(left, right)
 
 
 def _add(terms: Terms, monomial: Monomial, coefficient: int) -> None:

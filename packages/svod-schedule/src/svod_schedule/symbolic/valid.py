@@ -36,7 +36,7 @@ def simplify_under(valid: UOp, expression: UOp) -> UOp:
     simplified = simplify(expression)
     if not simplified.src:
         return simplified
-    for number, bound in enumerate(_find_bounds(iter_clauses(valid))):
+    for number, bound in enumerate(_find_bounds(iter_clauses(simplify(valid)))):
         simplified = _apply_bound(bound, simplified, number)
     return simplified
 

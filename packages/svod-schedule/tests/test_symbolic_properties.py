@@ -1,0 +1,180 @@
+"""Simplification against the meaning of ops, on random expressions: integers of every width, bools and floats."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svod_dtype import DType, bool_, cast_value, float32, index, int8, int32, uint8
+from svod_ir.constant import evaluate_scalar
+from svod_ir.ops import COMPARISON, AxisType, Op
+from svod_ir.rewrite import graph_rewrite
+from svod_ir.uop import UOp
+from svod_schedule.symbolic import SYMBOLIC, simplify, simplify_condition, simplify_under
+
+Value = bool | int | float
+ARITHMETIC = (Op.ADD, Op.ADD, Op.ADD, Op.SUB, Op.MUL, Op.MUL, Op.IDIV, Op.IDIV, Op.MOD, Op.MOD, Op.MAX, Op.MIN)
+ORDERS = (Op.LT, Op.LT, Op.LE, Op.EQ, Op.NE)
+DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, math.inf, -math.inf, math.nan, 1e-45, 3e38)
+
+quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def evaluate(root: UOp, values: dict[UOp, Value]) -> Value:
+    """The value of a graph of scalars, by the meaning that constant folding has."""
+    found = dict(values)
+    for node in root.toposort():
+        if node.op is Op.CONST:
+            found[node] = node.arg
+        elif node not in found and node.op is not Op.RANGE:
+            value = evaluate_scalar(node.op, node.dtype, tuple(found[s] for s in node.src))
+            assert value is not None
+            found[node] = value
+    return found[root]
+
+
+def make(op: Op, *operands: UOp) -> UOp:
+    return UOp(op, bool_ if op in COMPARISON else operands[-1].dtype, operands)
+
+
+def variables(dtype: DType, draw: st.DrawFn) -> list[UOp]:
+    made: list[UOp] = []
+    for number in range(3):
+        low = draw(st.integers(0 if dtype is uint8 else -9, 9))
+        high = low + draw(st.integers(0, 12))
+        if dtype in (int8, uint8) and draw(st.integers(0, 3)) == 0:
+            low, high = int(dtype.min), int(dtype.max)
+        if dtype is index and high >= 0 and draw(st.booleans()):
+            made.append(UOp.range(high + 1, number, AxisType.LOOP))
+        else:
+            made.append(UOp.variable(f"v{number}", low, high, dtype))
+    return made
+
+
+@st.composite
+def expressions(draw: st.DrawFn, dtype: DType, leaves: list[UOp], depth: int, wants_bool: bool = False) -> UOp:
+    if wants_bool:
+        kind = draw(st.integers(0, 3)) if depth > 1 else 0
+        if kind == 0:
+            return make(draw(st.sampled_from(ORDERS)), *(draw(expressions(dtype, leaves, max(depth - 1, 0))) for _ in range(2)))
+        parts = [draw(expressions(dtype, leaves, depth - 1, True)) for _ in range(1 if kind == 3 else 2)]
+        return make((Op.AND, Op.OR, Op.NOT)[kind - 1], *parts)
+    if depth == 0 or draw(st.integers(0, 6)) == 0:
+        if draw(st.integers(0, 2)):
+            return draw(st.sampled_from(leaves))
+        return UOp.const(dtype, draw(st.integers(0 if dtype is uint8 else -13, 13)))
+    op = draw(st.sampled_from((*ARITHMETIC, Op.WHERE, Op.NEG)))
+    if op is Op.NEG:
+        return make(op, draw(expressions(dtype, leaves, depth - 1)))
+    if op is Op.WHERE:
+        condition = draw(expressions(dtype, leaves, depth - 1, True))
+        return make(op, condition, *(draw(expressions(dtype, leaves, depth - 1)) for _ in range(2)))
+    first = draw(expressions(dtype, leaves, depth - 1))
+    if op in (Op.MUL, Op.IDIV, Op.MOD) and draw(st.integers(0, 5)):
+        sign = -1 if dtype is not uint8 and draw(st.integers(0, 4)) == 0 else 1
+        return make(op, first, UOp.const(dtype, sign * draw(st.sampled_from(DIVISORS))))
+    return make(op, first, draw(expressions(dtype, leaves, depth - 1)))
+
+
+def points(leaves: list[UOp], draw: st.DrawFn) -> list[dict[UOp, Value]]:
+    """Corners of the variables' box, and points inside."""
+    corners = itertools.product(*((v.vmin, v.vmax) for v in leaves))
+    inside = [[draw(st.integers(int(v.vmin), int(v.vmax))) for v in leaves] for _ in range(12)]
+    return [dict(zip(leaves, values, strict=True)) for values in (*corners, *inside)]
+
+
+@pytest.mark.parametrize("dtype", [index, int8, uint8, int32])
+@pytest.mark.parametrize("wants_bool", [False, True], ids=["integer", "bool"])
+@quick
+@given(data=st.data())
+def test_simplifying_changes_no_value(dtype: DType, wants_bool: bool, data: st.DataObject) -> None:
+    leaves = variables(dtype, data.draw)
+    before = data.draw(expressions(dtype, leaves, 4, wants_bool))
+    after = simplify(before)
+    assert after.dtype is before.dtype
+    for values in points(leaves, data.draw):
+        expected = evaluate(before, values)
+        assert evaluate(after, values) == expected, values
+        assert before.vmin <= expected <= before.vmax
+        assert after.vmin <= expected <= after.vmax
+
+
+@quick
+@given(data=st.data())
+def test_simplifying_twice_changes_nothing_more(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from((index, int8, int32)))
+    after = simplify(data.draw(expressions(dtype, variables(dtype, data.draw), 4)))
+    # A context makes the rewrite forget what it knows.
+    assert graph_rewrite(SYMBOLIC, after, ctx=()) is after
+
+
+@quick
+@given(data=st.data())
+def test_simplifying_under_a_condition_changes_no_value_where_it_holds(data: st.DataObject) -> None:
+    leaves = variables(index, data.draw)
+    valid = data.draw(expressions(index, leaves, 2, True)) & data.draw(expressions(index, leaves, 2, True))
+    before = data.draw(expressions(index, leaves, 3))
+    after, condition = simplify_under(simplify(valid), before), simplify_condition(valid)
+    for values in points(leaves, data.draw):
+        holds = evaluate(valid, values)
+        assert evaluate(condition, values) == holds
+        assert not holds or evaluate(after, values) == evaluate(before, values)
+
+
+@pytest.mark.parametrize("divisor", [-5, -4, -1, 0, 1, 2, 3, 4, 6, 7, 8, 12])
+@pytest.mark.parametrize("scale", [-6, -4, -1, 1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("op", [Op.IDIV, Op.MOD])
+def test_division_of_a_scaled_sum_is_exact_for_every_small_value(op: Op, scale: int, divisor: int) -> None:
+    x, y = UOp.variable("x", -7, 7), UOp.variable("y", 0, 3)
+    for shift in (-5, 0, 3, 9):
+        before = make(op, x * scale + y + shift, UOp.const(index, divisor))
+        after = simplify(before)
+        for a, b in itertools.product(range(-7, 8), range(4)):
+            assert evaluate(after, {x: a, y: b}) == evaluate(before, {x: a, y: b}), (a, b, shift)
+
+
+@pytest.mark.parametrize("dtype", [int8, uint8])
+@pytest.mark.parametrize("outer", [Op.IDIV, Op.MOD, Op.LT, Op.EQ])
+@pytest.mark.parametrize("inner", [Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD])
+def test_every_byte_survives_two_operations(dtype: DType, outer: Op, inner: Op) -> None:
+    x = UOp.variable("x", int(dtype.min), int(dtype.max), dtype)
+    for c, d in itertools.product((1, 3, 4, 100), (1, 2, 8, 12, 127)):
+        before = make(outer, make(inner, x, UOp.const(dtype, c)), UOp.const(dtype, d))
+        after = simplify(before)
+        for value in range(int(dtype.min), int(dtype.max) + 1):
+            assert evaluate(after, {x: value}) == evaluate(before, {x: value}), (c, d, value)
+
+
+def bits(value: Value) -> bytes:
+    return b"nan" if value != value else struct.pack("d", float(value))
+
+
+@st.composite
+def float_expressions(draw: st.DrawFn, leaves: list[UOp], depth: int) -> UOp:
+    if depth == 0 or draw(st.integers(0, 5)) == 0:
+        return draw(st.sampled_from(leaves)) if draw(st.booleans()) else UOp.const(float32, draw(st.sampled_from(SPECIAL)))
+    op = draw(st.sampled_from((Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.MAX, Op.MIN, Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC, Op.WHERE)))
+    if op in (Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC):
+        return make(op, draw(float_expressions(leaves, depth - 1)))
+    operands = [draw(float_expressions(leaves, depth - 1)) for _ in range(2)]
+    if op is Op.WHERE:
+        order = make(draw(st.sampled_from(ORDERS)), *(draw(float_expressions(leaves, depth - 1)) for _ in range(2)))
+        return make(op, order if draw(st.booleans()) else make(Op.NOT, order), *operands)
+    return make(op, *operands)
+
+
+@settings(quick, max_examples=120)
+@given(data=st.data())
+def test_simplifying_floats_keeps_every_bit(data: st.DataObject) -> None:
+    leaves = [UOp(Op.DEFINE_REG, float32, (), (number, 1)) for number in range(2)]
+    before = data.draw(float_expressions(leaves, 3))
+    after = simplify(before)
+    for values in itertools.product([cast_value(v, float32) for v in SPECIAL], repeat=2):
+        environment: dict[UOp, Value] = dict(zip(leaves, values, strict=True))
+        assert bits(evaluate(after, environment)) == bits(evaluate(before, environment)), environment
