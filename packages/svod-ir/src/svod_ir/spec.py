@@ -10,7 +10,7 @@ the forms of both may stand side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from svod_dtype import AddressSpace, DType, SvodError, void
 from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, ParamArg
@@ -109,13 +109,13 @@ def _rule_graph(node: UOp) -> str | None:
 def _rule_lowered(node: UOp) -> str | None:
     if node.dtype.kind == "index":
         return "the dtype index is lowered to int32 or int64"
-    if node.op is Op.REDUCE and len(node.src) > 1:
+    if node.op is Op.REDUCE and node.src[1:]:
         return "a lowered REDUCE is over the lanes of a vector"
     if node.op is Op.RANGE and node.arg[1] not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
         return "axes of the launch and of vectors are no loops any more"
     if node.op is Op.LOAD:
         location = _location(node)
-        if location.op is Op.INDEX and location.gate is not None and len(node.src) < 2:
+        if location.op is Op.INDEX and location.gate is not None and not node.src[1:]:
             return "a gated LOAD has an alternative"
     elif node.op not in (Op.STORE, Op.AFTER) and any(s.op is Op.INDEX for s in node.src):
         return "the content of a location is read by a LOAD"
@@ -240,9 +240,10 @@ def _fits(dtype: DType, value: object) -> bool:
 
 
 def _rule_vconst(node: UOp) -> str | None:
-    if not isinstance(node.arg, tuple) or len(node.arg) != node.dtype.lanes or node.dtype.lanes < 2:
+    values: tuple[object, ...] = node.arg
+    if not isinstance(node.arg, tuple) or len(values) != node.dtype.lanes or node.dtype.lanes < 2:
         return "VCONST holds one value for each lane"
-    return None if all(_fits(node.dtype.scalar, v) for v in node.arg) else "VCONST holds values of its dtype"
+    return None if all(_fits(node.dtype.scalar, v) for v in values) else "VCONST holds values of its dtype"
 
 
 def _rule_variable(node: UOp) -> str | None:
@@ -267,7 +268,8 @@ def _rule_bind(node: UOp) -> str | None:
 
 def _rule_memory(node: UOp) -> str | None:
     expected = {Op.BUFFER: BufferArg, Op.PARAM: ParamArg}.get(node.op, tuple)
-    if not isinstance(node.arg, expected) or node.arg[1] < 0:
+    arg: Any = node.arg
+    if not isinstance(node.arg, expected) or arg[1] < 0:
         return f"{node.op.name} holds {TABLE[node.op].arg}"
     if node.dtype is void or (node.dtype.lanes > 1 and node.op is not Op.DEFINE_REG):
         return f"{node.op.name} has the dtype of its elements"
@@ -358,7 +360,8 @@ def _rule_sink(node: UOp) -> str | None:
 
 
 def _rule_bufferize(node: UOp) -> str | None:
-    if not isinstance(node.arg, BufferizeArg) or not isinstance(node.arg.space, AddressSpace):
+    arg: Any = node.arg
+    if not isinstance(node.arg, BufferizeArg) or not isinstance(arg.space, AddressSpace):
         return "BUFFERIZE holds BufferizeArg(device, address space)"
     if any(r.op is not Op.RANGE and not r.dtype.is_int for r in node.src[1:]):
         return "an axis of a BUFFERIZE is a RANGE or an index"

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype, void
 from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, Opt, OptOp, ParamArg
@@ -134,7 +134,7 @@ def _format_top(node: UOp, fallback: Callable[[object], str]) -> str:
     if node.op is Op.VCONST and node.dtype.is_float:
         arg = tuple(float(v) for v in arg)
     if isinstance(arg, tuple):
-        return ", ".join(_format_value(v, fallback) for v in _trim(arg))
+        return ", ".join(_format_value(v, fallback) for v in _trim(cast("tuple[object, ...]", arg)))
     if isinstance(arg, TensorCore):
         return ", ".join(_format_value(getattr(arg, f), fallback) for f in arg.__dataclass_fields__)
     return _format_value(arg, fallback)
@@ -167,8 +167,9 @@ def _format_value(value: object, fallback: Callable[[object], str]) -> str:
                 f"{value.op.value}({', '.join(_format_value(v, fallback) for v in (value.axis, value.amount)[:last])})"
             )
         case tuple():
-            inner = ", ".join(_format_value(v, fallback) for v in value)
-            return f"({inner},)" if len(value) == 1 else f"({inner})"
+            values = cast("tuple[object, ...]", value)
+            inner = ", ".join(_format_value(v, fallback) for v in values)
+            return f"({inner},)" if len(values) == 1 else f"({inner})"
         case Enum():
             return value.name
         case DType():
@@ -365,7 +366,7 @@ def _text(value: object) -> str:
 def _tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, tuple) or isinstance(value, (_Symbol, _Record)):
         raise TypeError(f"{_spell(value)} is not a tuple")
-    return value
+    return cast("tuple[object, ...]", value)
 
 
 def _spell(value: object) -> str:

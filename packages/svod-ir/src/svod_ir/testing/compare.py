@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -96,8 +96,10 @@ def _is_core(node: UOp) -> bool:
 
 def _random_input(node: UOp, rng: np.random.Generator) -> Any:
     if node.op is Op.DEFINE_VAR:
-        return int(rng.integers(node.arg[1], node.arg[2], endpoint=True))
-    return random_array(node.dtype, node.arg.size, rng)
+        bounds: tuple[int, int] = node.arg[1:3]
+        return int(rng.integers(*bounds, endpoint=True))
+    size: int = node.arg.size
+    return random_array(node.dtype, size, rng)
 
 
 def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -147,13 +149,17 @@ def _run(graph: UOp | Sequence[UOp], inputs: dict[UOp, Any]) -> tuple[Any, ...]:
     if graph.op is Op.SINK and graph.src and all(s.op in _EFFECTS for s in graph.src):
         evaluate_kernel(graph, {**inputs, **names}, {})
         return ()
-    found = evaluate(graph, {**inputs, **names})
-    return tuple(v for v in found if v is not None) if isinstance(found, tuple) else (_broadcast(found, inputs),)
+    found: object = evaluate(graph, {**inputs, **names})
+    if isinstance(found, tuple):
+        return tuple(v for v in cast("tuple[object, ...]", found) if v is not None)
+    return (_broadcast(found, inputs),)
 
 
 def _broadcast(value: Any, inputs: Mapping[UOp, Any]) -> Any:
     # An expression that became a constant has one value for all the assignments.
-    columns = [v for n, v in inputs.items() if isinstance(v, np.ndarray) and n.op not in (Op.BUFFER, Op.PARAM)]
+    columns: list[NDArray[Any]] = [
+        v for n, v in inputs.items() if isinstance(v, np.ndarray) and n.op not in (Op.BUFFER, Op.PARAM)
+    ]
     return np.broadcast_to(value, columns[0].shape) if columns and np.ndim(value) == 0 else value
 
 
