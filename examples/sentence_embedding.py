@@ -141,7 +141,7 @@ def main(sentences: Sequence[str]) -> None:
         plan.execute()
         times.append(perf_counter() - before)
 
-    vectors = embeddings.numpy()
+    vectors = np.asarray(embeddings.numpy(), np.float32)
     print_similarities(sentences, vectors @ vectors.T)
     print(f"\n{plan.num_kernels} kernels for {ids.shape[0]} sentences of {ids.shape[1]} tokens; the slowest:")
     for profile in sorted(plan.execute_profiled(), key=lambda p: -p.elapsed_ns)[:8]:

@@ -20,6 +20,7 @@ from svod_ir.uop import UOp
 from svod_schedule.kernelize import cut_kernels
 from svod_schedule.linearize import linearize
 from svod_schedule.lower import accumulate, add_loads, block_sums, expand, lower_index_dtype, place_launch_axes
+from svod_schedule.lower.branch import branch_rare
 from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.decompose_math import decompose_math
 from svod_schedule.lower.emulate import make_emulation
@@ -109,9 +110,11 @@ LOWER = _check_order((
     Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "lowering", after=("expand",)),
     Pass("launch-axes", lambda g, _: place_launch_axes(g), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
     Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
+    # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
+    Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one turn", "lowering", after=("add-loads",)),
     Pass("index-dtype", lambda g, _: lower_index_dtype(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
     # Divisions of indices need a width before they can become shifts and multiplications.
-    Pass("decompose", lambda g, c: graph_rewrite(make_decompositions(c.target), g), "replaces ops that the target lacks or that are slow", "lowered", after=("index-dtype", "decompose-math")),
+    Pass("decompose", lambda g, c: graph_rewrite(make_decompositions(c.target), g), "replaces ops that the target lacks or that are slow", "lowered", after=("index-dtype", "decompose-math", "branch-rare")),
 ))  # fmt: skip
 
 PIPELINES = {"rangeify": RANGEIFY, "kernelize": KERNELIZE, "optimize": OPTIMIZE, "lower": LOWER}

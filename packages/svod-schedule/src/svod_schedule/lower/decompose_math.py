@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-from svod_schedule.lower.transcendental import TRANSCENDENTAL, decompose_transcendental
+from svod_schedule.lower.transcendental import RARE, TRANSCENDENTAL, decompose_transcendental
 
 __all__ = ["decompose_math"]
 
 
 def decompose_math(sink: UOp, target: Target) -> UOp:
-    """`sink` without the transcendental ops that the target lacks."""
+    """`sink` without the transcendental ops that the target lacks, but those that branch-rare writes as loops."""
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
-        if node.op in TRANSCENDENTAL:
+        if node.op in TRANSCENDENTAL and node.op not in RARE:
             new = decompose_transcendental(new, target) or new
         done[node] = new
     return done[sink]

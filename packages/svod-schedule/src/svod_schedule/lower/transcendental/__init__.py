@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from svod_dtype import float32, float64
 from svod_ir.ops import Op
@@ -20,9 +20,20 @@ from svod_schedule.lower.transcendental.exponential import exp, exp2
 from svod_schedule.lower.transcendental.hyperbolic import tanh
 from svod_schedule.lower.transcendental.logarithm import log, log2
 from svod_schedule.lower.transcendental.power import pow as power
-from svod_schedule.lower.transcendental.trigonometric import cos, sin, tan
+from svod_schedule.lower.transcendental.trigonometric import (
+    cos,
+    cos_of_huge,
+    cos_of_moderate,
+    is_huge,
+    sin,
+    sin_of_huge,
+    sin_of_moderate,
+    tan,
+    tan_of_huge,
+    tan_of_moderate,
+)
 
-__all__ = ["TRANSCENDENTAL", "HasOps", "decompose_transcendental"]
+__all__ = ["RARE", "TRANSCENDENTAL", "HasOps", "RareCase", "decompose_transcendental"]
 
 
 class HasOps(Protocol):
@@ -33,6 +44,14 @@ class HasOps(Protocol):
 
     @property
     def has_fma(self) -> bool: ...
+
+
+class RareCase(NamedTuple):
+    """A function in two parts: `rare` for the arguments where `is_rare`, `common` (any value there) for the others."""
+
+    is_rare: Callable[..., UOp]
+    common: Callable[..., UOp]
+    rare: Callable[[UOp], UOp]
 
 
 TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
@@ -49,7 +68,14 @@ TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
 }
 """Op → function from its operands to a value of the same dtype, float32 or float64."""
 
-_NEEDS_FMA: Final = frozenset({Op.SIN, Op.COS, Op.TAN, Op.POW})
+RARE: Final[Mapping[Op, RareCase]] = {
+    Op.SIN: RareCase(is_huge, sin_of_moderate, sin_of_huge),
+    Op.COS: RareCase(is_huge, cos_of_moderate, cos_of_huge),
+    Op.TAN: RareCase(is_huge, tan_of_moderate, tan_of_huge),
+}
+"""The functions that take several times the work for some arguments."""
+
+_NEEDS_FMA: Final = frozenset({*RARE, Op.POW})
 """The functions that take another way where a product and a sum are rounded separately."""
 
 

@@ -5,8 +5,8 @@ The remainder comes in two parts, r + s, so that its rounding does not count:
     sin x = ± r + (s + r^3 S(r^2))   or   ± 1 + r^2 (-1/2 + r^2 C(r^2)), by the parity of n
     tan x = t or -1 / t, where t = r + (s + s r^2 + r^3 T(r^2))
 
-Cost (float32): SIN and COS 30 operations, TAN 34 and a division, and about 90 for arguments beyond 100,000
-(`reduction.reduce_huge`).
+Cost (float32): SIN and COS 37 operations, TAN 28 and a division, about a hundred for arguments beyond 100,000. The pass
+branch-rare puts the latter where they are computed only for a vector that has such an argument.
 
 The polynomials are minimax in r^2, found here by the Remez exchange with the relative error of the function as weight; the
 errors are below 2^-27 (float32) and 2^-57 (float64).
@@ -22,7 +22,10 @@ from svod_ir.uop import UOp
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial
 from svod_schedule.lower.transcendental.reduction import LIMIT, Remainder, reduce_huge, reduce_moderate
 
-__all__ = ["cos", "sin", "tan"]
+__all__ = [
+    "cos", "cos_of_huge", "cos_of_moderate", "is_huge", "sin", "sin_of_huge", "sin_of_moderate", "tan", "tan_of_huge",
+    "tan_of_moderate",
+]  # fmt: skip
 
 # fmt: off
 _SIN: Final = {
@@ -48,21 +51,52 @@ _TAN: Final = {
 
 def sin(x: UOp, *, has_fma: bool = True) -> UOp:
     """The sine of an angle in radians."""
-    # A zero keeps its sign.
-    return x.eq(0.0).where(x, _sine(x, 0, has_fma=has_fma))
+    return is_huge(x, has_fma=has_fma).where(sin_of_huge(x), sin_of_moderate(x, has_fma=has_fma))
 
 
 def cos(x: UOp, *, has_fma: bool = True) -> UOp:
     """The cosine of an angle in radians."""
-    return _sine(x, 1, has_fma=has_fma)
+    return is_huge(x, has_fma=has_fma).where(cos_of_huge(x), cos_of_moderate(x, has_fma=has_fma))
 
 
 def tan(x: UOp, *, has_fma: bool = True) -> UOp:
     """The tangent of an angle in radians."""
-    quadrant, r, s = _reduce(x, has_fma=has_fma)
+    return is_huge(x, has_fma=has_fma).where(tan_of_huge(x), tan_of_moderate(x, has_fma=has_fma))
+
+
+def is_huge(x: UOp, *, has_fma: bool) -> UOp:
+    """Where the functions of moderate arguments do not hold."""
+    return x.alu(Op.ABS) > LIMIT[format_of(x), has_fma]
+
+
+def sin_of_moderate(x: UOp, *, has_fma: bool) -> UOp:
+    # A zero keeps its sign.
+    return x.eq(0.0).where(x, _sine(reduce_moderate(x, format_of(x), has_fma=has_fma), 0))
+
+
+def cos_of_moderate(x: UOp, *, has_fma: bool) -> UOp:
+    return _sine(reduce_moderate(x, format_of(x), has_fma=has_fma), 1)
+
+
+def tan_of_moderate(x: UOp, *, has_fma: bool) -> UOp:
+    return x.eq(0.0).where(x, _tangent(reduce_moderate(x, format_of(x), has_fma=has_fma)))
+
+
+def sin_of_huge(x: UOp) -> UOp:
+    return _sine(reduce_huge(x, format_of(x)), 0)
+
+
+def cos_of_huge(x: UOp) -> UOp:
+    return _sine(reduce_huge(x, format_of(x)), 1)
+
+
+def tan_of_huge(x: UOp) -> UOp:
+    return _tangent(reduce_huge(x, format_of(x)))
+
+
+def _tangent(remainder: Remainder) -> UOp:
     # In float32 a quotient of rounded values misses one ulp by little.
-    tangent = _tangent32(quadrant, r, s) if format_of(x) is FLOAT32 else _tangent64(quadrant, r, s)
-    return x.eq(0.0).where(x, tangent)
+    return (_tangent32 if format_of(remainder[1]) is FLOAT32 else _tangent64)(*remainder)
 
 
 def _tangent32(quadrant: UOp, r: UOp, s: UOp) -> UOp:
@@ -83,10 +117,10 @@ def _tangent64(quadrant: UOp, r: UOp, s: UOp) -> UOp:
     return (quadrant & 1).ne(0).where(inverse, t)
 
 
-def _sine(x: UOp, n_quarters: int, *, has_fma: bool) -> UOp:
-    """The sine of `x` plus a number of quarter turns."""
-    layout = format_of(x)
-    quadrant, r, s = _reduce(x, has_fma=has_fma)
+def _sine(remainder: Remainder, n_quarters: int) -> UOp:
+    """The sine of an angle and a number of quarter turns."""
+    quadrant, r, s = remainder
+    layout = format_of(r)
     if n_quarters:
         quadrant = quadrant + n_quarters
     product = r * s
@@ -97,11 +131,3 @@ def _sine(x: UOp, n_quarters: int, *, has_fma: bool) -> UOp:
     # Bit 1 of the quadrant, moved to the sign.
     sign = (quadrant << (layout.dtype.bits - 2)) & layout.signed.min
     return layout.from_bits(layout.to_bits(value) ^ sign)
-
-
-def _reduce(x: UOp, *, has_fma: bool) -> Remainder:
-    layout = format_of(x)
-    moderate = reduce_moderate(x, layout, has_fma=has_fma)
-    huge = reduce_huge(x, layout)
-    is_huge = x.alu(Op.ABS) > LIMIT[layout, has_fma]
-    return is_huge.where(huge[0], moderate[0]), is_huge.where(huge[1], moderate[1]), is_huge.where(huge[2], moderate[2])

@@ -1,0 +1,68 @@
+"""branch-rare: the right values with and without rare arguments, and the rare work inside of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import cos, sin, tan
+
+import numpy as np
+import pytest
+
+from svod_dtype import DType, float32, float64, index
+from svod_ir.args import ParamArg
+from svod_ir.evaluate import evaluate_kernel, evaluate_linear
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+from svod_schedule.linearize import linearize
+from svod_schedule.lower.branch import branch_rare
+
+TARGET = replace(Target.generic(), has_fma=True)
+TRUE: dict[Op, Callable[[float], float]] = {Op.SIN: sin, Op.COS: cos, Op.TAN: tan}
+MODERATE = (0.0, -0.5, 3.0, 1e4, -99.0, 2.5, -7.0, 1.0)
+HUGE = (1e6, -0.5, 3.0, 1e30, -99.0, -2e9, 1e12, 1.0)
+
+
+def make_kernel(op: Op, dtype: DType, lanes: int, size: int) -> UOp:
+    """A loop over a buffer, `lanes` elements at a time."""
+    source, target = (UOp(Op.PARAM, dtype, (), ParamArg(slot, size)) for slot in (1, 0))
+    loop = UOp.range(size // lanes, 0, AxisType.LOOP)
+    at = loop * UOp.const(index, lanes)
+    value = source.index(at, lanes=lanes).load().alu(op)
+    return UOp.sink(target.index(at, lanes=lanes).store(value).end(loop))
+
+
+@pytest.mark.parametrize("arguments", [MODERATE, HUGE], ids=["moderate", "huge"])
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("op", TRUE)
+def test_lowered_functions_have_their_values(op: Op, dtype: DType, lanes: int, arguments: tuple[float, ...]) -> None:
+    points = np.array(arguments, dtype.numpy)
+    kernel = branch_rare(make_kernel(op, dtype, lanes, len(points)), TARGET)
+    assert not list(kernel.iter_ops(*TRUE))
+    expected = np.array([TRUE[op](float(x)) for x in points])
+    for run in (evaluate_kernel, lambda sink, buffers: evaluate_linear(linearize(sink), buffers)):
+        found = np.zeros_like(points)
+        run(kernel, {0: found, 1: points})
+        np.testing.assert_allclose(found, expected, rtol=float(np.finfo(dtype.numpy).eps))
+
+
+def test_the_work_for_rare_arguments_stands_in_the_inner_loop() -> None:
+    nodes = linearize(branch_rare(make_kernel(Op.SIN, float32, 4, 8), TARGET))
+    begin = max(i for i, node in enumerate(nodes) if node.op is Op.RANGE)
+    end = min(i for i, node in enumerate(nodes) if node.op is Op.END)
+    # The multiplications of integers are those of the reduction by many bits of 2 / pi.
+    products = [i for i, node in enumerate(nodes) if node.op is Op.MUL and node.dtype.kind == "uint"]
+    assert products
+    assert all(begin < i < end for i in products)
+
+
+def test_a_second_run_changes_nothing() -> None:
+    once = branch_rare(make_kernel(Op.TAN, float64, 2, 8), TARGET)
+    assert branch_rare(once, TARGET) is once
+
+
+def test_a_function_that_the_target_has_stays() -> None:
+    kernel = make_kernel(Op.COS, float32, 4, 8)
+    assert branch_rare(kernel, replace(TARGET, native_ops=TARGET.native_ops | {Op.COS})) is kernel
