@@ -21,7 +21,7 @@ from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOut
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.movement import index_dtype_for
 from svod_tensor.ops.reduction import Reduction
-from svod_tensor.shapes import broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
+from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | None"
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
-__all__ = ["Indexing"]
+__all__ = ["Indexing", "expand_index", "index_shape", "is_array_index", "resolve_item"]
 
 
 class _Selected(NamedTuple):
@@ -53,8 +53,8 @@ class Indexing(Reduction):
     __slots__ = ()
 
     def __getitem__(self, index: Index) -> Self:
-        items = _expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
-        has_arrays = any(_is_array(item) for item in items)
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        has_arrays = any(is_array_index(item) for item in items)
         view, arrays = self._apply_basic(items, keep_ints=has_arrays)
         return view._apply_arrays(arrays) if arrays else view
 
@@ -121,7 +121,7 @@ class Indexing(Reduction):
         steps: list[int] = []
         flips: list[bool] = []
         for axis, item in enumerate(i for i in items if i is not None):
-            begin, end, step = _resolve(item, self.shape[axis], axis)
+            begin, end, step = resolve_item(item, self.shape[axis], axis)
             bounds.append((begin, end))
             steps.append(abs(step))
             flips.append(step < 0)
@@ -140,7 +140,7 @@ class Indexing(Reduction):
             if item is None:
                 shape.append(1)
                 continue
-            if _is_array(item):
+            if is_array_index(item):
                 array, operand = self._to_array(item, source_axis)
                 arrays[len(shape)] = array
                 operands.extend(operand)
@@ -189,14 +189,14 @@ class Indexing(Reduction):
         return _Array(_check_positions(item, size, axis), True), ()
 
 
-def _is_array(item: object) -> bool:
+def is_array_index(item: object) -> bool:
     return not (item is None or isinstance(item, (int, slice, UOp)))
 
 
 # -- parsing ------------------------------------------------------------------------------------------------
 
 
-def _expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
+def expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
     """One item for each axis, besides Nones: `...` written out, missing slices added, known masks made positions."""
     items = [part for item in index for part in _normalize_item(item)]
     n_axes = sum(item is not None and item is not Ellipsis for item in items)
@@ -255,7 +255,7 @@ def _reject_mask() -> None:
 # -- one axis -----------------------------------------------------------------------------------------------
 
 
-def _resolve(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
+def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
     """Begin, end and step of one axis; the whole axis where an array selects from it."""
     if isinstance(item, slice):
         return _resolve_slice(item, size)
@@ -267,6 +267,22 @@ def _resolve(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
     if isinstance(item, UOp):
         return item, item + 1, 1
     return 0, size, 1
+
+
+def index_shape(items: Sequence[IndexItem], shape: Shape) -> Shape:
+    """The shape that a basic index selects from `shape`."""
+    selected: list[SInt] = []
+    sizes = iter(enumerate(shape))
+    for item in items:
+        if item is None:
+            selected.append(1)
+            continue
+        axis, size = next(sizes)
+        begin, end, step = resolve_item(item, size, axis)
+        if not isinstance(item, (int, UOp)):
+            extent = end - begin
+            selected.append(math.ceil(extent / abs(step)) if isinstance(extent, int) else extent)
+    return tuple(selected)
 
 
 def _resolve_slice(item: slice, size: SInt) -> tuple[SInt, SInt, int]:

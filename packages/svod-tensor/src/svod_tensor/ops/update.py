@@ -1,0 +1,148 @@
+"""Writing to parts of a tensor, as new values: no memory is written, and other tensors never change.
+
+`x[index] = value` lets `x` stand for a graph in which the named elements are replaced. Slices,
+integers, masks (of any tensor), and integer arrays whose values are known can be written to; where an
+integer array names a place twice, the last value stays, as in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self, cast
+
+from svod_dtype import bool_
+from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_reshape, make_shrink
+from svod_ir.errors import ShapeError
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp
+from svod_tensor.data import make_array_node
+from svod_tensor.errors import DataDependentShapeError
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, resolve_item
+from svod_tensor.ops.neural import Neural
+from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from svod_tensor.ops.elementwise import Operand
+    from svod_tensor.ops.indexing import Index, IndexItem
+
+__all__ = ["Updating"]
+
+
+class Updating(Neural):
+    """Replacing elements."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: Index, value: Operand) -> None:
+        self.set_node(self.with_items(index, value).uop)
+
+    def with_items(self, index: Index, value: Operand) -> Self:
+        """This tensor with the elements at `index` replaced by `value`, which broadcasts to their shape.
+
+        Raises:
+            DataDependentShapeError: if the index is an integer tensor, whose values are not known yet.
+            BroadcastError: if the value does not broadcast.
+        """
+        new = (
+            self._wrap(value).cast(self.dtype) if isinstance(value, TensorBase) else type(self)(value, dtype=self.dtype)
+        )
+        if isinstance(index, TensorBase) and index.dtype.is_bool:
+            return self._with_masked(self._wrap(index), new)
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        if any(is_array_index(item) for item in items):
+            return self._with_arrays(index, items, new)
+        return self._with_slices(items, new)
+
+    def _with_masked(self, mask: Self, value: Self) -> Self:
+        if mask.shape != self.shape[: mask.ndim]:
+            raise ShapeError(
+                operation="assignment to x[mask]", shape=mask.shape, problem=f"is no beginning of {self.shape}"
+            )
+        wide = mask.reshape(*mask.shape, *(1,) * (self.ndim - mask.ndim)).broadcast_to(self.shape)
+        if value.ndim > self.ndim - mask.ndim:
+            raise DataDependentShapeError(
+                operation="assignment to x[mask]", hint="assign one value, or use mask.where(value, x)"
+            )
+        return wide.where(value.broadcast_to(self.shape), self)
+
+    # -- slices ----------------------------------------------------------------------------------------------
+
+    def _with_slices(self, items: Sequence[IndexItem], value: Self) -> Self:
+        """The value where it belongs and a mask of these places, each by the inverse of slicing."""
+        selected = index_shape(items, self.shape)
+        _check_value("x[index]", value.shape, selected)
+        placed = _place(broadcast_node(value.uop, selected), items, self.shape)
+        inside = _place(broadcast_node(UOp.const(bool_, True), selected), items, self.shape)
+        return self._make(make_alu(Op.WHERE, inside, placed, self._uop), value)
+
+    # -- integer arrays --------------------------------------------------------------------------------------
+
+    def _with_arrays(self, index: Index, items: Sequence[IndexItem], value: Self) -> Self:
+        """Each element looks up which value, if any, it gets: the inverse of the index, found now."""
+        import numpy as np
+
+        if any(isinstance(item, TensorBase) for item in items):
+            raise DataDependentShapeError(
+                operation="assignment to x[integer tensor]", hint="index with indices.numpy() where they are known"
+            )
+        # Checks the index, and gives what it selects.
+        self[index]
+        shape = concrete_shape("assignment", self.shape)
+        everything = np.arange(math.prod(shape)).reshape(shape)
+        places = cast("NDArray[np.int64]", everything[index])  # pyright: ignore[reportArgumentType, reportCallIssue]
+        source = np.full(math.prod(shape), -1, np.int64)
+        source[places.reshape(-1)] = np.arange(places.size)
+        _check_value("x[index]", value.shape, places.shape)
+        values = make_reshape(broadcast_node(value.uop, places.shape), (places.size,))
+        lookup = make_array_node(source.reshape(shape), may_share=True)
+        found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup)
+        return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup, 0), self._uop), value)
+
+
+def _check_value(what: str, value: Shape, selected: Shape) -> None:
+    if broadcast_shapes(value, selected) != selected:
+        raise ShapeError(operation=f"assignment to {what}", shape=value, problem=f"does not broadcast to {selected}")
+
+
+def _place(node: UOp, items: Sequence[IndexItem], shape: Shape) -> UOp:
+    """The inverse of a basic index: `node` at the places that it names in `shape`, zeros elsewhere."""
+    axes = [item for item in items if item is not None]
+    resolved = [resolve_item(item, size, axis) for axis, (item, size) in enumerate(zip(axes, shape, strict=True))]
+    counts = _counts(resolved)
+    node = make_reshape(node, counts)
+    for axis, (_, _, step) in enumerate(resolved):
+        node = _spread(node, axis, abs(step))
+    flips = [step < 0 for _, _, step in resolved]
+    node = make_flip(node, flips)
+    padding: list[tuple[SInt, SInt]] = [
+        (begin, size - end) for (begin, end, _), size in zip(resolved, shape, strict=True)
+    ]
+    return make_pad(node, padding)
+
+
+def _counts(resolved: Sequence[tuple[SInt, SInt, int]]) -> tuple[SInt, ...]:
+    counts: list[SInt] = []
+    for begin, end, step in resolved:
+        extent = end - begin
+        counts.append(math.ceil(extent / abs(step)) if isinstance(extent, int) else extent)
+    return tuple(counts)
+
+
+def _spread(node: UOp, axis: int, step: int) -> UOp:
+    """Each element of an axis followed by `step` - 1 zeros, except the last."""
+    size = node.shape[axis]
+    if step == 1 or not isinstance(size, int) or size <= 1:
+        return node
+    before, after = node.shape[:axis], node.shape[axis + 1 :]
+    node = make_reshape(node, (*before, size, 1, *after))
+    padding = [(0, 0)] * len(node.shape)
+    padding[axis + 1] = (0, step - 1)
+    node = make_reshape(make_pad(node, padding), (*before, size * step, *after))
+    bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
+    bounds[axis] = (0, (size - 1) * step + 1)
+    return make_shrink(node, bounds)

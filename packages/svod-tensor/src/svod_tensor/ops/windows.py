@@ -1,0 +1,121 @@
+"""Operations on sliding windows: convolution and pooling, for any number of spatial axes.
+
+Tensors have the shape (batch, channels, *spatial). A window is a lookup at computed positions, so
+that nothing is copied: `x[..., o * stride + k * dilation]` for output position o and place k in the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Self
+
+from svod_dtype import promote_types
+from svod_ir.build import make_gather
+from svod_ir.errors import OperandError, ShapeError
+from svod_tensor.ops.reduction import accumulation_dtype
+from svod_tensor.ops.update import Updating
+from svod_tensor.shapes import concrete_shape
+
+__all__ = ["Windows"]
+
+
+class Windows(Updating):
+    """Convolution and pooling."""
+
+    __slots__ = ()
+
+    def windows(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Self:
+        """All windows over the last axes: shape (..., *outputs, *kernel)."""
+        n, lead = len(kernel), self.ndim - len(kernel)
+        sizes = concrete_shape("windows", self.shape[lead:])
+        result = self
+        for i, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation, strict=True)):
+            count = (size - d * (k - 1) - 1) // s + 1
+            if count < 1:
+                raise ShapeError(
+                    operation="windows", shape=self.shape, problem=f"is smaller than a window of {d * (k - 1) + 1}"
+                )
+            positions = self.arange(count).mul(s).unsqueeze(1).add(self.arange(k).mul(d))
+            result = result._make(make_gather(result.uop, positions.uop, lead + 2 * i))
+        outputs, places = range(lead, lead + 2 * n, 2), range(lead + 1, lead + 2 * n, 2)
+        return result.permute(*range(lead), *outputs, *places)
+
+    def conv2d(
+        self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1, groups: int = 1,
+    ) -> Self:  # fmt: skip
+        """The cross-correlation with `weight` of shape (outputs, channels / groups, *kernel), over 1, 2 or more spatial axes.
+
+        Args:
+            weight: one filter for each output channel.
+            bias: of shape (outputs,).
+            stride: how far a window moves on each axis.
+            padding: zeros on both sides of each axis.
+            dilation: the distance of a window's elements.
+            groups: into how many independent parts the channels fall.
+        """
+        n = weight.ndim - 2
+        batch, channels, *sizes = concrete_shape("conv2d", self.shape)
+        outputs, per_group, *kernel = concrete_shape("conv2d", weight.shape)
+        if len(sizes) != n or n < 1:
+            raise ShapeError(
+                operation="conv2d", shape=self.shape, problem=f"does not have the {n} spatial axes of {weight.shape}"
+            )
+        if per_group * groups != channels or outputs % groups:
+            raise ShapeError(
+                operation="conv2d", shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
+            )
+        kind = promote_types(self.dtype, weight.dtype)
+        inner = accumulation_dtype(kind)
+        pads = [(p, p) for p in _each("padding", padding, n)]
+        padded = self.cast(inner).pad((0, 0), (0, 0), *pads)
+        view = padded.windows(kernel, _each("stride", stride, n), _each("dilation", dilation, n))
+        spatial = view.shape[2 : 2 + n]
+        view = view.reshape(batch, groups, 1, per_group, *spatial, *kernel)
+        filters = weight.cast(inner).reshape(1, groups, outputs // groups, per_group, *(1,) * n, *kernel)
+        total = view.mul(filters).sum((3, *range(4 + n, 4 + 2 * n)), dtype=inner).reshape(batch, outputs, *spatial)
+        result = total if bias is None else total.add(bias.cast(inner).reshape(1, outputs, *(1,) * n))
+        return result.cast(kind)
+
+    def max_pool2d(
+        self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+    ) -> Self:  # fmt: skip
+        """The largest element of each window; padding never wins. The stride is by default the kernel."""
+        lowest = -math.inf if self.dtype.is_float else self.dtype.min
+        view, n = self._pool(kernel, stride, padding, dilation, lowest)
+        return view.max(tuple(range(-n, 0)))
+
+    def avg_pool2d(
+        self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1, count_include_pad: bool = True,
+    ) -> Self:  # fmt: skip
+        """The mean of each window; padding counts as zeros, or not at all."""
+        view, n = self._pool(kernel, stride, padding, dilation, 0)
+        axes = tuple(range(-n, 0))
+        if count_include_pad:
+            return view.mean(axes)
+        ones, _ = self._to_float().ones_like()._pool(kernel, stride, padding, dilation, 0)
+        return view._to_float().sum(axes).div(ones.sum(axes))
+
+    def _pool(
+        self, kernel: int | Sequence[int], stride: int | Sequence[int] | None, padding: int | Sequence[int],
+        dilation: int | Sequence[int], value: float,
+    ) -> tuple[Self, int]:  # fmt: skip
+        n = self.ndim - 2 if isinstance(kernel, int) else len(kernel)
+        if n < 1 or n > self.ndim:
+            raise ShapeError(operation="pooling", shape=self.shape, problem=f"has no {max(n, 1)} spatial axes")
+        sizes = _each("kernel", kernel, n)
+        pads = [(p, p) for p in _each("padding", padding, n)]
+        padded = self.pad(*((0, 0),) * (self.ndim - n), *pads, value=value)
+        steps = sizes if stride is None else _each("stride", stride, n)
+        return padded.windows(sizes, steps, _each("dilation", dilation, n)), n
+
+
+def _each(name: str, value: int | Sequence[int], n: int) -> tuple[int, ...]:
+    """One number for each of `n` axes."""
+    values = (value,) * n if isinstance(value, int) else tuple(value)
+    if len(values) != n or any(v < (name != "padding") for v in values):
+        raise OperandError(operation=name, found=values, expected=f"{n} numbers of at least {int(name != 'padding')}")
+    return values

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_ir.errors import ShapeError
+from svod_tensor import Tensor
+from svod_tensor.errors import DataDependentShapeError, IndexOutOfRangeError, IntegerOverflowError, NonFiniteCastError
+from svod_tensor.testing import check, make_array
+
+_S = np.s_
+INDICES = [
+    _S[1], _S[-1, 2], _S[1:3], _S[::2, 1::3], _S[::-1], _S[:, 4:0:-2], _S[..., 0], _S[None, 1], _S[2:2], _S[...], _S[3, 4],
+    _S[[0, 2]], _S[[0, 2, 0]], _S[:, [1, -1]], _S[[0, 1], [2, 3]], _S[np.array([[0], [3]]), [1, 2]], _S[[1], 2:4],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_assignment_agrees_with_numpy(rng, index):
+    a = make_array(rng, (4, 5), "float32")
+    for value in (7.5, make_array(rng, a[index].shape, "float32")):
+        x = Tensor(a)
+        x[index] = Tensor(value) if isinstance(value, np.ndarray) else value
+        expected = a.copy()
+        expected[index] = value
+        check(x, expected)
+
+
+def test_values_broadcast_and_take_the_dtype_of_the_tensor():
+    x = Tensor(np.zeros((3, 4), np.int32))
+    x[1:] = np.array([1.9, 2, 3, 4])
+    assert x.tolist() == [[0] * 4, [1, 2, 3, 4], [1, 2, 3, 4]]
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        x[0] = [1, 2, 3]
+    with pytest.raises(NonFiniteCastError):
+        x[0] = float("nan")
+    with pytest.raises(IntegerOverflowError):
+        Tensor([1], dtype="int8")[0] = 300
+
+
+def test_other_tensors_never_change():
+    a = np.zeros(4, np.float32)
+    x = Tensor(a)
+    view, graph = x[1:3], x + 1
+    x[1] = 5
+    assert x.tolist() == [0.0, 5.0, 0.0, 0.0]
+    assert view.tolist() == [0.0, 0.0]
+    assert graph.tolist() == [1.0] * 4
+    assert a.tolist() == [0.0] * 4
+    y = Tensor([1.0, 2.0])
+    z = y.with_items(0, 9)
+    assert (y.tolist(), z.tolist()) == ([1.0, 2.0], [9.0, 2.0])
+
+
+def test_masks_of_any_tensor_can_be_written_to(rng):
+    a = make_array(rng, (4, 5), "float32")
+    x = Tensor(a)
+    x[x > 0] = 0
+    check(x, np.where(a > 0, np.float32(0), a))
+    x[Tensor([True, False, True, False])] = [1, 2, 3, 4, 5]
+    expected = np.where(a > 0, np.float32(0), a)
+    expected[[0, 2]] = [1, 2, 3, 4, 5]
+    check(x, expected)
+    x[a > 0] = np.arange((a > 0).sum(), dtype=np.float32)
+    expected[a > 0] = np.arange((a > 0).sum())
+    check(x, expected)
+    with pytest.raises(DataDependentShapeError, match=r"mask\.where"):
+        x[x > 0] = Tensor(a)
+    with pytest.raises(ShapeError, match="no beginning"):
+        x[Tensor([True])] = 1
+
+
+def test_unknown_places_and_places_out_of_range_are_errors():
+    x = Tensor([1, 2, 3])
+    with pytest.raises(DataDependentShapeError, match=r"indices\.numpy"):
+        x[Tensor([0])] = 1
+    with pytest.raises(IndexOutOfRangeError):
+        x[3] = 1
+    with pytest.raises(IndexOutOfRangeError):
+        x[[0, -4]] = 1

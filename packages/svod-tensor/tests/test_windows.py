@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+from svod_ir.errors import OperandError, ShapeError
+from svod_tensor import Tensor
+from svod_tensor.testing import check, make_array
+
+
+def conv(x, w, stride=1, padding=0, dilation=1, groups=1):
+    n = w.ndim - 2
+    x = np.pad(x.astype(np.float64), [(0, 0)] * 2 + [(padding, padding)] * n)
+    spans = tuple(dilation * (k - 1) + 1 for k in w.shape[2:])
+    view = sliding_window_view(x, spans, tuple(range(2, 2 + n)))
+    view = view[(slice(None), slice(None), *(slice(None, None, stride),) * n, *(slice(None, None, dilation),) * n)]
+    parts = []
+    for g in range(groups):
+        c, o = w.shape[1], w.shape[0] // groups
+        letters = "xyz"[:n], "ijk"[:n]
+        parts.append(
+            np.einsum(
+                f"bc{letters[0]}{letters[1]},oc{letters[1]}->bo{letters[0]}",
+                view[:, g * c : (g + 1) * c],
+                w[g * o : (g + 1) * o],
+            )
+        )
+    return np.concatenate(parts, 1).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "options"),
+    [
+        ((2, 3, 8, 9), (4, 3, 3, 3), {}),
+        ((2, 3, 8, 9), (4, 3, 3, 2), {"stride": 2, "padding": 1}),
+        ((1, 4, 10, 10), (6, 2, 3, 3), {"groups": 2, "dilation": 2}),
+        ((2, 4, 7, 7), (4, 1, 3, 3), {"groups": 4, "padding": 1}),
+        ((2, 3, 11), (5, 3, 4), {"stride": 3}),
+        ((1, 2, 5, 5, 5), (3, 2, 2, 2, 2), {}),
+        ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ],
+)
+def test_convolutions_agree_with_their_definition(rng, x, w, options):
+    a, b = make_array(rng, x, "float32"), make_array(rng, w, "float32")
+    check(Tensor(a).conv2d(Tensor(b), **options), conv(a, b, **options), rtol=1e-4)
+
+
+def test_a_bias_is_added_for_each_output_channel(rng):
+    a, w, b = (
+        make_array(rng, (1, 2, 4, 4), "float32"),
+        make_array(rng, (3, 2, 3, 3), "float32"),
+        make_array(rng, (3,), "float32"),
+    )
+    check(Tensor(a).conv2d(Tensor(w), Tensor(b)), conv(a, w) + b[:, None, None], rtol=1e-4)
+
+
+def test_convolutions_check_their_shapes():
+    x = Tensor.zeros(1, 4, 5, 5)
+    for weight, problem in (
+        ((3, 4, 3), "spatial axes"),
+        ((3, 3, 3, 3), "does not fit 4 channels"),
+        ((3, 4, 6, 6), "smaller than a window of 6"),
+    ):
+        with pytest.raises(ShapeError, match=problem):
+            x.conv2d(Tensor.zeros(*weight))
+    with pytest.raises(OperandError, match="2 numbers of at least 1"):
+        x.conv2d(Tensor.zeros(1, 4, 1, 1), stride=0)
+
+
+def test_pooling_agrees_with_its_definition(rng):
+    a = make_array(rng, (2, 3, 8, 10), "float32")
+    blocks = a.reshape(2, 3, 4, 2, 5, 2)
+    check(Tensor(a).max_pool2d(), blocks.max((3, 5)))
+    check(Tensor(a).avg_pool2d(), blocks.mean((3, 5)), rtol=1e-5)
+    view = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2, constant_values=-np.inf), (3, 3), (2, 3))[
+        :, :, ::2, ::2
+    ]
+    check(Tensor(a).max_pool2d(3, stride=2, padding=1), view.max((-1, -2)))
+    counted = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2), (3, 3), (2, 3))[:, :, ::2, ::2]
+    check(Tensor(a).avg_pool2d(3, stride=2, padding=1), counted.mean((-1, -2)), rtol=1e-5)
+    finite = np.isfinite(view)
+    check(
+        Tensor(a).avg_pool2d(3, stride=2, padding=1, count_include_pad=False),
+        (counted.sum((-1, -2)) / finite.sum((-1, -2))).astype(np.float32),
+        rtol=1e-5,
+    )
+    check(Tensor(a.astype(np.int8)).max_pool2d((1, 2)), a.astype(np.int8).reshape(2, 3, 8, 5, 2).max(-1))
+
+
+def test_a_convolution_is_one_kernel():
+    x, w = Tensor(np.ones((1, 3, 16, 16), np.float32)), Tensor(np.ones((8, 3, 3, 3), np.float32))
+    assert len(x.conv2d(w, padding=1).relu().prepare().kernels()) == 1
