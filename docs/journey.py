@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 __all__ = ["journey_page"]
@@ -11,6 +12,23 @@ PROGRAM = """\
 x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
 y = (x.transpose() + 1).sum(1)
 y.numpy()"""
+
+SAYS = {
+    "build": "Each call adds nodes to a graph; nothing is computed.",
+    "rangeify": "The transpose is gone: it was a way to count. What must be stored is a BUFFERIZE.",
+    "kernelize": "Each stored value has a buffer, and a kernel that fills it: a CALL.",
+    "preschedule": "Kernels in order, and no buffer yet: equal programs share this through the schedule cache.",
+    "instantiate": "Buffers and variables of this run; the first buffer of a kernel is written.",
+    "optimize": "The opts that the heuristics chose are applied, and stand in the SINK.",
+    "lower": "Vectors, accumulators in registers, explicit loads, and indices of 32 bits.",
+    "linearize": "The order of execution; RANGE and END nest.",
+    "render": "LLVM assembly.",
+    "compile": "In the process, or from the cache on disk.",
+    "load": "Linked into the process, and callable.",
+    "prepare": "Steps 6 to 11 behind one cache: kernels with the numbers of their buffers.",
+    "plan": "Addresses laid out once, and runs of kernels joined into single calls.",
+    "execute": "One foreign call; what it left in the buffer.",
+}
 
 
 def journey_page() -> str:
@@ -35,81 +53,18 @@ def _iter_steps() -> Iterator[tuple[str, str, str, str]]:
     _use_generic_target()
     import numpy as np
 
-    from svod_device import get_device
-    from svod_dtype import void
-    from svod_ir import Op, UOp, print_graph
-    from svod_ir.text import format_expression
-    from svod_runtime import PreparedKernel
-    from svod_schedule.pipeline import run_pipeline
     from svod_tensor import Tensor
+    from svod_tensor.explain import explain
     from svod_tensor.options import PrepareConfig
-    from svod_tensor.prepare import make_context, prepare_plan, render_kernel
-    from svod_tensor.preschedule import create_pre_schedule
-    from svod_tensor.realize import make_schedule
-
-    config, device = PrepareConfig(), get_device("CPU")
-    context = make_context(device, config)
 
     x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
     y = (x.transpose() + 1).sum(1)
-    sink = UOp.sink(UOp(Op.CONTIGUOUS, y.uop.dtype, (y.uop,)))
-    yield "build", "Each call adds nodes to a graph; nothing is computed.", print_graph(y.uop), ""
-
-    ranged = run_pipeline("rangeify", sink, context)
-    yield (
-        "rangeify",
-        "The transpose is gone: it was a way to count. What must be stored is a BUFFERIZE.",
-        print_graph(ranged),
-        "",
-    )
-
-    kernels = run_pipeline("kernelize", ranged, context)
-    yield "kernelize", "Each stored value has a buffer, and a kernel that fills it: a CALL.", print_graph(kernels), ""
-
-    pre = create_pre_schedule(kernels)
-    items = "\n".join(
-        f"item {item.id}: {len(item.memory)} memory arguments, after {list(item.dependencies)}\n"
-        f"    {format_expression(item.ast)}"
-        for item in pre.items
-    )
-    says = "Kernels in order, and no buffer yet: equal programs share this through the schedule cache."
-    yield "preschedule", says, f"{items}\ninvocations: {[run.kernel_id for run in pre.invocations]}", ""
-
-    schedule = make_schedule(sink, config)
-    items = "\n".join(
-        f"kernel {item.kernel_id}: "
-        + ", ".join(f"{buffer.size} x {buffer.dtype} on {buffer.device}" for buffer in item.buffers)
-        for item in schedule.items
-    )
-    yield "instantiate", "Buffers and variables of this run; the first buffer of an item is written.", items, ""
-
-    source = render_kernel(schedule.items[0].ast, device, context)
-    opts = ", ".join(map(str, source.optimized.arg.applied_opts)) or "none"
-    yield "optimize", f"The opts that the heuristics chose: {opts}.", print_graph(source.optimized), ""
-    says = "Vectors, accumulators in registers, explicit loads, and indices of 32 bits."
-    yield "lower", says, print_graph(source.lowered), ""
-    listing = print_graph(UOp(Op.LINEAR, void, source.linear))
-    yield "linearize", "The order of execution; RANGE and END nest.", listing, ""
-    yield "render", "LLVM assembly.", source.spec.source, "llvm"
-
-    compiled = device.compile(source.spec)
-    assert compiled.binary
-    yield "compile", "In the process, or from the cache on disk.", f"an object file that defines {compiled.name}", ""
-    program = device.loader(compiled)
-    yield "load", "Linked into the process.", f"{type(program).__name__} {program.name}", ""
-
-    plan = prepare_plan(schedule, config)
-    ops = "\n".join(
-        f"{op.kernel.name}: buffers {list(op.buffer_indices)}, writes {[op.buffer_indices[i] for i in op.output_indices]}"
-        for op in plan.prepared_ops
-        if isinstance(op, PreparedKernel)
-    )
-    yield "prepare", "Steps 6 to 11 behind one cache: kernels with the indices of their buffers.", ops, ""
-    yield "plan", "Addresses laid out once, and runs of kernels joined into single calls.", repr(plan), ""
-    plan.execute()
-    buffer = plan.output_buffer
-    assert buffer is not None
-    yield "execute", "One foreign call.", str(buffer.as_numpy()), ""
+    # Dict, since a program with several kernels has several artifacts of some words.
+    found = {artifact.word: artifact.text for artifact in explain([y], PrepareConfig())}
+    found["compile"] = re.sub(r"^\d+ bytes of ", "", found["compile"])
+    found["execute"] += f"\n{y.numpy()}"
+    for word, says in SAYS.items():
+        yield word, says, found[word], "llvm" if word == "render" else ""
 
 
 def _use_generic_target() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
+from svod_dtype import void
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -93,7 +94,7 @@ def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareCon
     made = render_kernel(ast, device, make_context(device, config))
     yield Artifact("optimize", subject, _show_graph(made.optimized))
     yield Artifact("lower", subject, _show_graph(made.lowered))
-    yield Artifact("linearize", subject, "\n".join(f"{i:4} {_show_node(node)}" for i, node in enumerate(made.linear)))
+    yield Artifact("linearize", subject, _show_graph(UOp(Op.LINEAR, void, made.linear)))
     yield Artifact("render", subject, made.spec.source)
     compiled = device.compile(made.spec)
     code = f"{len(compiled.binary)} bytes of object code" if compiled.binary else "source, compiled when it is loaded"
@@ -116,11 +117,6 @@ def _show_graph(graph: UOp) -> str:
     from svod_ir.text import print_graph
 
     return print_graph(graph)
-
-
-def _show_node(node: UOp) -> str:
-    operands = ", ".join(s.op.name for s in node.src)
-    return f"{node.op.name}({operands}): {node.dtype}" + ("" if node.arg is None else f" {node.arg}")
 
 
 def _show_pre_schedule(pre: PreSchedule) -> str:
