@@ -170,8 +170,8 @@ class _Builder:
         shape = self.draw(shapes(max_elements=self.max_elements))
         dtype = self.draw(st.sampled_from(self.kinds))
         choice = self.draw(st.integers(0, 9))
-        if choice == 0 and len(shape) == 1 and dtype.is_int:
-            node = make_iota(shape[0], dtype)
+        if choice == 0 and dtype.is_int:
+            node = make_reshape(make_iota(prod(shape), dtype), shape)
         elif choice == 1:
             node = make_expand(make_reshape(UOp.const(dtype, self.draw(st.integers(0, 3))), (1,) * len(shape)), shape)
         else:

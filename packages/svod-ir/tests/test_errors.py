@@ -1,0 +1,94 @@
+"""Each message of svod-ir."""
+
+from __future__ import annotations
+
+import pytest
+
+from svod_dtype import InternalError, SvodError, UserError, float32
+from svod_ir import (
+    AxisError,
+    BroadcastError,
+    EvaluationError,
+    GraphError,
+    OperandError,
+    OptionError,
+    ParseError,
+    ShapeError,
+    SpecError,
+    UOp,
+)
+
+ONE = UOp.const(float32, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin", "message"),
+    [
+        (
+            ShapeError(operation="reshape", shape=(2, 3), problem="holds 6 elements", hint="use -1"),
+            ValueError,
+            "reshape: shape (2, 3) holds 6 elements\n  hint: use -1",
+        ),
+        (
+            BroadcastError(left=(2, 3), right=(4,), axis=-1),
+            ValueError,
+            "shapes (2, 3) and (4,) do not broadcast: axis -1 has sizes 3 and 4\n"
+            "  hint: sizes must be equal or 1, counted from the last axis; reshape or expand one side",
+        ),
+        (
+            AxisError(operation="sum", axis=3, ndim=2),
+            IndexError,
+            "sum: axis 3 is out of range for 2 dimensions\n  hint: use -2 to 1",
+        ),
+        (
+            AxisError(operation="sum", axis=0, ndim=0),
+            IndexError,
+            "sum: axis 0 is out of range for 0 dimensions\n  hint: a 0-d tensor has no axes",
+        ),
+        (
+            OperandError(operation="SQRT", found="int32", expected="floats", hint="cast"),
+            TypeError,
+            "SQRT takes floats, not int32\n  hint: cast",
+        ),
+        (
+            EvaluationError(problem="no array is given for", node=ONE),
+            ValueError,
+            "no array is given for: CONST():f32[1.0]",
+        ),
+        (EvaluationError(problem="nothing to do"), ValueError, "nothing to do"),
+        (
+            ParseError(line=3, text=" %0 = FOO ", problem="FOO is not an op", hint="did you mean FLOOR?"),
+            ValueError,
+            "line 3: FOO is not an op\n  note: in '%0 = FOO'\n  hint: did you mean FLOOR?",
+        ),
+        (ParseError(line=0, text="", problem="the text holds no node"), ValueError, "the text holds no node"),
+        (
+            OptionError(variable="SVOD_CHECK", value="x", expected="0 or 1"),
+            ValueError,
+            "SVOD_CHECK='x' is not 0 or 1\n  hint: unset SVOD_CHECK to use the default",
+        ),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, SvodError) else None,
+)
+def test_messages_for_users(error: SvodError, builtin: type[Exception], message: str) -> None:
+    assert str(error) == message
+    assert isinstance(error, UserError)
+    assert isinstance(error, builtin)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (GraphError(rule="a rule", node=ONE, notes=("a note",)), "a rule: CONST():f32[1.0]\n  note: a note"),
+        (
+            SpecError(pass_name="lower:expand", stage="kernel", rule="a rule", node=ONE),
+            "after lower:expand: stage kernel: a rule: CONST():f32[1.0]",
+        ),
+        (SpecError(pass_name=None, stage="kernel", rule="a rule", node=ONE), "stage kernel: a rule: CONST():f32[1.0]"),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, SvodError) else None,
+)
+def test_messages_of_bugs(error: SvodError, message: str) -> None:
+    assert str(error) == message
+    assert isinstance(error, InternalError)
+    assert isinstance(error, ValueError)

@@ -1,0 +1,82 @@
+"""The environment variables of svod-ir."""
+
+from __future__ import annotations
+
+import pytest
+
+from svod_ir import IROptions, OptionError
+from svod_ir.environment import read_integer, read_switch
+from svod_ir.options import PassSelector
+
+
+def test_nothing_is_on_by_default() -> None:
+    options = IROptions.from_env({})
+    assert options == IROptions()
+    assert not options.check
+    assert not options.dump
+    assert not options.dump.matches("lower", "expand")
+
+
+@pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+def test_a_switch_turns_on(value: str) -> None:
+    assert IROptions.from_env({"SVOD_CHECK": value}).check
+
+
+@pytest.mark.parametrize("value", ["0", "", "false", "No", "off"])
+def test_a_switch_stays_off(value: str) -> None:
+    assert not IROptions.from_env({"SVOD_CHECK": value}).check
+
+
+@pytest.mark.parametrize(
+    ("text", "matched", "unmatched"),
+    [
+        ("*", [("lower", "expand"), ("optimize", "simplify")], []),
+        ("lower", [("lower", "expand"), ("lower", "simplify")], [("optimize", "simplify")]),
+        ("lower:expand", [("lower", "expand")], [("lower", "simplify"), ("optimize", "expand")]),
+        ("*:simplify", [("lower", "simplify"), ("optimize", "simplify")], [("lower", "expand")]),
+        ("lower:expand, kernelize", [("lower", "expand"), ("kernelize", "cut-kernels")], [("lower", "simplify")]),
+        ("optimize:apply-opts", [("optimize", "apply-opts")], [("optimize", "apply")]),
+    ],
+)
+def test_a_selector_names_passes(text: str, matched: list[tuple[str, str]], unmatched: list[tuple[str, str]]) -> None:
+    selector = IROptions.from_env({"SVOD_DUMP": text}).dump
+    assert all(selector.matches(*names) for names in matched)
+    assert not any(selector.matches(*names) for names in unmatched)
+    assert PassSelector.parse(str(selector), "SVOD_DUMP") == selector
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SVOD_CHECK", "maybe"),
+        ("SVOD_DUMP", "lower:"),
+        ("SVOD_DUMP", ":expand"),
+        ("SVOD_DUMP", "lower,,expand"),
+        ("SVOD_STOP_AFTER", "a b"),
+        ("SVOD_STOP_AFTER", "1"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_the_variable(variable: str, value: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        IROptions.from_env({variable: value})
+    assert isinstance(caught.value, ValueError)
+    assert (caught.value.variable, caught.value.value) == (variable, value)
+    assert str(caught.value).startswith(f"{variable}={value!r} is not ")
+
+
+def test_the_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVOD_STOP_AFTER", "lower:expand")
+    assert IROptions.from_env().stop_after.matches("lower", "expand")
+
+
+def test_integers_have_a_minimum() -> None:
+    assert read_integer({}, "SVOD_N", 4) == 4
+    assert read_integer({"SVOD_N": " 7 "}, "SVOD_N", 4) == 7
+    for value in ("x", "-1", "1.5", "0"):
+        with pytest.raises(OptionError, match="an integer of at least 1"):
+            read_integer({"SVOD_N": value}, "SVOD_N", 4, minimum=1)
+
+
+def test_a_switch_has_a_default() -> None:
+    assert read_switch({}, "SVOD_X", default=True)
+    assert not read_switch({"SVOD_X": "0"}, "SVOD_X", default=True)
