@@ -83,7 +83,7 @@ RANGEIFY = _check_order((
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
     # The parts of a split reduction are results of their own, so results are marked first.
     Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results",)),
-    Pass("range-values", lambda g, c: range_values(g, c.device), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
+    Pass("range-values", lambda g, c: range_values(g, c.device, has_private_rows=not c.target.has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
 ))  # fmt: skip
 
 KERNELIZE = _check_order((
@@ -92,6 +92,8 @@ KERNELIZE = _check_order((
 
 OPTIMIZE = _check_order((
     Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "folds constants and simplifies indices and conditions", "kernel"),
+    # How many elements fit a vector depends on the type that they are computed in.
+    Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
     # Merging compares strides, which show only in simplified indices.
     Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify",)),
     Pass("apply-opts", lambda g, c: choose_and_apply(g, c.target) if c.opts is None else apply_opts(g, c.target, c.opts),
@@ -101,8 +103,7 @@ OPTIMIZE = _check_order((
 LOWER = _check_order((
     Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "simplifies what the opts made of indices", "kernel"),
     # Done on scalars, before expand writes out the copies.
-    Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
-    Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering", after=("emulate",)),
+    Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
     Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify",)),
     # How many additions go to one accumulator is known once lanes and copies are.
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),

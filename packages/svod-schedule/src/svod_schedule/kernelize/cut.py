@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from svod_dtype import index, void
+from svod_dtype import AddressSpace, index, void
 from svod_ir.args import BufferArg, KernelInfo, ParamArg
 from svod_ir.ops import MEMORY, AxisType, Op
 from svod_ir.shape import max_size
@@ -29,7 +29,7 @@ def cut_kernels(sink: UOp) -> UOp:
     """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ..."""
     filled: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        if node.op is Op.BUFFERIZE:
+        if node.op is Op.BUFFERIZE and node.arg.space is AddressSpace.GLOBAL:
             size = prod(max_size(s) for s in node.shape)
             buffer = UOp(Op.BUFFER, node.dtype, (), BufferArg(-1 - len(filled), size, node.arg.device))
             filled[node] = buffer.after(_make_call(node, buffer, filled))
@@ -58,7 +58,7 @@ def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) ->
     """
     depth = dict.fromkeys(ranges, 0)
     for node in value.toposort(stop=stop):
-        if node.op is Op.REDUCE:
+        if node.op in (Op.REDUCE, Op.BUFFERIZE) and node not in stop:
             for r in node.ranges:
                 if r in depth:
                     depth[r] += 1
@@ -74,6 +74,7 @@ class _Kernel:
         self.bindings: list[UOp] = []
         self.params: dict[UOp, UOp] = {}
         self.ranges: dict[UOp, UOp] = {}
+        self.n_registers = 0
         self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, buffer.arg.size))
 
     def param(self, memory: UOp) -> UOp:
@@ -105,6 +106,8 @@ class _Kernel:
                 done[node] = self._unbind(node)
             elif node.op is Op.RANGE:
                 done[node] = self.renumber(node).with_src((done[operands[0]],))
+            elif node.op is Op.BUFFERIZE:
+                done[node] = self._make_private(tuple(done[s] for s in operands), node)
             elif node.op is Op.INDEX and operands[0] is not self.target:
                 done[node] = self._rewrite_index(node, done)
             else:
@@ -116,7 +119,18 @@ class _Kernel:
         positions = [done[p] for p in (node.src[1:] if gate is None else node.src[1:-1])]
         sizes = [s if isinstance(s, int) else self._unbind_size(s) for s in memory.shape]
         flat = positions[0] if len(positions) == 1 else flatten_index(positions, sizes)
-        return self.param(memory).index(flat, gate=None if gate is None else done[gate])
+        place = done[memory] if memory in done else self.param(memory)
+        return place.index(flat, gate=None if gate is None else done[gate])
+
+    def _make_private(self, src: tuple[UOp, ...], node: UOp) -> UOp:
+        """Memory of the thread's own for a row, filled in loops of its own."""
+        ranges = tuple(r for r in src[1:] if r.op is Op.RANGE)
+        size = prod(max_size(s) for s in node.shape)
+        register = UOp(Op.DEFINE_REG, node.dtype, (), (self.n_registers, size))
+        self.n_registers += 1
+        sizes = [s if isinstance(s, int) else self._unbind_size(s) for s in node.shape]
+        store = register.index(flatten_index(src[1:], sizes)).store(src[0])
+        return register.after(store.end(*ranges))
 
     def _unbind(self, node: UOp) -> UOp:
         if node not in self.bindings:

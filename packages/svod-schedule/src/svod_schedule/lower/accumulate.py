@@ -28,9 +28,9 @@ def accumulate(sink: UOp) -> UOp:
         return sink
     done: dict[UOp, UOp] = {}
     around = _find_loops_around(sink)
-    n_registers = 0
+    n_registers = 1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
     for node in _toposort_groups(sink, groups):
-        if node.op is Op.REDUCE and len(node.src) > 1:
+        if node.op is Op.REDUCE and node.src[1:]:
             if node not in done:
                 members = groups[node.src[1:]]
                 done.update(_reduce_together(members, done, n_registers))

@@ -43,9 +43,10 @@ class _Heuristics:
         self.reduces = [n for n in order if n.op is Op.REDUCE]
         self.n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
         axes = scheduler.axes
-        self.outputs = [r for r in axes if r.arg[1] is AxisType.LOOP]
+        results, self.private = _find_nests(scheduler.sink)
+        self.outputs = [r for r in axes if r in results]
         self.work = prod(int(r.vmax) + 1 for r in axes) * (1 + 8 * min(self.n_slow, 8))
-        widest = max((n.dtype.itemsize for n in self.accesses), default=4)
+        widest = max((n.dtype.itemsize for n in order if n.dtype.kind in ("int", "uint", "float")), default=1)
         self.lanes = max(self.target.vector_bits // (8 * widest), 1)
 
     def run(self) -> None:
@@ -57,6 +58,10 @@ class _Heuristics:
             self._take_lanes(lane_axis, is_tiled=tiled is not None)
         elif not self.reduces:
             self._take_squares()
+        for nest in self.private:
+            axis = self._best_lane_axis(list(nest.src[1:]), [n for n in nest.src[0].toposort() if n.op is Op.INDEX])
+            if axis is not None and not (lane_axis is not None and lane_axis in nest.ranges):
+                self._take_lanes(axis, is_tiled=False)
         self._take_reduced_lanes(lane_axis, tiled)
         if tiled is not None:
             self._take_tiles(tiled, lane_axis)
@@ -193,7 +198,8 @@ class _Heuristics:
         n_threads = self.target.cores
         if self.target.has_local or n_threads < 2 or self.work < MIN_THREADED_WORK:
             return
-        loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
+        results, _ = _find_nests(self.scheduler.sink)
+        loops = [r for r in self.scheduler.axes if r in results and int(r.src[0].vmin) >= n_threads]
         # The outermost loop that can be split evenly, or is so long that a part more or less does not matter.
         for axis in sorted(loops, key=lambda r: not _splits_well(r, n_threads)):
             if self.scheduler.try_opt(Opt(OptOp.THREAD, self._position(axis), n_threads)):
@@ -205,6 +211,19 @@ class _Heuristics:
 
     def _reduced_position(self, axis: UOp) -> int:
         return next(i for i, r in enumerate(self.scheduler.reduced_axes) if r.arg == axis.arg)
+
+
+def _find_nests(sink: UOp) -> tuple[set[UOp], list[UOp]]:
+    """The loops over results, and the ENDs of the loops that fill the thread's own memory."""
+    results: set[UOp] = set()
+    own: list[UOp] = []
+    outer = set(sink.src)
+    for node in sink.iter_ops(Op.END):
+        if node in outer:
+            results.update(r for r in node.src[1:] if r.arg[1] is AxisType.LOOP)
+        else:
+            own.append(node)
+    return results, own
 
 
 def _splits_well(r: UOp, n_parts: int) -> bool:

@@ -231,6 +231,8 @@ class Scheduler:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
         if self.target.has_local or self.target.cores < 2:
             raise OptError(opt=opt, reason="the target has no threads of this kind")
+        if not any(axis in n.src[1:] for n in self.sink.src):
+            raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
         if any(r.arg[1] is AxisType.THREAD for r in self.axes):
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
         amount, size = self._amount(opt, axis, self.target.cores), extent(axis)

@@ -12,6 +12,6 @@ from svod_schedule.rangeify.storage import choose_stored
 __all__ = ["mark_results", "permute_early", "range_values", "split_reduce"]
 
 
-def range_values(sink: UOp, default_device: str = "CPU") -> UOp:
+def range_values(sink: UOp, default_device: str = "CPU", *, has_private_rows: bool = True) -> UOp:
     """Decide what is stored, and write each stored node as an expression over loops."""
-    return pull_values(sink, choose_stored(sink), default_device)
+    return pull_values(sink, choose_stored(sink, has_private_rows=has_private_rows), default_device)

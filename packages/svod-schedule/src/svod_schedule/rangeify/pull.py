@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from svod_dtype import bool_, index
+from svod_dtype import AddressSpace, bool_, index
 from svod_ir.args import BufferizeArg
 from svod_ir.build import make_alu
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, AxisType, Op
@@ -22,7 +22,7 @@ from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move
-from svod_schedule.rangeify.storage import make_ranges
+from svod_schedule.rangeify.storage import Storage, make_ranges
 from svod_schedule.symbolic import simplify
 
 __all__ = ["pull_values"]
@@ -33,12 +33,12 @@ _NO_WORK = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS})
 _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
 
-def pull_values(sink: UOp, stored: set[UOp], default_device: str) -> UOp:
+def pull_values(sink: UOp, storage: Storage, default_device: str) -> UOp:
     """The ranged graph of `sink`: a SINK of BUFFERIZE nodes, one for each of its sources."""
     order = sink.toposort()
-    puller = _Puller(stored, _find_devices(order), default_device)
+    puller = _Puller(storage, _find_devices(order), default_device)
     for node in order:
-        if node in stored:
+        if node in storage.stored:
             puller.bufferize(node)
     return UOp(Op.SINK, sink.dtype, tuple(puller.bufferized[s] for s in sink.src), sink.arg)
 
@@ -63,12 +63,13 @@ def _find_devices(order: list[UOp]) -> dict[UOp, str]:
 
 
 class _Puller:
-    def __init__(self, stored: set[UOp], devices: dict[UOp, str], default_device: str) -> None:
-        self.stored = stored
+    def __init__(self, storage: Storage, devices: dict[UOp, str], default_device: str) -> None:
+        self.rows = storage.rows
         self.devices = devices
         self.default_device = default_device
         self.bufferized: dict[UOp, UOp] = {}
         self.values: dict[tuple[UOp, Coordinates], UOp] = {}
+        self.row_values: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
         self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
         self.n_ranges = 0
 
@@ -81,6 +82,7 @@ class _Puller:
             return
         ranges = self._fresh(node)
         self.values.clear()
+        self.row_values.clear()
         value = self._pull(node, Coordinates(ranges))
         self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(device))
 
@@ -116,15 +118,30 @@ class _Puller:
                 continue
             answer = self.values.get(asked)
             if answer is None:
-                node, node_at = asked
-                reader = self._stored(node, node_at) if node in self.bufferized else self._value(node, node_at)
-                stack.append((asked, reader))
+                stack.append((asked, self._read(*asked)))
         assert answer is not None
         return answer
 
-    def _stored(self, node: UOp, at: Coordinates) -> Pulling:
-        return self.bufferized[node].index(*at.indices, gate=at.valid)
-        yield
+    def _read(self, node: UOp, at: Coordinates) -> Pulling:
+        if node in self.bufferized:
+            return self.bufferized[node].index(*at.indices, gate=at.valid)
+        if node in self.rows:
+            return (yield from self._from_row(node, at))
+        return (yield from self._value(node, at))
+
+    def _from_row(self, node: UOp, at: Coordinates) -> Pulling:
+        """Read a value that is computed once for each row."""
+        named = self.rows[node]
+        row = tuple(i for a, i in enumerate(at.indices) if a in named)
+        kept = self.row_values.get((node, row))
+        if kept is None:
+            fresh = self._fresh(node)
+            value = yield from self._value(node, Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices))))
+            columns = tuple(r for a, r in enumerate(fresh) if a not in named)
+            device = self.devices.get(node, self.default_device)
+            kept = UOp(Op.BUFFERIZE, node.dtype, (value, *columns), BufferizeArg(device, AddressSpace.REG))
+            self.row_values[(node, row)] = kept
+        return kept.index(*(i for a, i in enumerate(at.indices) if a not in named), gate=at.valid)
 
     def _value(self, node: UOp, at: Coordinates) -> Pulling:
         op = node.op

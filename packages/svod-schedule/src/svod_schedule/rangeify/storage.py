@@ -1,6 +1,6 @@
 """choose-stored: decide which nodes of the graph are computed once and kept in memory.
 
-Every other node is recomputed where it is read. The decision walks from the results to the inputs
+Every other node is recomputed where it is read, or once for each row of the one kernel that reads it. The decision walks from the results to the inputs
 with the coordinates at which each node is read, so that it knows how often an element would be
 recomputed:
 
@@ -12,12 +12,15 @@ recomputed:
   on can enclose all others of the kernel (the maximum and the sum of a row in softmax). Products of
   two operands over different axes (matmul, convolution) are never mixed with row-wise reductions:
   they need a loop nest of their own to be tiled.
+- What one kernel reads several times along a row (the exponentials in softmax) is kept for that row in
+  the thread's own memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 from svod_dtype import index
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, AxisType, Op
@@ -26,7 +29,7 @@ from svod_ir.uop import UOp
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.readers import count_readers
 
-__all__ = ["choose_stored", "make_ranges"]
+__all__ = ["Storage", "choose_stored", "make_ranges"]
 
 _OWN_COST = {
     Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
@@ -42,6 +45,12 @@ RECOMPUTE_TOTAL = 16384
 
 FREE_COST = 2
 """A node this cheap is never worth memory of its own, however often it is read."""
+
+ROW_COST = 6
+"""From this cost on, keeping a value for its row is cheaper than computing it twice."""
+
+MAX_ROW = 1 << 14
+"""A row of more elements than this does not stay in the first caches."""
 
 MAX_KERNEL_COST = 1024
 """A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
@@ -86,11 +95,20 @@ class _Use:
     scope: tuple[UOp, ...]
 
 
+class Storage(NamedTuple):
+    """What is kept: `stored` in memory of its own; `rows` for one row, with the axes that name the row."""
+
+    stored: set[UOp]
+    rows: dict[UOp, frozenset[int]]
+
+
 class _Chooser:
-    def __init__(self, sink: UOp) -> None:
+    def __init__(self, sink: UOp, *, has_private_rows: bool) -> None:
         self.order = sink.toposort()
         self.sink = sink
+        self.has_private_rows = has_private_rows
         self.stored: set[UOp] = set()
+        self.rows: dict[UOp, frozenset[int]] = {}
         self.kernels: dict[UOp, _Kernel] = {}
         self.uses: dict[UOp, dict[_Use, None]] = {}
         self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
@@ -98,15 +116,15 @@ class _Chooser:
         self.n_readers = count_readers(self.order)
         self.cost, self.heads = _measure(self.order, self.n_readers)
 
-    def run(self) -> set[UOp]:
+    def run(self) -> Storage:
         for node in reversed(self.order):
             if self._is_stored(node):
                 self._store(node)
                 self._enter(node, _Use(node, Coordinates(self.kernels[node].ranges), self._loops(node)))
             else:
-                for use in self.uses.get(node, ()):
+                for use in self._keep_for_row(node) or self.uses.get(node, ()):
                     self._enter(node, use)
-        return self.stored
+        return Storage(self.stored, self.rows)
 
     def _loops(self, node: UOp) -> tuple[UOp, ...]:
         return tuple(r for r in self.kernels[node].ranges if r.op is Op.RANGE)
@@ -141,6 +159,28 @@ class _Chooser:
         if self.cost[node] <= FREE_COST or extra <= RECOMPUTE_COST:
             return False
         return extra * prod(max_size(s) for s in node.shape) > RECOMPUTE_TOTAL
+
+    def _keep_for_row(self, node: UOp) -> tuple[_Use, ...] | None:
+        """Keep `node` for one row if that pays: then it is computed in one place, with loops of its own."""
+        uses = tuple(self.uses.get(node, ()))
+        if len(uses) < 2 or node.op not in ELEMENTWISE or not self.has_private_rows or self.cost[node] < ROW_COST:
+            return None
+        kernel, loops = self.kernels[uses[0].kernel], self._loops(uses[0].kernel)
+        columns = [a for a in range(len(node.shape)) if len({use.at.indices[a] for use in uses}) > 1]
+        kept = [i for a, i in enumerate(uses[0].at.indices) if a not in columns and i.op is not Op.CONST]
+        rows = frozenset(kept)
+        is_row = rows < set(loops) and len(rows) == len(kept) and rows and columns
+        if not is_row or any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
+            return None
+        if prod(max_size(node.shape[a]) for a in columns) > MAX_ROW or not all(rows <= r or r <= rows for r in kernel.rows):
+            return None
+        kernel.rows.append(rows)
+        self.rows[node] = frozenset(a for a in range(len(node.shape)) if a not in columns)
+        fresh = make_ranges(node, self.n_ranges)
+        self.n_ranges += len(fresh)
+        indices = tuple(fresh[a] if a in columns else i for a, i in enumerate(uses[0].at.indices))
+        scope = (*(r for r in loops if r in rows), *(fresh[a] for a in columns))
+        return (_Use(uses[0].kernel, Coordinates(indices), scope),)
 
     def _keeps_reductions_fused(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
         """Whether each reduction that only `node` reads could stay in its kernel if `node` were recomputed at `uses`.
@@ -247,9 +287,9 @@ class _Chooser:
         return ranges
 
 
-def choose_stored(sink: UOp) -> set[UOp]:
-    """The nodes below `sink` that get memory of their own."""
-    return _Chooser(sink).run()
+def choose_stored(sink: UOp, *, has_private_rows: bool = True) -> Storage:
+    """What below `sink` is kept, where a thread has memory of its own for rows or not."""
+    return _Chooser(sink, has_private_rows=has_private_rows).run()
 
 
 def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, bool]]:

@@ -33,6 +33,7 @@ __all__ = ["SUMS"]
 _INDEX = frozenset({"index"})
 _CONCRETE = INT - _INDEX
 _SUM = frozenset({Op.ADD, Op.SUB, Op.NEG})
+_COMBINING = _SUM | {Op.MUL, Op.CONST, Op.IDIV, Op.MOD}
 
 x, y, c, d = var("x"), var("y"), const("c"), const("d")
 
@@ -60,14 +61,32 @@ def normalize_sum(n: UOp) -> UOp | None:
 
 def _is_normal(n: UOp) -> bool:
     """A quick test for sums and products that are in normal form, given that their operands are."""
-    x, y = n.src if len(n.src) == 2 else (n, n)
-    if n.op is Op.ADD:
-        if y.op is Op.CONST:
-            return y.arg != 0 and x.op is not Op.CONST and (x.op is not Op.ADD or x.src[1].op is not Op.CONST)
+    if len(n.src) == 1:
         return False
+    x, y = n.src
     if n.op is Op.MUL:
         return y.op is Op.CONST and y.arg not in (0, 1) and x.op not in (Op.ADD, Op.MUL, Op.CONST)
-    return False
+    if n.op is not Op.ADD:
+        return False
+    if y.op is Op.CONST:
+        return y.arg != 0 and x.op is not Op.CONST and (x.op is not Op.ADD or x.src[1].op is not Op.CONST)
+    atom = _find_atom(y)
+    before = _find_atom(x.src[1] if x.op is Op.ADD else x)
+    if atom is None or before is None or compare_nodes(before, atom) >= 0:
+        return False
+    # Only the last term is new, but any term may recombine with it.
+    while x.op is Op.ADD:
+        if _find_atom(x.src[1]) is None:
+            return False
+        x = x.src[0]
+    return _find_atom(x) is not None
+
+
+def _find_atom(term: UOp) -> UOp | None:
+    """The atom of a term a or a*c that cannot recombine with others."""
+    if term.op is Op.MUL and term.src[1].op is Op.CONST:
+        term = term.src[0]
+    return None if term.op in _COMBINING else term
 
 
 @rule(node(Op.ADD, name="n", kinds=_CONCRETE), node(Op.SUB, name="n", kinds=_CONCRETE))
