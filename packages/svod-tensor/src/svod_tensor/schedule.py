@@ -12,7 +12,7 @@ from svod_ir.uop import UOp
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ScheduleError
 from svod_tensor.preschedule import PreSchedule, PreScheduleItem
 
-__all__ = ["InputBuffers", "ScheduleItem", "ScheduleResult", "instantiate_schedule", "is_disk"]
+__all__ = ["InputBuffers", "ScheduleItem", "ScheduleResult", "buffer_id", "instantiate_schedule", "is_disk"]
 
 InputBuffers = Mapping[UOp, Buffer]
 """The buffer of each BUFFER or PARAM node that has its content before the run."""
