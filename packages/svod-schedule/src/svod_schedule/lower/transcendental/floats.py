@@ -71,7 +71,7 @@ def format_of(x: UOp) -> FloatFormat:
 def fma(x: UOp, y: UOp | float, z: UOp | float) -> UOp:
     """`x * y + z`, rounded once where the target has such an instruction.
 
-    No approximation here needs the single rounding to stay in its bounds.
+    Constants are chosen so that what has to be exact is exact without it too.
     """
     y = y if isinstance(y, UOp) else UOp.const(x.dtype, y)
     return make_alu(Op.MULACC, x, y, z if isinstance(z, UOp) else UOp.const(x.dtype, z))
