@@ -2,8 +2,8 @@
 
 `exp x` → `2^m * 2^m * (1 + r (1 + r (0.5 + ...)))`, of fma, integer and bit operations on whole vectors.
 
-Results are within 1 ulp (float32; without fma 1.6) and 2 ulp (float64) of the true value, for every argument; special values are those of
-IEEE 754, clause 9.2, and C17, annex F.10. The narrower float types are computed in float32.
+Results are within 1 ulp (float32; without fma 1.6) and 2 ulp (float64) of the true value, for every argument; special
+values are those of IEEE 754, clause 9.2, and C17, annex F.10. The narrower float types are computed in float32.
 """
 
 from __future__ import annotations
