@@ -71,7 +71,9 @@ def test_no_byte_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st
         (Op.EQ, (0, 3), (3, 5), (False, True)),
     ],
 )  # fmt: skip
-def test_bounds_of_index_arithmetic_are_tight(op: Op, x: tuple[int, int], y: tuple[int, int], expected: tuple[int, int]) -> None:
+def test_bounds_of_index_arithmetic_are_tight(
+    op: Op, x: tuple[int, int], y: tuple[int, int], expected: tuple[int, int]
+) -> None:
     assert apply(op, variable("x", *x), variable("y", *y)).bounds == expected
 
 

@@ -7,17 +7,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same, graphs
 from svod_ir.uop import UOp
-
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
 
 TARGETS = {
     "avx2": Target.generic(cores=2),
-    "avx512": replace(Target.generic(cores=1), vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True),
+    "avx512": replace(
+        Target.generic(cores=1), vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True
+    ),
     "sse": replace(Target.generic(cores=1), vector_bits=128),
 }
 

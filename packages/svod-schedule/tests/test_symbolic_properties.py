@@ -62,7 +62,9 @@ def expressions(draw: st.DrawFn, dtype: DType, leaves: list[UOp], depth: int, wa
     if wants_bool:
         kind = draw(st.integers(0, 3)) if depth > 1 else 0
         if kind == 0:
-            return make(draw(st.sampled_from(ORDERS)), *(draw(expressions(dtype, leaves, max(depth - 1, 0))) for _ in range(2)))
+            return make(
+                draw(st.sampled_from(ORDERS)), *(draw(expressions(dtype, leaves, max(depth - 1, 0))) for _ in range(2))
+            )
         parts = [draw(expressions(dtype, leaves, depth - 1, True)) for _ in range(1 if kind == 3 else 2)]
         return make((Op.AND, Op.OR, Op.NOT)[kind - 1], *parts)
     if depth == 0 or draw(st.integers(0, 6)) == 0:
@@ -158,8 +160,12 @@ def bits(value: Value) -> bytes:
 @st.composite
 def float_expressions(draw: st.DrawFn, leaves: list[UOp], depth: int) -> UOp:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
-        return draw(st.sampled_from(leaves)) if draw(st.booleans()) else UOp.const(float32, draw(st.sampled_from(SPECIAL)))
-    op = draw(st.sampled_from((Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.MAX, Op.MIN, Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC, Op.WHERE)))
+        return (
+            draw(st.sampled_from(leaves)) if draw(st.booleans()) else UOp.const(float32, draw(st.sampled_from(SPECIAL)))
+        )
+    op = draw(
+        st.sampled_from((Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.MAX, Op.MIN, Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC, Op.WHERE))
+    )
     if op in (Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC):
         return make(op, draw(float_expressions(leaves, depth - 1)))
     operands = [draw(float_expressions(leaves, depth - 1)) for _ in range(2)]

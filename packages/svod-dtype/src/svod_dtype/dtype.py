@@ -168,7 +168,11 @@ class DType:
         if self.scalar in (bfloat16, float8_e4m3, float8_e5m2):
             import ml_dtypes
 
-            extended = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
+            extended = {
+                "bfloat16": ml_dtypes.bfloat16,
+                "float8_e4m3": ml_dtypes.float8_e4m3fn,
+                "float8_e5m2": ml_dtypes.float8_e5m2,
+            }
             return np.dtype(extended[self.name])
         if self.kind == "index":
             return np.dtype("int64")

@@ -59,4 +59,6 @@ class DeviceNameError(UserError, ValueError):
 
     def __init__(self, *, given: str, reason: str) -> None:
         self.given = given
-        super().__init__(f"invalid device name {given!r}: {reason}", hint='write "CPU", "CUDA:1" or "DISK:/path/to/file"')
+        super().__init__(
+            f"invalid device name {given!r}: {reason}", hint='write "CPU", "CUDA:1" or "DISK:/path/to/file"'
+        )

@@ -7,17 +7,30 @@ PyTorch for arrays; int64 with uint64 gives float64, as in numpy.
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import cache, reduce
 
 from svod_dtype.dtype import (
-    DType, bfloat16, bool_, float8_e4m3, float8_e5m2, float16, float32, float64, int16, int32, int64, to_dtype, uint8, uint16,
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+    to_dtype,
+    uint8,
+    uint16,
 )  # fmt: skip
 from svod_dtype.errors import PromotionError
 
 __all__ = ["promote_types", "promote_with_scalar", "result_type"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def promote_types(left: DType, right: DType) -> DType:
     """The smallest dtype that both scalar dtypes convert to.
 

@@ -45,6 +45,7 @@ class OptOp(Enum):
     TC = "TC"
     PADTO = "PADTO"
     OVERLAP = "OVERLAP"
+    PACK = "PACK"
     SWAP = "SWAP"
     THREAD = "THREAD"
     NOLOCALS = "NOLOCALS"

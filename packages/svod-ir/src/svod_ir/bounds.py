@@ -63,11 +63,11 @@ def _union(first: Bounds, second: Bounds) -> Bounds:
 
 
 def _const(node: UOp) -> Bounds:
-    return dtype_bounds(node.dtype) if node.arg != node.arg else (node.arg, node.arg)  # noqa: PLR0124: only NaN differs from itself
+    return dtype_bounds(node.dtype) if node.arg != node.arg else (node.arg, node.arg)  # only NaN differs from itself
 
 
 def _vconst(node: UOp) -> Bounds:
-    if any(lane != lane for lane in node.arg):  # noqa: PLR0124: only NaN differs from itself
+    if any(lane != lane for lane in node.arg):  # only NaN differs from itself
         return _UNKNOWN_FLOAT
     return min(node.arg), max(node.arg)
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 
 from svod_dtype import DType, bool_, void
-
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
@@ -59,7 +58,9 @@ def make_alu(op: Op, *operands: UOp) -> UOp:
     values = operands[1:] if op is Op.WHERE else operands[:1] if op in (Op.SHL, Op.SHR) else operands
     dtype = values[0].dtype
     if any(v.dtype is not dtype for v in values):
-        raise OperandError(operation=op.name, found=" and ".join(str(v.dtype) for v in values), expected="operands of one dtype")
+        raise OperandError(
+            operation=op.name, found=" and ".join(str(v.dtype) for v in values), expected="operands of one dtype"
+        )
     if op is Op.WHERE and operands[0].dtype.kind != "bool":
         raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
     _check_dtype(op, dtype)
@@ -75,7 +76,9 @@ def _check_dtype(op: Op, dtype: DType) -> None:
     if dtype is void:
         raise OperandError(operation=op.name, found="void", expected="values")
     if op in FLOAT_ONLY and not dtype.is_float:
-        raise OperandError(operation=op.name, found=dtype, expected="floating-point numbers", hint="cast with x.cast(float32)")
+        raise OperandError(
+            operation=op.name, found=dtype, expected="floating-point numbers", hint="cast with x.cast(float32)"
+        )
     if op in INTEGER_ONLY and not dtype.is_int:
         raise OperandError(operation=op.name, found=dtype, expected="integers")
     if op in NO_FLOAT and dtype.is_float:
@@ -94,7 +97,9 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
     x, y = operands
     if op in (Op.ADD, Op.MUL) and x.op is Op.CONST:
         x, y = y, x
-    if y.op is not Op.CONST or x.find_shape() != (operands[0] if x is operands[1] else operands[1]).find_shape() and x.find_shape() is None:
+    if y.op is not Op.CONST or (
+        x.find_shape() != (operands[0] if x is operands[1] else operands[1]).find_shape() and x.find_shape() is None
+    ):
         return None
     if y.arg == 0 and op in (Op.ADD, Op.SUB, Op.SHL, Op.SHR):
         return x
@@ -137,10 +142,14 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
     if shape == x.shape:
         return x
     if len(shape) != len(x.shape):
-        raise ShapeError(operation="expand", shape=x.shape, problem=f"has {len(x.shape)} axes, but {shape} has {len(shape)}")
+        raise ShapeError(
+            operation="expand", shape=x.shape, problem=f"has {len(x.shape)} axes, but {shape} has {len(shape)}"
+        )
     for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new and old != 1 and isinstance(old, int) and isinstance(new, int):
-            raise ShapeError(operation="expand", shape=x.shape, problem=f"has size {old} on axis {axis}, which does not become {new}")
+            raise ShapeError(
+                operation="expand", shape=x.shape, problem=f"has size {old} on axis {axis}, which does not become {new}"
+            )
     return _with_sizes(Op.EXPAND, x, shape)
 
 
@@ -148,7 +157,11 @@ def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
     """Axis i of the result is axis `axes[i]` of `x`."""
     axes = tuple(axes)
     if sorted(axes) != list(range(len(x.shape))):
-        raise ShapeError(operation="permute", shape=x.shape, problem=f"has axes 0 to {len(x.shape) - 1}, of which {axes} is no permutation")
+        raise ShapeError(
+            operation="permute",
+            shape=x.shape,
+            problem=f"has axes 0 to {len(x.shape) - 1}, of which {axes} is no permutation",
+        )
     if axes == tuple(range(len(axes))):
         return x
     if x.op is Op.PERMUTE:
@@ -162,8 +175,17 @@ def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
     if len(padding) != len(x.shape):
         raise ShapeError(operation="pad", shape=x.shape, problem=f"needs {len(x.shape)} pairs, not {len(padding)}")
     if any(isinstance(n, int) and n < 0 for n in flat):
-        raise ShapeError(operation="pad", shape=x.shape, problem=f"cannot be padded by a negative amount: {tuple(padding)}", hint="crop with shrink")
-    return x if all(n == 0 for n in flat if isinstance(n, int)) and all(isinstance(n, int) for n in flat) else _with_sizes(Op.PAD, x, flat)
+        raise ShapeError(
+            operation="pad",
+            shape=x.shape,
+            problem=f"cannot be padded by a negative amount: {tuple(padding)}",
+            hint="crop with shrink",
+        )
+    return (
+        x
+        if all(n == 0 for n in flat if isinstance(n, int)) and all(isinstance(n, int) for n in flat)
+        else _with_sizes(Op.PAD, x, flat)
+    )
 
 
 def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:

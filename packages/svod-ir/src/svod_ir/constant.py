@@ -10,7 +10,6 @@ import math
 import struct
 
 from svod_dtype import DType, cast_value
-
 from svod_ir.ops import Op
 
 __all__ = ["Value", "bits_of", "evaluate_scalar", "value_from_bits"]

@@ -33,6 +33,7 @@ __all__ = [
 class Op(Enum):
     """The kind of a node."""
 
+    # fmt: off
     # constants and names
     CONST = auto(); VCONST = auto(); IOTA = auto(); DEFINE_VAR = auto(); BIND = auto(); SPECIAL = auto(); NOOP = auto()  # noqa: E702
     # memory
@@ -61,6 +62,7 @@ class Op(Enum):
     CONTIGUOUS = auto(); CONTIGUOUS_BACKWARD = auto(); BUFFERIZE = auto()  # noqa: E702
     # vectors
     VECTORIZE = auto(); BROADCAST = auto(); GEP = auto(); CAT = auto(); WMMA = auto()  # noqa: E702
+    # fmt: on
 
     def __repr__(self) -> str:
         return self.name

@@ -29,7 +29,11 @@ class PassSelector:
         for part in text.split(",") if text.strip() else ():
             pipeline, colon, name = (piece.strip() for piece in part.partition(":"))
             if not _is_name(pipeline) or (colon and not _is_name(name)):
-                raise OptionError(variable=variable, value=text, expected='"*", a pipeline such as "lower", or a pass such as "lower:expand"')
+                raise OptionError(
+                    variable=variable,
+                    value=text,
+                    expected='"*", a pipeline such as "lower", or a pass such as "lower:expand"',
+                )
             entries.append((pipeline, name or "*"))
         return PassSelector(tuple(entries))
 

@@ -32,7 +32,7 @@ from svod_ir.ops import COMMUTATIVE, Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "BOOL", "FLOAT", "INT", "NUMBER", "Pattern", "Rule", "RuleSet", "const", "node", "rule", "splat", "splat_value", "var",
+    "BOOL", "FLOAT", "INT", "NUMBER", "Pattern", "Rule", "RuleFunction", "RuleSet", "const", "node", "rule", "splat", "splat_value", "var",
 ]  # fmt: skip
 
 Kinds = frozenset[str]
@@ -311,7 +311,10 @@ class RuleSet:
     def _find_candidates(self, found: UOp, key: object) -> tuple[Candidate, ...]:
         ops = tuple(s.op for s in found.src)
         candidates = tuple(
-            (r.get_matcher(p), r) for r in self.rules for p in r.patterns if p.accepts_ops(found.op, found.dtype.kind, ops)
+            (r.get_matcher(p), r)
+            for r in self.rules
+            for p in r.patterns
+            if p.accepts_ops(found.op, found.dtype.kind, ops)
         )
         # Nodes with many operands have too many combinations to remember.
         if key is not None:
@@ -367,7 +370,7 @@ class _Compiler:
         return _check(register, pattern, step, is_root=register == 0)
 
     def _call(self) -> Step:
-        fn, code = self.fn, self.fn.__code__  # noqa: B009: the protocol has no code object
+        fn, code = self.fn, self.fn.__code__  # the protocol has no code object
         parameters: tuple[str, ...] = code.co_varnames[: code.co_argcount]
         has_context = bool(parameters) and parameters[0] == "ctx"
         slots = [self.captured[p] for p in parameters[has_context:]]

@@ -62,7 +62,9 @@ def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
         if found is None:
             return None
         if found and shape and found != shape:
-            raise GraphError(rule="elementwise operands have one shape or none", node=node, notes=(f"{shape} and {found}",))
+            raise GraphError(
+                rule="elementwise operands have one shape or none", node=node, notes=(f"{shape} and {found}",)
+            )
         shape = shape or found
     return shape
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from svod_dtype import DType, cast_value, index, void
-
 from svod_ir.errors import GraphError
 from svod_ir.ops import Op
 
@@ -395,7 +394,12 @@ def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
 def _hash_node(node: UOp) -> str:
     from svod_ir.text import format_arg
 
-    parts = [node.op.name, node.dtype.short, "" if node.arg is None else format_arg(node), *(s.content_hash for s in node.src)]
+    parts = [
+        node.op.name,
+        node.dtype.short,
+        "" if node.arg is None else format_arg(node),
+        *(s.content_hash for s in node.src),
+    ]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "Context",
     "Pass",
     "compile_kernel",
+    "format_table",
     "run_pipeline",
 ]
 

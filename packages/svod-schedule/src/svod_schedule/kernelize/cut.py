@@ -22,7 +22,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.coordinates import flatten_index
 
-__all__ = ["cut_kernels"]
+__all__ = ["cut_kernels", "order_loops"]
 
 
 def cut_kernels(sink: UOp) -> UOp:

@@ -28,7 +28,7 @@ from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.symbolic import simplify
 
-__all__ = ["choose_lane_axes", "expand"]
+__all__ = ["choose_lane_axes", "expand", "widen"]
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
 MAX_ACCUMULATORS = 8

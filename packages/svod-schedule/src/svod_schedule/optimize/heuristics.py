@@ -25,6 +25,9 @@ _SLOW = frozenset({
 TRANSPOSED_TILE = 8
 """Rows and columns of a transposition that are taken at a time."""
 
+MIN_PACKED_ROWS = 64
+"""Fewer rows do not pay for copying an operand that lies in order; one that must be transposed needs four times as many."""
+
 MIN_THREADED_WORK = 1 << 15
 """Below this many steps, waking threads costs more than they save."""
 
@@ -52,7 +55,11 @@ class _Heuristics:
     def run(self) -> None:
         lane_axis = self._best_lane_axis(self.outputs, self.accesses)
         tiled = next((r for r in self.reduces if self._tile_axes(r, lane_axis)), None)
-        if tiled is not None:
+        panel = self._find_panel(tiled) if tiled is not None else None
+        if panel is not None:
+            lane_axis = panel
+            self._put_outside(panel)
+        elif tiled is not None:
             self._order_loops(tiled)
         if lane_axis is not None:
             self._take_lanes(lane_axis, is_tiled=tiled is not None)
@@ -66,6 +73,42 @@ class _Heuristics:
         if tiled is not None:
             self._take_tiles(tiled, lane_axis)
         self._take_threads()
+        if panel is not None:
+            self.scheduler.try_opt(Opt(OptOp.PACK, self._position(panel)))
+
+    # -- panels -------------------------------------------------------------------------------------
+
+    def _find_panel(self, reduce: UOp) -> UOp | None:
+        """The output axis of a large product along which to copy one operand, panel by panel, to private memory.
+
+        A panel is read in order, again for each tile of the other operand's rows, so that neither the
+        strides of the operand nor its size matter any more. Copying pays when there are many such rows.
+        """
+        loads = [n for n in self._loads(reduce) if n.ranges & set(reduce.src[1:])]
+        n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
+        for axis in self.outputs:
+            rows = [a for a in self.outputs if a in reduce.ranges and any(a not in n.ranges and axis in n.ranges for n in loads)]
+            n_rows = prod(int(a.vmax) + 1 for a in rows)
+            panel = n_reduced * 2 * self.lanes * reduce.dtype.itemsize
+            operand = n_reduced * (int(axis.vmax) + 1) * reduce.dtype.itemsize
+            strides = {find_stride(n.src[1], axis) for n in loads if axis in n.ranges}
+            is_large = operand > self.target.l2_bytes and panel <= max(self.target.l2_bytes // 2, self.target.l1_bytes)
+            if (
+                is_large
+                and n_rows >= (MIN_PACKED_ROWS if strides == {1} else 4 * MIN_PACKED_ROWS)
+                and self._is_stored_along(axis)
+                and isinstance(extent(axis), int)
+                and int(axis.vmax) + 1 >= 2 * self.lanes
+                and all(axis in n.ranges or set(rows) & n.ranges for n in loads)
+                and len(loads) == 2
+            ):
+                return axis
+        return None
+
+    def _put_outside(self, axis: UOp) -> None:
+        """Swap `axis` outwards past the other loops that its reduction has."""
+        while (position := self._position(axis)) > 0 and self.scheduler.try_opt(Opt(OptOp.SWAP, position - 1, position)):
+            continue
 
     # -- lanes --------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ kernel.
     OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
                     end at the end, so a few outputs are computed twice
     UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
+    PACK(a)         copy what one turn of loop a reads again and again in the loops inside it to private
+                    memory, in the order in which a reduction takes it
     PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
     THREAD(a, n)    n parts for the CPU's threads
     LOCAL(a, n)     n workgroup members along axis a
@@ -113,6 +115,7 @@ class Scheduler:
             OptOp.UPCAST: self._upcast,
             OptOp.OVERLAP: self._overlap,
             OptOp.UNROLL: self._unroll,
+            OptOp.PACK: self._pack,
             OptOp.PADTO: self._pad_to,
             OptOp.THREAD: self._thread,
             OptOp.LOCAL: self._local,
@@ -227,6 +230,43 @@ class Scheduler:
         padded = self._range((size + (amount - 1)) // amount * amount, axis.arg[0], axis.arg[1])
         return _mask_beyond(replace_range(self.sink, axis, padded, (padded,)), padded, size)
 
+    def _pack(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.LOOP,))
+        nest = next((n.src[1:] for n in self.sink.src if n.op is Op.END and axis in n.src[1:]), None)
+        if nest is None or self.target.has_local:
+            raise OptError(opt=opt, reason="private memory is filled in a loop over the results of one thread")
+        enclosing = set(nest[: nest.index(axis) + 1]) | {r for r in nest if r.arg[1] is AxisType.THREAD}
+        inside = {r for r in nest if r.arg[1] is AxisType.LOOP} - enclosing
+        reused = [n for n in self._reduction_loads() if axis in n.ranges and not n.ranges & inside]
+        if not inside or not reused:
+            raise OptError(opt=opt, reason="no load of a reduction is repeated inside the loop")
+        packed: dict[UOp, UOp] = {}
+        first_id, first_register = self._next_id(), 1 + max((n.arg[0] for n in self.sink.iter_ops(Op.DEFINE_REG)), default=-1)
+        for load in reused:
+            own = sorted(load.ranges - enclosing, key=lambda r: (r.arg[1] is AxisType.UPCAST, r.arg[0]))
+            if not all(isinstance(extent(r), int) for r in own) or any(r.arg[1] is AxisType.SCAN for r in own):
+                raise OptError(opt=opt, reason="a packed axis has no constant size")
+            packed[load] = self._make_packed(load, own, first_id, first_register + len(packed))
+            first_id += len(own)
+        return self.sink.substitute(packed)
+
+    def _reduction_loads(self) -> list[UOp]:
+        found: dict[UOp, None] = {}
+        for reduce in self.sink.iter_ops(Op.REDUCE):
+            loops = set(reduce.src[1:])
+            found.update((n, None) for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.ranges & loops and n.src[0].op is Op.PARAM)
+        return list(found)
+
+    def _make_packed(self, load: UOp, own: list[UOp], first_id: int, register_id: int) -> UOp:
+        """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
+        sizes = [int(r.vmax) + 1 for r in own]
+        kinds = [AxisType.UPCAST if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP for r in own]
+        fresh = [self._range(r.src[0], first_id + i, kind) for i, (r, kind) in enumerate(zip(own, kinds, strict=True))]
+        register = UOp(Op.DEFINE_REG, load.dtype, (), (register_id, prod(sizes)))
+        value = load.substitute(dict(zip(own, fresh, strict=True)))
+        fill = register.index(_flat(fresh, sizes)).store(value).end(*fresh)
+        return register.after(fill).index(_flat(own, sizes))
+
     def _thread(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
         if self.target.has_local or self.target.cores < 2:
@@ -317,6 +357,13 @@ class Scheduler:
 
     def _next_id(self, sink: UOp | None = None) -> int:
         return 1 + max((r.arg[0] for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
+
+
+def _flat(ranges: list[UOp], sizes: list[int]) -> UOp:
+    position = ranges[0]
+    for r, size in zip(ranges[1:], sizes[1:], strict=True):
+        position = position * size + r
+    return position
 
 
 def _mask_beyond(sink: UOp, padded: UOp, size: UOp) -> UOp:

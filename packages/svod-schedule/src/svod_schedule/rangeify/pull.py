@@ -136,7 +136,9 @@ class _Puller:
         kept = self.row_values.get((node, row))
         if kept is None:
             fresh = self._fresh(node)
-            value = yield from self._value(node, Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices))))
+            value = yield from self._value(
+                node, Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices)))
+            )
             columns = tuple(r for a, r in enumerate(fresh) if a not in named)
             device = self.devices.get(node, self.default_device)
             kept = UOp(Op.BUFFERIZE, node.dtype, (value, *columns), BufferizeArg(device, AddressSpace.REG))

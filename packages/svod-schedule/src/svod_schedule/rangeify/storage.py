@@ -1,8 +1,8 @@
 """choose-stored: decide which nodes of the graph are computed once and kept in memory.
 
-Every other node is recomputed where it is read, or once for each row of the one kernel that reads it. The decision walks from the results to the inputs
-with the coordinates at which each node is read, so that it knows how often an element would be
-recomputed:
+Every other node is recomputed where it is read, or once for each row of the one kernel that reads it.
+The decision walks from the results to the inputs with the coordinates at which each node is read, so
+that it knows how often an element would be recomputed:
 
 - A node read at one place by one kernel is part of that kernel.
 - An elementwise node read at several places, or inside a loop that it does not depend on, is
@@ -172,7 +172,9 @@ class _Chooser:
         is_row = rows < set(loops) and len(rows) == len(kept) and rows and columns
         if not is_row or any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
             return None
-        if prod(max_size(node.shape[a]) for a in columns) > MAX_ROW or not all(rows <= r or r <= rows for r in kernel.rows):
+        if prod(max_size(node.shape[a]) for a in columns) > MAX_ROW or not all(
+            rows <= r or r <= rows for r in kernel.rows
+        ):
             return None
         kernel.rows.append(rows)
         self.rows[node] = frozenset(a for a in range(len(node.shape)) if a not in columns)

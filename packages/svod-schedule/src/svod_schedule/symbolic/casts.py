@@ -11,7 +11,7 @@ from svod_ir.pattern import INT, RuleSet, node, rule, var
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import fits, to_terms
 
-__all__ = ["CASTS"]
+__all__ = ["CASTS", "keeps_values"]
 
 x, y = var("x"), var("y")
 _INDEX: Final = frozenset({"index"})
@@ -75,6 +75,8 @@ def keeps_values(x: UOp, dtype: DType) -> bool:
 
 
 CASTS = RuleSet(
-    "casts", (cast_to_same, cast_of_cast, bitcast_of_bitcast, cast_operands_to_index, cast_division_to_index), is_pure=True
+    "casts",
+    (cast_to_same, cast_of_cast, bitcast_of_bitcast, cast_operands_to_index, cast_division_to_index),
+    is_pure=True,
 )
 """Conversions that change nothing."""

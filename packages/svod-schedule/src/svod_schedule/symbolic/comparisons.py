@@ -178,7 +178,9 @@ def compare_with_truth(n: UOp, x: UOp, c: UOp) -> UOp:
 _compared = frozenset({Op.LT, Op.EQ, Op.NE})
 
 
-@rule(node(_compared, node(Op.CAST, var("x", INT), name="a"), node(Op.CAST, var("y", INT), name="b"), name="n").ordered())
+@rule(
+    node(_compared, node(Op.CAST, var("x", INT), name="a"), node(Op.CAST, var("y", INT), name="b"), name="n").ordered()
+)
 def compare_casts(n: UOp, a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x) < cast(y) -> x < y when both casts keep every value and x and y have one dtype."""
     if x.dtype is not y.dtype or not _keeps(a) or not _keeps(b):
@@ -220,4 +222,3 @@ COMPARISONS = RuleSet(
     is_pure=True,
 )  # fmt: skip
 """Comparisons of integers, in normal form for dtype index."""
-

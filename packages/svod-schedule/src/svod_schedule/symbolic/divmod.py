@@ -32,7 +32,7 @@ from svod_schedule.symbolic.terms import (
     to_terms,
 )
 
-__all__ = ["DIVMOD", "divide_nested"]
+__all__ = ["DIVMOD", "Split", "divide_nested"]
 
 x, y, n, c = var("x"), var("y", INT), var("n", INT), const("c", INT)
 
@@ -49,7 +49,9 @@ class Split(NamedTuple):
     def to_quotient(self, dtype: DType) -> UOp:
         terms = dict(self.quotient)
         if self.divisor != 1:
-            _add_expression(terms, UOp(Op.IDIV, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))), 1)
+            _add_expression(
+                terms, UOp(Op.IDIV, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))), 1
+            )
         return from_terms(terms, dtype)
 
     def to_remainder(self, dtype: DType) -> UOp:
@@ -104,7 +106,9 @@ def _round_to_nearest(coefficient: int, d: int) -> int:
 
 def _split_off_multiples(terms: Terms, d: int) -> Split | None:
     """(a*7 + 6) // 4 -> a + (a*3 + 2) // 4 + 1."""
-    quotients = {m: q for m, coefficient in terms.items() if (q := _round_to_zero(coefficient, d) if m else coefficient // d)}
+    quotients = {
+        m: q for m, coefficient in terms.items() if (q := _round_to_zero(coefficient, d) if m else coefficient // d)
+    }
     if not quotients:
         return None
     return Split(quotients, add_scaled(dict(terms), quotients, -d), d, 1, {})

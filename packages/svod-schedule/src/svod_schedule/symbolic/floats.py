@@ -96,4 +96,3 @@ FLOATS = RuleSet(
     is_pure=True,
 )  # fmt: skip
 """Floating-point identities that hold to the last bit."""
-

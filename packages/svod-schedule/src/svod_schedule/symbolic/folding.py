@@ -1,7 +1,7 @@
 """Constants: operations on constants alone, and values that can be only one.
 
-    3 + 4     ->  7
-    x < 10    ->  true     when x is in 0..9
+3 + 4     ->  7
+x < 10    ->  true     when x is in 0..9
 """
 
 from __future__ import annotations
@@ -58,5 +58,7 @@ def collapse_single_value(n: UOp) -> UOp | None:
     return UOp.const(n.dtype, low) if low == high else None
 
 
-FOLDING = RuleSet("folding", (fold_constants, fold_vector_constants, broadcast_constant, collapse_single_value), is_pure=True)
+FOLDING = RuleSet(
+    "folding", (fold_constants, fold_vector_constants, broadcast_constant, collapse_single_value), is_pure=True
+)
 """Operations on constants, and values that can be only one."""

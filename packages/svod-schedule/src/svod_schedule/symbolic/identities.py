@@ -154,4 +154,3 @@ IDENTITIES = RuleSet(
     is_pure=True,
 )  # fmt: skip
 """Neutral and absorbing elements, and operands met twice."""
-

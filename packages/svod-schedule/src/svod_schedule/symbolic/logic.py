@@ -92,7 +92,9 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
             limits[key] = operand
     for (expression, is_negated), operand in limits.items():
         lower = None if is_negated else limits.get((expression, True))
-        if lower is not None and (_limit(lower) >= _limit(operand) if op is Op.AND else _limit(lower) <= _limit(operand)):
+        if lower is not None and (
+            _limit(lower) >= _limit(operand) if op is Op.AND else _limit(lower) <= _limit(operand)
+        ):
             return None
     dropped = {o for o in operands if (key := _limit_key(o)) in limits and limits[key] is not o}
     return {o: None for o in operands if o not in dropped}
@@ -183,4 +185,3 @@ LOGIC = RuleSet(
     is_pure=True,
 )  # fmt: skip
 """Bool algebra and choices."""
-

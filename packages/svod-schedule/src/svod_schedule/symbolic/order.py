@@ -53,7 +53,7 @@ def _compare_args(x: object, y: object) -> int:
             if a != b:
                 return _compare_args(a, b)
         return len(left) - len(right)
-    if isinstance(x, (int, float)) and isinstance(y, (int, float)) and x == x and y == y:  # noqa: PLR0124: not NaN
+    if isinstance(x, (int, float)) and isinstance(y, (int, float)) and x == x and y == y:  # not NaN
         return -1 if x < y else 1
     first, second = _text(cast("object", x)), _text(cast("object", y))
     return (first > second) - (first < second)

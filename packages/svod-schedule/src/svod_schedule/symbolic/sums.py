@@ -28,7 +28,7 @@ from svod_schedule.symbolic.terms import (
     to_terms,
 )  # fmt: skip
 
-__all__ = ["SUMS"]
+__all__ = ["SUMS", "join_quotient", "recombine", "take_quotient_away", "take_remainder_away"]
 
 _INDEX = frozenset({"index"})
 _CONCRETE = INT - _INDEX
@@ -193,7 +193,9 @@ def take_remainder_away(terms: Terms, monomial: Monomial, others: Monomial, atom
     if changed is None:
         return None
     quotient = make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)))
-    return add_scaled(add_scaled(changed, {monomial: terms[monomial]}, -1), {quotient: -terms[monomial] * divisor.arg}, 1)
+    return add_scaled(
+        add_scaled(changed, {monomial: terms[monomial]}, -1), {quotient: -terms[monomial] * divisor.arg}, 1
+    )
 
 
 def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
@@ -208,13 +210,17 @@ def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom:
         changed = _take_away(terms, numerator, others, -scale // step)
         if changed is not None:
             remainder = UOp(Op.MOD, x.dtype, (numerator, UOp.const(x.dtype, step)))
-            return add_scaled(add_scaled(changed, {monomial: scale}, -1), {make_monomial(*others, remainder): -scale // step}, 1)
+            return add_scaled(
+                add_scaled(changed, {monomial: scale}, -1), {make_monomial(*others, remainder): -scale // step}, 1
+            )
     return None
 
 
 def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
     """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d // p."""
-    quotients = dict.fromkeys(a for m in terms for a in m if a.op is Op.IDIV and a.src[0] is x and a.src[1].op is Op.CONST)
+    quotients = dict.fromkeys(
+        a for m in terms for a in m if a.op is Op.IDIV and a.src[0] is x and a.src[1].op is Op.CONST
+    )
     return [(x, d)] + [(q, d // q.src[1].arg) for q in quotients if 0 < q.src[1].arg < d and d % q.src[1].arg == 0]
 
 

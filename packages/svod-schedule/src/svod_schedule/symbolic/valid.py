@@ -18,8 +18,7 @@ from svod_ir.uop import UOp
 from svod_schedule.symbolic.simplify import simplify
 from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, to_terms
 
-__all__ = ["GUARDED", "iter_clauses", "simplify_condition", "simplify_under"]
-
+__all__ = ["GUARDED", "Bound", "iter_clauses", "simplify_condition", "simplify_under"]
 
 
 class Bound(NamedTuple):
