@@ -76,8 +76,8 @@ class _Rewrite:
         self.fired: dict[UOp, Rule] = {}
         self.is_settled: set[UOp] = set()
         self.counter = _counter.get()
-        # Results that are remembered would not be counted, and bottom-up rules may give others.
-        is_plain = ctx is None and self.counter is None and not is_bottom_up
+        # Results that are remembered would not be counted, and may differ bottom up or inside calls.
+        is_plain = ctx is None and self.counter is None and not is_bottom_up and not enters_calls
         self.memory = _get_memory(ruleset) if ruleset.is_pure and is_plain else None
 
     def run(self, root: UOp) -> UOp:
@@ -104,16 +104,17 @@ class _Rewrite:
         if following is not None:
             self._finish(current, done[following])
             return None
-        if self.memory is not None and current in self.memory:
-            known = self.memory[current]
-            self._finish(current, current if known is None else known)
-            return None
+        src = current.src
+        if self.memory is not None and src:
+            known = self.memory.get(current, self)
+            if known is not self:
+                done[current] = current if known is None else known
+                return None
         if self.is_bottom_up and current not in self.is_settled:
             found = self.ruleset.find_replacement(current, self.ctx)
             if found is not None:
                 return self._replace(current, *found)
             self.is_settled.add(current)
-        src = current.src
         if current.op is Op.CALL and not self.enters_calls:
             done.setdefault(src[0], src[0])
         missing = [s for s in src if s not in done]
@@ -137,13 +138,13 @@ class _Rewrite:
             if self.is_bottom_up:
                 return self._become(current, rebuilt)
             # The operands of the rebuilt node are final: its rules can be tried at once.
-            found = self.ruleset.find_replacement(rebuilt, self.ctx) if rebuilt not in self.became else None
-            if found is None and rebuilt not in self.became:
+            if rebuilt in self.became:
+                raise self._endless(current, rebuilt)
+            found = self.ruleset.find_replacement(rebuilt, self.ctx)
+            if found is None:
                 self._finish(rebuilt, rebuilt)
                 self._finish(current, rebuilt)
                 return None
-            if found is None:
-                raise self._endless(current, rebuilt)
             self._become(current, rebuilt)
             return (rebuilt, *self._replace(rebuilt, *found))
         found = None if self.is_bottom_up else self.ruleset.find_replacement(current, self.ctx)
@@ -154,7 +155,8 @@ class _Rewrite:
 
     def _finish(self, current: UOp, result: UOp) -> None:
         self.done[current] = result
-        if self.memory is not None:
+        # A leaf is rewritten as fast as it is looked up.
+        if self.memory is not None and current.src:
             self.memory[current] = None if result is current else result
 
     def _become(self, current: UOp, rebuilt: UOp) -> tuple[UOp]:
