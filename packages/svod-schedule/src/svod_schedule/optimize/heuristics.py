@@ -85,29 +85,35 @@ class _Heuristics:
         strides of the operand nor its size matter any more. Copying pays when there are many such rows.
         """
         loads = [n for n in self._loads(reduce) if n.ranges & set(reduce.src[1:])]
+        if len(loads) != 2:
+            return None
         n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
+        panel_bytes = n_reduced * 2 * self.lanes * reduce.dtype.itemsize
+        if panel_bytes > max(self.target.l2_bytes // 2, self.target.l1_bytes):
+            return None
         for axis in self.outputs:
-            rows = [a for a in self.outputs if a in reduce.ranges and any(a not in n.ranges and axis in n.ranges for n in loads)]
-            n_rows = prod(int(a.vmax) + 1 for a in rows)
-            panel = n_reduced * 2 * self.lanes * reduce.dtype.itemsize
-            operand = n_reduced * (int(axis.vmax) + 1) * reduce.dtype.itemsize
-            strides = {find_stride(n.src[1], axis) for n in loads if axis in n.ranges}
-            is_large = operand > self.target.l2_bytes and panel <= max(self.target.l2_bytes // 2, self.target.l1_bytes)
+            size = extent(axis)
+            packed = [n for n in loads if axis in n.ranges]
+            rows = [a for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)]
             if (
-                is_large
-                and n_rows >= (MIN_PACKED_ROWS if strides == {1} else 4 * MIN_PACKED_ROWS)
-                and self._is_stored_along(axis)
-                and isinstance(extent(axis), int)
-                and int(axis.vmax) + 1 >= 2 * self.lanes
-                and all(axis in n.ranges or set(rows) & n.ranges for n in loads)
-                and len(loads) == 2
+                len(packed) != 1
+                or not isinstance(size, int)
+                or size < 2 * self.lanes
+                or not self._is_stored_along(axis)
             ):
+                continue
+            is_in_order = find_stride(packed[0].src[1], axis) == 1
+            enough_rows = MIN_PACKED_ROWS if is_in_order else 4 * MIN_PACKED_ROWS
+            operand_bytes = n_reduced * size * reduce.dtype.itemsize
+            if operand_bytes > self.target.l2_bytes and prod(int(a.vmax) + 1 for a in rows) >= enough_rows:
                 return axis
         return None
 
     def _put_outside(self, axis: UOp) -> None:
         """Swap `axis` outwards past the other loops that its reduction has."""
-        while (position := self._position(axis)) > 0 and self.scheduler.try_opt(Opt(OptOp.SWAP, position - 1, position)):
+        while (position := self._position(axis)) > 0 and self.scheduler.try_opt(
+            Opt(OptOp.SWAP, position - 1, position)
+        ):
             continue
 
     # -- lanes --------------------------------------------------------------------------------------

@@ -241,7 +241,10 @@ class Scheduler:
         if not inside or not reused:
             raise OptError(opt=opt, reason="no load of a reduction is repeated inside the loop")
         packed: dict[UOp, UOp] = {}
-        first_id, first_register = self._next_id(), 1 + max((n.arg[0] for n in self.sink.iter_ops(Op.DEFINE_REG)), default=-1)
+        first_id, first_register = (
+            self._next_id(),
+            1 + max((n.arg[0] for n in self.sink.iter_ops(Op.DEFINE_REG)), default=-1),
+        )
         for load in reused:
             own = sorted(load.ranges - enclosing, key=lambda r: (r.arg[1] is AxisType.UPCAST, r.arg[0]))
             if not all(isinstance(extent(r), int) for r in own) or any(r.arg[1] is AxisType.SCAN for r in own):
@@ -254,7 +257,8 @@ class Scheduler:
         found: dict[UOp, None] = {}
         for reduce in self.sink.iter_ops(Op.REDUCE):
             loops = set(reduce.src[1:])
-            found.update((n, None) for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.ranges & loops and n.src[0].op is Op.PARAM)
+            loads = (n for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.src[0].op is Op.PARAM)
+            found.update((n, None) for n in loads if n.ranges & loops)
         return list(found)
 
     def _make_packed(self, load: UOp, own: list[UOp], first_id: int, register_id: int) -> UOp:
