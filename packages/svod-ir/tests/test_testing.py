@@ -261,7 +261,9 @@ def test_every_kind_of_graph_is_drawn() -> None:
         MOVEMENT | {Op.GATHER, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.WHERE, Op.BITCAST, Op.IOTA, Op.FDIV, Op.CONTIGUOUS}
         <= seen
     )
-    assert {Op.EXP2, Op.SIN, Op.LOG, Op.SQRT, Op.ROUND, Op.IDIV, Op.MOD, Op.MAX, Op.LT, Op.XOR, Op.CAST} <= seen
+    assert {Op.ADD, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.LT, Op.XOR, Op.CAST, Op.CONST} <= seen
+    assert len({Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TANH, Op.ERF} & seen) >= 3
+    assert len({Op.FLOOR, Op.CEIL, Op.ROUND, Op.TRUNC, Op.SQRT, Op.SIGN} & seen) >= 2
     assert set(ALL_DTYPES) <= dtypes_seen
     assert any(0 in shape for shape in shapes_seen)
     assert any(len(shape) >= 4 for shape in shapes_seen)

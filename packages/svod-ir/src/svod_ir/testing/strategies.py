@@ -141,6 +141,9 @@ class _Value:
     is_product: bool = False
 
 
+_FUNCTIONS: Final = (
+    Op.EXP, Op.EXP2, Op.SIN, Op.COS, Op.TANH, Op.ERF, Op.LOG, Op.LOG2, Op.RSQRT, Op.RECIPROCAL,
+)  # fmt: skip
 _SMOOTH_UNARY: Final = (Op.NEG, Op.ABS)
 _EXACT_UNARY: Final = (Op.NEG, Op.ABS, Op.SQRT, Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND)
 
@@ -151,9 +154,9 @@ class _Builder:
         self.values: list[_Value] = []
         self.n_buffers = 0
         self.steps: tuple[Callable[[_Value], _Value | None], ...] = (
-            self.unary, self.binary, self.binary, self.with_constant, self.compare, self.select, self.cast, self.bitcast,
-            self.reshape, self.permute, self.expand, self.pad, self.shrink, self.flip, self.gather, self.reduce, self.reduce,
-            self.scan, self.mark,
+            self.unary, self.function, self.quotient, self.binary, self.binary, self.with_constant, self.compare, self.select,
+            self.cast, self.bitcast, self.reshape, self.permute, self.expand, self.pad, self.shrink, self.flip, self.gather,
+            self.reduce, self.reduce, self.scan, self.mark,
         )  # fmt: skip
 
     @property
@@ -175,42 +178,58 @@ class _Builder:
         elif choice == 1:
             node = make_expand(make_reshape(UOp.const(dtype, self.draw(st.integers(0, 3))), (1,) * len(shape)), shape)
         else:
-            # Ids count from 1 in each graph: equal graphs are then drawn as equal nodes.
-            self.n_buffers += 1
-            buffer = UOp(Op.BUFFER, dtype, (), BufferArg(self.n_buffers, prod(shape), self.device))
-            node = make_reshape(buffer, shape)
+            node = self.new_buffer(dtype, shape)
         self.values.append(_Value(node))
 
+    def new_buffer(self, dtype: DType, shape: tuple[int, ...]) -> UOp:
+        # Ids count from 1 in each graph: equal graphs are then drawn as equal nodes.
+        self.n_buffers += 1
+        return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(self.n_buffers, prod(shape), self.device)), shape)
+
     def extend(self) -> None:
-        """Add one value: mostly an operation on the last one, sometimes a new leaf."""
-        if self.draw(st.integers(0, 9)) == 0:
+        """Add one value: mostly an operation on the last one; sometimes a new leaf for others to join."""
+        if self.draw(st.integers(0, 7)) == 7:
             self.leaf()
+            self.values.insert(0, self.values.pop())
             return
-        source = self.last if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(self.values))
-        made = self.draw(st.sampled_from(self.steps))(source)
-        if made is not None and prod(_sizes(made.node)) <= self.max_elements:
-            self.values.append(made)
+        source = self.draw(st.sampled_from(self.values)) if self.draw(st.integers(0, 7)) == 7 else self.last
+        # A step that does not apply gives way to the next one that does.
+        first = self.draw(st.integers(0, len(self.steps) - 1))
+        for step in (*self.steps[first:], *self.steps[:first]):
+            made = step(source)
+            if made is not None and made.node is not source.node and prod(_sizes(made.node)) <= self.max_elements:
+                self.values.append(made)
+                return
 
     # Elementwise.
 
     def unary(self, x: _Value) -> _Value | None:
         dtype = x.node.dtype
-        if dtype.is_float and x.is_exact and self.flip_coin():
-            # Functions whose last bit is the target's, on small arguments.
-            op = self.pick((Op.EXP, Op.EXP2, Op.SIN, Op.COS, Op.TANH, Op.ERF, Op.LOG, Op.LOG2, Op.RSQRT, Op.RECIPROCAL))
-            small = self._clamp(x.node)
-            return _Value(make_alu(op, small), is_exact=False)
         options = _EXACT_UNARY if dtype.is_float and x.is_exact else _SMOOTH_UNARY
         options = [o for o in options if _takes(o, dtype)] + [Op.NOT] * (not dtype.is_float)
         return _Value(make_alu(self.pick(options), x.node), x.is_exact)
+
+    def function(self, x: _Value) -> _Value | None:
+        """A function whose last bit is the target's, on small arguments."""
+        if not x.node.dtype.is_float or not x.is_exact:
+            return None
+        return _Value(make_alu(self.pick(_FUNCTIONS), self._clamp(x.node)), is_exact=False)
+
+    def quotient(self, x: _Value) -> _Value | None:
+        partners = self._partners(x)
+        if not x.node.dtype.is_float or not x.is_exact or not partners[0].is_exact:
+            return None
+        return _Value(make_alu(Op.FDIV, x.node, partners[0].node))
+
+    def _partners(self, x: _Value) -> list[_Value]:
+        return [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)]
 
     def _clamp(self, node: UOp) -> UOp:
         low, high = (UOp.const(node.dtype, v) for v in (0.25, 4.0))
         return make_alu(Op.MIN, make_alu(Op.MAX, node, low), high)
 
     def binary(self, x: _Value) -> _Value | None:
-        partners = [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)]
-        return self._combine(x, self.draw(st.sampled_from(partners)))
+        return self._combine(x, self.draw(st.sampled_from(self._partners(x))))
 
     def with_constant(self, x: _Value) -> _Value | None:
         value = self.draw(st.integers(0, 3)) if x.node.dtype.is_unsigned else self.draw(st.integers(-3, 3))
@@ -236,16 +255,14 @@ class _Builder:
         return _Value(node, is_exact and not joins, op is Op.MUL)
 
     def compare(self, x: _Value) -> _Value | None:
-        partners = [
-            v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node) and v.is_exact
-        ]
+        partners = [v for v in self._partners(x) if v.is_exact]
         if not x.is_exact or bool_ not in self.kinds or not partners:
             return None
         return _Value(make_alu(self.pick(_COMPARISONS), x.node, self.draw(st.sampled_from(partners)).node))
 
     def select(self, x: _Value) -> _Value | None:
         masks = [v for v in self.values if v.node.dtype is bool_ and _sizes(v.node) == _sizes(x.node)]
-        partners = [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)]
+        partners = self._partners(x)
         if not masks:
             return None
         y = self.draw(st.sampled_from(partners))
@@ -319,12 +336,17 @@ class _Builder:
         return self._moved(x, make_flip(x.node, [self.flip_coin() for _ in x.node.shape]))
 
     def gather(self, x: _Value) -> _Value | None:
-        positions = [v for v in self.values if v.node.dtype.is_int and len(v.node.shape) <= 2]
         shape = _sizes(x.node)
-        if not positions or not shape:
+        if not shape:
+            return None
+        positions = [v.node for v in self.values if v.node.dtype.is_int and len(v.node.shape) <= 2]
+        integers = [d for d in self.kinds if d.is_int]
+        if integers and (not positions or self.flip_coin()):
+            positions = [self.new_buffer(self.draw(st.sampled_from(integers)), self.draw(shapes(2, 40)))]
+        if not positions:
             return None
         axis = self.draw(st.integers(0, len(shape) - 1))
-        return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(positions)).node, axis))
+        return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(positions)), axis))
 
     # Reductions.
 
