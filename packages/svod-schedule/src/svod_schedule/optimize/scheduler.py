@@ -126,12 +126,14 @@ class Scheduler:
             OptOp.NOLOCALS: self._forbid_locals,
         }
 
-    def _axis(self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType]) -> UOp:
-        if opt.axis is None or not 0 <= opt.axis < len(axes):
+    def _axis(self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType], number: int | None = None) -> UOp:
+        """The axis that `opt` names, or the one with this `number`."""
+        place = opt.axis if number is None else number
+        if place is None or not 0 <= place < len(axes):
             raise OptError(opt=opt, reason=f"the kernel has {len(axes)} such axes")
-        axis = axes[opt.axis]
+        axis = axes[place]
         if axis.arg[1] not in kinds:
-            raise OptError(opt=opt, reason=f"axis {opt.axis} is a {axis.arg[1].name} axis")
+            raise OptError(opt=opt, reason=f"axis {place} is a {axis.arg[1].name} axis")
         return axis
 
     def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
@@ -152,17 +154,24 @@ class Scheduler:
     def _upcast(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, _OUTPUT)
         amount = self._divided(opt, axis, self.target.max_upcast)
+        self._check_no_row(opt, axis)
         return self._split(axis, amount, AxisType.UPCAST)
 
     def _overlap(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, _OUTPUT)
         amount = self._amount(opt, axis, self.target.max_upcast)
         self._check_repeatable(opt)
+        self._check_no_row(opt, axis)
         if int(axis.src[0].vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
         if extent(axis) == amount:
             return self._split(axis, amount, AxisType.UPCAST)
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
+
+    def _check_no_row(self, opt: Opt, axis: UOp) -> None:
+        """The thread's own memory is filled for one row, and read before the next."""
+        if any(n.src[0].op is Op.DEFINE_REG and axis in n.ranges for n in self.sink.iter_ops(Op.AFTER)):
+            raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
 
     def _check_repeatable(self, opt: Opt) -> None:
         """Computing an output twice is right unless the kernel reads what it writes."""
@@ -330,7 +339,7 @@ class Scheduler:
     def _swap(self, opt: Opt) -> UOp:
         axes = self.axes
         first = self._axis(opt, axes, (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE))
-        second = self._axis(Opt(opt.op, opt.amount), axes, (first.arg[1],))
+        second = self._axis(opt, axes, (first.arg[1],), opt.amount)
         if first is second:
             raise OptError(opt=opt, reason="it names one axis twice")
         return _exchange(self.sink, first, second, opt)
