@@ -19,6 +19,9 @@ __all__ = ["clear_remembered", "count_matches", "graph_rewrite"]
 _MAX_GENERATION: Final = 4000
 """How many rules may fire one on the result of the other before rewriting counts as endless, in a small graph."""
 
+# Stands for an unknown result, where None stands for the node itself. It is part of no graph.
+_UNKNOWN: Final = UOp(Op.NOOP, arg="unknown")
+
 _counter: ContextVar[Counter[str] | None] = ContextVar("counter", default=None)
 
 # Entries hold their key weakly; a node that no rule changes is its own result, stored as None, since
@@ -106,8 +109,8 @@ class _Rewrite:
             return None
         src = current.src
         if self.memory is not None and src:
-            known = self.memory.get(current, self)
-            if known is not self:
+            known = self.memory.get(current, _UNKNOWN)
+            if known is not _UNKNOWN:
                 done[current] = current if known is None else known
                 return None
         if self.is_bottom_up and current not in self.is_settled:
