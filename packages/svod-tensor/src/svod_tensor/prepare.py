@@ -28,6 +28,7 @@ from svod_runtime import (
     PreparedCopy,
     PreparedCustomFunction,
     PreparedKernel,
+    PreparedOp,
 )  # fmt: skip
 from svod_tensor import kernel_cache
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
@@ -59,9 +60,14 @@ def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPl
     builder = ExecutionPlanBuilder(_main_device(items))
     index_of = _add_buffers(builder, items)
     kernels = _prepare_kernels(items, config)
+    views: dict[int, Buffer] = {}
     for item in items:
-        op = _prepare_op(item, [index_of[i] for i in item.buffer_ids], kernels.get(_kernel_place(item)), builder)
-        builder.add_op(op, item.instance_dependencies)
+        indices = [index_of[i] for i in item.buffer_ids]
+        if effect_of(item.ast).op is Op.BUFFER_VIEW:
+            # A view may be the base of another one.
+            views[indices[0]] = _make_view(item, views.get(indices[1], item.buffers[1]))
+            builder.replace_buffer(indices[0], views[indices[0]])
+        builder.add_op(_prepare_op(item, indices, kernels.get(_kernel_place(item))), item.instance_dependencies)
     missing = next((i for i in schedule.output_ids if i not in index_of), None)
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
@@ -109,18 +115,15 @@ def is_kernel(ast: UOp) -> bool:
 
 # -- ops ----------------------------------------------------------------------------------------------------
 
-PreparedAny = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
 
-
-def _prepare_op(
-    item: ScheduleItem, indices: list[int], kernel: CachedKernel | None, builder: ExecutionPlanBuilder
-) -> PreparedAny:
+def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | None) -> PreparedOp:
     effect = effect_of(item.ast)
     match effect.op:
         case Op.COPY:
             return PreparedCopy(item.kernel_id, tuple(indices), item.dependencies)
         case Op.BUFFER_VIEW:
-            return _prepare_view(item, effect, indices, builder)
+            offset, nbytes = _view_bytes(effect)
+            return PreparedBufferView(item.kernel_id, tuple(indices), offset, nbytes, item.dependencies)
         case Op.CUSTOM_FUNCTION:
             variables = tuple(Variable(*n.arg) for n in effect.iter_ops(Op.DEFINE_VAR))
             return PreparedCustomFunction(
@@ -131,21 +134,20 @@ def _prepare_op(
             return _prepare_launch(item, indices, kernel)
 
 
-def _prepare_view(
-    item: ScheduleItem, effect: UOp, indices: list[int], builder: ExecutionPlanBuilder
-) -> PreparedBufferView:
-    base, (offset, size) = item.buffers[1], effect.arg
-    nbytes = size * effect.dtype.itemsize
+def _make_view(item: ScheduleItem, base: Buffer) -> Buffer:
+    """The part of `base` that a BUFFER_VIEW names."""
+    effect = effect_of(item.ast)
+    offset, nbytes = _view_bytes(effect)
     if offset < 0 or offset + nbytes > base.nbytes:
         raise ViewBoundsError(
-            kernel=item.kernel_id,
-            base_id=item.buffer_ids[1],
-            base_bytes=base.nbytes,
-            offset_bytes=offset,
-            size_bytes=nbytes,
-        )
-    builder.replace_buffer(indices[0], base.view(offset, nbytes, effect.dtype))
-    return PreparedBufferView(item.kernel_id, tuple(indices), offset, nbytes, item.dependencies)
+            kernel=item.kernel_id, base_id=item.buffer_ids[1], base_bytes=base.nbytes, offset_bytes=offset, size_bytes=nbytes
+        )  # fmt: skip
+    return base.view(offset, nbytes, effect.dtype)
+
+
+def _view_bytes(effect: UOp) -> tuple[int, int]:
+    offset, size = effect.arg
+    return offset, size * effect.dtype.itemsize
 
 
 def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel) -> PreparedKernel:

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_device import Buffer, ProgramSpec, get_allocator
+from svod_dtype import float32, int32, uint8, void
+from svod_ir.args import BufferArg, ParamArg
+from svod_ir.ops import AxisType, Op
+from svod_ir.uop import UOp
+from svod_runtime import (
+    CachedKernel,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    UnsupportedError,
+    clear_custom_functions,
+    register_custom_function,
+)  # fmt: skip
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
+from svod_tensor.prepare import effect_of, prepare_plan
+from svod_tensor.preschedule import create_pre_schedule
+from svod_tensor.schedule import ScheduleItem, ScheduleResult, instantiate_schedule
+
+
+def node(number, size=4, device="CPU", dtype=float32):
+    return UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
+
+
+def param(slot, size=4, dtype=float32):
+    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
+
+
+def filled(values):
+    buffer = Buffer(get_allocator("CPU"), float32, len(values))
+    buffer.copyin(np.array(values, np.float32))
+    return buffer
+
+
+def add_one(target, source, size=4):
+    r = UOp.range(size, 0, AxisType.LOOP)
+    body = UOp.sink(param(0).index(r).store(param(1).index(r) + 1.0).end(r))
+    return target.after(UOp(Op.CALL, void, (body, target, source)))
+
+
+def plan_of(root, inputs, **config):
+    schedule = instantiate_schedule(create_pre_schedule(UOp.sink(root)), inputs, {})
+    return prepare_plan(schedule, PrepareConfig(**config))
+
+
+def test_a_copy_becomes_a_prepared_copy_and_moves_between_devices():
+    x, far = node(7), node(-1, device="CPU:1")
+    there = far.after(UOp(Op.CALL, void, (UOp(Op.COPY, float32, (param(1),), "CPU:1"), far, x)))
+    plan = plan_of(there, {x: filled([1, 2, 3, 4])})
+    assert [type(op) for op in plan.prepared_ops] == [PreparedCopy]
+    plan.execute()
+    assert plan.output_buffer.device == "CPU:1"
+    assert plan.output_buffer.as_numpy().tolist() == [1, 2, 3, 4]
+
+
+def test_copies_views_and_custom_functions_are_found_under_an_end():
+    copy = UOp(Op.COPY, float32, (param(1),), "CPU")
+    r = UOp.range(2, 0, AxisType.LOOP)
+    assert effect_of(copy.end(r)) is copy
+    assert effect_of(copy) is copy
+    body = UOp.sink()
+    assert effect_of(body) is body
+
+
+def view_call(target, base, offset, size, dtype=float32):
+    return target.after(UOp(Op.CALL, void, (UOp(Op.BUFFER_VIEW, dtype, (param(1),), (offset, size)), target, base)))
+
+
+def test_a_view_shares_the_storage_of_its_base_and_kernels_read_it():
+    x, view, out = node(7), node(-1, 2), node(-2, 2)
+    base = filled([1, 2, 3, 4])
+    plan = plan_of(add_one(out, view_call(view, x, 8, 2), 2), {x: base})
+    assert [type(op) for op in plan.prepared_ops] == [PreparedBufferView, PreparedKernel]
+    assert plan.buffer(-1).storage_id == base.storage_id
+    plan.execute()
+    assert plan.output_buffer.as_numpy().tolist() == [4, 5]
+
+
+def test_a_view_of_a_view_and_of_another_dtype():
+    x, first, second = node(7), node(-1, 8, dtype=uint8), node(-2, 1, dtype=int32)
+    base = filled([1, 2, 3, 4])
+    plan = plan_of(view_call(second, view_call(first, x, 8, 8, uint8), 4, 1, int32), {x: base})
+    plan.execute()
+    assert plan.output_buffer.as_numpy().view(np.float32).tolist() == [4.0]
+    assert (plan.output_buffer.storage_id, plan.output_buffer.offset) == (base.storage_id, 12)
+
+
+def test_a_view_out_of_its_base_is_an_error_with_the_numbers():
+    x, view = node(7), node(-1, 4)
+    with pytest.raises(ViewBoundsError, match="view 0 of buffer 7 takes 16 bytes at offset 8, but there are 16"):
+        plan_of(view_call(view, x, 8, 4), {x: filled([1, 2, 3, 4])})
+
+
+def custom_call(target, source, kind="double"):
+    variable = UOp.variable("n", 0, 9)
+    return target.after(UOp(Op.CALL, void, (UOp(Op.CUSTOM_FUNCTION, void, (variable,), kind), target, source)))
+
+
+def test_a_custom_function_gets_its_buffers_variables_and_operands():
+    seen = {}
+
+    def double(buffers, variables, operands):
+        seen.update(variables)
+        seen["operands"] = [o.op for o in operands]
+        buffers[0].as_numpy()[:] = buffers[1].as_numpy() * 2
+
+    register_custom_function("double", double)
+    try:
+        x, mid, out = node(7), node(-1), node(-2)
+        plan = plan_of(add_one(out, custom_call(mid, x)), {x: filled([1, 2, 3, 4])})
+        assert [type(op) for op in plan.prepared_ops] == [PreparedCustomFunction, PreparedKernel]
+        plan.execute_with_vars({"n": 5})
+        assert plan.output_buffer.as_numpy().tolist() == [3, 5, 7, 9]
+        assert seen == {"n": 5, "operands": [Op.DEFINE_VAR]}
+    finally:
+        clear_custom_functions()
+
+
+def test_an_unknown_custom_function_is_passed_through():
+    x, out = node(7), node(-1)
+    plan = plan_of(custom_call(out, x, "nobody"), {x: filled([1, 2, 3, 4])})
+    with pytest.raises(UnsupportedError, match="nobody"):
+        plan.execute()
+
+
+def test_one_storage_is_one_buffer_of_the_plan():
+    x, y, out = node(7), node(8), node(-1)
+    shared = filled([1, 2, 3, 4])
+    r = UOp.range(4, 0, AxisType.LOOP)
+    body = UOp.sink(param(0).index(r).store(param(1).index(r) + param(2).index(r)).end(r))
+    plan = plan_of(out.after(UOp(Op.CALL, void, (body, out, x, y))), {x: shared, y: shared})
+    assert len(plan.buffers) == 2
+    assert plan.buffer(7) is plan.buffer(8)
+    plan.execute()
+    assert plan.output_buffer.as_numpy().tolist() == [2, 4, 6, 8]
+
+
+def test_arguments_follow_the_kernels_slots():
+    # Slot 1 is not read, so the compiled kernel takes slots 0 and 2 alone.
+    x, y, out = node(7), node(8), node(-1)
+    r = UOp.range(4, 0, AxisType.LOOP)
+    body = UOp.sink(param(0).index(r).store(param(2).index(r) * 3.0).end(r))
+    plan = plan_of(out.after(UOp(Op.CALL, void, (body, out, x, y))), {x: filled([0] * 4), y: filled([1, 2, 3, 4])})
+    kernel = plan.kernels()[0]
+    assert kernel.kernel.spec.globals == (0, 2)
+    plan.execute()
+    assert plan.output_buffer.as_numpy().tolist() == [3, 6, 9, 12]
+
+
+def test_the_plan_is_on_the_first_device_that_is_no_disk(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    plan = (Tensor.from_file(path).cast("float32") + 1).prepare()
+    assert plan.device == "CPU"
+
+
+def test_an_empty_schedule_and_an_unknown_output_are_errors():
+    with pytest.raises(EmptyScheduleError):
+        prepare_plan(ScheduleResult([], ()), PrepareConfig())
+    x, out = node(7), node(-1)
+    schedule = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {})
+    with pytest.raises(BufferNotFoundError, match="output -9"):
+        prepare_plan(ScheduleResult(schedule.items, (-9,)), PrepareConfig())
+
+
+@pytest.mark.parametrize(
+    ("globals_", "outs", "n_buffers", "problem"),
+    [
+        ((0,), (0,), 0, "its call has no buffers"),
+        ((), (0,), 2, "it takes no buffers"),
+        ((0, 1), (), 2, "it writes nothing"),
+        ((1,), (0,), 2, "it writes slot 0, which it does not take"),
+        ((0, 3), (0,), 2, "it takes slot 3, which its call does not have"),
+    ],
+)
+def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(
+    monkeypatch, globals_, outs, n_buffers, problem
+):
+    spec = ProgramSpec("k", "", "CPU", globals=globals_, outs=outs)
+    monkeypatch.setattr(
+        "svod_tensor.prepare._prepare_kernels", lambda items, _: {(items[0].ast, "CPU"): CachedKernel(None, spec)}
+    )
+    x, out = node(7), node(-1)
+    (item,) = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}).items
+    item = ScheduleItem(0, item.kernel, item.ast, item.buffers[:n_buffers], item.buffer_ids[:n_buffers])
+    with pytest.raises(ProgramMetadataError, match=problem):
+        prepare_plan(ScheduleResult([item], (-1,)), PrepareConfig())
+
+
+def test_schedule_loops_fix_their_variables():
+    out = node(-1)
+    r = UOp.range(4, 0, AxisType.LOOP)
+    counter = UOp.variable("i", 0, 3)
+    body = UOp.sink(param(0).index(counter).store(counter.cast(float32) * 10.0))
+    bind = UOp(Op.BIND, counter.dtype, (counter, r))
+    plan = plan_of(out.after(UOp(Op.CALL, void, (body, out, bind)).end(r)), {})
+    assert len(plan.prepared_ops) == 4
+    plan.execute_with_vars({"i": 3})
+    assert plan.output_buffer.as_numpy().tolist() == [0, 10, 20, 30]
