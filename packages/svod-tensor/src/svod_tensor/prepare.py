@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -213,6 +213,7 @@ def make_context(device: Device, config: PrepareConfig) -> Context:
 
 def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
     """Optimize, lower, linearize and render one kernel."""
+    from svod_schedule.estimate import estimate_work
     from svod_schedule.linearize import linearize
     from svod_schedule.pipeline import run_pipeline
 
@@ -223,7 +224,8 @@ def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
     program = UOp(
         Op.PROGRAM, void, (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source)), device.name
     )
-    return PreparedSource(optimized, lowered, linear, ProgramSpec.from_program(program))
+    spec = replace(ProgramSpec.from_program(program), **estimate_work(ast)._asdict())
+    return PreparedSource(optimized, lowered, linear, spec)
 
 
 def _kernel_place(item: ScheduleItem) -> tuple[UOp, str]:

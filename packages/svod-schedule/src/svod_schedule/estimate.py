@@ -1,0 +1,40 @@
+"""How much a kernel does: what a profile divides its time by."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from svod_ir.ops import BINARY, TERNARY, UNARY, Op
+from svod_ir.uop import UOp
+
+__all__ = ["Work", "estimate_work"]
+
+_ARITHMETIC = (UNARY | BINARY | TERNARY) - {Op.WHERE}
+
+
+class Work(NamedTuple):
+    """Arithmetic operations on values (not on indices), and bytes of memory that are read or written at least once."""
+
+    n_operations: int
+    n_bytes: int
+
+
+def estimate_work(kernel: UOp) -> Work:
+    """The work of one launch of a kernel that is not lowered yet; variables count with their largest value."""
+    n_operations = 0
+    touched: dict[UOp, int] = {}
+    for node in kernel.toposort():
+        if node.op in _ARITHMETIC and node.dtype.kind not in ("index", "bool"):
+            n_operations += _trips(node.ranges) * (2 if node.op is Op.MULACC else 1)
+        elif node.op is Op.REDUCE:
+            n_operations += _trips(node.src[0].ranges)
+        elif node.op is Op.INDEX and node.src[0].op is Op.PARAM:
+            memory = node.src[0]
+            n_elements = min(_trips(node.src[1].ranges), memory.arg.size)
+            touched[memory] = max(touched.get(memory, 0), n_elements)
+    return Work(n_operations, sum(n * memory.dtype.itemsize for memory, n in touched.items()))
+
+
+def _trips(ranges: frozenset[UOp]) -> int:
+    return prod(int(r.vmax) + 1 for r in ranges)
