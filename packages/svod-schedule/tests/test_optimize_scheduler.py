@@ -1,0 +1,336 @@
+"""What each Opt does to a kernel, when it is refused, and that no sequence of them changes what a kernel computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svod_dtype import float32, index, int32
+from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.ops import AxisType, Op
+from svod_ir.options import IROptions
+from svod_ir.target import Target
+from svod_ir.testing import assert_same
+from svod_ir.uop import UOp, to_node
+from svod_schedule.errors import OptError
+from svod_schedule.linearize import linearize
+from svod_schedule.optimize import Scheduler, apply_opts
+from svod_schedule.pipeline import Context, run_pipeline
+
+CPU = Target.generic(cores=4)
+WIDE = replace(CPU, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True)
+GPU = replace(CPU, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
+
+N = UOp.variable("n", 4, 40)
+"""A size that is known when the kernel runs."""
+
+
+def make_copy(*sizes: int | UOp, kinds: tuple[AxisType, ...] = ()) -> UOp:
+    """A kernel that doubles an array of these sizes, its loops in order."""
+    ranges = tuple(UOp.range(s, i, (*kinds, *[AxisType.LOOP] * len(sizes))[i]) for i, s in enumerate(sizes))
+    position: UOp = UOp.const(index, 0)
+    for r, size in zip(ranges, sizes, strict=True):
+        position = position * to_node(size) + r
+    out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1))
+    store = out.index(position).store(x.index(position) * 2)
+    return UOp.sink(store.end(*ranges), arg=KernelInfo())
+
+
+def make_sum(rows: int, columns: int | UOp) -> UOp:
+    """A kernel that adds up each row."""
+    row, column = UOp.range(rows, 0, AxisType.LOOP), UOp.range(columns, 1, AxisType.REDUCE)
+    out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1))
+    value = UOp(Op.REDUCE, float32, (x.index(row * to_node(columns) + column), column), Op.ADD)
+    return UOp.sink(out.index(row).store(value).end(row), arg=KernelInfo())
+
+
+def make_update(size: int) -> UOp:
+    """A kernel that doubles an array in place."""
+    r = UOp.range(size, 0, AxisType.LOOP)
+    location = UOp(Op.PARAM, float32, (), ParamArg(0, size)).index(r)
+    other = UOp(Op.PARAM, float32, (), ParamArg(0, size)).index(UOp.const(index, size - 1) - r)
+    return UOp.sink(location.store(other * 2).end(r), arg=KernelInfo())
+
+
+def applied(sink: UOp, *opts: Opt, target: Target = CPU) -> Scheduler:
+    scheduler = Scheduler(sink, target)
+    for opt in opts:
+        scheduler.apply_opt(opt)
+    return scheduler
+
+
+def forms(scheduler: Scheduler) -> list[tuple[str, object]]:
+    return [(r.arg[1].name, size) for r, size in zip(scheduler.axes, scheduler.shape, strict=True)]
+
+
+def compiled(sink: UOp, opts: tuple[Opt, ...], target: Target) -> tuple[UOp, ...]:
+    context = Context(target=target, opts=opts, options=IROptions(check=True))
+    return linearize(run_pipeline("lower", apply_opts(sink, target, opts), context))
+
+
+# -- the axes ---------------------------------------------------------------------------------------------
+
+
+def test_axes_are_listed_by_rank_and_then_from_outer_to_inner() -> None:
+    assert forms(Scheduler(make_sum(6, 8), CPU)) == [("LOOP", 6), ("REDUCE", 8)]
+    swapped = make_copy(4, 8, kinds=(AxisType.UPCAST, AxisType.LOOP))
+    assert forms(Scheduler(swapped, CPU)) == [("LOOP", 8), ("UPCAST", 4)]
+
+
+def test_only_reduced_axes_are_counted_by_unroll() -> None:
+    assert [r.arg[1] for r in Scheduler(make_sum(6, 8), CPU).reduced_axes] == [AxisType.REDUCE]
+
+
+def test_a_size_that_varies_is_given_as_a_node() -> None:
+    assert Scheduler(make_copy(N), CPU).shape == [N]
+
+
+# -- what each Opt does -----------------------------------------------------------------------------------
+
+EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]] = {
+    "upcast splits off the inner part": (
+        make_copy(6, 16), (Opt(OptOp.UPCAST, 1, 4),), CPU, [("LOOP", 6), ("LOOP", 4), ("UPCAST", 4)],
+    ),
+    "upcast by 0 takes the whole axis": (make_copy(6, 16), (Opt(OptOp.UPCAST, 1, 0),), CPU, [("LOOP", 6), ("UPCAST", 16)]),
+    "upcast by the size takes the whole axis": (
+        make_copy(6, 16), (Opt(OptOp.UPCAST, 1, 16),), CPU, [("LOOP", 6), ("UPCAST", 16)],
+    ),
+    "overlap rounds the number of tiles up": (make_copy(19), (Opt(OptOp.OVERLAP, 0, 8),), CPU, [("LOOP", 3), ("UPCAST", 8)]),
+    "overlap by 0 takes the whole axis": (make_copy(6, 19), (Opt(OptOp.OVERLAP, 1, 0),), CPU, [("LOOP", 6), ("UPCAST", 19)]),
+    "unroll splits off reduced elements": (
+        make_sum(6, 16), (Opt(OptOp.UNROLL, 0, 4),), CPU, [("LOOP", 6), ("REDUCE", 4), ("UNROLL", 4)],
+    ),
+    "unroll by 0 takes the whole axis": (make_sum(6, 16), (Opt(OptOp.UNROLL, 0, 0),), CPU, [("LOOP", 6), ("UNROLL", 16)]),
+    "unroll reduces what is left over by itself": (
+        make_sum(6, 19), (Opt(OptOp.UNROLL, 0, 8),), CPU, [("LOOP", 6), ("REDUCE", 3), ("REDUCE", 2), ("UNROLL", 8)],
+    ),
+    "unroll joins a single element left over without a loop": (
+        make_sum(6, 17), (Opt(OptOp.UNROLL, 0, 8),), CPU, [("LOOP", 6), ("REDUCE", 2), ("UNROLL", 8)],
+    ),
+    "padto rounds an output axis up": (make_copy(6, 19), (Opt(OptOp.PADTO, 1, 8),), CPU, [("LOOP", 6), ("LOOP", 24)]),
+    "padto rounds a reduced axis up": (make_sum(6, 19), (Opt(OptOp.PADTO, 1, 8),), CPU, [("LOOP", 6), ("REDUCE", 24)]),
+    "thread gives each part consecutive elements": (
+        make_copy(8, 16), (Opt(OptOp.THREAD, 0, 4),), CPU, [("THREAD", 4), ("LOOP", 2), ("LOOP", 16)],
+    ),
+    "thread splits what it does not divide into parts that overlap": (
+        make_copy(19), (Opt(OptOp.THREAD, 0, 4),), CPU, [("THREAD", 4), ("LOOP", 5)],
+    ),
+    "local splits off workgroup members": (make_copy(64), (Opt(OptOp.LOCAL, 0, 16),), GPU, [("LOOP", 4), ("LOCAL", 16)]),
+    "group shares the inner part of a reduction": (
+        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
+    ),
+    "grouptop shares the outer part of a reduction": (
+        make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
+    ),
+    "swap exchanges two loops": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, [("LOOP", 16), ("LOOP", 6)]),
+    "nolocals changes no axis": (make_copy(6, 16), (Opt(OptOp.NOLOCALS),), CPU, [("LOOP", 6), ("LOOP", 16)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EFFECTS)
+def test_an_opt_makes_the_axes_that_it_should(case: str) -> None:
+    sink, opts, target, expected = EFFECTS[case]
+    assert forms(applied(sink, *opts, target=target)) == expected
+
+
+@pytest.mark.parametrize("case", [c for c in EFFECTS if EFFECTS[c][2] is CPU])
+def test_an_opt_keeps_what_the_kernel_computes(case: str) -> None:
+    sink, opts, target, _ = EFFECTS[case]
+    assert_same(sink, applied(sink, *opts, target=target).finish())
+    assert_same(sink, compiled(sink, opts, target))
+
+
+def test_a_thread_walks_through_consecutive_elements() -> None:
+    scheduler = applied(make_copy(16), Opt(OptOp.THREAD, 0, 4))
+    thread, loop = scheduler.axes
+    (position,) = {n.src[1] for n in scheduler.sink.iter_ops(Op.INDEX)}
+    assert position is thread * 4 + loop
+
+
+def test_grouptop_takes_the_outer_part_and_group_the_inner() -> None:
+    group = applied(make_sum(1, 64), Opt(OptOp.GROUP, 0, 16), target=GPU)
+    top = applied(make_sum(1, 64), Opt(OptOp.GROUPTOP, 0, 16), target=GPU)
+    for scheduler, stride in ((group, 1), (top, 4)):
+        shared = next(r for r in scheduler.axes if r.arg[1] is AxisType.GROUP_REDUCE)
+        read = next(n for n in scheduler.sink.iter_ops(Op.INDEX) if shared in n.ranges)
+        first, second = (read.src[1].substitute({shared: UOp.const(index, v)}) for v in (0, 1))
+        ranges = {r: UOp.const(index, 0) for r in scheduler.axes}
+        assert second.substitute(ranges).vmin - first.substitute(ranges).vmin == stride
+
+
+def test_the_last_overlapping_tile_ends_at_the_end() -> None:
+    scheduler = applied(make_copy(19), Opt(OptOp.OVERLAP, 0, 8))
+    positions = {n.src[1] for n in scheduler.sink.iter_ops(Op.INDEX)}
+    assert {p.vmax for p in positions} == {18}
+
+
+def test_padto_gates_every_access_along_the_axis_and_no_other() -> None:
+    scheduler = applied(make_sum(6, 19), Opt(OptOp.PADTO, 1, 8))
+    gates = {n.src[0].arg.slot: n.gate for n in scheduler.sink.iter_ops(Op.INDEX)}
+    assert gates[0] is None
+    assert gates[1] is not None
+
+
+# -- replay -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", EFFECTS)
+def test_the_opts_of_a_kernel_make_the_same_kernel_again(case: str) -> None:
+    sink, opts, target, _ = EFFECTS[case]
+    finished = applied(sink, *opts, target=target).finish()
+    assert finished.arg.applied_opts == opts
+    assert apply_opts(sink, target, finished.arg.applied_opts) is finished
+
+
+def test_a_copy_of_a_scheduler_goes_its_own_way() -> None:
+    scheduler = applied(make_copy(64), Opt(OptOp.NOLOCALS), target=GPU)
+    other = scheduler.copy()
+    other.apply_opt(Opt(OptOp.UPCAST, 0, 4))
+    assert scheduler.applied_opts == [Opt(OptOp.NOLOCALS)]
+    assert not other.try_opt(Opt(OptOp.LOCAL, 0, 4))
+
+
+NAMES: dict[str, tuple[UOp, tuple[Opt, ...], str]] = {
+    "of an elementwise kernel": (make_copy(6, 16), (), "E_L6_L16"),
+    "of a reduction": (make_sum(6, 16), (), "r_L6_R16"),
+    "with vectors and threads": (make_copy(8, 16), (Opt(OptOp.UPCAST, 1, 8), Opt(OptOp.THREAD, 0, 4)), "E_t4_L2_L2_u8"),
+    "of a reduction whose whole axis is unrolled": (make_sum(6, 16), (Opt(OptOp.UNROLL, 0, 0),), "r_L6_r16"),
+    "with a size that varies": (make_copy(N), (), "E_Lv"),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_kernel_name_says_what_its_axes_are(case: str) -> None:
+    sink, opts, expected = NAMES[case]
+    assert applied(sink, *opts).finish().arg.name == expected
+
+
+# -- refusals ---------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
+    "no such axis": (
+        make_copy(6, 16), (Opt(OptOp.UPCAST, 2, 2),), CPU, "the kernel has 2 such axes",
+    ),
+    "no axis given": (make_copy(6), (Opt(OptOp.UPCAST, None, 2),), CPU, "the kernel has 1 such axes"),
+    "a negative axis": (make_copy(6), (Opt(OptOp.UPCAST, -1, 2),), CPU, "the kernel has 1 such axes"),
+    "no reduced axis": (make_copy(6), (Opt(OptOp.UNROLL, 0, 2),), CPU, "the kernel has 0 such axes"),
+    "upcast of a reduced axis": (make_sum(6, 16), (Opt(OptOp.UPCAST, 1, 2),), CPU, "axis 1 is a REDUCE axis"),
+    "upcast of lanes": (
+        make_copy(6), (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.UPCAST, 0, 2)), CPU, "axis 0 is a UPCAST axis",
+    ),
+    "upcast by what does not divide": (make_copy(19), (Opt(OptOp.UPCAST, 0, 8),), CPU, "8 does not divide the axis of 19"),
+    "upcast by 1": (make_copy(19), (Opt(OptOp.UPCAST, 0, 1),), CPU, "the amount 1 is not between 2 and 256"),
+    "upcast by a negative amount": (make_copy(6), (Opt(OptOp.UPCAST, 0, -2),), CPU, "the amount -2 is not between 2 and 256"),
+    "upcast beyond the limit": (make_copy(512), (Opt(OptOp.UPCAST, 0, 0),), CPU, "the amount 512 is not between 2 and 256"),
+    "upcast of the whole of a size that varies": (
+        make_copy(N), (Opt(OptOp.UPCAST, 0, 0),), CPU, "it needs an amount, since the axis has no constant size",
+    ),
+    "upcast without an amount": (make_copy(6), (Opt(OptOp.UPCAST, 0),), CPU, "it needs an amount, since the axis has no constant size"),
+    "overlap of an axis that may be too short": (make_copy(N), (Opt(OptOp.OVERLAP, 0, 8),), CPU, "the axis may be shorter than 8"),
+    "overlap where the kernel reads what it writes": (
+        make_update(19), (Opt(OptOp.OVERLAP, 0, 8),), CPU, "the kernel reads what it writes",
+    ),
+    "unroll of more than there is": (make_sum(6, 5), (Opt(OptOp.UNROLL, 0, 8),), CPU, "the axis of 5 is shorter than 8"),
+    "padto by 1": (make_copy(6), (Opt(OptOp.PADTO, 0, 1),), CPU, "the amount is not at least 2"),
+    "padto of lanes": (
+        make_copy(6), (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.PADTO, 0, 4)), CPU, "axis 0 is a UPCAST axis",
+    ),
+    "thread of a reduced axis": (make_sum(6, 16), (Opt(OptOp.THREAD, 1, 4),), CPU, "axis 1 is a REDUCE axis"),
+    "thread on one core": (make_copy(8), (Opt(OptOp.THREAD, 0, 2),), replace(CPU, cores=1), "the target has no threads of this kind"),
+    "thread on a target with workgroups": (make_copy(8), (Opt(OptOp.THREAD, 0, 2),), GPU, "the target has no threads of this kind"),
+    "thread twice": (
+        make_copy(8, 8), (Opt(OptOp.THREAD, 0, 2), Opt(OptOp.THREAD, 1, 2)), CPU, "the kernel has a THREAD axis already",
+    ),
+    "more threads than cores": (make_copy(64), (Opt(OptOp.THREAD, 0, 8),), CPU, "the amount 8 is not between 2 and 4"),
+    "thread of an axis that is too short": (make_copy(3), (Opt(OptOp.THREAD, 0, 4),), CPU, "the axis may be shorter than 4"),
+    "thread where the kernel reads what it writes": (
+        make_update(19), (Opt(OptOp.THREAD, 0, 4),), CPU, "the kernel reads what it writes",
+    ),
+    "local without workgroups": (make_copy(64), (Opt(OptOp.LOCAL, 0, 16),), CPU, "the target has no workgroups"),
+    "local after nolocals": (make_copy(64), (Opt(OptOp.NOLOCALS), Opt(OptOp.LOCAL, 0, 16)), GPU, "NOLOCALS was applied"),
+    "a workgroup that is too large": (
+        make_copy(64, 64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.LOCAL, 1, 16)), GPU, "a workgroup of 256 exceeds 64",
+    ),
+    "group without shared memory": (
+        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 16),), replace(GPU, has_shared=False), "the target has no shared memory",
+    ),
+    "group by what does not divide": (make_sum(6, 60), (Opt(OptOp.GROUP, 0, 16),), GPU, "16 does not divide the axis of 60"),
+    "group of more than shared memory holds": (
+        make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 32),), replace(GPU, shared_bytes=64), "it needs more shared memory than 64 bytes",
+    ),
+    "swap of an axis with itself": (make_copy(6, 16), (Opt(OptOp.SWAP, 1, 1),), CPU, "it names one axis twice"),
+    "swap of loops of two kinds": (make_sum(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, "axis 1 is a REDUCE axis"),
+    "swap with no axis": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 5),), CPU, "the kernel has 2 such axes"),
+    "tensor cores after another opt": (make_copy(64), (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.TC, 0, 0)), CPU, "it must come first"),
+    "tensor cores that the target lacks": (make_copy(64), (Opt(OptOp.TC, 0, 0),), CPU, "no tensor core of the target takes this kernel"),
+    "nolocals after a workgroup": (
+        make_copy(64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.NOLOCALS)), GPU, "the kernel uses workgroups already",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_opt_that_does_not_apply_says_why_and_changes_nothing(case: str) -> None:
+    sink, (*earlier, last), target, reason = REFUSED[case]
+    scheduler = applied(sink, *earlier, target=target)
+    before = scheduler.sink
+    with pytest.raises(OptError) as error:
+        scheduler.apply_opt(last)
+    assert (error.value.opt, error.value.reason) == (last, reason)
+    assert scheduler.sink is before
+    assert scheduler.applied_opts == earlier
+    assert not scheduler.try_opt(last)
+
+
+def test_the_message_of_a_refusal_names_the_opt_and_the_reason() -> None:
+    with pytest.raises(OptError) as error:
+        applied(make_copy(19), Opt(OptOp.UPCAST, 0, 8))
+    assert str(error.value) == "UPCAST(0, 8) does not apply: 8 does not divide the axis of 19"
+
+
+def test_a_reduction_around_another_is_not_grouped() -> None:
+    inner, outer = UOp.range(8, 1, AxisType.REDUCE), UOp.range(16, 0, AxisType.REDUCE)
+    out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 128)) for slot in (0, 1))
+    row = UOp(Op.REDUCE, float32, (x.index(outer * 8 + inner), inner), Op.ADD)
+    total = UOp(Op.REDUCE, float32, (row * row, outer), Op.ADD)
+    sink = UOp.sink(out.index(UOp.const(index, 0)).store(total), arg=KernelInfo())
+    with pytest.raises(OptError, match="the reduction holds another one"):
+        applied(sink, Opt(OptOp.GROUP, 0, 4), target=GPU)
+
+
+# -- any sequence -----------------------------------------------------------------------------------------
+
+_AMOUNTS = st.sampled_from((0, 2, 3, 4, 5, 7, 8, 16))
+OPTS = st.one_of(
+    st.builds(
+        Opt, st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO)), st.integers(0, 4), _AMOUNTS
+    ),
+    st.builds(Opt, st.just(OptOp.THREAD), st.integers(0, 2), st.sampled_from((0, 2, 3, 4))),
+    st.builds(Opt, st.just(OptOp.SWAP), st.integers(0, 3), st.integers(0, 3)),
+)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
+def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], target: Target) -> None:
+    scheduler = Scheduler(kernel, target)
+    for opt in wishes:
+        scheduler.try_opt(opt)
+    opts = tuple(scheduler.applied_opts)
+    optimized = scheduler.finish()
+    assert apply_opts(kernel, target, opts) is optimized
+    assert_same(kernel, optimized)
+    assert_same(kernel, compiled(kernel, opts, target))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(OPTS, min_size=1, max_size=4), st.integers(4, 40))
+def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt], n: int) -> None:
+    for sink in (make_copy(5, N), make_copy(N, 8), make_sum(5, N)):
+        scheduler = Scheduler(sink, CPU)
+        for opt in wishes:
+            scheduler.try_opt(opt)
+        assert_same(sink, compiled(sink, tuple(scheduler.applied_opts), CPU), inputs={N: n, N.with_dtype(int32): n})
