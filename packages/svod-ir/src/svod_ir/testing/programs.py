@@ -1,0 +1,75 @@
+"""Well-known tensor programs as graphs: what tests of passes start from where a random graph would say less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from svod_dtype import DType, float32
+from svod_ir.args import BufferArg
+from svod_ir.build import make_alu, make_expand, make_permute, make_reduce_axis, make_reshape
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp
+
+__all__ = ["attention", "fit", "gelu", "layernorm", "linear", "matmul", "reduce", "softmax", "tensor"]
+
+
+def tensor(number: int, *shape: int, dtype: DType = float32) -> UOp:
+    """A tensor on the buffer with this number."""
+    return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(number, prod(shape), "CPU")), shape)
+
+
+def fit(x: UOp, shape: Sequence[SInt]) -> UOp:
+    """`x` repeated to `shape`, aligned at the last axis."""
+    return make_expand(make_reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape)), shape)
+
+
+def reduce(x: UOp, axis: int, op: Op = Op.ADD) -> UOp:
+    """One axis reduced to size 1."""
+    return make_reduce_axis(x, op, [axis])
+
+
+def matmul(x: UOp, y: UOp) -> UOp:
+    """`x` (..., m, k) times `y` (..., k, n)."""
+    *batch, m, k = x.shape
+    n = y.shape[-1]
+    axes = (*range(len(batch)), len(batch) + 1, len(batch))
+    left = make_expand(make_reshape(x, (*batch, m, 1, k)), (*batch, m, n, k))
+    right = make_expand(make_reshape(make_permute(y, axes), (*batch, 1, n, k)), (*batch, m, n, k))
+    return make_reshape(reduce(left * right, len(batch) + 2), (*batch, m, n))
+
+
+def linear(x: UOp, weight: UOp, bias: UOp) -> UOp:
+    """`x` (m, k) times the transpose of `weight` (n, k), plus `bias` (n)."""
+    product = matmul(x, make_permute(weight, (1, 0)))
+    return product + fit(bias, product.shape)
+
+
+def softmax(x: UOp) -> UOp:
+    """Along the last axis."""
+    axis = len(x.shape) - 1
+    e = make_alu(Op.EXP, x - make_expand(reduce(x, axis, Op.MAX), x.shape))
+    return e / make_expand(reduce(e, axis), x.shape)
+
+
+def layernorm(x: UOp, weight: UOp, bias: UOp) -> UOp:
+    """`x` (rows, n), normalised along its last axis."""
+    n = x.shape[1]
+    assert isinstance(n, int)
+    centered = x - make_expand(reduce(x, 1) * (1 / n), x.shape)
+    variance = reduce(centered * centered, 1) * (1 / n)
+    normalised = centered * make_expand(make_alu(Op.RSQRT, variance + 1e-5), x.shape)
+    return normalised * fit(weight, x.shape) + fit(bias, x.shape)
+
+
+def gelu(x: UOp) -> UOp:
+    """The exact form, with ERF."""
+    return x * 0.5 * (make_alu(Op.ERF, x * 0.5**0.5) + 1.0)
+
+
+def attention(q: UOp, k: UOp, v: UOp) -> UOp:
+    """Of each head: `q`, `k` and `v` are (heads, sequence, channels)."""
+    channels = q.shape[-1]
+    assert isinstance(channels, int)
+    scores = matmul(q, make_permute(k, (0, 2, 1))) * channels**-0.5
+    return matmul(softmax(scores), v)
