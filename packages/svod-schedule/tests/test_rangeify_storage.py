@@ -1,0 +1,161 @@
+"""Which values get memory of their own, and so how many kernels a program becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from svod_ir.build import (
+    make_alu,
+    make_expand,
+    make_flip,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_scan_axis,
+)
+from svod_ir.ops import Op
+from svod_ir.target import Target
+from svod_ir.testing import assert_same
+from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
+from svod_ir.uop import UOp
+from svod_schedule.pipeline import Context, run_pipeline
+
+
+def compile_graph(*results: UOp) -> UOp:
+    context = Context(opts=())
+    return run_pipeline("kernelize", run_pipeline("rangeify", UOp.sink(*results), context), context)
+
+
+def count_kernels(*results: UOp) -> int:
+    return sum(1 for _ in compile_graph(*results).iter_ops(Op.CALL))
+
+
+def count_ops(graph: UOp, op: Op) -> int:
+    """How many nodes of `op` stand in all kernels together."""
+    return sum(sum(1 for _ in call.src[0].iter_ops(op)) for call in graph.iter_ops(Op.CALL))
+
+
+X = tensor(1, 64, 128)
+Y = tensor(2, 64, 128)
+
+
+def divide_by_sum(x: UOp) -> UOp:
+    return x / make_expand(make_reduce_axis(x, Op.ADD, [0, 1]), x.shape)
+
+
+PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
+    "elementwise operations": (lambda: ((X + Y) * X,), 1),
+    "softmax": (lambda: (softmax(X),), 1),
+    "layernorm": (lambda: (layernorm(X, tensor(2, 128), tensor(3, 128)),), 1),
+    "a linear layer with bias and gelu": (lambda: (gelu(linear(X, tensor(2, 96, 128), tensor(3, 96))),), 1),
+    "the product of two matmuls": (lambda: (matmul(X, tensor(2, 128, 32)) * matmul(X, tensor(3, 128, 32)),), 1),
+    "a matmul of a matmul": (lambda: (matmul(matmul(X, tensor(2, 128, 32)), tensor(3, 32, 16)),), 2),
+    "attention": (lambda: (attention(*(tensor(i, 4, 64, 32) for i in (1, 2, 3))),), 3),
+    "softmax of a matmul": (lambda: (softmax(matmul(X, tensor(2, 128, 32))),), 2),
+    "a sum of few elements": (lambda: (make_reduce_axis(tensor(1, 64, 64), Op.ADD, [0, 1]),), 1),
+    "a sum of many elements": (lambda: (make_reduce_axis(tensor(1, 1024, 1024), Op.ADD, [0, 1]),), 2),
+    "sums of many rows": (lambda: (reduce(tensor(1, 8192, 512), 1),), 1),
+    "division by the sum of all of a few elements": (lambda: (divide_by_sum(X),), 1),
+    "division by the sum of all of many elements": (lambda: (divide_by_sum(tensor(1, 1024, 1024)),), 2),
+    "a matmul of something cheap": (lambda: (matmul(X + 1, tensor(2, 128, 32)),), 1),
+    "a matmul of something dear": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
+    "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
+    "two results of something cheap": (lambda: ((X + 1) * 3, (X + 1) * 5), 2),
+    "two results of something dear": (lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2), 3),
+    "a result that another reads": (lambda: (X + Y, (X + Y) * 2), 2),
+    "the same result twice": (lambda: (X + Y, X + Y), 1),
+    "movement alone": (lambda: (make_permute(make_flip(make_pad(X, [(1, 2), (0, 3)]), (True, False)), (1, 0)),), 1),
+    "a scan of a scan": (lambda: (make_scan_axis(make_scan_axis(tensor(1, 8, 16), Op.ADD, 1), Op.ADD, 0),), 2),
+    "a scan and what is made of it": (lambda: (make_scan_axis(tensor(1, 8, 16), Op.ADD, 1) * 2,), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_becomes_as_many_kernels_as_it_needs(program: str) -> None:
+    make, expected = PROGRAMS[program]
+    assert count_kernels(*make()) == expected
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        softmax(tensor(1, 5, 12)),
+        layernorm(tensor(1, 5, 12), tensor(2, 12), tensor(3, 12)),
+        gelu(linear(tensor(1, 4, 6), tensor(2, 5, 6), tensor(3, 5))),
+        attention(*(tensor(i, 2, 5, 4) for i in (1, 2, 3))),
+        make_scan_axis(make_scan_axis(tensor(1, 4, 6), Op.ADD, 1), Op.ADD, 0),
+    ],
+)  # fmt: skip
+def test_the_kernels_compute_what_the_program_means(graph: UOp) -> None:
+    assert_same(UOp.sink(graph), compile_graph(graph))
+
+
+def test_a_dear_value_that_two_results_read_is_computed_once() -> None:
+    dear = make_alu(Op.POW, X, Y)
+    assert count_ops(compile_graph(dear + 1, dear * 2), Op.POW) == 1
+
+
+def test_a_cheap_value_that_two_results_read_is_computed_twice() -> None:
+    cheap = make_alu(Op.MAX, X, Y)
+    assert count_ops(compile_graph(cheap * 3, cheap * 5), Op.MAX) == 2
+
+
+def test_a_dear_value_of_few_elements_is_rather_computed_twice_than_in_a_kernel_of_its_own() -> None:
+    x, y = tensor(1, 4, 8), tensor(2, 4, 8)
+    assert count_kernels(make_alu(Op.POW, x, y) + 1, make_alu(Op.POW, x, y) * 2) == 2
+
+
+def test_a_value_in_a_loop_that_it_does_not_depend_on_is_kept_where_it_is_dear() -> None:
+    row = make_alu(Op.POW, tensor(1, 1, 4096), tensor(2, 1, 4096))
+    assert count_kernels(make_expand(row, (64, 4096)) * tensor(3, 64, 4096)) == 2
+    cheap = tensor(1, 1, 4096) + tensor(2, 1, 4096)
+    assert count_kernels(make_expand(cheap, (64, 4096)) * tensor(3, 64, 4096)) == 1
+
+
+def test_a_row_that_is_read_again_is_kept_in_the_threads_own_memory() -> None:
+    graph = compile_graph(softmax(X))
+    assert count_ops(graph, Op.EXP) == 1
+    assert count_ops(graph, Op.DEFINE_REG) == 1
+
+
+def test_no_memory_of_the_threads_own_is_used_on_a_target_with_workgroups() -> None:
+    context = Context(target=replace(Target.generic(), has_local=True))
+    ranged = run_pipeline("rangeify", UOp.sink(softmax(X)), context)
+    assert count_ops(run_pipeline("kernelize", ranged, context), Op.DEFINE_REG) == 0
+
+
+def test_a_long_chain_of_operations_is_cut() -> None:
+    x = X
+    for _ in range(600):
+        x = make_alu(Op.SQRT, x) + Y
+    assert 2 <= count_kernels(x) <= 8
+
+
+def test_contiguous_has_a_kernel_of_its_own() -> None:
+    kept = UOp(Op.CONTIGUOUS, X.dtype, (X + Y,))
+    assert count_kernels(kept * 2) == 2
+
+
+def test_nodes_that_only_a_gradient_reads_cost_nothing() -> None:
+    marked = UOp(Op.DETACH, X.dtype, (UOp(Op.CONTIGUOUS_BACKWARD, X.dtype, (X + Y,)),))
+    assert compile_graph(marked * 2) is compile_graph((X + Y) * 2)
+
+
+def test_equal_kernels_on_different_buffers_are_one_body() -> None:
+    graph = compile_graph(tensor(1, 8, 4) * tensor(2, 8, 4), tensor(3, 8, 4) * tensor(4, 8, 4))
+    first, second = graph.iter_ops(Op.CALL)
+    assert first is not second
+    assert first.src[0] is second.src[0]
+
+
+def test_an_empty_result_needs_no_reduction() -> None:
+    empty = make_reduce_axis(tensor(1, 0, 4), Op.ADD, [0])
+    assert count_ops(compile_graph(empty), Op.REDUCE) == 0
+
+
+def test_a_reshape_alone_does_not_split_a_reduction_from_what_follows() -> None:
+    assert count_kernels(make_reshape(reduce(X, 1), (64,)) * 2 + 1) == 1
