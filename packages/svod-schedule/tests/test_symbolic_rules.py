@@ -122,6 +122,8 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("exclusive_truth", apply(Op.XOR, A, TRUE), no(A)),
     ("product_of_bools", mul(A, B), apply(Op.AND, A, B)),
     ("sum_of_bools", apply(Op.MAX, A, B), apply(Op.OR, A, B)),
+    ("order_of_bools", lt(A, B), apply(Op.AND, no(A), B)),
+    ("weak_order_of_bools", apply(Op.LE, A, B), apply(Op.OR, no(A), B)),
     ("normalize_chain", apply(Op.AND, apply(Op.AND, A, B), A), apply(Op.AND, A, B)),
     ("normalize_chain", apply(Op.OR, apply(Op.OR, A, B), no(A)), TRUE),
     ("normalize_chain", apply(Op.AND, lt(V, 4), lt(V, 7)), lt(V, 4)),

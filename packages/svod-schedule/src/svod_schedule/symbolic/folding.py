@@ -53,7 +53,12 @@ def broadcast_constant(n: UOp, c: UOp) -> UOp:
 
 @rule(node(_FOLDED, name="n", kinds=INT | BOOL), node(Op.RANGE, name="n"))
 def collapse_single_value(n: UOp) -> UOp | None:
-    """x -> c when c is the only value that x can have; a loop of one iteration has the counter 0."""
+    """x -> c when c is the only value that x can have; a loop of one iteration has the counter 0.
+
+    When: a loop that may have no iteration stays a loop.
+    """
+    if n.op is Op.RANGE and n.src[0].bounds[0] < 1:
+        return None
     low, high = n.bounds
     return UOp.const(n.dtype, low) if low == high else None
 

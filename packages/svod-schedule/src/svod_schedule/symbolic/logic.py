@@ -46,6 +46,18 @@ def sum_of_bools(x: UOp, y: UOp) -> UOp:
     return UOp(Op.OR, x.dtype, (x, y))
 
 
+@rule(node(Op.LT, var("x", BOOL), y))
+def order_of_bools(x: UOp, y: UOp) -> UOp:
+    """x < y -> ~x & y, for bools."""
+    return UOp(Op.AND, y.dtype, (UOp(Op.NOT, x.dtype, (x,)), y))
+
+
+@rule(node(Op.LE, var("x", BOOL), y))
+def weak_order_of_bools(x: UOp, y: UOp) -> UOp:
+    """x <= y -> ~x | y, for bools."""
+    return UOp(Op.OR, y.dtype, (UOp(Op.NOT, x.dtype, (x,)), y))
+
+
 @rule(node(_AND_OR, x, y, name="n", kinds=BOOL).ordered())
 def normalize_chain(n: UOp) -> UOp | None:
     """(x & y) & x -> x & y, x & ~x -> false, (i < 4) & (i < 7) -> i < 4, (i < 4) & ~(i < 7) -> false; so for |.
@@ -83,7 +95,7 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
     for operand in operands:
         is_negated = operand.op is Op.NOT
         order = operand.src[0] if is_negated else operand
-        if order.op is not Op.LT or order.src[1].op is not Op.CONST or order.src[0].dtype.kind == "float":
+        if order.op is not Op.LT or order.src[1].op is not Op.CONST or not order.src[0].dtype.is_int:
             continue
         key = (order.src[0], is_negated)
         known = limits.get(key)
@@ -179,8 +191,8 @@ def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
 LOGIC = RuleSet(
     "logic",
     (
-        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, normalize_chain, choose_by_constant,
-        choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth, choose_among_results,
+        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, order_of_bools,
+        weak_order_of_bools, normalize_chain, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth, choose_among_results,
     ),
     is_pure=True,
 )  # fmt: skip
