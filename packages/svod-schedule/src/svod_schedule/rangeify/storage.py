@@ -25,11 +25,12 @@ from typing import NamedTuple
 from svod_dtype import index
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, AxisType, Op
 from svod_ir.shape import max_size
-from svod_ir.uop import UOp
+from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.readers import count_readers
+from svod_schedule.symbolic import simplify
 
-__all__ = ["Storage", "choose_stored", "make_ranges"]
+__all__ = ["Storage", "choose_stored", "make_range", "make_ranges"]
 
 _OWN_COST = {
     Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
@@ -70,11 +71,18 @@ def make_ranges(node: UOp, first_id: int) -> tuple[UOp, ...]:
     """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
     scanned = node.arg[1] if node.op is Op.SCAN_AXIS else None
     return tuple(
-        UOp.const(index, 0)
-        if size == 1
-        else UOp.range(size, first_id + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
+        make_range(size, first_id + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
         for a, size in enumerate(node.shape)
     )
+
+
+def make_range(size: SInt, axis_id: int, kind: AxisType) -> UOp:
+    """A loop of `size` turns, or 0 where that is 1.
+
+    Its end is in normal form: what is simplified later must not make two loops of one.
+    """
+    end = simplify(to_node(size))
+    return UOp.const(index, 0) if end.op is Op.CONST and end.arg == 1 else UOp.range(end, axis_id, kind)
 
 
 @dataclass(slots=True)
@@ -254,7 +262,7 @@ class _Chooser:
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
             # The loops that a fused reduction does not depend on stand inside those that it does, after it.
             enclosing = _ranges_of(at)
-            inner = (*(r for r in scope if r in enclosing), *ranges.values())
+            inner = (*(r for r in scope if r in enclosing), *(r for r in ranges.values() if r.op is Op.RANGE))
             return [(node.src[0], _Use(use.kernel, Coordinates(indices, at.valid), inner))]
         if node.op is Op.GATHER:
             axis, n_axes = node.arg, len(node.src[1].shape)
@@ -283,7 +291,7 @@ class _Chooser:
         if ranges is None:
             sizes = node.src[0].shape
             axes: tuple[int, ...] = node.arg[1]
-            ranges = {a: UOp.range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
+            ranges = {a: make_range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
             self.n_ranges += len(ranges)
             self.reduce_ranges[(node, at.indices)] = ranges
         return ranges
