@@ -22,7 +22,7 @@ from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move
-from svod_schedule.rangeify.storage import Storage, make_ranges
+from svod_schedule.rangeify.storage import Storage, make_range, make_ranges
 from svod_schedule.symbolic import simplify
 
 __all__ = ["pull_values"]
@@ -203,12 +203,13 @@ class _Puller:
         ranges = self.reduce_ranges.get((node, at.indices))
         if ranges is None:
             sizes = node.src[0].shape
-            ranges = {a: UOp.range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
+            ranges = {a: make_range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
             self.n_ranges += len(ranges)
             self.reduce_ranges[(node, at.indices)] = ranges
         indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
         value = yield node.src[0], Coordinates(indices, at.valid)
-        return UOp(Op.REDUCE, node.dtype, (value, *ranges.values()), reduce_op)
+        loops = tuple(r for r in ranges.values() if r.op is Op.RANGE)
+        return UOp(Op.REDUCE, node.dtype, (value, *loops), reduce_op) if loops else value
 
     def _gathered(self, node: UOp, at: Coordinates) -> Pulling:
         source, positions = node.src
