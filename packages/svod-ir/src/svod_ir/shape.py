@@ -72,8 +72,15 @@ def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
 def _extent(begin: SInt, end: SInt) -> SInt:
     if isinstance(begin, int) and begin == 0:
         return end
-    extent = end - begin
+    extent = _difference(end, begin)
     return extent.arg if isinstance(extent, UOp) and extent.op is Op.CONST else extent
+
+
+def _difference(end: SInt, begin: SInt) -> SInt:
+    # A window of constant size that begins at a variable place has a constant size.
+    if isinstance(end, UOp) and isinstance(begin, UOp) and end.op is Op.ADD and begin in end.src:
+        return end.src[0] if end.src[1] is begin else end.src[1]
+    return end - begin
 
 
 def _range_size(node: UOp) -> SInt:
