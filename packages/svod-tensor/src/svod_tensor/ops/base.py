@@ -2,7 +2,7 @@
 
 The operations are classes that stand on each other, one a file, in this order: `TensorBase`,
 `Movement`, `Elementwise`, `Functions`, `Creation`, `Reduction`, `Indexing`, `Products`, `Neural`,
-`Updating`, `Windows`, `Random`; each uses only what stands below it, and `svod_tensor.Tensor` stands on top.
+`Updating`, `Windows`, `Random`, `Sorting`; each uses only what stands below it, and `svod_tensor.Tensor` stands on top.
 """
 
 from __future__ import annotations

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_ir.errors import AxisError, ShapeError
+from svod_tensor import Tensor
+from svod_tensor.testing import check, make_array
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int32", "uint8", "int64", "uint64", "float64", "bool", "float16", "uint32"]
+)
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_sorting_is_stable_and_agrees_with_numpy(rng, dtype, size):
+    a = make_array(rng, (3, size), dtype)
+    if dtype in ("int64", "uint64"):
+        a = a * np.array(2**33 + 1, dtype)
+    a[:, size // 2 :] = a[:, : size - size // 2]
+    values, order = Tensor(a).sort()
+    check(order, np.argsort(a, -1, kind="stable"))
+    check(values, np.sort(a, -1))
+
+
+def test_nan_comes_last_and_zeros_keep_their_order():
+    a = np.array([np.nan, 1.0, -np.inf, -0.0, 0.0, np.inf, -1.0, -0.0, np.nan], np.float32)
+    values, order = Tensor(a).sort()
+    check(order, np.argsort(a, kind="stable"))
+    check(values, np.sort(a))
+    np.testing.assert_array_equal(np.signbit(values.numpy())[2:5], [True, False, True])
+
+
+def test_descending_order_is_stable_too(rng):
+    a = rng.integers(0, 5, 50).astype(np.int32)
+    order = Tensor(a).argsort(descending=True)
+    check(order, np.argsort(-a, kind="stable"))
+    assert Tensor([1.0, np.nan, 2.0]).sort(descending=True)[1].tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_any_axis_can_be_sorted(rng, axis):
+    a = make_array(rng, (5, 6, 3), "float32")
+    check(Tensor(a).sort(axis)[0], np.sort(a, axis))
+
+
+def test_the_largest_and_smallest_are_found(rng):
+    a = make_array(rng, (4, 30), "float32")
+    values, order = Tensor(a).topk(3)
+    check(values, -np.sort(-a, -1)[:, :3])
+    check(order, np.argsort(-a, -1, kind="stable")[:, :3])
+    check(Tensor(a).topk(2, 0, largest=False)[0], np.sort(a, 0)[:2])
+    check(Tensor(a[:, :29]).median(), np.median(a[:, :29], -1))
+    with pytest.raises(ShapeError, match="has 30 elements on axis 1, not 31"):
+        Tensor(a).topk(31)
+    with pytest.raises(AxisError):
+        Tensor.zeros(2, 0).median()
+
+
+def test_empty_and_single_axes_are_sorted_already():
+    assert Tensor.zeros(2, 0).argsort().shape == (2, 0)
+    assert Tensor([[3], [1]]).argsort().tolist() == [[0], [0]]
+    with pytest.raises(AxisError):
+        Tensor(1.0).sort()
+
+
+def test_all_stages_are_one_kernel(rng):
+    plan = Tensor(make_array(rng, (1000,), "float32")).argsort().prepare()
+    assert len({k.kernel for k in plan.kernels()}) <= 5
+    assert len(plan.kernels()) <= 60
