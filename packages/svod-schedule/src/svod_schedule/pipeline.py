@@ -25,7 +25,7 @@ from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.decompose_math import decompose_math
 from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
-from svod_schedule.rangeify import mark_results, permute_early, range_values, split_reduce
+from svod_schedule.rangeify import mark_results, permute_early, protect_assigned, range_values, split_reduce
 from svod_schedule.symbolic import SYMBOLIC
 
 __all__ = [
@@ -79,6 +79,7 @@ def _check_order(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 
 RANGEIFY = _check_order((
+    Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph"),
     Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph"),
     # A result has a reader of its own, so that it keeps the order of axes that was asked for.
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),

@@ -20,6 +20,7 @@ from svod_ir.args import BufferArg, KernelInfo, ParamArg
 from svod_ir.ops import MEMORY, AxisType, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
+from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.rangeify.coordinates import flatten_index
 
 __all__ = ["cut_kernels", "order_loops"]
@@ -28,27 +29,92 @@ __all__ = ["cut_kernels", "order_loops"]
 def cut_kernels(sink: UOp) -> UOp:
     """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ..."""
     filled: dict[UOp, UOp] = {}
-    for node in sink.toposort():
-        if node.op is Op.BUFFERIZE and node.arg.space is AddressSpace.GLOBAL:
+    stored = [n for n in sink.toposort() if _is_stored(n)]
+    n_buffers = 0
+    for node, readers in _order_writes(stored):
+        if node.op is Op.BUFFERIZE:
+            n_buffers += 1
             size = prod(max_size(s) for s in node.shape)
-            buffer = UOp(Op.BUFFER, node.dtype, (), BufferArg(-1 - len(filled), size, node.arg.device))
-            filled[node] = buffer.after(_make_call(node, buffer, filled))
+            buffer = UOp(Op.BUFFER, node.dtype, (), BufferArg(-n_buffers, size, node.arg.device))
+        else:
+            memory = node.src[0]
+            buffer = filled.get(memory, memory)
+        call = _make_call(node, buffer.after(*(filled[r].src[1] for r in readers)), filled)
+        filled[node] = _memory_of(buffer).after(call)
     return UOp(Op.SINK, void, tuple(filled[s] for s in sink.src), sink.arg)
 
 
+def _is_stored(node: UOp) -> bool:
+    """Whether a node of the ranged graph is memory that a kernel fills: a BUFFERIZE, or memory after an assignment."""
+    if node.op is Op.BUFFERIZE:
+        return node.arg.space is AddressSpace.GLOBAL
+    return node.op is Op.AFTER and node.src[1].op in (Op.END, Op.STORE)
+
+
+def _memory_of(node: UOp) -> UOp:
+    while node.op is Op.AFTER:
+        node = node.src[0]
+    return node
+
+
+def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
+    """Each stored node, behind those that it reads, with the ones that must have read its memory's old content before."""
+    assigned = {n.src[0] for n in stored if n.op is Op.AFTER}
+    if not assigned:
+        return [(n, ()) for n in stored]
+    units = set(stored)
+    below = {n: _read_by(n, units) for n in stored}
+    readers = {
+        n: tuple(u for u in stored if u is not n and n.src[0] in below[u]) if n.op is Op.AFTER else () for n in stored
+    }
+    order: dict[UOp, tuple[UOp, ...]] = {}
+    entered: set[UOp] = set()
+    stack = stored[::-1]
+    while stack:
+        node = stack[-1]
+        needed = [n for n in (*(u for u in below[node] if u in units), *readers[node]) if n not in order]
+        if node in order or not needed:
+            order.setdefault(node, readers[node])
+            stack.pop()
+        elif node in entered:
+            raise UnsupportedGraphError(
+                what="a kernel that reads memory both before and after an assignment to it",
+                hint="realize what reads the old content first",
+            )
+        else:
+            entered.add(node)
+            stack.extend(needed)
+    return list(order.items())
+
+
+def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
+    """The memory that the kernel of `node` reads: stored nodes and buffers."""
+    # The target of an assignment is no input, but what was assigned to it earlier has happened before.
+    target = node.src[:1] if node.op is Op.AFTER else ()
+    effect = node.src[len(target)]
+    found = {n: None for n in target if n in units}
+    for n in effect.toposort(stop=units):
+        if n in units or (n.op in MEMORY and n not in target):
+            found[n] = None
+    return found
+
+
 def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
-    value = node.src[0]
     kernel = _Kernel(buffer, filled)
+    if node.op is Op.AFTER:
+        # In-place: what the kernel reads of its target is the same argument.
+        kernel.params[node.src[0]] = kernel.target
+        effect = node.src[1]
+        ranges = order_loops(effect.src[0], effect.src[1:], filled) if effect.op is Op.END else ()
+        store = effect.src[0] if effect.op is Op.END else effect
+        return kernel.make_call(store, ranges)
+    value = node.src[0]
     if value.op in (Op.COPY, Op.BUFFER_VIEW):
         body = value.with_src((kernel.param(value.src[0]),))
         return UOp(Op.CALL, void, (body, *kernel.arguments))
     ranges = order_loops(value, tuple(r for r in node.src[1:] if r.op is Op.RANGE), filled)
-    for r in ranges:
-        kernel.renumber(r)
     flat = flatten_index(node.src[1:], node.shape) if node.shape else UOp.const(index, 0)
-    store = UOp(Op.STORE, void, (kernel.target.index(flat), value))
-    body = kernel.rewrite(store.end(*ranges))
-    return UOp(Op.CALL, void, (UOp(Op.SINK, void, (body,), KernelInfo()), *kernel.arguments, *kernel.bindings))
+    return kernel.make_call(UOp(Op.STORE, void, (kernel.target.index(flat), value)), ranges)
 
 
 def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
@@ -75,7 +141,14 @@ class _Kernel:
         self.params: dict[UOp, UOp] = {}
         self.ranges: dict[UOp, UOp] = {}
         self.n_registers = 0
-        self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, buffer.arg.size))
+        self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, _memory_of(buffer).arg.size))
+
+    def make_call(self, store: UOp, ranges: tuple[UOp, ...]) -> UOp:
+        """The CALL of a kernel that runs `store` for each value of `ranges`."""
+        for r in ranges:
+            self.renumber(r)
+        body = self.rewrite(store.end(*ranges))
+        return UOp(Op.CALL, void, (UOp(Op.SINK, void, (body,), KernelInfo()), *self.arguments, *self.bindings))
 
     def param(self, memory: UOp) -> UOp:
         """The PARAM for a BUFFERIZE, a buffer, or an argument of the whole graph."""
@@ -99,7 +172,7 @@ class _Kernel:
         done: dict[UOp, UOp] = {self.target: self.target}
         # Stored operands are arguments here; their own expressions belong to other kernels.
         for node in body.toposort(stop=self.filled):
-            if node in done or node in self.filled or node.op in MEMORY:
+            if node in done or node in self.filled or node in self.params or node.op in MEMORY:
                 continue
             operands = node.src
             if node.op is Op.BIND:

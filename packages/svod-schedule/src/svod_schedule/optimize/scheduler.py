@@ -176,9 +176,10 @@ class Scheduler:
     def _check_repeatable(self, opt: Opt) -> None:
         """Computing an output twice is right unless the kernel reads what it writes."""
         written = {n.src[0].src[0] for n in self.sink.iter_ops(Op.STORE)}
-        locations = {n.src[0] for n in self.sink.iter_ops(Op.STORE)}
-        if any(n.src[0] in written and n not in locations for n in self.sink.iter_ops(Op.INDEX)):
-            raise OptError(opt=opt, reason="the kernel reads what it writes")
+        for node in self.sink.toposort():
+            read = node.src[1:] if node.op is Op.STORE else node.src
+            if any(n.op is Op.INDEX and n.src[0] in written for n in read):
+                raise OptError(opt=opt, reason="the kernel reads what it writes")
 
     def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
         size = axis.src[0]

@@ -83,8 +83,41 @@ class _Puller:
         ranges = self._fresh(node)
         self.values.clear()
         self.row_values.clear()
-        value = self._pull(node, Coordinates(ranges))
+        if node.op is Op.ASSIGN:
+            self._assign(node, ranges)
+            return
+        value = self._pull(node, Coordinates(ranges), self._value(node, Coordinates(ranges)))
         self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(device))
+
+    def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:
+        """Store into the memory of the target; what reads it afterwards reads AFTER(memory, this effect)."""
+        target, value = node.src
+        memory, at = self._locate(target, Coordinates(ranges))
+        if at.valid is not None:
+            raise UnsupportedGraphError(
+                what="assignment to a padded tensor", hint="assign to the tensor before padding it"
+            )
+        stored = self._pull(value, Coordinates(ranges), self._read(value, Coordinates(ranges)))
+        effect = memory.index(*at.indices).store(stored)
+        self.bufferized[node] = memory.after(effect.end(*(r for r in ranges if r.op is Op.RANGE)))
+
+    def _locate(self, view: UOp, at: Coordinates) -> tuple[UOp, Coordinates]:
+        """The memory below `view`, as earlier assignments leave it, and where in it an element lies."""
+        while view.op in MOVEMENT or view.op is Op.ASSIGN:
+            if view.op is Op.ASSIGN:
+                return self.bufferized[view], self._locate(view.src[0], at)[1]
+            view, at = view.src[0], move(view, at)
+        if view.op is Op.AFTER:
+            return self._after(view), at
+        if view.op not in MEMORY:
+            raise UnsupportedGraphError(
+                what=f"assignment to {view.op.name}", hint="realize the tensor before assigning to it"
+            )
+        return view, at
+
+    def _after(self, node: UOp) -> UOp:
+        effects = tuple(e for s in node.src[1:] for e in self.bufferized[s].src[1:])
+        return node.src[0].after(*effects)
 
     def _fresh(self, node: UOp) -> tuple[UOp, ...]:
         ranges = make_ranges(node, self.n_ranges)
@@ -105,8 +138,8 @@ class _Puller:
 
     # -- one expression: generators that ask for the values of operands, run on an explicit stack ----
 
-    def _pull(self, root: UOp, at: Coordinates) -> UOp:
-        stack: list[tuple[tuple[UOp, Coordinates], Pulling]] = [((root, at), self._value(root, at))]
+    def _pull(self, root: UOp, at: Coordinates, first: Pulling) -> UOp:
+        stack: list[tuple[tuple[UOp, Coordinates], Pulling]] = [((root, at), first)]
         answer: UOp | None = None
         while stack:
             key, pulling = stack[-1]
@@ -123,6 +156,9 @@ class _Puller:
         return answer
 
     def _read(self, node: UOp, at: Coordinates) -> Pulling:
+        if node.op is Op.ASSIGN or node.op is Op.AFTER:
+            memory, at = self._locate(node, at)
+            return memory.index(*at.indices, gate=at.valid)
         if node in self.bufferized:
             return self.bufferized[node].index(*at.indices, gate=at.valid)
         if node in self.rows:

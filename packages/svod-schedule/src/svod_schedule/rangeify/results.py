@@ -16,7 +16,7 @@ from svod_ir.uop import UOp
 __all__ = ["mark_results"]
 
 _DROPPED = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD})
-_STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS})
+_STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
 
 
 def mark_results(sink: UOp) -> UOp:

@@ -257,6 +257,9 @@ class _Chooser:
         at, scope = use.at, use.scope
         if node.op in MOVEMENT:
             return [(node.src[0], _Use(use.kernel, move(node, at), scope))]
+        if node.op is Op.ASSIGN:
+            # The target is written, not read.
+            return [(node.src[1], use)]
         if node.op is Op.REDUCE_AXIS:
             ranges = self._reduce_ranges(node, at)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))

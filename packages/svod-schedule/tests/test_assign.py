@@ -1,0 +1,97 @@
+"""Assignment: what is written, what is read before and after it, and in which order kernels run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_dtype import float32
+from svod_ir.args import BufferArg
+from svod_ir.build import make_alu, make_flip, make_pad, make_permute, make_reduce_axis, make_reshape, make_shrink
+from svod_ir.evaluate import evaluate
+from svod_ir.ops import Op
+from svod_ir.testing import assert_same, random_inputs
+from svod_ir.uop import UOp
+from svod_schedule.errors import UnsupportedGraphError
+from svod_schedule.linearize import linearize
+from svod_schedule.pipeline import Context, run_pipeline
+
+
+def buffer(number: int, size: int) -> UOp:
+    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, "CPU"))
+
+
+def assign(target: UOp, value: UOp) -> UOp:
+    return UOp(Op.ASSIGN, target.dtype, (target, value))
+
+
+def kernels_of(*results: UOp) -> list[UOp]:
+    """The calls of the kernel graph in order, after checking that it means the same as the graph."""
+    sink = UOp.sink(*results)
+    kernels = run_pipeline("kernelize", run_pipeline("rangeify", sink, Context()), Context())
+    given = random_inputs(sink)
+    expected, found = ({n: a.copy() for n, a in given.items()} for _ in range(2))
+    evaluate(sink, expected)
+    evaluate(kernels, found)
+    for node in given:
+        np.testing.assert_array_equal(found[node], expected[node])
+    calls = list(kernels.iter_ops(Op.CALL))
+    for call in calls:
+        body = call.src[0]
+        assert_same(body, linearize(run_pipeline("lower", run_pipeline("optimize", body, Context()), Context())))
+    return calls
+
+
+X = make_reshape(buffer(1, 40), (5, 8))
+
+
+def test_an_elementwise_update_writes_in_place() -> None:
+    assert len(kernels_of(assign(X, make_alu(Op.ADD, X, UOp.const(float32, 1.0))))) == 1
+
+
+def test_a_part_is_assigned_through_a_view() -> None:
+    part = make_flip(make_permute(make_shrink(X, ((1, 4), (2, 6))), (1, 0)), (True, False))
+    assert len(kernels_of(assign(part, make_reshape(buffer(2, 12), (4, 3))))) == 1
+
+
+def test_a_value_that_reads_other_elements_of_the_target_is_computed_first() -> None:
+    x = buffer(1, 40)
+    calls = kernels_of(assign(make_shrink(x, ((1, 40),)), make_shrink(x, ((0, 39),))))
+    assert len(calls) == 2
+
+
+def test_a_reduction_of_the_target_is_computed_first() -> None:
+    total = make_reduce_axis(X, Op.ADD, (1,))
+    assert len(kernels_of(assign(make_shrink(X, ((0, 5), (0, 1))), total))) == 2
+
+
+def test_readers_of_the_old_content_run_before_the_assignment_and_of_the_new_after_it() -> None:
+    before = make_alu(Op.MUL, X, UOp.const(float32, 2.0))
+    written = assign(X, make_reshape(buffer(2, 40), (5, 8)))
+    after = make_alu(Op.ADD, written, UOp.const(float32, 3.0))
+    calls = kernels_of(after, before, written)
+    position = {name: i for i, c in enumerate(calls) for name in _constants(c)}
+    assert position[2.0] < position[3.0]
+    assert len(calls) == 3
+
+
+def _constants(call: UOp) -> list[float]:
+    return [n.arg for n in call.src[0].iter_ops(Op.CONST) if n.dtype is float32]
+
+
+def test_a_second_assignment_sees_the_first() -> None:
+    first = assign(X, make_alu(Op.ADD, X, UOp.const(float32, 1.0)))
+    second = assign(first, make_alu(Op.MUL, first, UOp.const(float32, 2.0)))
+    assert len(kernels_of(second)) == 2
+
+
+def test_padding_is_no_place_to_assign_to() -> None:
+    padded = make_pad(buffer(1, 4), ((1, 1),))
+    with pytest.raises(UnsupportedGraphError, match="assignment to a padded tensor is not supported"):
+        kernels_of(assign(padded, buffer(2, 6)))
+
+
+def test_a_kernel_that_needs_old_and_new_content_at_once_is_refused() -> None:
+    written = assign(X, make_reshape(buffer(2, 40), (5, 8)))
+    with pytest.raises(UnsupportedGraphError, match="reads memory both before and after an assignment"):
+        kernels_of(make_alu(Op.ADD, X, written))
