@@ -173,13 +173,13 @@ class Layout:
 
     def add(self, node: UOp) -> None:
         """The steps of one node whose needs have run."""
-        if node.op in _LOOPS and (node.op is not Op.REDUCE or ranges_of(node)):
+        if node.op in _LOOPS and (ranges_of(node) or node.op is Op.BUFFERIZE):
             self._add_loop(node)
         elif node.op is Op.ENDIF:
             self._add_conditional(node)
         elif node.op is Op.BARRIER:
             self.code.append((BARRIER,))
-        elif node.op is Op.IF or node.op in (Op.GROUP, Op.SINK, Op.NOOP):
+        elif node.op in (Op.IF, Op.END, Op.GROUP, Op.SINK, Op.NOOP):
             return
         else:
             self._add_plain(node)
