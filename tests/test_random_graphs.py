@@ -59,10 +59,10 @@ def make_tensor(graph: UOp, inputs: dict[UOp, Any]) -> Tensor:
 
 def check(batch: Sequence[UOp], config: PrepareConfig) -> None:
     inputs = [random_inputs(graph, seed=number) for number, graph in enumerate(batch)]
-    tensors = [make_tensor(graph, given) for graph, given in zip(batch, inputs, strict=True)]
+    tensors = [make_tensor(graph, arrays) for graph, arrays in zip(batch, inputs, strict=True)]
     Tensor.realize_batch_with(tensors, config)
-    for graph, given, tensor in zip(batch, inputs, tensors, strict=True):
-        expected = evaluate(graph, {node: array.copy() for node, array in given.items()})
+    for graph, arrays, tensor in zip(batch, inputs, tensors, strict=True):
+        expected = evaluate(graph, {node: array.copy() for node, array in arrays.items()})
         found = tensor.numpy()
         assert found.shape == expected.shape, print_graph(graph)
         assert_close(found, expected, loose=tolerance(graph), what=f"the value of\n{print_graph(graph)}")
