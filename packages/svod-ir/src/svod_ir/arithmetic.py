@@ -67,7 +67,8 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
     if op is Op.CAST:
         return convert(operands[0], source, result)
     if op is Op.BITCAST:
-        return reinterpret(operands[0], result)
+        # A loop's number is counted in 64 bits, whatever its dtype.
+        return reinterpret(operands[0].astype(source.scalar.numpy, copy=False), result)
     if op is Op.WHERE:
         return (
             np.where(operands[0], operands[1], operands[2])
