@@ -24,10 +24,12 @@ from svod_tensor.ops.reduction import Reduction
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     import numpy as np
     from numpy.typing import NDArray
 
-    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | None"
+    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
 __all__ = ["Indexing", "expand_index", "index_shape", "is_array_index", "resolve_item"]
