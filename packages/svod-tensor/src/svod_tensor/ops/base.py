@@ -1,8 +1,8 @@
 """The core of a tensor: a node of the graph, its device, and its place in the registry.
 
 The operations are classes that stand on each other, one a file, in this order: `TensorBase`,
-`Movement`, `Elementwise`, `Functions`, `Creation`, `Reduction`, `Indexing`, `Products`, `Neural`,
-`Updating`, `Windows`, `Random`, `Sorting`; each uses only what stands below it, and `svod_tensor.Tensor` stands on top.
+`Movement`, `Elementwise`, `Operators`, `Functions`, `Creation`, `Reduction`, `Indexing`, `Products`,
+`Neural`, `Updating`, `Windows`, `Random`, `Sorting`; each uses only what stands below it, and `svod_tensor.Tensor` stands on top.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from svod_ir.errors import OperandError
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.data import make_constant
-from svod_tensor.errors import AmbiguousTruthError
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.movement import Movement
 from svod_tensor.shapes import broadcast_node, broadcast_shapes
@@ -35,8 +34,6 @@ class Elementwise(Movement):
     """Operations on each element, and on pairs of elements."""
 
     __slots__ = ()
-    __array_ufunc__ = None
-    """Makes numpy leave `array + tensor` to the tensor."""
 
     # -- dtypes ----------------------------------------------------------------------------------------
 
@@ -400,123 +397,6 @@ class Elementwise(Movement):
                 operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)"
             )
         return self
-
-    # -- operators -------------------------------------------------------------------------------------
-
-    def __add__(self, other: Operand) -> Self:
-        return self.add(other)
-
-    def __radd__(self, other: Operand) -> Self:
-        return self.add(other)
-
-    def __sub__(self, other: Operand) -> Self:
-        return self.sub(other)
-
-    def __rsub__(self, other: Operand) -> Self:
-        x, y = self._pair(other, refused=(bool_,))
-        return y.sub(x)
-
-    def __mul__(self, other: Operand) -> Self:
-        return self.mul(other)
-
-    def __rmul__(self, other: Operand) -> Self:
-        return self.mul(other)
-
-    def __truediv__(self, other: Operand) -> Self:
-        return self.div(other)
-
-    def __rtruediv__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
-        return y.div(x)
-
-    def __floordiv__(self, other: Operand) -> Self:
-        return self.floor_divide(other)
-
-    def __rfloordiv__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
-        return y.floor_divide(x)
-
-    def __mod__(self, other: Operand) -> Self:
-        return self.remainder(other)
-
-    def __rmod__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
-        return y.remainder(x)
-
-    def __divmod__(self, other: Operand) -> tuple[Self, Self]:
-        return self.floor_divide(other), self.remainder(other)
-
-    def __pow__(self, other: Operand) -> Self:
-        return self.pow(other)
-
-    def __rpow__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
-        return y.pow(x)
-
-    def __neg__(self) -> Self:
-        return self.neg()
-
-    def __pos__(self) -> Self:
-        return self
-
-    def __abs__(self) -> Self:
-        return self.abs()
-
-    def __invert__(self) -> Self:
-        return self.bitwise_not()
-
-    def __and__(self, other: Operand) -> Self:
-        return self.bitwise_and(other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Operand) -> Self:
-        return self.bitwise_or(other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Operand) -> Self:
-        return self.bitwise_xor(other)
-
-    __rxor__ = __xor__
-
-    def __lshift__(self, other: Operand) -> Self:
-        return self.lshift(other)
-
-    def __rlshift__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
-        return y.lshift(x)
-
-    def __rshift__(self, other: Operand) -> Self:
-        return self.rshift(other)
-
-    def __rrshift__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
-        return y.rshift(x)
-
-    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.eq(other)  # pyright: ignore[reportArgumentType]
-
-    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.ne(other)  # pyright: ignore[reportArgumentType]
-
-    def __lt__(self, other: Operand) -> Self:
-        return self.lt(other)
-
-    def __le__(self, other: Operand) -> Self:
-        return self.le(other)
-
-    def __gt__(self, other: Operand) -> Self:
-        return self.gt(other)
-
-    def __ge__(self, other: Operand) -> Self:
-        return self.ge(other)
-
-    __hash__ = TensorBase.__hash__
-
-    def _check_single(self) -> None:
-        if self.size != 1:
-            raise AmbiguousTruthError(shape=self.shape)
 
 
 _INFINITY = float("inf")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float32, float64, int32, int64
 from svod_ir.ops import Op
-from svod_tensor.ops.elementwise import Elementwise
+from svod_tensor.ops.operators import Operators
 
 if TYPE_CHECKING:
     from svod_tensor.ops.elementwise import Operand
@@ -23,7 +23,7 @@ __all__ = ["Functions"]
 T = TypeVar("T", bound="Functions")
 
 
-class Functions(Elementwise):
+class Functions(Operators):
     """Exponentials, logarithms, trigonometric and hyperbolic functions."""
 
     __slots__ = ()

@@ -1,8 +1,8 @@
-"""Writing to parts of a tensor, as new values: no memory is written, and other tensors never change.
+"""Replacing parts of a tensor, as new values: no memory is written, and other tensors never change.
 
-`x[index] = value` lets `x` stand for a graph in which the named elements are replaced. Slices,
-integers, masks (of any tensor), and integer arrays whose values are known can be written to; where an
-integer array names a place twice, the last value stays, as in numpy.
+`x.with_items(index, value)` is a graph in which the named elements are replaced. Slices, integers,
+masks (of any tensor), and integer arrays whose values are known can be replaced; where an integer array
+names a place twice, the last value stays, as in numpy.
 """
 
 from __future__ import annotations
@@ -30,16 +30,13 @@ if TYPE_CHECKING:
     from svod_tensor.ops.elementwise import Operand
     from svod_tensor.ops.indexing import Index, IndexItem
 
-__all__ = ["Updating"]
+__all__ = ["Updating", "check_value"]
 
 
 class Updating(Neural):
     """Replacing elements."""
 
     __slots__ = ()
-
-    def __setitem__(self, index: Index, value: Operand) -> None:
-        self.set_node(self.with_items(index, value).uop)
 
     def with_items(self, index: Index, value: Operand) -> Self:
         """This tensor with the elements at `index` replaced by `value`, which broadcasts to their shape.
@@ -75,7 +72,7 @@ class Updating(Neural):
     def _with_slices(self, items: Sequence[IndexItem], value: Self) -> Self:
         """The value where it belongs and a mask of these places, each by the inverse of slicing."""
         selected = index_shape(items, self.shape)
-        _check_value("x[index]", value.shape, selected)
+        check_value("x[index]", value.shape, selected)
         placed = _place(broadcast_node(value.uop, selected), items, self.shape)
         inside = _place(broadcast_node(UOp.const(bool_, True), selected), items, self.shape)
         return self._make(make_alu(Op.WHERE, inside, placed, self._uop), value)
@@ -97,14 +94,14 @@ class Updating(Neural):
         places = cast("NDArray[np.int64]", everything[index])  # pyright: ignore[reportArgumentType, reportCallIssue]
         source = np.full(math.prod(shape), -1, np.int64)
         source[places.reshape(-1)] = np.arange(places.size)
-        _check_value("x[index]", value.shape, places.shape)
+        check_value("x[index]", value.shape, places.shape)
         values = make_reshape(broadcast_node(value.uop, places.shape), (places.size,))
         lookup = make_array_node(source.reshape(shape), may_share=True)
         found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup)
         return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup, 0), self._uop), value)
 
 
-def _check_value(what: str, value: Shape, selected: Shape) -> None:
+def check_value(what: str, value: Shape, selected: Shape) -> None:
     if broadcast_shapes(value, selected) != selected:
         raise ShapeError(operation=f"assignment to {what}", shape=value, problem=f"does not broadcast to {selected}")
 

@@ -1,0 +1,108 @@
+"""Writing to the memory of tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy.
+
+A tensor that is a buffer, or a slice, reshape, transpose or flip of one, is written in place: its other views see the
+new values, graphs that were built before keep the old ones, and a prepared plan writes again each time it
+is executed. A tensor that is computed but has no memory yet just stands for the new values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from svod_device import ReadOnlyError
+from svod_tensor import registry, states
+from svod_tensor.errors import AssignmentDtypeError
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.indexing import expand_index, is_array_index
+from svod_tensor.ops.random import Random
+from svod_tensor.ops.update import check_value
+from svod_tensor.shapes import broadcast_node
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.elementwise import Operand
+    from svod_tensor.ops.indexing import Index
+
+__all__ = ["Assigning"]
+
+
+class Assigning(Random):
+    """Writing to memory."""
+
+    __slots__ = ()
+
+    def assign(self, value: Operand) -> Self:
+        """Let this tensor have the elements of `value`, which broadcasts to its shape, and return it.
+
+        Views of the same buffer (slices, reshapes, transposes, flips, expansions) see the new elements, unless they
+        were realized and so have memory of their own. Results that were built on the old elements keep them. Nothing
+        is computed before something that reads the new elements is realized or prepared; a plan that was
+        prepared from such results writes at each execution.
+
+        Memory that is shared with a numpy array is never written: the tensor gets a copy of its own first.
+
+        Example:
+            >>> from svod_tensor import Tensor
+            >>> x = Tensor([1, 2, 3, 4])
+            >>> y = x.reshape(2, 2)
+            >>> x.assign(x * 10).tolist(), y.tolist()
+            ([10, 20, 30, 40], [[10, 20], [30, 40]])
+
+        Raises:
+            AssignmentDtypeError: if `value` is a tensor of another dtype.
+            ShapeError: if it does not broadcast to this shape.
+            DeviceMismatchError: if it is on another device.
+            ReadOnlyError: if this tensor is a file on DISK.
+        """
+        if isinstance(value, TensorBase):
+            if value.uop is self._uop:
+                return self
+            if value.dtype is not self.dtype:
+                raise AssignmentDtypeError(target=self.dtype, value=value.dtype)
+        self._write(self._to_value(value))
+        return self
+
+    def __setitem__(self, index: Index, value: Operand) -> None:
+        new = self._to_value(value)
+        state = self._check_writable()
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        if state is None or _has_arrays(index, items):
+            self._write(self.with_items(index, new))
+            return
+        target = self[index]
+        if states.find_target_state(target.uop) is None:
+            # Every n-th element where n does not divide the size is no plain view.
+            self._write(self.with_items(index, new))
+            return
+        check_value("x[index]", new.shape, target.shape)
+        target._write(new)
+
+    def _to_value(self, value: Operand) -> Self:
+        if isinstance(value, TensorBase):
+            return self._wrap(value).cast(self.dtype)
+        return type(self)(value, dtype=self.dtype)
+
+    def _write(self, value: Self) -> None:
+        state = self._check_writable()
+        check_value("a tensor", value.shape, self.shape)
+        # Checks the devices too.
+        wide = self._make(broadcast_node(value.uop, self.shape), value)
+        if self.size == 0:
+            return
+        if state is None:
+            self.set_node(wide.uop)
+        elif wide.uop is not self._uop:
+            states.assign(self._uop, wide.uop)
+
+    def _check_writable(self):
+        """The state of the buffer that would be written; None if this tensor has none."""
+        state = states.find_target_state(self._uop)
+        if state is not None:
+            buffer = registry.find_buffer(states.memory_of(state))
+            if buffer is not None and not buffer.allocator.is_writable:
+                raise ReadOnlyError(device=buffer.device)
+        return state
+
+
+def _has_arrays(index: object, items: tuple[object, ...]) -> bool:
+    is_mask = isinstance(index, TensorBase) and index.dtype.is_bool
+    return is_mask or any(is_array_index(item) for item in items)

@@ -1,0 +1,158 @@
+"""Memory that is written: which content of a buffer a graph reads, and who must read before it changes.
+
+A buffer has one state after each assignment to it. The first is the BUFFER itself, a later one
+
+    AFTER(BUFFER, ASSIGN(target, value))      target: a view of the state before
+
+An assignment moves every live tensor that is a plain view of the buffer to the new state; all other
+graphs keep reading the state that they were built on. Nothing is written until something that reads the new
+state is realized. What still reads a state that is about to be overwritten is then computed together
+with it, and the scheduler lets it read first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from svod_ir.args import BufferArg
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import registry
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import TensorBase
+
+__all__ = [
+    "assign", "effect_of_state", "find_overtaken", "find_state", "find_target_state", "find_whole_state", "find_written",
+    "memory_of",
+]  # fmt: skip
+
+_TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
+_VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
+
+
+def find_state(node: UOp) -> UOp | None:
+    """The state of a buffer that `node` is a view of, or None."""
+    return _below(node, _VIEWS)
+
+
+def find_target_state(node: UOp) -> UOp | None:
+    """`find_state` of a view that can be written to, each element of which has a place of its own."""
+    return _below(node, _TARGET_VIEWS)
+
+
+def find_whole_state(node: UOp) -> UOp | None:
+    """The state that `node` is all of, in order; None where it is a part, or no assignment is pending."""
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    if node.op is Op.SHRINK and node.arg == (0, None):
+        node = node.src[0]
+    return node if _is_later_state(node) else None
+
+
+def effect_of_state(state: UOp) -> UOp:
+    """The ASSIGN that leads to a state that is not the first."""
+    return state.src[1]
+
+
+def memory_of(state: UOp) -> UOp:
+    """The BUFFER that a state is the content of."""
+    return state.src[0] if state.op is Op.AFTER else state
+
+
+def assign(target: UOp, value: UOp) -> None:
+    """Let every live view of the buffer below `target` read it as `value` leaves it, once that is computed."""
+    with registry.lock:
+        state = find_target_state(target)
+        assert state is not None, target
+        buffer = registry.find_buffer(memory_of(state))
+        if buffer is not None and not buffer.is_writable:
+            own = _copy_shared(state)
+            target, state = target.substitute({state: own}), own
+        written = UOp(Op.ASSIGN, target.dtype, (target, value))
+        _move_views(state, UOp(Op.AFTER, state.dtype, (memory_of(state), written)))
+
+
+def find_written(root: UOp) -> dict[UOp, UOp]:
+    """The pending states in a graph, and the BUFFER that has their content once the graph was computed."""
+    return {node: node.src[0] for node in root.iter_ops(Op.AFTER) if _is_later_state(node)}
+
+
+def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
+    """The live tensors that must be computed together with `nodes`: they read content that `nodes` overwrite."""
+    found: list[TensorBase] = []
+    known = set(nodes)
+    while True:
+        written = find_written(UOp.sink(*known))
+        if not written:
+            return []
+        overwritten = {find_target_state(effect_of_state(state).src[0]) for state in written}
+        new = [t for t in registry.iter_tensors() if t.uop not in known and overwritten & _read_states(t.uop, written)]
+        if not new:
+            return found
+        found += new
+        known.update(t.uop for t in new)
+
+
+def _below(node: UOp, views: Iterable[Op]) -> UOp | None:
+    while node.op in views:
+        node = node.src[0]
+    return node if node.op is Op.BUFFER or _is_later_state(node) else None
+
+
+def _is_later_state(node: UOp) -> bool:
+    return node.op is Op.AFTER and node.src[1].op is Op.ASSIGN
+
+
+def _move_views(old: UOp, new: UOp) -> None:
+    for tensor in registry.iter_tensors():
+        if find_state(tensor.uop) is old:
+            tensor.set_node(tensor.uop.substitute({old: new}))
+
+
+def _copy_shared(buffer_node: UOp) -> UOp:
+    """Memory of its own for a tensor whose memory belongs to somebody else, such as a numpy array."""
+    from svod_device import copy_buffer
+    from svod_tensor import storage
+
+    shared = registry.find_buffer(buffer_node)
+    assert shared is not None
+    copied = storage.allocate(shared.device, shared.dtype, shared.size)
+    copy_buffer(copied, shared)
+    own = UOp(Op.BUFFER, buffer_node.dtype, (), BufferArg(registry.make_buffer_id(), shared.size, shared.device))
+    registry.add_buffer(own, copied)
+    _move_views(buffer_node, own)
+    return own
+
+
+def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
+    """The states whose content the graph of `root` needs besides those that computing `written` gives."""
+    found: set[UOp] = set()
+    seen: set[UOp] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is Op.BUFFER:
+            found.add(node)
+        elif _is_later_state(node):
+            found.add(node)
+            stack.extend(_needed_for(node, written))
+        else:
+            stack.extend(node.src)
+    return found
+
+
+def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
+    """What must be read to reach a state: the values of the assignments up to it that are not among `written`."""
+    needed: list[UOp] = []
+    while _is_later_state(state) and state not in written:
+        target, value = effect_of_state(state).src
+        needed.append(value)
+        below = find_target_state(target)
+        assert below is not None, target
+        state = below
+    return needed
