@@ -29,7 +29,9 @@ _counter: ContextVar[Counter[str] | None] = ContextVar("counter", default=None)
 _remembered: WeakKeyDictionary[RuleSet, WeakKeyDictionary[UOp, UOp | None]] = WeakKeyDictionary()
 
 
-def graph_rewrite(ruleset: RuleSet, root: UOp, ctx: object = None, bottom_up: bool = False, enter_calls: bool = False) -> UOp:
+def graph_rewrite(
+    ruleset: RuleSet, root: UOp, ctx: object = None, bottom_up: bool = False, enter_calls: bool = False
+) -> UOp:
     """The graph of `root` with `ruleset` applied to every node, and to what it makes, until nothing matches.
 
     Each node is rewritten once, and every use of it gets the same result. Operands are rewritten before
@@ -178,7 +180,9 @@ class _Rewrite:
         self.fired[current] = rule
         generation = self.generation.get(current, 0) + 1
         self.generation[result] = generation
-        if (result in self.became and result not in self.done) or (generation > self.limit and self._is_over_limit(generation)):
+        if (result in self.became and result not in self.done) or (
+            generation > self.limit and self._is_over_limit(generation)
+        ):
             raise self._endless(current, result)
         return (result,)
 
@@ -199,7 +203,9 @@ class _Rewrite:
     def _endless(self, current: UOp, result: UOp) -> RewriteError:
         # The rules that fired last are those of the loop; a loop of a few rules names each more than once.
         recent = [rule.name for rule in list(self.fired.values())[-64:]]
-        return RewriteError(ruleset=self.ruleset.name, rules=tuple(dict.fromkeys(reversed(recent))), node=current, result=result)
+        return RewriteError(
+            ruleset=self.ruleset.name, rules=tuple(dict.fromkeys(reversed(recent))), node=current, result=result
+        )
 
 
 def _get_memory(ruleset: RuleSet) -> WeakKeyDictionary[UOp, UOp | None]:
