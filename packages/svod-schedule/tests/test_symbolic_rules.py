@@ -266,6 +266,8 @@ DECLINES: list[tuple[str, str, UOp]] = [
     ("cast_of_cast", "float16 rounds", to(to(F, float16), float32)),
     ("cast_of_cast", "float32 rounds large integers", to(to(UOp.variable("big", 0, 1 << 30, int32), float32), float64)),
     ("cast_operands_to_index", "s + t may wrap", to(add(S, T), index)),
+    ("cast_operands_to_index", "u * u may wrap", to(mul(U, U), index)),
+    ("cast_operands_to_index", "s + t wraps, though s + t - t does not", to(apply(Op.SUB, add(S, T), T), index)),
     ("compare_casts", "the cast may wrap", lt(to(UOp.variable("big", 0, 300), int8), to(V, int8))),
     ("merge_terms", "nothing merges", add(X, Y)),
     ("choose_by_both", "the branches differ", where(A, where(B, F, G), F)),

@@ -9,7 +9,6 @@ from svod_ir.bounds import dtype_bounds
 from svod_ir.ops import Op
 from svod_ir.pattern import INT, RuleSet, node, rule, var
 from svod_ir.uop import UOp
-from svod_schedule.symbolic.terms import fits, to_terms
 
 __all__ = ["CASTS", "keeps_values"]
 
@@ -41,11 +40,22 @@ _exact = node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="i
 @rule(node(Op.CAST, _exact, name="n", kinds=_INDEX))
 def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x + y) -> cast(x) + cast(y), to dtype index, when no sum wraps; so for -, *, max and min."""
-    if not fits(to_terms(inner), inner.dtype) or not keeps_values(inner, n.dtype):
-        return None
-    if not keeps_values(x, n.dtype) or not keeps_values(y, n.dtype):
+    if not (keeps_values(x, n.dtype) and keeps_values(y, n.dtype) and keeps_values(inner, n.dtype) and _is_exact(inner)):
         return None
     return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
+
+
+def _is_exact(node: UOp) -> bool:
+    """Whether a sum, product or choice of its operands' values cannot wrap."""
+    if node.op is Op.MAX or node.op is Op.MIN:
+        return True
+    (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
+    if node.op is Op.MUL:
+        results = (a * c, a * d, b * c, b * d)
+    else:
+        results = (a + c, b + d) if node.op is Op.ADD else (a - d, b - c)
+    low, high = dtype_bounds(node.dtype)
+    return all(low <= result <= high for result in results)
 
 
 @rule(node(Op.CAST, node(frozenset({Op.IDIV, Op.MOD}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))

@@ -191,8 +191,9 @@ def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
 LOGIC = RuleSet(
     "logic",
     (
-        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, order_of_bools,
-        weak_order_of_bools, normalize_chain, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth, choose_among_results,
+        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, order_of_bools, weak_order_of_bools,
+        normalize_chain, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth,
+        choose_among_results,
     ),
     is_pure=True,
 )  # fmt: skip
