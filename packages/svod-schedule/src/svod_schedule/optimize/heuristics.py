@@ -48,7 +48,7 @@ class _Heuristics:
         axes = scheduler.axes
         results, self.private = _find_nests(scheduler.sink)
         self.outputs = [r for r in axes if r in results]
-        self.work = prod(int(r.vmax) + 1 for r in axes) * (1 + 8 * min(self.n_slow, 8))
+        self.work = _count_steps(scheduler.sink) * (1 + 8 * min(self.n_slow, 8))
         widest = max((n.dtype.itemsize for n in order if n.dtype.kind in ("int", "uint", "float")), default=1)
         self.lanes = max(self.target.vector_bits // (8 * widest), 1)
 
@@ -273,6 +273,12 @@ def _find_nests(sink: UOp) -> tuple[set[UOp], list[UOp]]:
         else:
             own.append(node)
     return results, own
+
+
+def _count_steps(sink: UOp) -> int:
+    """How often the bodies of all loops run; loops that stand side by side add up."""
+    nests = (node.ranges.union(node.src[1:]) for node in sink.iter_ops(Op.END, Op.REDUCE))
+    return sum(prod(int(r.vmax) + 1 for r in nest) for nest in nests)
 
 
 def _splits_well(r: UOp, n_parts: int) -> bool:
