@@ -69,7 +69,7 @@ def kernel(request: pytest.FixtureRequest) -> UOp:
     return make_kernel(GRAPHS[request.param]())
 
 
-@pytest.fixture(scope="session")
-def kernels() -> dict[str, UOp]:
-    """The kernels by name."""
-    return {name: make_kernel(make()) for name, make in GRAPHS.items()}
+@pytest.fixture(scope="session", name="make_kernel")
+def give_make_kernel() -> Callable[[UOp], UOp]:
+    """The function from a graph to the one kernel that computes it."""
+    return make_kernel

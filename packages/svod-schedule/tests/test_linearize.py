@@ -151,7 +151,9 @@ def test_a_node_in_two_sibling_loops_is_refused() -> None:
     a = memory(0).index(first).store(read(1, first)).end(first)
     b = memory(2).index(second).store(read(3, second)).end(second)
     both = memory(4).index(first).store(read(5, second))
-    with pytest.raises(LinearizeError, match="^a node depends on two loops of which neither encloses the other: STORE"):
+    with pytest.raises(
+        LinearizeError, match=r"^a node depends on two loops of which neither encloses the other: STORE"
+    ):
         linearize(UOp.sink(a, b, both))
 
 
@@ -191,7 +193,7 @@ def test_the_order_is_the_same_every_time() -> None:
         %9 = SINK %8
     """
     once = linearize(parse_graph(text))
-    names = "PARAM CONST PARAM RANGE INDEX INDEX LOAD STORE END".split()
+    names = ["PARAM", "CONST", "PARAM", "RANGE", "INDEX", "INDEX", "LOAD", "STORE", "END"]
     assert [n.op.name for n in once] == names
     assert linearize(parse_graph(text)) == once
 

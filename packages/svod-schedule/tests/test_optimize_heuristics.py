@@ -1,0 +1,182 @@
+"""What the heuristics' choices have in common, whatever they are for one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from svod_dtype import DType, float32, float64, uint8
+from svod_ir.args import Opt, OptOp
+from svod_ir.build import make_alu, make_flip, make_permute, make_shrink
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
+from svod_ir.testing import assert_same
+from svod_ir.testing.programs import linear, matmul, reduce, softmax, tensor
+from svod_ir.uop import UOp
+from svod_schedule.linearize import linearize
+from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts, choose_and_apply
+from svod_schedule.optimize.heuristics import MIN_THREADED_WORK
+from svod_schedule.pipeline import Context, run_pipeline
+
+AVX2 = Target.generic(cores=4)
+AVX512 = replace(AVX2, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True)
+NEON = replace(AVX2, vector_bits=128, vector_registers=32)
+TARGETS = {"avx2": AVX2, "avx512": AVX512, "neon": NEON}
+
+MakeKernel = Callable[[UOp], UOp]
+
+
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest) -> Target:
+    return TARGETS[request.param]
+
+
+def choose(kernel: UOp, target: Target) -> Scheduler:
+    scheduler = Scheduler(kernel, target)
+    apply_heuristics(scheduler)
+    return scheduler
+
+
+def lower(kernel: UOp, target: Target) -> tuple[UOp, ...]:
+    return linearize(run_pipeline("lower", choose_and_apply(kernel, target), Context(target=target)))
+
+
+def widths(nodes: tuple[UOp, ...], op: Op, slot: int | None = None) -> set[int]:
+    """The lanes of what is loaded or stored, in all memory or in that of one argument."""
+    locations = [n.src[0] for n in nodes if n.op is op]
+    return {x.dtype.lanes for x in locations if x.src[0].op is Op.PARAM and slot in (None, x.src[0].arg.slot)}
+
+
+def opts_of(scheduler: Scheduler, *ops: OptOp) -> list[Opt]:
+    return [o for o in scheduler.applied_opts if o.op in ops]
+
+
+# -- every kernel -----------------------------------------------------------------------------------------
+
+
+def test_no_kernel_changes_its_meaning(kernel: UOp, target: Target) -> None:
+    assert_same(kernel, lower(kernel, target))
+
+
+def test_the_choice_is_the_same_every_time_and_can_be_replayed(kernel: UOp, target: Target) -> None:
+    chosen = choose_and_apply(kernel, target)
+    assert choose_and_apply(kernel, target) is chosen
+    assert apply_opts(kernel, target, chosen.arg.applied_opts) is chosen
+
+
+def test_no_kernel_of_few_elements_is_split_over_threads(kernel: UOp, target: Target) -> None:
+    assert not opts_of(choose(kernel, target), OptOp.THREAD)
+
+
+def test_no_choice_is_made_that_the_target_forbids(kernel: UOp) -> None:
+    gpu = replace(AVX2, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
+    assert not opts_of(choose(kernel, gpu), OptOp.THREAD, OptOp.PACK)
+
+
+# -- lanes ------------------------------------------------------------------------------------------------
+
+
+def test_an_elementwise_kernel_loads_and_stores_whole_vectors(make_kernel: MakeKernel, target: Target) -> None:
+    nodes = lower(make_kernel(tensor(1, 64, 64) * tensor(2, 64, 64) + 1), target)
+    for op in (Op.LOAD, Op.STORE):
+        (lanes,) = widths(nodes, op)
+        assert lanes % target.lanes(float32) == 0
+
+
+@pytest.mark.parametrize("dtype", [float64, float32, uint8])
+def test_the_widest_dtype_decides_how_many_lanes_there_are(
+    make_kernel: MakeKernel, target: Target, dtype: DType
+) -> None:
+    graph = tensor(1, 4096, dtype=dtype)
+    (lanes,) = widths(lower(make_kernel(make_alu(Op.ADD, graph, graph)), target), Op.STORE)
+    assert lanes % target.lanes(dtype) == 0
+
+
+def test_rows_whose_size_no_vector_divides_are_covered_by_whole_vectors(
+    make_kernel: MakeKernel, target: Target
+) -> None:
+    kernel = make_kernel(make_shrink(tensor(1, 8, 200), [(0, 8), (3, 198)]) * 2)
+    (lanes,) = widths(lower(kernel, target), Op.STORE)
+    assert lanes % target.lanes(float32) == 0
+
+
+def test_lanes_are_never_taken_along_an_axis_that_jumps(make_kernel: MakeKernel, target: Target) -> None:
+    flipped = make_kernel(make_flip(tensor(1, 64, 64), (False, True)) * 2)
+    nodes = lower(flipped, target)
+    positions = [n.src[0].src[1] for n in nodes if n.op is Op.LOAD and n.src[0].src[0].op is Op.PARAM]
+    assert all(p.dtype.lanes == 1 for p in positions)
+
+
+def test_the_sum_of_a_row_takes_whole_vectors_along_the_row(make_kernel: MakeKernel, target: Target) -> None:
+    nodes = lower(make_kernel(reduce(tensor(1, 8, 1024), 1)), target)
+    (lanes,) = widths(nodes, Op.LOAD)
+    assert lanes == target.lanes(float32) * (lanes // target.lanes(float32)) > 1
+
+
+def test_the_sum_of_a_column_takes_whole_vectors_across_the_columns(make_kernel: MakeKernel, target: Target) -> None:
+    nodes = lower(make_kernel(reduce(tensor(1, 1024, 64), 0)), target)
+    assert not [n for n in nodes if n.op is Op.REDUCE]
+    (lanes,) = widths(nodes, Op.STORE)
+    assert lanes % target.lanes(float32) == 0
+
+
+def test_an_axis_shorter_than_a_vector_is_taken_as_far_as_it_goes(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(make_shrink(tensor(1, 64, 8), [(0, 64), (0, 5)]) * 2)
+    assert widths(lower(kernel, AVX2), Op.STORE) == {4}
+
+
+# -- register tiles ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_a_matmul_gets_a_register_tile_that_fits_the_registers(
+    make_kernel: MakeKernel, target: Target, layout: str
+) -> None:
+    weight = tensor(2, 128, 96) if layout == "columns" else make_permute(tensor(2, 96, 128), (1, 0))
+    scheduler = choose(make_kernel(matmul(tensor(1, 64, 128), weight)), target)
+    taken = [int(r.vmax) + 1 for r in scheduler.axes if r.arg[1] is AxisType.UPCAST]
+    n_values = prod(taken)
+    n_registers = n_values / target.lanes(float32) if layout == "columns" else n_values
+    assert n_values >= 8
+    assert n_registers <= target.vector_registers
+
+
+def test_a_bias_does_not_take_the_tile_away(make_kernel: MakeKernel, target: Target) -> None:
+    bare = choose(make_kernel(matmul(tensor(1, 64, 128), make_permute(tensor(2, 96, 128), (1, 0)))), target)
+    biased = choose(make_kernel(linear(tensor(1, 64, 128), tensor(2, 96, 128), tensor(3, 96))), target)
+    assert opts_of(biased, OptOp.UPCAST, OptOp.OVERLAP) == opts_of(bare, OptOp.UPCAST, OptOp.OVERLAP)
+
+
+# -- threads ----------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_with_much_work_is_split_over_all_threads_once(make_kernel: MakeKernel, target: Target) -> None:
+    (opt,) = opts_of(choose(make_kernel(tensor(1, 1 << 20) * 2), target), OptOp.THREAD)
+    assert opt.amount == target.cores
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+def test_there_are_as_many_parts_as_cores(make_kernel: MakeKernel, cores: int) -> None:
+    opts = opts_of(choose(make_kernel(tensor(1, 1 << 20) * 2), replace(AVX2, cores=cores)), OptOp.THREAD)
+    assert [o.amount for o in opts] == ([cores] if cores > 1 else [])
+
+
+@pytest.mark.parametrize("size", [MIN_THREADED_WORK // 2, MIN_THREADED_WORK * 2])
+def test_only_work_above_the_threshold_is_split(make_kernel: MakeKernel, size: int) -> None:
+    opts = opts_of(choose(make_kernel(tensor(1, size) * 2), AVX2), OptOp.THREAD)
+    assert bool(opts) == (size > MIN_THREADED_WORK)
+
+
+def test_loops_that_stand_side_by_side_do_not_multiply_each_others_work(make_kernel: MakeKernel) -> None:
+    small = make_kernel(softmax(tensor(1, 8, 32)))
+    assert not opts_of(choose(small, AVX2), OptOp.THREAD)
+
+
+def test_softmax_of_many_rows_is_split_by_rows(make_kernel: MakeKernel) -> None:
+    scheduler = choose(make_kernel(softmax(tensor(1, 512, 512))), AVX2)
+    thread = next(r for r in scheduler.axes if r.arg[1] is AxisType.THREAD)
+    assert int(thread.vmax) + 1 == AVX2.cores
+    assert all(thread in n.ranges for n in scheduler.sink.iter_ops(Op.REDUCE))
