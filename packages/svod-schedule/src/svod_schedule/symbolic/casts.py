@@ -40,7 +40,9 @@ _exact = node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="i
 @rule(node(Op.CAST, _exact, name="n", kinds=_INDEX))
 def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x + y) -> cast(x) + cast(y), to dtype index, when no sum wraps; so for -, *, max and min."""
-    if not (keeps_values(x, n.dtype) and keeps_values(y, n.dtype) and keeps_values(inner, n.dtype) and _is_exact(inner)):
+    if not (
+        keeps_values(x, n.dtype) and keeps_values(y, n.dtype) and keeps_values(inner, n.dtype) and _is_exact(inner)
+    ):
         return None
     return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
 
