@@ -9,7 +9,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from svod_dtype import ALL_DTYPES, DType, bool_, index
+from svod_dtype import ALL_DTYPES, DType, bool_, index, uint64
 from svod_ir.args import BufferArg
 from svod_ir.build import (
     FLOAT_ONLY,
@@ -154,7 +154,8 @@ class _Builder:
         self.values: list[_Value] = []
         self.n_buffers = 0
         self.steps: tuple[Callable[[_Value], _Value | None], ...] = (
-            self.unary, self.function, self.quotient, self.binary, self.binary, self.with_constant, self.compare, self.select,
+            self.unary, self.function, self.quotient, self.binary, self.binary, self.with_constant, self.shift, self.power,
+            self.compare, self.select,
             self.cast, self.bitcast, self.reshape, self.permute, self.expand, self.pad, self.shrink, self.flip, self.gather,
             self.reduce, self.reduce, self.scan, self.mark,
         )  # fmt: skip
@@ -253,6 +254,23 @@ class _Builder:
         # A product that is added may be contracted to a fused multiply-add.
         joins = op in (Op.ADD, Op.SUB) and (x.is_product or y.is_product)
         return _Value(node, is_exact and not joins, op is Op.MUL)
+
+    def shift(self, x: _Value) -> _Value | None:
+        dtype = x.node.dtype
+        if not dtype.is_int:
+            return None
+        if dtype is uint64 and self.flip_coin():
+            return _Value(make_alu(Op.THREEFRY, x.node, self.draw(st.sampled_from(self._partners(x))).node))
+        amount = UOp.const(dtype, self.draw(st.integers(0, min(dtype.bits - 1, 40))))
+        return _Value(make_alu(self.pick((Op.SHL, Op.SHR)), x.node, amount))
+
+    def power(self, x: _Value) -> _Value | None:
+        if x.node.dtype.is_float and not x.is_exact:
+            return None
+        # An integer power wraps; a float one is a function of the target.
+        base = self._clamp(x.node) if x.node.dtype.is_float else x.node
+        exponent = UOp.const(x.node.dtype, self.draw(st.integers(0, 4)))
+        return _Value(make_alu(Op.POW, base, exponent), not x.node.dtype.is_float)
 
     def compare(self, x: _Value) -> _Value | None:
         partners = [v for v in self._partners(x) if v.is_exact]
