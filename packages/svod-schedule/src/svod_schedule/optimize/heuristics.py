@@ -25,8 +25,8 @@ _SLOW = frozenset({
 TRANSPOSED_TILE = 8
 """Rows and columns of a transposition that are taken at a time."""
 
-MIN_PACKED_ROWS = 64
-"""Fewer rows do not pay for copying an operand that lies in order; one that must be transposed needs four times as many."""
+MIN_PACKED_ROWS = 16
+"""So many rows have to use a packed panel for the copy to pay."""
 
 MIN_THREADED_WORK = 1 << 15
 """Below this many steps, waking threads costs more than they save."""
@@ -102,10 +102,13 @@ class _Heuristics:
                 or not self._is_stored_along(axis)
             ):
                 continue
+            # What is stored across its rows has to be turned round before it can be taken in vectors; what lies in
+            # order needs to be copied only where it does not stay in the cache.
             is_in_order = find_stride(packed[0].src[1], axis) == 1
-            enough_rows = MIN_PACKED_ROWS if is_in_order else 4 * MIN_PACKED_ROWS
             operand_bytes = n_reduced * size * reduce.dtype.itemsize
-            if operand_bytes > self.target.l2_bytes and prod(int(a.vmax) + 1 for a in rows) >= enough_rows:
+            if is_in_order and operand_bytes <= self.target.l2_bytes // 2:
+                continue
+            if prod(int(a.vmax) + 1 for a in rows) >= MIN_PACKED_ROWS:
                 return axis
         return None
 

@@ -116,6 +116,9 @@ class _Puller:
         return view, at
 
     def _after(self, node: UOp) -> UOp:
+        if len(node.src) == 2:
+            # The memory as this assignment leaves it, on top of earlier ones.
+            return self.bufferized[node.src[1]]
         effects = tuple(e for s in node.src[1:] for e in self.bufferized[s].src[1:])
         return node.src[0].after(*effects)
 

@@ -53,7 +53,7 @@ ROW_COST = 6
 MAX_ROW = 1 << 14
 """A row of more elements than this does not stay in the first caches."""
 
-MAX_KERNEL_COST = 1024
+MAX_KERNEL_COST = 256
 """A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
 
 PARALLEL_ROWS = 8
