@@ -9,6 +9,11 @@ from svod_tensor import errors
 
 EXAMPLES = {
     "AmbiguousTruthError": ({"shape": (2, 3)}, "a tensor of shape (2, 3) has no single truth value", ValueError),
+    "AssignmentDtypeError": (
+        {"target": "float32", "value": "int8"},
+        "cannot assign a tensor of int8 to one of float32",
+        TypeError,
+    ),
     "BatchOutputError": (
         {"expected": 3, "found": 2},
         "3 tensors are to be realized, but the plan has 2 outputs",

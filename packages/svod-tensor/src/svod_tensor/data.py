@@ -125,7 +125,7 @@ def _from_nested(data: Sequence[object], dtype: DType | None) -> tuple[UOp, str 
     if len(numbers) < len(leaves) or not set(map(type, leaves)) <= {bool, int, float}:
         return _from_mixed(leaves, shape, dtype)
     array = _to_array(numbers, dtype or _common_dtype(numbers))
-    return make_array_node(array.reshape(shape), may_share=True), "CPU"
+    return make_array_node(array.reshape(shape), may_share=False), "CPU"
 
 
 def _common_dtype(numbers: Sequence[Scalar]) -> DType:
@@ -200,7 +200,7 @@ def _from_foreign(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
 
 def _from_array(array: Array, dtype: DType | None) -> tuple[UOp, str | None]:
     found = to_dtype(array.dtype)
-    node = make_array_node(array, may_share=True)
+    node = make_array_node(array, may_share=False)
     if dtype is None or dtype is found:
         return node, "CPU"
     if dtype.is_int and found.is_float:

@@ -13,6 +13,7 @@ UserError
 ├── EinsumError (ValueError)
 ├── SymbolicShapeError (ValueError)
 ├── DeviceMismatchError (ValueError)
+├── AssignmentDtypeError (TypeError)
 ├── MissingFileError (FileNotFoundError)
 ├── SafetensorsError (ValueError)
 ├── VariableBoundsError (ValueError)
@@ -35,7 +36,7 @@ from collections.abc import Sequence
 from svod_dtype import InternalError, UserError
 
 __all__ = [
-    "AmbiguousTruthError", "BatchOutputError", "BufferNotFoundError", "DataDependentShapeError", "DataError",
+    "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "DataDependentShapeError", "DataError",
     "DependencyCycleError", "DeviceMismatchError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
     "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
@@ -158,6 +159,17 @@ class DeviceMismatchError(UserError, ValueError):
     def __init__(self, *, left: str, right: str) -> None:
         self.left, self.right = left, right
         super().__init__(f"operands are on {left} and {right}", hint=f'move one, as in y.to("{left}")')
+
+
+class AssignmentDtypeError(UserError, TypeError):
+    """A tensor assigned to one of another dtype."""
+
+    def __init__(self, *, target: object, value: object) -> None:
+        self.target, self.value = target, value
+        super().__init__(
+            f"cannot assign a tensor of {value} to one of {target}",
+            hint=f"cast it, as in x.assign(y.cast({target})); x[...] = y casts by itself",
+        )
 
 
 class MissingFileError(UserError, FileNotFoundError):

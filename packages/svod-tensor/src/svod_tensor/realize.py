@@ -13,7 +13,7 @@ from svod_ir.args import BufferArg
 from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
-from svod_tensor import registry
+from svod_tensor import registry, states
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
@@ -42,6 +42,10 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     pending = _find_pending(tensors)
     if not pending:
         return
+    overtaken = states.find_overtaken(pending)
+    if overtaken:
+        tensors = (*tensors, *overtaken)
+        pending = _find_pending(tensors)
     plan = _make_plan(pending, config)
     prepared = perf_counter()
     plan.execute()
@@ -49,11 +53,15 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
         "realize.done", outputs=len(pending), kernels=len(plan.kernels()), prepare_us=round((prepared - started) * 1e6),
         execute_us=round((perf_counter() - prepared) * 1e6),
     )  # fmt: skip
-    registry.replace_nodes(_adopt_outputs(tensors, pending, plan))
+    adopted = _adopt_outputs(tensors, pending, plan)
+    registry.replace_nodes({**states.find_written(UOp.sink(*pending)), **adopted})
 
 
 def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> ExecutionPlan:
     """The plan that computes all tensors, which are wired to its outputs: they read what `plan.execute()` last wrote.
+
+    Assignments that the tensors depend on are part of the plan. What reads the old elements and is none
+    of the tensors is computed now.
 
     Raises:
         EmptyScheduleError: if no tensor needs computing.
@@ -61,9 +69,24 @@ def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Exe
     pending = _find_pending(tensors)
     if not pending:
         raise EmptyScheduleError(n_tensors=len(tensors))
+    for tensor in states.find_overtaken(pending):
+        if states.find_written(tensor.uop):
+            # What stands between two assignments can be computed by the plan alone.
+            tensors = (*tensors, tensor)
+        else:
+            _compute_aside(tensor, config)
+    pending = _find_pending(tensors)
     plan = _make_plan(pending, config)
     _adopt_outputs(tensors, pending, plan)
+    registry.replace_nodes(states.find_written(UOp.sink(*pending)))
     return plan
+
+
+def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
+    """Give `tensor` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
+    plan = _make_plan([tensor.uop], config)
+    plan.execute()
+    _adopt_outputs([tensor], [tensor.uop], plan)
 
 
 def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
@@ -74,8 +97,13 @@ def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
 def _make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
     from svod_tensor.prepare import prepare_plan
 
-    sink = UOp.sink(*(UOp(Op.CONTIGUOUS, node.dtype, (node,)) for node in nodes))
-    return prepare_plan(make_schedule(sink, config), config)
+    return prepare_plan(make_schedule(UOp.sink(*map(_make_result, nodes)), config), config)
+
+
+def _make_result(node: UOp) -> UOp:
+    """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is there."""
+    state = states.find_whole_state(node)
+    return UOp(Op.CONTIGUOUS, node.dtype, (node,)) if state is None else states.effect_of_state(state)
 
 
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
@@ -148,6 +176,9 @@ def _adopt_outputs(tensors: Sequence[TensorBase], pending: Sequence[UOp], plan: 
 
 def _make_realized(node: UOp, buffer: Buffer) -> UOp:
     arg = BufferArg(registry.make_buffer_id(), buffer.size, buffer.device)
+    state = states.find_whole_state(node)
+    if state is not None:
+        return node.substitute({state: states.memory_of(state)})
     memory = UOp(Op.BUFFER, node.dtype, (), arg)
     registry.add_buffer(memory, buffer)
     return view_prefix(memory, node.shape)

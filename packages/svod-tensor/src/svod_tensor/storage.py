@@ -37,14 +37,17 @@ def is_shareable(array: NDArray[np.generic]) -> bool:
 
 
 def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: bool) -> Buffer:
-    """A CPU buffer with the elements of `array`: over the array itself where `is_shareable`, else a copy."""
+    """A CPU buffer with the elements of `array`: over the array itself where `is_shareable`, else a copy.
+
+    What belongs to the array is never written; a tensor that is assigned to gets a copy first.
+    """
     import numpy as np
 
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if may_share and is_shareable(array):
         address = int(array.ctypes.data)
-        return Buffer.wrap(array, address, array.nbytes, dtype, is_writable=bool(array.flags.writeable))
+        return Buffer.wrap(array, address, array.nbytes, dtype, is_writable=False)
     buffer = allocate("CPU", dtype, array.size)
     target = buffer.as_numpy()
     np.copyto(target.reshape(array.shape), array.view(target.dtype) if array.dtype != target.dtype else array)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from svod_ir.uop import UOp
 from svod_tensor import registry
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError
-from svod_tensor.ops.sorting import Sorting
+from svod_tensor.ops.assignment import Assigning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ __all__ = ["Tensor"]
 Nested: TypeAlias = "bool | int | float | list[Nested]"
 
 
-class Tensor(Sorting):
+class Tensor(Assigning):
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,

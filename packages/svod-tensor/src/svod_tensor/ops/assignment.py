@@ -14,18 +14,19 @@ from svod_tensor import registry, states
 from svod_tensor.errors import AssignmentDtypeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
-from svod_tensor.ops.random import Random
+from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.update import check_value
 from svod_tensor.shapes import broadcast_node
 
 if TYPE_CHECKING:
+    from svod_ir.uop import UOp
     from svod_tensor.ops.elementwise import Operand
     from svod_tensor.ops.indexing import Index
 
 __all__ = ["Assigning"]
 
 
-class Assigning(Random):
+class Assigning(Sorting):
     """Writing to memory."""
 
     __slots__ = ()
@@ -64,13 +65,9 @@ class Assigning(Random):
     def __setitem__(self, index: Index, value: Operand) -> None:
         new = self._to_value(value)
         state = self._check_writable()
-        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
-        if state is None or _has_arrays(index, items):
-            self._write(self.with_items(index, new))
-            return
-        target = self[index]
-        if states.find_target_state(target.uop) is None:
-            # Every n-th element where n does not divide the size is no plain view.
+        target = None if state is None or self._has_arrays(index) else self[index]
+        if target is None or states.find_target_state(target.uop) is None:
+            # Every n-th element where n does not divide the size is no plain view either.
             self._write(self.with_items(index, new))
             return
         check_value("x[index]", new.shape, target.shape)
@@ -93,7 +90,7 @@ class Assigning(Random):
         elif wide.uop is not self._uop:
             states.assign(self._uop, wide.uop)
 
-    def _check_writable(self):
+    def _check_writable(self) -> UOp | None:
         """The state of the buffer that would be written; None if this tensor has none."""
         state = states.find_target_state(self._uop)
         if state is not None:
@@ -102,7 +99,7 @@ class Assigning(Random):
                 raise ReadOnlyError(device=buffer.device)
         return state
 
-
-def _has_arrays(index: object, items: tuple[object, ...]) -> bool:
-    is_mask = isinstance(index, TensorBase) and index.dtype.is_bool
-    return is_mask or any(is_array_index(item) for item in items)
+    def _has_arrays(self, index: Index) -> bool:
+        if isinstance(index, TensorBase):
+            return True
+        return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), self.ndim)))

@@ -2,7 +2,7 @@
 
 The operations are classes that stand on each other, one a file, in this order: `TensorBase`,
 `Movement`, `Elementwise`, `Operators`, `Functions`, `Creation`, `Reduction`, `Indexing`, `Products`,
-`Neural`, `Updating`, `Windows`, `Random`, `Sorting`; each uses only what stands below it, and `svod_tensor.Tensor` stands on top.
+`Neural`, `Updating`, `Windows`, `Random`, `Sorting`, `Assigning`; each uses only what stands below it, and `svod_tensor.Tensor` stands on top.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class TensorBase:
         """Make a tensor from numbers, nested lists, a numpy array or a tensor.
 
         Python floats give float32; integers give int32, or int64 (uint64) where they do not fit.
-        A numpy array keeps its dtype; where its memory is contiguous and 64-byte aligned it is shared,
-        not copied, so that later writes to the array show in the tensor (`Tensor.from_numpy` can forbid that).
+        A numpy array keeps its dtype, and is copied; `Tensor.from_numpy` can share its memory.
 
         Args:
             data: the elements.

@@ -162,7 +162,8 @@ class Creation(Functions):
             copy: True copies. False shares the array's memory, or fails where kernels cannot read it
                 there. None, the default, shares if it can (contiguous and 64-byte aligned) and else copies.
 
-        Writes to a shared array show in the tensor, and in results that are computed afterwards.
+        Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
+        writes to the array: once it is assigned to, it has memory of its own.
         """
         from svod_tensor import storage
 

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import gc
+import random
+
+import numpy as np
+import pytest
+
+from svod_device import ReadOnlyError
+from svod_ir.errors import ShapeError
+from svod_tensor import Tensor, Variable, registry, states
+from svod_tensor.errors import AssignmentDtypeError
+from svod_tensor.testing import check
+
+_S = np.s_
+OVERLAPPING = [
+    (_S[1:], _S[:-1]), (_S[:-1], _S[1:]), (_S[::-1], _S[:]), (_S[2:6], _S[0:4]), (_S[::2], _S[1::2]), (_S[:], _S[::-1]),
+]  # fmt: skip
+
+
+def test_assigning_replaces_the_elements_and_returns_the_tensor() -> None:
+    x = Tensor([1.0, 2.0, 3.0])
+    assert x.assign([4.0, 5.0, 6.0]) is x
+    assert x.tolist() == [4.0, 5.0, 6.0]
+    assert x.assign(7).tolist() == [7.0] * 3
+    assert x.assign(x * 2 + 1).tolist() == [15.0] * 3
+    assert x.assign(np.float32(2)).tolist() == [2.0] * 3
+
+
+def test_assigning_keeps_the_buffer() -> None:
+    x = Tensor([1.0, 2.0])
+    x.assign(x + 1).realize()
+    buffer = x.buffer()
+    x.assign(x + 1)
+    assert not x.is_realized
+    assert x.realize().buffer() is buffer
+    assert x.tolist() == [3.0, 4.0]
+
+
+def test_a_tensor_assigned_to_itself_stays_as_it_is() -> None:
+    x = Tensor([1.0, 2.0])
+    node = x.uop
+    x.assign(x)
+    x[:] = x
+    assert x.uop is node
+
+
+def test_views_of_a_buffer_see_what_is_assigned_and_graphs_keep_what_they_read() -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = Tensor(a)
+    row, column, flat, turned, flipped = x[1], x[:, 2], x.reshape(12), x.T, x[::-1]
+    wide, same, graph = x[0].expand(2, 4), Tensor(x), x + 1
+    x[1:] = x[:-1]
+    b = a.copy()
+    b[1:] = a[:-1]
+    check(graph, a + 1)
+    views = [(row, b[1]), (column, b[:, 2]), (flat, b.reshape(12)), (turned, b.T), (flipped, b[::-1]), (same, b)]
+    for tensor, expected in [*views, (wide, np.stack([b[0]] * 2)), (x, b)]:
+        check(tensor, expected)
+    assert a.tolist() == np.arange(12).reshape(3, 4).tolist()
+
+
+def test_a_write_through_a_view_shows_in_its_base() -> None:
+    a = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    x = Tensor(a)
+    b = a.copy()
+    x[1].T[2] = 5
+    b[1].T[2] = 5
+    x[0][::-1].assign(x[1] * 2)
+    b[0][::-1] = b[1] * 2
+    x.reshape(6, 4)[3, 1:3] += 1
+    b.reshape(6, 4)[3, 1:3] += 1
+    check(x, b)
+
+
+@pytest.mark.parametrize(("target", "source"), OVERLAPPING, ids=str)
+def test_values_are_computed_before_the_memory_that_they_read_changes(target: object, source: object) -> None:
+    for shape in ((8,), (8, 3)):
+        a = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+        x = Tensor(a)
+        x[target] = x[source]
+        b = a.copy()
+        b[target] = a[source]
+        check(x, b)
+    x = Tensor(np.arange(16, dtype=np.float32).reshape(4, 4))
+    assert x.assign(x.T + x).tolist() == (np.arange(16).reshape(4, 4) + np.arange(16).reshape(4, 4).T).tolist()
+
+
+def test_each_graph_between_two_assignments_reads_what_was_there_when_it_was_built() -> None:
+    x = Tensor([1.0, 2.0, 3.0, 4.0])
+    before = x * 10
+    x[0] = 5
+    between = x * 10
+    x[1:3] = x[:2]
+    after = x * 10
+    Tensor.realize_batch([after])
+    assert before.is_realized
+    assert between.is_realized
+    assert before.tolist() == [10.0, 20.0, 30.0, 40.0]
+    assert between.tolist() == [50.0, 20.0, 30.0, 40.0]
+    assert after.tolist() == [50.0, 50.0, 20.0, 40.0]
+    assert x.tolist() == [5.0, 5.0, 2.0, 4.0]
+
+
+def test_a_value_that_reads_old_content_is_right_when_a_later_assignment_needs_it() -> None:
+    x = Tensor([1.0, 2.0])
+    old = x + 0
+    x.assign(x * 10)
+    middle = x + 0
+    x.assign(old + x)
+    del old
+    assert middle.tolist() == [10.0, 20.0]
+    assert x.tolist() == [11.0, 22.0]
+
+
+def test_two_buffers_can_be_swapped() -> None:
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    old = x + 0
+    x.assign(y)
+    y.assign(old)
+    Tensor.realize_batch([y, x])
+    assert (x.tolist(), y.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+
+
+def test_places_that_are_no_view_are_assigned_in_place_too() -> None:
+    a = np.arange(10, dtype=np.float32)
+    x = Tensor(a)
+    view = x[2:5]
+    x[x > 6] = -1
+    x[[0, 3]] = [7, 8]
+    x[::3] = 0
+    b = a.copy()
+    b[b > 6] = -1
+    b[[0, 3]] = [7, 8]
+    b[::3] = 0
+    check(x, b)
+    check(view, b[2:5])
+
+
+def test_a_tensor_without_memory_stands_for_the_new_values() -> None:
+    x = Tensor([1.0, 2.0]) + 1
+    x.assign(x * 2)
+    assert x.tolist() == [4.0, 6.0]
+    y = Tensor.zeros(2)
+    z = y.reshape(2, 1)
+    y[0] = 3
+    assert (y.tolist(), z.tolist()) == ([3.0, 0.0], [[0.0], [0.0]])
+
+
+def test_empty_parts_can_be_assigned() -> None:
+    x = Tensor([1.0, 2.0])
+    x[2:] = 5
+    x[:0].assign(x[2:])
+    assert x.is_realized
+    Tensor.zeros(0, 3).assign(1)
+
+
+def test_mistakes_are_named() -> None:
+    x = Tensor([1.0, 2.0, 3.0])
+    with pytest.raises(AssignmentDtypeError, match="cannot assign a tensor of int32 to one of float32"):
+        x.assign(Tensor([1, 2, 3]))
+    with pytest.raises(ShapeError, match="does not broadcast|do not broadcast"):
+        x.assign([1.0, 2.0])
+    with pytest.raises(ShapeError, match="does not broadcast|do not broadcast"):
+        x[:2] = [1.0, 2.0, 3.0]
+    x[:] = Tensor([7, 8, 9])
+    assert x.tolist() == [7.0, 8.0, 9.0]
+
+
+def test_files_are_not_written(tmp_path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(8)))
+    x = Tensor.from_file(path)
+    for write in (lambda: x.assign(1), lambda: x.__setitem__(0, 1), lambda: x[2:4].assign(0)):
+        with pytest.raises(ReadOnlyError, match="read-only"):
+            write()
+    assert path.read_bytes() == bytes(range(8))
+
+
+def test_a_plan_writes_at_each_execution() -> None:
+    mean = Tensor(np.zeros(3, np.float32))
+    x = Tensor(np.ones(3, np.float32))
+    mean.assign(mean * 0.5 + x)
+    plan = mean.prepare()
+    expected = np.zeros(3, np.float32)
+    for _ in range(4):
+        plan.execute()
+        expected = expected * np.float32(0.5) + np.float32(1)
+        check(mean, expected)
+    x.assign(x * 3).realize()
+    plan.execute()
+    check(mean, expected * np.float32(0.5) + np.float32(3))
+
+
+def test_a_plan_of_a_training_step_updates_the_weights() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((8, 4)).astype(np.float32), rng.standard_normal((8, 2)).astype(np.float32)
+    w0 = rng.standard_normal((4, 2)).astype(np.float32)
+    w, x, y = Tensor(w0), Tensor(a), Tensor(b)
+    error = x @ w - y
+    loss = (error * error).mean()
+    w.assign(w - (x.T @ error) * 0.05)
+    plan = Tensor.prepare_batch([loss, w])
+    for _ in range(5):
+        plan.execute()
+        expected_error = a @ w0 - b
+        np.testing.assert_allclose(loss.item(), (expected_error**2).mean(), rtol=1e-5)
+        w0 = w0 - (a.T @ expected_error) * np.float32(0.05)
+        np.testing.assert_allclose(w.numpy(), w0, rtol=1e-5, atol=1e-6)
+
+
+def test_a_cache_is_filled_at_the_position_of_each_execution() -> None:
+    cache = Tensor.empty(2, 5, 3).assign(Tensor.zeros(2, 5, 3)).realize()
+    position = Variable("position", 0, 4)
+    token = Tensor(np.zeros((2, 1, 3), np.float32))
+    at = position.bind(2)
+    cache[:, at : at + 1] = token * 2
+    total = cache.sum(1)
+    plan = total.prepare()
+    expected = np.zeros((2, 5, 3), np.float32)
+    rng = np.random.default_rng(0)
+    for number in (2, 0, 4, 3, 3):
+        new = rng.standard_normal((2, 1, 3)).astype(np.float32)
+        token.assign(new).realize()
+        plan.execute_with_vars({"position": number})
+        expected[:, number : number + 1] = new * 2
+        check(cache, expected)
+        check(total, expected.sum(1), rtol=1e-5)
+
+
+def test_memory_of_an_array_is_never_written() -> None:
+    store = np.zeros(32, np.float32)
+    start = -store.ctypes.data % 64 // 4
+    a = store[start : start + 8]
+    x = Tensor.from_numpy(a, copy=False)
+    view, graph = x[2:], x + 1
+    x[3] = 7
+    assert view.tolist() == [0.0, 7.0, 0.0, 0.0, 0.0, 0.0]
+    assert a.tolist() == [0.0] * 8
+    assert graph.tolist() == [1.0] * 8
+
+
+def test_preparing_computes_what_reads_the_old_elements_and_is_not_in_the_plan() -> None:
+    x = Tensor([1.0, 2.0])
+    old = x * 10
+    x.assign(x + 1)
+    plan = x.prepare()
+    assert old.is_realized
+    plan.execute()
+    plan.execute()
+    assert (x.tolist(), old.tolist()) == ([3.0, 4.0], [10.0, 20.0])
+
+
+def test_nothing_pends_after_a_realization() -> None:
+    x = Tensor([1.0, 2.0])
+    x.assign(x + 1)
+    y = x * 2
+    y.realize()
+    assert x.is_realized
+    assert states.find_written(y.uop) == {}
+    assert x.tolist() == [2.0, 3.0]
+
+
+def test_random_programs_of_views_and_writes_agree_with_numpy() -> None:
+    for seed in range(25):
+        _run_program(random.Random(seed))
+        gc.collect()
+    assert registry.find_base(Tensor([1.0]).uop) is not None
+
+
+def _run_program(draw: random.Random) -> None:
+    """Views are read only at the end, since a view that is realized has memory of its own."""
+    start = np.arange(12, dtype=np.float32)
+    arrays, tensors = [start.copy()], [Tensor(start)]
+    results: list[tuple[Tensor, np.ndarray]] = []
+    for _ in range(draw.randrange(3, 12)):
+        number = draw.randrange(len(arrays))
+        a, x = arrays[number], tensors[number]
+        match draw.randrange(4):
+            case 0:
+                index = _random_index(draw, a.shape, steps=(1,))
+                arrays.append(a[index])
+                tensors.append(x[index])
+            case 1:
+                other = draw.randrange(len(arrays))
+                if arrays[other].shape != a.shape:
+                    continue
+                x.assign(tensors[other] * 2 + x)
+                a[...] = arrays[other] * 2 + a
+            case 2:
+                index = _random_index(draw, a.shape, steps=(1, 2, 3))
+                value = draw.randrange(100)
+                x[index] = value
+                a[index] = value
+            case _:
+                results.append((x + 1, a + 1))
+                if draw.random() < 0.3:
+                    check(*results[-1])
+    for tensor, array in [*results, *zip(tensors, arrays, strict=True)]:
+        check(tensor, array)
+
+
+def _random_index(draw: random.Random, shape: tuple[int, ...], *, steps: tuple[int, ...]) -> tuple[slice, ...]:
+    def draw_slice(size: int) -> slice:
+        begin = draw.randrange(size)
+        end = draw.randrange(begin, size) + 1
+        return slice(begin, end, draw.choice(steps)) if draw.random() < 0.7 else slice(None, None, -1)
+
+    return tuple(draw_slice(size) for size in shape)
