@@ -58,7 +58,7 @@ class _Heuristics:
         panel = self._find_panel(tiled) if tiled is not None else None
         if panel is not None:
             lane_axis = panel
-            self._put_outside(panel)
+            self._put_outside_rows(panel, tiled)
         elif tiled is not None:
             self._order_loops(tiled)
         if lane_axis is not None:
@@ -74,7 +74,7 @@ class _Heuristics:
             self._take_tiles(tiled, lane_axis)
         self._take_threads()
         if panel is not None:
-            self.scheduler.try_opt(Opt(OptOp.PACK, self._position(panel)))
+            self._pack(panel)
 
     # -- panels -------------------------------------------------------------------------------------
 
@@ -112,12 +112,22 @@ class _Heuristics:
                 return axis
         return None
 
-    def _put_outside(self, axis: UOp) -> None:
-        """Swap `axis` outwards past the other loops that its reduction has."""
-        while (position := self._position(axis)) > 0 and self.scheduler.try_opt(
-            Opt(OptOp.SWAP, position - 1, position)
-        ):
-            continue
+    def _pack(self, axis: UOp) -> None:
+        # With one panel for each thread, the loop over the panels is the THREAD axis.
+        axes = self.scheduler.axes
+        position = next((i for i, r in enumerate(axes) if r.arg == axis.arg), None)
+        if position is None:
+            position = next((i for i, r in enumerate(axes) if r.arg[1] is AxisType.THREAD), None)
+        if position is not None:
+            self.scheduler.try_opt(Opt(OptOp.PACK, position))
+
+    def _put_outside_rows(self, axis: UOp, reduce: UOp | None) -> None:
+        """Swap `axis` outwards past the loops over the rows that use each panel."""
+        assert reduce is not None
+        panel = next(n for n in self._loads(reduce) if axis in n.ranges)
+        while (position := self._position(axis)) > 0 and self.scheduler.axes[position - 1] not in panel.ranges:
+            if not self.scheduler.try_opt(Opt(OptOp.SWAP, position - 1, position)):
+                return
 
     # -- lanes --------------------------------------------------------------------------------------
 

@@ -241,7 +241,7 @@ class Scheduler:
         return _mask_beyond(replace_range(self.sink, axis, padded, (padded,)), padded, size)
 
     def _pack(self, opt: Opt) -> UOp:
-        axis = self._axis(opt, self.axes, (AxisType.LOOP,))
+        axis = self._axis(opt, self.axes, (AxisType.LOOP, AxisType.THREAD))
         nest = next((n.src[1:] for n in self.sink.src if n.op is Op.END and axis in n.src[1:]), None)
         if nest is None or self.target.has_local:
             raise OptError(opt=opt, reason="private memory is filled in a loop over the results of one thread")
