@@ -113,6 +113,18 @@ def test_a_value_that_reads_old_content_is_right_when_a_later_assignment_needs_i
     assert x.tolist() == [11.0, 22.0]
 
 
+def test_old_and_new_content_can_be_mixed() -> None:
+    x = Tensor([1.0, 2.0, 3.0])
+    old, turned, last = x * 10, x[::-1], x[2] + 0
+    turned = turned + 0
+    x.assign(x + 1)
+    total = x.sum()
+    x[0] = 100
+    mixed = old + turned * 1000 + x + total * last
+    del old, turned, last, total
+    assert mixed.tolist() == [3010.0 + 100 + 27, 2020.0 + 3 + 27, 1030.0 + 4 + 27]
+
+
 def test_two_buffers_can_be_swapped() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
     old = x + 0
