@@ -47,6 +47,15 @@ def make_sum(rows: int, columns: int | UOp) -> UOp:
     return UOp.sink(out.index(row).store(value).end(row), arg=KernelInfo())
 
 
+def make_product(rows: int, columns: int, n: int) -> UOp:
+    """A kernel that multiplies a (rows, n) matrix by the transpose of a (columns, n) matrix."""
+    row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((rows, columns)))
+    k = UOp.range(n, 2, AxisType.REDUCE)
+    out, x, y = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1, 2))
+    value = UOp(Op.REDUCE, float32, (x.index(row * n + k) * y.index(column * n + k), k), Op.ADD)
+    return UOp.sink(out.index(row * columns + column).store(value).end(row, column), arg=KernelInfo())
+
+
 def make_update(size: int) -> UOp:
     """A kernel that doubles an array in place."""
     r = UOp.range(size, 0, AxisType.LOOP)
@@ -126,6 +135,9 @@ EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]
         make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
     ),
     "swap exchanges two loops": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, [("LOOP", 16), ("LOOP", 6)]),
+    "pack fills private memory in loops of its own": (
+        make_product(6, 8, 16), (Opt(OptOp.PACK, 0),), CPU, [("LOOP", 6), ("LOOP", 8), ("LOOP", 16), ("REDUCE", 16)],
+    ),
     "nolocals changes no axis": (make_copy(6, 16), (Opt(OptOp.NOLOCALS),), CPU, [("LOOP", 6), ("LOOP", 16)]),
 }  # fmt: skip
 
@@ -266,6 +278,19 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
     "swap with no axis": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 5),), CPU, "the kernel has 2 such axes"),
     "tensor cores after another opt": (make_copy(64), (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.TC, 0, 0)), CPU, "it must come first"),
     "tensor cores that the target lacks": (make_copy(64), (Opt(OptOp.TC, 0, 0),), CPU, "no tensor core of the target takes this kernel"),
+    "pack of a loop around no reduction": (
+        make_copy(6, 16), (Opt(OptOp.PACK, 0),), CPU, "no load of a reduction is repeated inside the loop",
+    ),
+    "pack of a loop whose inner loops read other elements each": (
+        make_sum(6, 16), (Opt(OptOp.PACK, 0),), CPU, "no load of a reduction is repeated inside the loop",
+    ),
+    "pack of a reduced axis": (make_sum(6, 16), (Opt(OptOp.PACK, 1),), CPU, "axis 1 is a REDUCE axis"),
+    "pack on a target with workgroups": (
+        make_sum(6, 16), (Opt(OptOp.PACK, 0),), GPU, "private memory is filled in a loop over the results of one thread",
+    ),
+    "upcast of packed rows": (
+        make_product(6, 8, 16), (Opt(OptOp.PACK, 0), Opt(OptOp.UPCAST, 0, 2)), CPU, "the thread's own memory holds one row at a time",
+    ),
     "nolocals after a workgroup": (
         make_copy(64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.NOLOCALS)), GPU, "the kernel uses workgroups already",
     ),
@@ -306,7 +331,7 @@ def test_a_reduction_around_another_is_not_grouped() -> None:
 _AMOUNTS = st.sampled_from((0, 2, 3, 4, 5, 7, 8, 16))
 OPTS = st.one_of(
     st.builds(
-        Opt, st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO)), st.integers(0, 4), _AMOUNTS
+        Opt, st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK)), st.integers(0, 4), _AMOUNTS
     ),
     st.builds(Opt, st.just(OptOp.THREAD), st.integers(0, 2), st.sampled_from((0, 2, 3, 4))),
     st.builds(Opt, st.just(OptOp.SWAP), st.integers(0, 3), st.integers(0, 3)),
