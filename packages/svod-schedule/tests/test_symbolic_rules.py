@@ -11,7 +11,7 @@ from svod_ir.ops import COMPARISON, AxisType, Op
 from svod_ir.pattern import Rule
 from svod_ir.rewrite import count_matches, graph_rewrite
 from svod_ir.uop import UOp
-from svod_schedule.symbolic import GUARDED, SYMBOLIC
+from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
 V = UOp.variable("v", -100, 100)
 W = UOp.variable("w", -100, 100)
@@ -27,7 +27,7 @@ F = UOp(Op.LOAD, float32, (UOp(Op.DEFINE_REG, float32, (), (0, 1)).index(UOp.con
 G = UOp(Op.LOAD, float32, (UOp(Op.DEFINE_REG, float32, (), (1, 1)).index(UOp.const(index, 0)),))
 H = UOp(Op.LOAD, float16, (UOp(Op.DEFINE_REG, float16, (), (2, 1)).index(UOp.const(index, 0)),))
 
-RULES: dict[str, Rule] = {r.name: r for r in (SYMBOLIC + GUARDED)}
+RULES: dict[str, Rule] = {r.name: r for r in (SYMBOLIC + GUARDED + REDUCTIONS)}
 
 
 def apply(op: Op, *operands: UOp | bool | int | float) -> UOp:
@@ -83,6 +83,8 @@ def number(value: int, dtype: DType = index) -> UOp:
 
 
 TRUE, FALSE = UOp.const(bool_, True), UOp.const(bool_, False)
+MEMORY = F.src[0].src[0]
+INSIDE = apply(Op.AND, no(lt(V, 0)), lt(V, 16))
 LANES = UOp(Op.VCONST, int32.vec(2), (), (1, 2))
 
 FIRES: list[tuple[str, UOp, UOp]] = [
@@ -92,6 +94,8 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("broadcast_constant", UOp(Op.BROADCAST, int32.vec(2), (number(3, int32),)), UOp.const(int32.vec(2), 3)),
     ("collapse_single_value", lt(K, 16), TRUE),
     ("collapse_single_value", UOp.range(1, 0, AxisType.LOOP), number(0)),
+    ("drop_constant_counter", UOp(Op.REDUCE, float32, (F, K, number(0)), Op.ADD), UOp(Op.REDUCE, float32, (F, K), Op.ADD)),
+    ("drop_constant_counter", UOp(Op.REDUCE, float32, (F, number(0)), Op.ADD), F),
     ("drop_zero", add(X, 0), X),
     ("drop_zero", apply(Op.SHL, X, 0), X),
     ("drop_one", mul(X, 1), X),
@@ -233,6 +237,12 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("round_twice", UOp(Op.FLOOR, float32, (UOp(Op.TRUNC, float32, (F,)),)), UOp(Op.TRUNC, float32, (F,))),
     ("float_power", apply(Op.POW, F, 2.0), mul(F, F)),
     ("float_power", apply(Op.POW, F, 0.0), UOp.const(float32, 1.0)),
+    ("multiply_by_condition", mul(X, to(A, int32)), where(A, X, 0)),
+    ("reduce_invariant", UOp(Op.REDUCE, float32, (F, K), Op.MAX), F),
+    ("select_by_counter", UOp(Op.REDUCE, float32, (where(apply(Op.EQ, K, V), MEMORY.index(K), 0.0), K), Op.ADD),
+     where(INSIDE, add(MEMORY.index(V, gate=INSIDE), 0.0), 0.0)),
+    ("count_by_counter", UOp(Op.REDUCE, index, (where(lt(K, V), W, 0), K), Op.ADD),
+     mul(W, to(apply(Op.MAX, apply(Op.MIN, number(16), V), 0), index))),
     ("guard_branch", where(lt(K, 5), mod(add(K, 3), 8), number(0)), where(lt(K, 5), add(K, 3), number(0))),
     ("guard_index", F.src[0].src[0].index(div(V, 8), gate=apply(Op.AND, lt(V, 8), no(lt(V, 0)))),
      F.src[0].src[0].index(number(0), gate=apply(Op.AND, lt(V, 8), no(lt(V, 0))))),
@@ -291,7 +301,7 @@ def test_every_rule_has_an_example() -> None:
 
 
 def test_every_rule_has_a_name_of_its_own_and_states_itself() -> None:
-    assert len(RULES) == len(SYMBOLIC) + len(GUARDED)
+    assert len(RULES) == len(SYMBOLIC) + len(GUARDED) + len(REDUCTIONS)
     assert all("->" in r.doc for r in RULES.values())
 
 

@@ -13,11 +13,12 @@ from svod_schedule.symbolic.floats import FLOATS
 from svod_schedule.symbolic.folding import FOLDING
 from svod_schedule.symbolic.identities import IDENTITIES
 from svod_schedule.symbolic.logic import LOGIC
+from svod_schedule.symbolic.reductions import REDUCTIONS
 from svod_schedule.symbolic.simplify import SYMBOLIC, simplify
 from svod_schedule.symbolic.sums import SUMS
 from svod_schedule.symbolic.valid import GUARDED, simplify_condition, simplify_under
 
 __all__ = [
-    "CASTS", "COMPARISONS", "DIVMOD", "FLOATS", "FOLDING", "GUARDED", "IDENTITIES", "LOGIC", "SUMS", "SYMBOLIC", "simplify",
-    "simplify_condition", "simplify_under",
+    "CASTS", "COMPARISONS", "DIVMOD", "FLOATS", "FOLDING", "GUARDED", "IDENTITIES", "LOGIC", "REDUCTIONS", "SUMS", "SYMBOLIC",
+    "simplify", "simplify_condition", "simplify_under",
 ]  # fmt: skip

@@ -63,7 +63,18 @@ def collapse_single_value(n: UOp) -> UOp | None:
     return UOp.const(n.dtype, low) if low == high else None
 
 
+@rule(node(frozenset({Op.REDUCE, Op.END}), name="n"))
+def drop_constant_counter(n: UOp) -> UOp | None:
+    """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: a counter that became constant has no loop."""
+    ranges = tuple(r for r in n.src[1:] if r.op is not Op.CONST)
+    if len(ranges) == len(n.src) - 1:
+        return None
+    return n.src[0] if not ranges and n.src[0].dtype is n.dtype else n.with_src((n.src[0], *ranges))
+
+
 FOLDING = RuleSet(
-    "folding", (fold_constants, fold_vector_constants, broadcast_constant, collapse_single_value), is_pure=True
+    "folding",
+    (fold_constants, fold_vector_constants, broadcast_constant, collapse_single_value, drop_constant_counter),
+    is_pure=True,
 )
 """Operations on constants, and values that can be only one."""
