@@ -331,7 +331,10 @@ def test_a_reduction_around_another_is_not_grouped() -> None:
 _AMOUNTS = st.sampled_from((0, 2, 3, 4, 5, 7, 8, 16))
 OPTS = st.one_of(
     st.builds(
-        Opt, st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK)), st.integers(0, 4), _AMOUNTS
+        Opt,
+        st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK)),
+        st.integers(0, 4),
+        _AMOUNTS,
     ),
     st.builds(Opt, st.just(OptOp.THREAD), st.integers(0, 2), st.sampled_from((0, 2, 3, 4))),
     st.builds(Opt, st.just(OptOp.SWAP), st.integers(0, 3), st.integers(0, 3)),

@@ -19,7 +19,15 @@ from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.kernelize import cut_kernels
 from svod_schedule.linearize import linearize
-from svod_schedule.lower import accumulate, add_loads, block_sums, expand, lower_index_dtype, place_launch_axes
+from svod_schedule.lower import (
+    accumulate,
+    add_loads,
+    block_sums,
+    expand,
+    group_reduce,
+    lower_index_dtype,
+    place_launch_axes,
+)
 from svod_schedule.lower.branch import branch_rare
 from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.decompose_math import decompose_math
@@ -106,6 +114,8 @@ LOWER = _check_order((
     Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "simplifies what the opts made of indices", "kernel"),
     # Done on scalars, before expand writes out the copies.
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
+    # The places in shared memory are addresses like any other, for expand to take in vectors.
+    Pass("group-reduce", lambda g, _: group_reduce(g), "lets the members of a workgroup meet in shared memory", "kernel", after=("simplify",)),
     Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify",)),
     # How many additions go to one accumulator is known once lanes and copies are.
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
@@ -144,7 +154,20 @@ def run_pipeline(name: str, graph: UOp, context: Context) -> UOp:
             print(f"--- {name} {number} {row.name}\n{print_graph(graph)}", file=sys.stderr)
         if options.stop_after.matches(name, row.name):
             break
+    log.debug(f"{name}.done", n_nodes=_NodeCount(graph))
     return graph
+
+
+class _NodeCount:
+    """Counts the nodes of a graph when somebody writes the log line."""
+
+    def __init__(self, graph: UOp) -> None:
+        self.graph = graph
+
+    def __str__(self) -> str:
+        return str(len(self.graph.toposort()))
+
+    __repr__ = __str__
 
 
 def compile_kernel(kernel: UOp, context: Context) -> tuple[UOp, tuple[UOp, ...]]:

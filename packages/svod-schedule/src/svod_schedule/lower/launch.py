@@ -5,6 +5,8 @@ before → after:
     RANGE [4, THREAD]           DEFINE_VAR core_id [0, 3]
     RANGE [128, GLOBAL]         SPECIAL gidx0
     RANGE [16, LOCAL]           SPECIAL lidx0
+
+A store to a buffer at a place that does not depend on some member of the workgroup is done by member 0 alone.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ def place_launch_axes(sink: UOp) -> UOp:
             numbers[prefix] += 1
     if not replaced:
         return sink
+    members = [n for n in replaced.values() if n.op is Op.SPECIAL and n.arg.startswith("lidx")]
     done: dict[UOp, UOp] = dict(replaced)
     for node in sink.toposort():
         if node in done:
@@ -39,5 +42,22 @@ def place_launch_axes(sink: UOp) -> UOp:
         if node.op in (Op.END, Op.REDUCE):
             operands = (operands[0], *(r for r in operands[1:] if r not in replaced))
         operands = tuple(done[s] for s in operands)
-        done[node] = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
+        new = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
+        done[node] = _store_once(new, members) if new.op is Op.STORE and members else new
     return done[sink]
+
+
+def _store_once(store: UOp, members: list[UOp]) -> UOp:
+    location = store.src[0]
+    if location.src[0].op is not Op.PARAM:
+        return store
+    below = set(location.src[1].toposort())
+    gate = location.gate
+    for member in members:
+        if member not in below:
+            is_first = member.eq(0)
+            gate = is_first if gate is None else gate & is_first
+    if gate is None:
+        return store
+    gated = UOp(Op.INDEX, location.dtype, (location.src[0], location.src[1], gate))
+    return store.with_src((gated, store.src[1]))
