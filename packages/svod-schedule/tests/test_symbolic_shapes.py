@@ -128,3 +128,14 @@ def test_a_bound_value_is_an_argument_of_the_call_and_no_part_of_the_kernel() ->
     assert [a.src[1].arg for a in call.src if a.op is Op.BIND] == [3]
     assert not list(call.src[0].iter_ops(Op.BIND))
     assert [v.arg[0] for v in call.src[0].iter_ops(Op.DEFINE_VAR)] == ["n"]
+
+
+def test_a_window_of_constant_size_at_a_variable_place_has_a_constant_shape() -> None:
+    assert make_shrink(tensor(1, 20, 8), [(M, M + 4), (0, 8)]).shape == (4, 8)
+    assert make_shrink(tensor(1, 30, 8), [(M, M + N), (0, 8)]).shape == (N, 8)
+
+
+def test_a_size_that_turns_out_to_be_constant_has_one_loop() -> None:
+    graph = make_pad(ROWS, [(0, UOp.const(N.dtype, 20) - N), (0, 0)]) * 2
+    ranged = run_pipeline("rangeify", UOp.sink(graph), Context())
+    assert sorted(r.src[0].arg for r in ranged.iter_ops(Op.RANGE)) == [8, 20]
