@@ -190,6 +190,12 @@ class TestUnderACondition:
     def test_a_contradiction_changes_nothing(self) -> None:
         assert simplify_under((V < 2) & (V > 5), V // 4) is simplify(V // 4)
 
+    def test_a_read_keeps_its_position_and_gate(self) -> None:
+        memory = UOp(Op.DEFINE_REG, int32, (), (0, 4))
+        read = memory.index(V // 4, gate=V < 4)
+        assert simplify_under(V < 4, read + 0) is read
+        assert simplify_under(V.eq(3), read * V.cast(int32)) is simplify(read * 3)
+
     def test_clauses_that_follow_from_others_are_dropped(self) -> None:
         assert simplify_condition((V < 4) & (V + J < 20)) is simplify(V < 4)
         assert simplify_condition((V < 4) & (I < 3) & (V < 9)) is simplify((V < 4) & (I < 3))

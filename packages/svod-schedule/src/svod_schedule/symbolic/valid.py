@@ -116,9 +116,12 @@ def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
     else:
         known = UOp(Op.DEFINE_VAR, dtype, (), (f"bounded{number}", bound.low, bound.high))
     replaced, replacement = _find_lead(bound, known) or (bound.expression, known)
-    if replaced not in expression.toposort():
+    nodes = expression.toposort()
+    if replaced not in nodes:
         return expression
-    tightened = simplify(expression.substitute({replaced: replacement}))
+    # What memory is read, and under which gate, stays: a read happens where the condition is false, too.
+    kept = {n: n for n in nodes if n.op is Op.INDEX or n.op is Op.LOAD}
+    tightened = simplify(expression.substitute({**kept, replaced: replacement}))
     result = simplify(tightened.substitute({known: bound.expression})) if known.op is Op.DEFINE_VAR else tightened
     return result if _count(result) < _count(expression) else expression
 
@@ -134,7 +137,8 @@ def _find_lead(bound: Bound, known: UOp) -> tuple[UOp, UOp] | None:
 
 
 def _count(expression: UOp) -> int:
-    return len(expression.toposort())
+    """How many operations an expression takes."""
+    return sum(1 for node in expression.toposort() if node.src)
 
 
 @rule(node(Op.WHERE, var("c", BOOL), var("x"), var("y"), kinds=INT | BOOL))
