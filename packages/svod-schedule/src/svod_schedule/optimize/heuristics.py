@@ -1,8 +1,9 @@
 """Heuristics: a good sequence of Opts for a kernel, from its accesses and the target's description.
 
-In order: which output axis becomes vector lanes; which reduced axis does where no output axis can;
-how many outputs share what they load (register tiles); which loop is outermost; which is split over
-threads. Each choice is applied as an Opt, so it can be printed, replayed and searched around.
+In order: which operand of a product is copied panel by panel; which output axis becomes vector lanes;
+which reduced axis does where no output axis can; how many outputs share what they load (register
+tiles); which loop is outermost; which is split over threads. Each choice is applied as an Opt, so it
+can be printed, replayed and searched around.
 """
 
 from __future__ import annotations
@@ -95,17 +96,14 @@ class _Heuristics:
             size = extent(axis)
             packed = [n for n in loads if axis in n.ranges]
             rows = [a for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)]
-            if (
-                len(packed) != 1
-                or not isinstance(size, int)
-                or size < 2 * self.lanes
-                or not self._is_stored_along(axis)
-            ):
+            # Fewer than two panels leave no loop over panels to copy in.
+            is_panelled = isinstance(size, int) and size >= 4 * self.lanes
+            if len(packed) != 1 or not is_panelled or not self._is_stored_along(axis):
                 continue
             # What is stored across its rows has to be turned round before it can be taken in vectors; what lies in
             # order needs to be copied only where it does not stay in the cache.
             is_in_order = find_stride(packed[0].src[1], axis) == 1
-            operand_bytes = n_reduced * size * reduce.dtype.itemsize
+            operand_bytes = n_reduced * (int(axis.vmax) + 1) * reduce.dtype.itemsize
             if is_in_order and operand_bytes <= self.target.l2_bytes // 2:
                 continue
             if prod(int(a.vmax) + 1 for a in rows) >= MIN_PACKED_ROWS:
@@ -176,7 +174,8 @@ class _Heuristics:
             done.add(axis)
             n_vectors = 1 if tiled is reduce else 2 if self.n_slow else 4
             amount = self.lanes * n_vectors
-            while amount > 1 and amount * 2 > max(int(axis.vmax) + 1, 2 * self.lanes):
+            # Two rounds at least, so that what is left over is no longer than what is taken; one vector if need be.
+            while amount > self.lanes and amount * 2 > int(axis.vmax) + 1:
                 amount //= 2
             while amount > int(axis.vmax) + 1:
                 amount //= 2
