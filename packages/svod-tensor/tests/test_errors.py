@@ -20,6 +20,11 @@ EXAMPLES = {
         ValueError,
     ),
     "BufferNotFoundError": ({"node": "BUFFER 4"}, "no buffer for BUFFER 4", LookupError),
+    "CaptureError": (
+        {"function": "step", "problem": "it reads values while it is captured", "hint": "do not"},
+        "cannot capture step: it reads values while it is captured",
+        RuntimeError,
+    ),
     "DataDependentShapeError": (
         {"operation": "x[mask]", "hint": "use where"},
         "x[mask]: the shape of the result depends on values that are not computed yet",

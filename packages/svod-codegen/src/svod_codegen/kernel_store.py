@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from svod_device.launch_size import LaunchSizes
     from svod_ir.target import Target
 
-__all__ = ["KernelStore", "StoredKernel", "describe_target", "fingerprint_code", "get_kernel_store"]
+__all__ = ["KernelStore", "StoreCounts", "StoredKernel", "describe_target", "fingerprint_code", "get_kernel_store"]
 
 _LENGTH_BYTES: Final = 4
 _COMPILER_PACKAGES: Final = ("svod_dtype", "svod_ir", "svod_schedule", "svod_codegen", "svod_device")
@@ -38,6 +39,16 @@ class StoredKernel(NamedTuple):
     compiled: CompiledSpec
 
 
+class StoreCounts(NamedTuple):
+    """How many kernels are stored, in how many of at most `max_bytes`, and what look-ups of this process found."""
+
+    entries: int
+    hits: int
+    misses: int
+    n_bytes: int
+    max_bytes: int
+
+
 class KernelStore:
     """A map from what a kernel depends on to the kernel; every method may be called from several threads.
 
@@ -46,10 +57,15 @@ class KernelStore:
 
     def __init__(self, cache: ObjectCache | None) -> None:
         self._cache = cache
+        self._hits = self._misses = 0
+        self._lock = threading.Lock()
 
     def find(self, key: Sequence[str]) -> StoredKernel | None:
         """The kernel stored under `key`, or None."""
         data = None if self._cache is None else self._cache.get(make_key(*key))
+        with self._lock:
+            self._hits += data is not None
+            self._misses += data is None
         return None if data is None else _decode(data)
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
@@ -57,6 +73,19 @@ class KernelStore:
         header = _make_header(spec, compiled)
         if self._cache is not None and header is not None:
             self._cache.put(make_key(*key), _encode(header, spec.source, compiled.binary))
+
+    def counts(self) -> StoreCounts:
+        """What is stored, and how often this process found what it looked for."""
+        sizes = [] if self._cache is None else self._cache.sizes()
+        max_bytes = 0 if self._cache is None else self._cache.max_bytes
+        return StoreCounts(len(sizes), self._hits, self._misses, sum(sizes), max_bytes)
+
+    def clear(self, *, disk: bool = True) -> None:
+        """Forget the counts and, unless `disk` is False, remove every stored kernel."""
+        with self._lock:
+            self._hits = self._misses = 0
+        if disk and self._cache is not None:
+            self._cache.clear()
 
 
 @cache

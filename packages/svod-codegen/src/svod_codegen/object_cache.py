@@ -55,7 +55,7 @@ class ObjectCache:
     def __init__(self, directory: Path, *, kind: str, max_bytes: int) -> None:
         self.directory = directory / kind
         self._root = directory
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._is_usable: bool | None = None  # not known yet
         self._is_writable = True
         self._unchecked_bytes = max_bytes  # so that the first write looks at the size
@@ -99,7 +99,7 @@ class ObjectCache:
             _warn(f"stores nothing: cannot write {path.parent}: {error.strerror or error}")
             return
         self._unchecked_bytes += len(data)
-        if self._unchecked_bytes >= self._max_bytes // _EVICT_EVERY_FRACTION:
+        if self._unchecked_bytes >= self.max_bytes // _EVICT_EVERY_FRACTION:
             self._unchecked_bytes = 0
             self._evict()
 
@@ -107,6 +107,14 @@ class ObjectCache:
         """Remove every entry."""
         for path in self._iter_files():
             _remove(path)
+
+    def sizes(self) -> list[int]:
+        """The bytes of each entry."""
+        found: list[int] = []
+        for path in self._iter_files():
+            with contextlib.suppress(OSError):
+                found.append(path.stat().st_size)
+        return found
 
     def _path(self, key: str) -> Path:
         # 256 subdirectories keep each of them short.
@@ -143,7 +151,7 @@ class ObjectCache:
         stale = {path for time, _, path in entries if path.suffix != _SUFFIX and newest - time > _STALE_SECONDS}
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
-            if path in stale or (total > self._max_bytes and path.suffix == _SUFFIX):
+            if path in stale or (total > self.max_bytes and path.suffix == _SUFFIX):
                 _remove(path)
                 total -= size
 

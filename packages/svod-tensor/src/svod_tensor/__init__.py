@@ -34,18 +34,26 @@ from svod_tensor.tensor import Tensor
 from svod_tensor.variable import Variable
 
 if TYPE_CHECKING:
+    from svod_tensor.cache_counts import caches, clear_caches
+    from svod_tensor.jit_function import jit
     from svod_tensor.safetensors import load_safetensors, save_safetensors
 
 __all__ = [
-    "DType", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "float8_e4m3", "float8_e5m2", "float16", "float32",
-    "float64", "int8", "int16", "int32", "int64", "load_safetensors", "save_safetensors", "uint8", "uint16", "uint32", "uint64",
+    "DType", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "caches", "clear_caches", "float8_e4m3",
+    "float8_e5m2", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "jit", "load_safetensors",
+    "save_safetensors", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
+
+_LAZY = {
+    "caches": "cache_counts", "clear_caches": "cache_counts", "jit": "jit_function", "load_safetensors": "safetensors",
+    "save_safetensors": "safetensors",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    # Reading files needs modules that computing does not.
-    if name in ("load_safetensors", "save_safetensors"):
-        from svod_tensor import safetensors
+    # These need modules that building graphs does not.
+    if name in _LAZY:
+        from importlib import import_module
 
-        return getattr(safetensors, name)
+        return getattr(import_module(f"svod_tensor.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ UserError
 ├── SymbolicShapeError (ValueError)
 ├── DeviceMismatchError (ValueError)
 ├── AssignmentDtypeError (TypeError)
+├── CaptureError (RuntimeError)           a function that cannot run as a plan
 ├── MissingFileError (FileNotFoundError)
 ├── SafetensorsError (ValueError)
 ├── VariableBoundsError (ValueError)
@@ -36,7 +37,8 @@ from collections.abc import Sequence
 from svod_dtype import InternalError, UserError
 
 __all__ = [
-    "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "DataDependentShapeError", "DataError",
+    "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "CaptureError",
+    "DataDependentShapeError", "DataError",
     "DependencyCycleError", "DeviceMismatchError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
     "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
@@ -170,6 +172,14 @@ class AssignmentDtypeError(UserError, TypeError):
             f"cannot assign a tensor of {value} to one of {target}",
             hint=f"cast it, as in x.assign(y.cast({target})); x[...] = y casts by itself",
         )
+
+
+class CaptureError(UserError, RuntimeError):
+    """A function that `jit` cannot turn into a plan."""
+
+    def __init__(self, *, function: str, problem: str, hint: str) -> None:
+        self.function, self.problem = function, problem
+        super().__init__(f"cannot capture {function}: {problem}", hint=hint)
 
 
 class MissingFileError(UserError, FileNotFoundError):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from svod_runtime import CachedKernel
 from svod_tensor.options import read_opt_cache_max
 
-__all__ = ["KernelKey", "add_kernel", "clear", "count_entries", "find_kernel"]
+__all__ = ["KernelKey", "add_kernel", "clear", "count_entries", "counts", "find_kernel"]
 
 
 class KernelKey(NamedTuple):
@@ -23,12 +23,16 @@ class KernelKey(NamedTuple):
 
 _entries: OrderedDict[KernelKey, CachedKernel] = OrderedDict()
 _lock = threading.Lock()
+_counts = [0, 0]
+"""Hits and misses."""
 
 
 def find_kernel(key: KernelKey) -> CachedKernel | None:
     """The kernel of this key, or None."""
     with _lock:
-        return _entries.get(key)
+        found = _entries.get(key)
+        _counts[found is None] += 1
+        return found
 
 
 def add_kernel(key: KernelKey, kernel: CachedKernel) -> CachedKernel:
@@ -46,7 +50,13 @@ def count_entries() -> int:
     return len(_entries)
 
 
+def counts() -> tuple[int, int]:
+    """How many look-ups found a kernel, and how many did not."""
+    return _counts[0], _counts[1]
+
+
 def clear() -> None:
-    """Forget every kernel, for tests."""
+    """Forget every kernel, and the counts; plans keep theirs."""
     with _lock:
         _entries.clear()
+        _counts[:] = [0, 0]

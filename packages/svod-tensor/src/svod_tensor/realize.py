@@ -14,6 +14,7 @@ from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
+from svod_tensor.capture import check_not_capturing
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
 
-__all__ = ["main_device", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
+__all__ = ["main_device", "make_plan", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
@@ -39,6 +40,7 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
         VariableConflictError: if a variable is bound to two values.
     """
     started = perf_counter()
+    check_not_capturing("reads values")
     pending = _find_pending(tensors)
     if not pending:
         return
@@ -46,7 +48,7 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     if overtaken:
         tensors = (*tensors, *overtaken)
         pending = _find_pending(tensors)
-    plan = _make_plan(pending, config)
+    plan = make_plan(pending, config)
     prepared = perf_counter()
     plan.execute()
     _log.info(
@@ -66,6 +68,7 @@ def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Exe
     Raises:
         EmptyScheduleError: if no tensor needs computing.
     """
+    check_not_capturing("prepares a plan")
     pending = _find_pending(tensors)
     if not pending:
         raise EmptyScheduleError(n_tensors=len(tensors))
@@ -76,7 +79,7 @@ def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Exe
         else:
             _compute_aside(tensor, config)
     pending = _find_pending(tensors)
-    plan = _make_plan(pending, config)
+    plan = make_plan(pending, config)
     _adopt_outputs(tensors, pending, plan)
     registry.replace_nodes(states.find_written(UOp.sink(*pending)))
     return plan
@@ -84,7 +87,7 @@ def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Exe
 
 def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
     """Give `tensor` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
-    plan = _make_plan([tensor.uop], config)
+    plan = make_plan([tensor.uop], config)
     plan.execute()
     _adopt_outputs([tensor], [tensor.uop], plan)
 
@@ -94,16 +97,17 @@ def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
     return list(dict.fromkeys(t.uop for t in tensors if not t.is_realized and t.size != 0))
 
 
-def _make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
-    from svod_tensor.prepare import prepare_plan
-
-    return prepare_plan(make_schedule(UOp.sink(*map(_make_result, nodes)), config), config)
-
-
 def _make_result(node: UOp) -> UOp:
     """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is there."""
     state = states.find_whole_state(node)
     return UOp(Op.CONTIGUOUS, node.dtype, (node,)) if state is None else states.effect_of_state(state)
+
+
+def make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
+    """The plan whose outputs are the values of `nodes`."""
+    from svod_tensor.prepare import prepare_plan
+
+    return prepare_plan(make_schedule(UOp.sink(*map(_make_result, nodes)), config), config)
 
 
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:

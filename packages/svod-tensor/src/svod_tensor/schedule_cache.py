@@ -24,6 +24,7 @@ __all__ = [
     "NormalizedGraph",
     "clear",
     "count_entries",
+    "counts",
     "get_pre_schedule",
     "normalize_graph",
     "restore_pre_schedule",
@@ -33,6 +34,8 @@ MAX_ENTRIES: Final = 1024
 
 _entries: LRUCache[tuple[UOp, str], PreSchedule] = LRUCache(MAX_ENTRIES)
 _lock = threading.Lock()
+_counts = [0, 0]
+"""Hits and misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def get_pre_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSch
     key = (graph, compiler_key)
     with _lock:
         found = _entries.get(key)
+        _counts[found is None] += 1
         if found is not None:
             return found, True
     made = make(graph)
@@ -84,7 +88,13 @@ def count_entries() -> int:
     return len(_entries)
 
 
+def counts() -> tuple[int, int]:
+    """How many look-ups found a schedule, and how many did not."""
+    return _counts[0], _counts[1]
+
+
 def clear() -> None:
-    """Forget every schedule, for tests."""
+    """Forget every schedule, and the counts."""
     with _lock:
         _entries.clear()
+        _counts[:] = [0, 0]

@@ -19,13 +19,14 @@ from svod_ir.args import BufferArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry
+from svod_tensor.capture import find_capture
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "assign", "effect_of_state", "find_overtaken", "find_state", "find_target_state", "find_whole_state", "find_written",
-    "memory_of",
+    "assign", "effect_of_state", "find_overtaken", "find_readers", "find_state", "find_target_state", "find_whole_state", "find_written",
+    "make_writable", "memory_of",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
@@ -66,12 +67,30 @@ def assign(target: UOp, value: UOp) -> None:
     with registry.lock:
         state = find_target_state(target)
         assert state is not None, target
-        buffer = registry.find_buffer(memory_of(state))
-        if buffer is not None and not buffer.is_writable:
-            own = _copy_shared(state)
-            target, state = target.substitute({state: own}), own
-        written = UOp(Op.ASSIGN, target.dtype, (target, value))
-        _move_views(state, UOp(Op.AFTER, state.dtype, (memory_of(state), written)))
+        own = make_writable(state)
+        written = UOp(Op.ASSIGN, target.dtype, (target.substitute({state: own}), value))
+        new = UOp(Op.AFTER, own.dtype, (memory_of(own), written))
+        _move_views(own, new)
+        capture = find_capture()
+        if capture is not None:
+            capture.states[memory_of(own)] = new
+
+
+def make_writable(node: UOp) -> UOp:
+    """The state below a view, on memory that may be written.
+
+    Memory that belongs to somebody else, such as a numpy array, is copied, and every view of it moved.
+    """
+    state = find_state(node)
+    assert state is not None, node
+    buffer = registry.find_buffer(memory_of(state))
+    return state if buffer is None or buffer.is_writable else _copy_shared(state)
+
+
+def find_readers(memories: set[UOp]) -> list[TensorBase]:
+    """The live tensors that are computed from the content of `memories`, and are no views of it."""
+    tensors = [t for t in registry.iter_tensors() if find_state(t.uop) is None]
+    return [t for t in tensors if memories & _read_states(t.uop, {})]
 
 
 def find_written(root: UOp) -> dict[UOp, UOp]:
@@ -106,8 +125,11 @@ def _is_later_state(node: UOp) -> bool:
 
 
 def _move_views(old: UOp, new: UOp) -> None:
+    capture = find_capture()
     for tensor in registry.iter_tensors():
         if find_state(tensor.uop) is old:
+            if capture is not None:
+                capture.record_move(tensor, tensor.uop)
             tensor.set_node(tensor.uop.substitute({old: new}))
 
 

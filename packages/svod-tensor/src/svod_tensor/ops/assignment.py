@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from svod_device import ReadOnlyError
 from svod_tensor import registry, states
+from svod_tensor.capture import find_capture
 from svod_tensor.errors import AssignmentDtypeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
@@ -86,6 +87,9 @@ class Assigning(Sorting):
         if self.size == 0:
             return
         if state is None:
+            capture = find_capture()
+            if capture is not None:
+                capture.check_has_memory(self)
             self.set_node(wide.uop)
         elif wide.uop is not self._uop:
             states.assign(self._uop, wide.uop)

@@ -15,6 +15,7 @@ from svod_ir.build import make_alu, make_iota, make_reshape
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_tensor.capture import check_not_capturing
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.windows import Windows
 from svod_tensor.shapes import concrete_shape, to_shape
@@ -80,6 +81,9 @@ class Random(Windows):
         """64 random bits for each element."""
         sizes = concrete_shape("rand", to_shape("rand", shape))
         count = math.prod(sizes)
+        if seed is None:
+            # Each run of a captured function would draw the same numbers.
+            check_not_capturing("draws a seed")
         key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         if not count:
             return cls.zeros(sizes, dtype=uint64)

@@ -1,0 +1,497 @@
+"""`jit`: a function of tensors as execution plans, one for each signature of its arguments.
+
+The first call with a signature runs the function once on placeholders, and so captures the graph
+that it builds; later calls only run the plan. What the function does besides (printing, counting) happens
+during the capture alone.
+
+- Tensors, and numpy arrays, anywhere in lists, tuples and dicts are inputs; their memory is used where it
+  is. A `variable.bind(value)` is an input too: one plan serves all its values. Anything else is part of the signature.
+- Tensors that the function uses without getting them as arguments are read at each call, where they
+  are: what is assigned to them is seen, a new tensor in their place is not.
+- Assignments, to inputs and to other tensors, happen at each call.
+- Each call's results have memory of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, ParamSpec, TypeVar, overload
+
+from cachetools import LRUCache
+
+from svod_device import Buffer, get_allocator
+from svod_ir.args import BufferArg
+from svod_ir.log import get_logger
+from svod_ir.ops import Op
+from svod_ir.shape import max_size
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+from svod_tensor.capture import Capture, check_not_capturing, find_capture, start_capture
+from svod_tensor.errors import CaptureError
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.creation import view_prefix
+from svod_tensor.tensor import Tensor
+from svod_tensor.variable import collect_bindings
+
+if TYPE_CHECKING:
+    from svod_runtime import ExecutionPlan
+    from svod_tensor.options import PrepareConfig
+
+__all__ = ["MAX_CAPTURES", "JitFunction", "jit"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_CAPTURES: Final = 64
+"""How many signatures a function keeps plans for; the one that was not used for longest leaves first."""
+
+_log = get_logger("tensor")
+
+
+@overload
+def jit(function: Callable[P, R], /) -> JitFunction[P, R]: ...
+@overload
+def jit(*, config: PrepareConfig) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+def jit(
+    function: Callable[P, R] | None = None, /, *, config: PrepareConfig | None = None
+) -> JitFunction[P, R] | Callable[[Callable[P, R]], JitFunction[P, R]]:
+    """Let `function`, which computes tensors from tensors, run as one execution plan for each signature.
+
+    Example:
+        >>> from svod_tensor import Tensor, jit
+        >>> @jit
+        ... def step(x):
+        ...     return x * 2 + 1
+        >>> step(Tensor([1.0, 2.0])).tolist(), step(Tensor([3.0, 4.0])).tolist()
+        ([3.0, 5.0], [7.0, 9.0])
+        >>> print(step.explain())
+        step: 1 capture, 2 calls
+          1. 2 calls, 1 kernel; captured for the first call
+             args[0]: float32 (2,) on CPU
+
+    Raises (when called):
+        CaptureError: if the function reads values while it is captured, returns what is no tensor, or
+            changes what a plan cannot change.
+    """
+    if function is None:
+        return lambda f: JitFunction(f, config)
+    return JitFunction(function, config)
+
+
+class JitFunction(Generic[P, R]):
+    """A function that runs as plans; any thread may call it."""
+
+    def __init__(self, function: Callable[P, R], config: PrepareConfig | None) -> None:
+        self.function = function
+        self._config = config
+        self._captures: LRUCache[tuple[_Leaf, ...], _Captured] = LRUCache(MAX_CAPTURES)
+        self._reasons: list[str] = []
+        self._n_calls = 0
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if find_capture() is not None:
+            return self.function(*args, **kwargs)
+        leaves = tuple(_iter_leaves(args, "args")) + tuple(_iter_leaves(kwargs, "kwargs"))
+        key = tuple(leaf.described() for leaf in leaves)
+        with self._lock:
+            self._n_calls += 1
+            captured = self._captures.get(key)
+            if captured is None:
+                captured = self._capture(key, args, kwargs)
+        return captured.run(leaves)
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        return self if instance is None else types.MethodType(self, instance)
+
+    @property
+    def n_captures(self) -> int:
+        """How many plans are kept."""
+        return len(self._captures)
+
+    def plans(self) -> list[ExecutionPlan]:
+        """The plan of each signature, for inspection; a signature that computes nothing has none."""
+        return [c.plan for c in self._captures.values() if c.plan is not None]
+
+    def explain(self) -> str:
+        """Each signature that a plan is kept for, and why a new one had to be captured."""
+        with self._lock:
+            lines = [f"{self._name}: {_count(len(self._captures), 'capture')}, {_count(self._n_calls, 'call')}"]
+            for number, (key, captured) in enumerate(self._captures.items(), 1):
+                kernels = _count(captured.n_kernels, "kernel")
+                lines.append(f"  {number}. {_count(captured.n_calls, 'call')}, {kernels}; captured {captured.reason}")
+                lines += [f"     {leaf.path}: {leaf.text}" for leaf in key if leaf.path not in ("args", "kwargs")]
+            return "\n".join(lines)
+
+    def clear(self) -> None:
+        """Forget every plan."""
+        with self._lock:
+            self._captures.clear()
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
+
+    def _capture(self, key: tuple[_Leaf, ...], args: Sequence[object], kwargs: Mapping[str, object]) -> _Captured:
+        from svod_tensor.options import PrepareConfig
+
+        reason = _find_reason(key, list(self._captures))
+        config = self._config or PrepareConfig.from_env()
+        captured = _make_captured(self._name, self.function, args, kwargs, config, reason)
+        _log.info("jit.captured", function=self._name, reason=reason, kernels=captured.n_kernels)
+        self._captures[key] = captured
+        return captured
+
+
+# -- arguments ----------------------------------------------------------------------------------------------
+
+
+class _Leaf(NamedTuple):
+    """One argument, or part of one: where it is, what of it belongs to the signature, and its value."""
+
+    path: str
+    text: str
+    identity: object
+    value: object = None
+
+    def described(self) -> _Leaf:
+        """What a plan depends on."""
+        return self._replace(value=None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Static:
+    """A value that is compared by bits and type: `0.0 == -0.0` and `1 == True` are different arguments."""
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and (type(self.value), repr(self.value)) == (
+            type(other.value), repr(other.value),
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), repr(self.value)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ById:
+    """An object of which nothing is known: the same only as itself."""
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _iter_leaves(value: object, path: str) -> Iterator[_Leaf]:
+    match value:
+        case TensorBase():
+            yield _describe_tensor(value, path)
+        case UOp():
+            variable = value.src[0] if value.op is Op.BIND else value
+            yield _Leaf(path, f"variable {variable.arg}" if value.op is Op.BIND else str(value), variable, value)
+        case list() | tuple():
+            yield _Leaf(path, f"{type(value).__name__} of {len(value)}", _Static((type(value), len(value))))
+            for number, item in enumerate(value):
+                yield from _iter_leaves(item, f"{path}[{number}]")
+        case dict():
+            yield _Leaf(path, f"dict of {', '.join(map(repr, value))}" if value else "nothing", _Static(list(value)))
+            for name, item in value.items():
+                yield from _iter_leaves(item, f"{path}[{name!r}]")
+        case None | bool() | int() | float() | str() | bytes():
+            yield _Leaf(path, repr(value), _Static(value))
+        case _ if hasattr(value, "__array_interface__"):
+            yield _describe_tensor(Tensor.from_numpy(value), path)  # pyright: ignore[reportArgumentType]
+        case _:
+            yield _Leaf(path, f"this {type(value).__name__}", _ById(value))
+
+
+def _describe_tensor(tensor: TensorBase, path: str) -> _Leaf:
+    shape = tuple(s if isinstance(s, int) else _unbind(s) for s in tensor.shape)
+    sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in shape)
+    text = f"{tensor.dtype} ({sizes}{',' if len(shape) == 1 else ''}) on {tensor.device}"
+    return _Leaf(path, text, (shape, tensor.dtype, tensor.device), tensor)
+
+
+def _unbind(node: UOp) -> UOp:
+    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
+
+
+def _find_reason(key: tuple[_Leaf, ...], known: Sequence[tuple[_Leaf, ...]]) -> str:
+    """What is new about a signature, against the one of those known that is most like it."""
+    if not known:
+        return "for the first call"
+    differences = [_compare(key, other) for other in known]
+    return "since " + "; ".join(min(differences, key=len))
+
+
+def _compare(new: tuple[_Leaf, ...], old: tuple[_Leaf, ...]) -> list[str]:
+    before = {leaf.path: leaf for leaf in old}
+    found: list[str] = []
+    for leaf in new:
+        match before.pop(leaf.path, None):
+            case None:
+                found.append(f"{leaf.path} is new")
+            case other if other.identity != leaf.identity:
+                text = other.text if other.text != leaf.text else "another one"
+                found.append(f"{leaf.path} is {leaf.text} instead of {text}")
+            case _:
+                pass
+    return found + [f"{path} is missing" for path in before]
+
+
+# -- capturing ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Input:
+    """An argument of the plan: which leaf, the BUFFER that stood for it, and whether the plan writes to it."""
+
+    leaf: int
+    memory: UOp
+    index: int | None = None
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class _Captured:
+    """One signature's plan, and how arguments and results are wired to it.
+
+    `results` are graphs over the memory of inputs and of outputs, `outputs` that memory with its buffer's index.
+    """
+
+    name: str
+    reason: str
+    plan: ExecutionPlan | None
+    inputs: list[_Input]
+    variables: dict[int, UOp]
+    outputs: list[tuple[UOp, int]]
+    results: list[tuple[UOp, str | None]]
+    build: Callable[[Iterator[object]], object]
+    written: set[UOp]
+    lock: threading.Lock
+    n_calls: int = 0
+
+    @property
+    def n_kernels(self) -> int:
+        return 0 if self.plan is None else self.plan.num_kernels
+
+    def run(self, leaves: Sequence[_Leaf]) -> object:
+        """Run the plan on the tensors among `leaves`."""
+        tensors = {i.leaf: leaves[i.leaf].value for i in self.inputs}
+        values = self._bind(leaves, tensors)
+        Tensor.realize_batch(t for t in tensors.values() if isinstance(t, Tensor))
+        with self.lock:
+            self.n_calls += 1
+            nodes = {i.memory: self._feed(i, tensors[i.leaf]) for i in self.inputs}
+            self._finish_readers(nodes)
+            for memory, index in self.outputs:
+                nodes[memory] = self._renew_output(memory, index)
+            if self.plan is not None:
+                self.plan.execute_with_vars(values) if values else self.plan.execute()
+        rebound = {old: _rebind(old, values) for node, _ in self.results for old in node.iter_ops(Op.BIND)}
+        made = (Tensor.from_uop(node.substitute({**rebound, **nodes}), device) for node, device in self.results)
+        return self.build(iter(made))
+
+    def _bind(self, leaves: Sequence[_Leaf], tensors: Mapping[int, object]) -> dict[str, int]:
+        values: dict[str, int] = {}
+        bound = [leaves[position].value for position in self.variables]
+        sizes = [s for t in tensors.values() if isinstance(t, TensorBase) for s in t.shape if not isinstance(s, int)]
+        for node in (*bound, *sizes):
+            if isinstance(node, UOp):
+                values.update(collect_bindings(node))
+        return values
+
+    def _feed(self, given: _Input, tensor: object) -> UOp:
+        """Let the plan read, and write, the memory of `tensor`; the BUFFER of that memory."""
+        assert isinstance(tensor, Tensor)
+        if given.is_written:
+            states.make_writable(tensor.uop)
+        node = registry.find_base(tensor.uop)
+        buffer = None if node is None else registry.find_buffer(node)
+        if node is None or buffer is None:
+            return given.memory  # a tensor without elements
+        if given.index is not None and self.plan is not None:
+            self.plan.replace_buffer(given.index, buffer)
+        return node
+
+    def _finish_readers(self, nodes: Mapping[UOp, UOp]) -> None:
+        """Compute what reads memory that the plan is about to write."""
+        if self.written:
+            readers = states.find_readers({nodes.get(memory, memory) for memory in self.written})
+            Tensor.realize_batch(t for t in readers if isinstance(t, Tensor))
+
+    def _renew_output(self, memory: UOp, index: int) -> UOp:
+        """New memory for an output; the earlier results keep theirs."""
+        assert self.plan is not None
+        node = UOp(
+            Op.BUFFER, memory.dtype, (), BufferArg(registry.make_buffer_id(), memory.arg.size, memory.arg.device)
+        )
+        buffer = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
+        self.plan.replace_buffer(index, buffer)
+        registry.add_buffer(node, buffer)
+        return node
+
+
+def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
+    variable = bind.src[0]
+    value = values.get(variable.arg[0])
+    return bind if value is None else UOp(Op.BIND, bind.dtype, (variable, UOp.const(bind.dtype, value)))
+
+
+def _make_captured(
+    name: str, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object],
+    config: PrepareConfig, reason: str,
+) -> _Captured:  # fmt: skip
+    """Run the function on placeholders and make the plan of what it does."""
+    _settle()
+    placeholders: list[Tensor | None] = []
+    stand_ins = [_replace_tensors(value, placeholders) for value in (tuple(args), dict(kwargs))]
+    leaves = [*_iter_leaves(args, "args"), *_iter_leaves(kwargs, "kwargs")]
+    positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf.value, TensorBase)]
+    inputs = [
+        _Input(position, memory)
+        for position, placeholder in zip(positions, placeholders, strict=True)
+        if placeholder is not None and (memory := registry.find_base(placeholder.uop)) is not None
+    ]
+    variables = {
+        n: leaf.value.src[0]
+        for n, leaf in enumerate(leaves)
+        if isinstance(leaf.value, UOp) and leaf.value.op is Op.BIND
+    }
+    alive = {id(t): t for t in registry.iter_tensors()}
+    with start_capture(name, alive) as capture:
+        result = function(*stand_ins[0], **stand_ins[1])  # pyright: ignore[reportCallIssue]
+        outputs: list[Tensor] = []
+        build = _make_builder(name, result, outputs)
+        del result
+        _check_leaks(name, {i.memory for i in inputs}, alive, outputs, placeholders)
+        return _finish(name, reason, capture, inputs, variables, outputs, build, config)
+
+
+def _settle() -> None:
+    """Do the assignments that pend, so that they are not part of a plan."""
+    pending = [t for t in registry.iter_tensors() if states.find_written(t.uop)]
+    Tensor.realize_batch(t for t in pending if isinstance(t, Tensor))
+
+
+def _replace_tensors(value: object, made: list[Tensor | None]) -> object:
+    """`value` with a placeholder for each tensor; tensors without elements stay."""
+    match value:
+        case Tensor():
+            placeholder = _make_placeholder(value) if value.size != 0 else None
+            made.append(placeholder)
+            return value if placeholder is None else placeholder
+        case list():
+            return [_replace_tensors(item, made) for item in value]
+        case tuple():
+            items = [_replace_tensors(item, made) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        case dict():
+            return {name: _replace_tensors(item, made) for name, item in value.items()}
+        case _ if hasattr(value, "__array_interface__") and not isinstance(value, TensorBase):
+            return _replace_tensors(Tensor.from_numpy(value), made)  # pyright: ignore[reportArgumentType]
+        case _:
+            return value
+
+
+def _make_placeholder(tensor: Tensor) -> Tensor:
+    size = 1
+    for s in tensor.shape:
+        size *= max_size(s)
+    node = UOp(Op.BUFFER, tensor.dtype, (), BufferArg(registry.make_buffer_id(), size, tensor.device))
+    registry.add_buffer(node, Buffer(get_allocator(tensor.device), tensor.dtype, size))
+    return Tensor.from_uop(view_prefix(node, tensor.shape), tensor.device)
+
+
+def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
+    """How to arrange results as the function did; its tensors are appended to `outputs`."""
+    match result:
+        case Tensor():
+            outputs.append(result)
+            return next
+        case None:
+            return lambda _: None
+        case list() | tuple():
+            parts = [_make_builder(name, item, outputs) for item in result]
+            kind = type(result)
+            if hasattr(kind, "_fields"):
+                return lambda made: kind(*[part(made) for part in parts])
+            return lambda made: kind([part(made) for part in parts])
+        case dict():
+            named = {key: _make_builder(name, item, outputs) for key, item in result.items()}
+            return lambda made: {key: part(made) for key, part in named.items()}
+        case _:
+            raise CaptureError(
+                function=name,
+                problem=f"it returns {type(result).__name__}, which is no tensor",
+                hint="return tensors, or lists, tuples and dicts of tensors",
+            )
+
+
+def _check_leaks(
+    name: str, memories: set[UOp], alive: Mapping[int, TensorBase], outputs: Sequence[Tensor],
+    placeholders: Sequence[Tensor | None],
+) -> None:  # fmt: skip
+    """Raise if a tensor of this run lives on somewhere: it would read a placeholder."""
+    known = {*map(id, outputs), *(id(p) for p in placeholders)}
+    for collect in (False, True):
+        if collect:
+            gc.collect()
+        leaked = [
+            t for t in registry.iter_tensors()
+            if id(t) not in known and alive.get(id(t)) is not t and any(n in memories for n in t.uop.iter_ops(Op.BUFFER))
+        ]  # fmt: skip
+        if not leaked:
+            return
+    raise CaptureError(
+        function=name,
+        problem=f"a tensor of shape {leaked[0].shape} that it computes is still held after it returned",
+        hint="return the tensor, or assign it to one that was realized before",
+    )
+
+
+def _finish(
+    name: str, reason: str, capture: Capture, inputs: list[_Input], variables: dict[int, UOp], outputs: Sequence[Tensor],
+    build: Callable[[Iterator[object]], object], config: PrepareConfig,
+) -> _Captured:  # fmt: skip
+    from svod_tensor.realize import make_plan
+
+    written = {state: memory for node in [*capture.states.values(), *(t.uop for t in outputs)]
+               for state, memory in states.find_written(node).items()}  # fmt: skip
+    computed = list(dict.fromkeys(
+        t.uop for t in outputs if not t.is_realized and t.size != 0 and states.find_whole_state(t.uop) is None
+    ))  # fmt: skip
+    effects = list(capture.states.values())
+    plan = make_plan([*computed, *effects], config) if computed or effects else None
+    index_of = {} if plan is None else plan.ast_to_buffer
+    for given in inputs:
+        given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
+    made: dict[UOp, tuple[UOp, UOp, int]] = {}
+    for node, index in zip(computed, () if plan is None else plan.output_indices, strict=False):
+        assert plan is not None
+        buffer = plan.buffers[index]
+        memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), buffer.size, buffer.device))
+        made[node] = (view_prefix(memory, node.shape), memory, index)
+    results = [
+        (made[t.uop][0] if t.uop in made else t.uop.substitute(written), t.uop.device or t.device) for t in outputs
+    ]
+    registry.replace_nodes(written)
+    return _Captured(
+        name, reason, plan, inputs, variables, [(memory, index) for _, memory, index in made.values()], results, build,
+        set(capture.states), threading.Lock(),
+    )  # fmt: skip
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

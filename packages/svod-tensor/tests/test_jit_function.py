@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import logging
+import threading
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from svod_tensor import Tensor, Variable, jit
+from svod_tensor.errors import CaptureError
+from svod_tensor.jit_function import MAX_CAPTURES
+from svod_tensor.testing import check
+
+
+class Pair(NamedTuple):
+    low: Tensor
+    high: Tensor
+
+
+def array(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_a_function_runs_once_for_each_signature(rng) -> None:
+    runs: list[int] = []
+
+    @jit
+    def double(x: Tensor) -> Tensor:
+        runs.append(1)
+        return x * 2
+
+    for _ in range(3):
+        for shape in ((4,), (2, 3)):
+            a = rng.standard_normal(shape).astype(np.float32)
+            check(double(Tensor(a)), a * 2)
+    assert len(runs) == double.n_captures == 2
+    assert double.__name__ == "double"
+    double.clear()
+    double(Tensor([1.0]))
+    assert len(runs) == 3
+
+
+def test_results_have_memory_of_their_own() -> None:
+    step = jit(lambda x: (x + 1, x.reshape(2, 1)))
+    first, second = step(Tensor([1.0, 2.0])), step(Tensor([3.0, 4.0]))
+    assert [t.tolist() for t in (*first, *second)] == [[2.0, 3.0], [[1.0], [2.0]], [4.0, 5.0], [[3.0], [4.0]]]
+
+
+def test_arguments_and_results_may_be_nested() -> None:
+    @jit
+    def split(data: dict[str, list[Tensor]], scale: float, *, kind: str) -> dict[str, object]:
+        x, y = data["xs"]
+        return {kind: Pair(x.minimum(y) * scale, x.maximum(y)), "none": None, "both": [x + y, (x,)]}
+
+    for _ in range(2):
+        found = split({"xs": [Tensor([1.0, 5.0]), np.array([2.0, 3.0], np.float32)]}, 10.0, kind="ends")
+        assert isinstance(found["ends"], Pair)
+        assert found["ends"].low.tolist() == [10.0, 30.0]
+        assert found["ends"].high.tolist() == [2.0, 5.0]
+        assert found["none"] is None
+        assert found["both"][1][0].tolist() == [1.0, 5.0]
+    assert split.n_captures == 1
+
+
+def test_inputs_are_used_where_they_are() -> None:
+    total = jit(lambda x: x.sum())
+    x = Tensor(np.ones(1000, np.float32)).realize()
+    total(x)
+    (plan,) = total.plans()
+    y = Tensor(np.full(1000, 2, np.float32)).realize()
+    assert total(y).item() == 2000
+    assert y.buffer() in plan.buffers
+    assert total(x + 1).item() == 2000
+    assert total(x.reshape(10, 100)[::-1].reshape(1000)).item() == 1000
+
+
+def test_the_same_tensor_may_be_given_twice() -> None:
+    add = jit(lambda x, y: x * 10 + y)
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    assert [add(*p).tolist() for p in ((x, x), (x, y), (y, x))] == [[11.0, 22.0], [13.0, 24.0], [31.0, 42.0]]
+    assert add.n_captures == 1
+
+
+def test_other_tensors_are_read_at_each_call() -> None:
+    weight = Tensor([1.0, 2.0])
+    apply = jit(lambda x: x * weight)
+    x = Tensor([1.0, 1.0])
+    assert apply(x).tolist() == [1.0, 2.0]
+    weight.assign(weight * 5)
+    weight.realize()
+    assert apply(x).tolist() == [5.0, 10.0]
+
+
+def test_assignments_happen_at_each_call_and_graphs_built_before_keep_their_values() -> None:
+    count = Tensor([0.0])
+
+    @jit
+    def step(x: Tensor) -> Tensor:
+        count.assign(count + 1)
+        x.assign(x * 2)
+        return x + count
+
+    x = Tensor([1.0, 10.0])
+    view, old = x.reshape(2, 1), x + 0
+    seen: list[list[float]] = []
+    for _ in range(3):
+        later = count * 100
+        seen.append(step(x).tolist())
+        assert later.tolist() == [100.0 * (len(seen) - 1)]
+    assert seen == [[3.0, 21.0], [6.0, 42.0], [11.0, 83.0]]
+    assert (count.tolist(), view.tolist(), old.tolist()) == ([3.0], [[8.0], [80.0]], [1.0, 10.0])
+    a = np.ones(2, np.float32)
+    assert step(a).tolist() == [6.0, 6.0]
+    assert a.tolist() == [1.0, 1.0]
+
+
+def test_assignments_from_before_the_capture_are_done_once() -> None:
+    x = Tensor([1.0])
+    x.assign(x + 1)
+    add = jit(lambda y: x + y)
+    assert [add(Tensor([0.0])).item() for _ in range(3)] == [2.0] * 3
+
+
+def test_one_plan_serves_all_values_of_a_variable() -> None:
+    n, at = Variable("n", 1, 8), Variable("at", 0, 3)
+    head = jit(lambda x, m: (x * 2)[:m])
+    a = array(8)
+    for size in (3, 8, 1):
+        check(head(Tensor(a), n.bind(size)), a[:size] * 2)
+    assert head.n_captures == 1
+
+    cache = Tensor(np.zeros((4, 2), np.float32))
+
+    @jit
+    def append(token: Tensor, position: object) -> Tensor:
+        cache[position] = token
+        return cache.sum(0)
+
+    expected = np.zeros((4, 2), np.float32)
+    for position in (2, 0, 2, 3):
+        expected[position] = token = array(position + 1, 2)[0]
+        check(append(Tensor(token), at.bind(position)), expected.sum(0), rtol=1e-5, atol=1e-6)
+    check(cache, expected)
+    assert append.n_captures == 1
+
+
+def test_inputs_may_have_symbolic_shapes() -> None:
+    n = Variable("n", 1, 8)
+    total = jit(lambda x: (x.sum(), x + 1))
+    a = array(8)
+    for size in (3, 5):
+        found, more = total(Tensor(a)[: n.bind(size)])
+        check(found, a[:size].sum(), rtol=1e-5)
+        check(more, a[:size] + 1)
+    assert total.n_captures == 1
+
+
+def test_explain_says_why_a_signature_was_captured(caplog: pytest.LogCaptureFixture) -> None:
+    @jit
+    def scale(x: Tensor, by: float) -> Tensor:
+        return x * by
+
+    with caplog.at_level(logging.INFO, "svod.tensor"):
+        scale(Tensor([1.0]), 2.0)
+        scale(Tensor([1.0]), 0.0)
+        scale(Tensor([1.0]), -0.0)
+        scale(Tensor([1, 2]), 2.0)
+    text = scale.explain()
+    assert text.startswith("scale: 4 captures, 4 calls")
+    assert "captured for the first call" in text
+    assert "since args[1] is 0.0 instead of 2.0" in text
+    assert "since args[1] is -0.0 instead of" in text
+    assert "since args[0] is int32 (2,) on CPU instead of float32 (1,) on CPU" in text
+    assert sum("jit.captured" in record.getMessage() for record in caplog.records) == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda x: x * x.sum().item(), "reads values"),
+        (lambda x: x if x.sum() > 0 else -x, "reads values"),
+        (lambda x: x.numpy(), "reads values"),
+        (lambda x: x.prepare(), "prepares a plan"),
+        (lambda x: (x, "text"), "returns str, which is no tensor"),
+        (lambda x: x + Tensor.rand(1), "draws a seed"),
+    ],
+)
+def test_what_no_plan_can_do_is_named(function: object, problem: str) -> None:
+    f = jit(function)
+    with pytest.raises(CaptureError, match=problem):
+        f(Tensor([1.0]))
+    assert f.n_captures == 0
+    assert (Tensor([1.0]) + 1).item() == 2
+
+
+def test_a_tensor_that_stays_behind_is_named() -> None:
+    kept: list[Tensor] = []
+    f = jit(lambda x: kept.append(x * 2))
+    with pytest.raises(CaptureError, match="is still held after it returned"):
+        f(Tensor([1.0]))
+
+
+def test_state_without_memory_is_named() -> None:
+    state = Tensor.zeros(2)
+
+    @jit
+    def step(x: Tensor) -> Tensor:
+        state[0] = 5
+        return state + x
+
+    with pytest.raises(CaptureError, match="has no memory yet"):
+        step(Tensor([1.0, 1.0]))
+    state.realize()
+    assert [step(Tensor([1.0, 1.0])).tolist() for _ in range(2)] == [[6.0, 1.0]] * 2
+    local = jit(lambda x: _overwrite(x + 0))
+    assert local(Tensor([1.0, 2.0])).tolist() == [9.0, 2.0]
+
+
+def _overwrite(x: Tensor) -> Tensor:
+    x[0] = 9
+    return x
+
+
+def test_a_capture_that_fails_takes_its_assignments_back() -> None:
+    state = Tensor([1.0, 2.0])
+    view = state.reshape(2, 1)
+
+    @jit
+    def step(x: Tensor) -> Tensor:
+        state.assign(state + x)
+        state[0] = x[0]
+        raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            step(Tensor([5.0, 5.0]))
+        assert (state.tolist(), view.tolist()) == ([1.0, 2.0], [[1.0], [2.0]])
+
+
+def test_methods_and_nested_functions_are_captured() -> None:
+    inner = jit(lambda x: x + 1)
+
+    class Layer:
+        def __init__(self, weight: float) -> None:
+            self.weight = Tensor([weight]).realize()
+
+        @jit
+        def __call__(self, x: Tensor) -> Tensor:
+            return inner(x) * self.weight
+
+    one, two = Layer(10), Layer(20)
+    assert [layer(Tensor([1.0])).item() for layer in (one, two, one)] == [20.0, 40.0, 20.0]
+    assert inner.n_captures == 0
+
+
+def test_captures_are_bounded() -> None:
+    f = jit(lambda x, n: x + n)
+    x = Tensor([1.0])
+    for n in range(MAX_CAPTURES + 3):
+        f(x, n)
+    assert f.n_captures == MAX_CAPTURES
+
+
+def test_a_function_of_constants_and_of_empty_tensors_runs() -> None:
+    f = jit(lambda x: (x, Tensor.ones(2), x.sum()))
+    for _ in range(2):
+        empty, ones, total = f(Tensor.zeros(0, 3))
+        assert (empty.shape, ones.tolist(), total.item()) == ((0, 3), [1.0, 1.0], 0.0)
+
+
+def test_threads_may_call_one_function() -> None:
+    f = jit(lambda x: (x * 2).sum() + x[0])
+    wrong: list[float] = []
+
+    def work(start: int) -> None:
+        for n in range(start, start + 30):
+            found = f(Tensor(np.full(100, n, np.float32))).item()
+            if found != 201 * n:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert f.n_captures == 1
