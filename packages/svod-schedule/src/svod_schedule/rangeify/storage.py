@@ -113,7 +113,7 @@ class Storage(NamedTuple):
 class _Chooser:
     def __init__(self, sink: UOp, *, has_private_rows: bool) -> None:
         self.order = sink.toposort()
-        self.sink = sink
+        self.results = set(sink.src)
         self.has_private_rows = has_private_rows
         self.stored: set[UOp] = set()
         self.rows: dict[UOp, frozenset[int]] = {}
@@ -145,6 +145,9 @@ class _Chooser:
     # -- the decision -----------------------------------------------------------------------------
 
     def _is_stored(self, node: UOp) -> bool:
+        if node not in self.results and 0 in (node.find_shape() or ()):
+            # What has no elements needs no memory: nobody reads any of it.
+            return False
         if node.op in _ALWAYS_STORED:
             return True
         uses = self.uses.get(node)
