@@ -33,8 +33,8 @@ def merge_loops(sink: UOp) -> UOp:
         while position >= 0:
             outer, inner = ranges[position], ranges[position + 1]
             if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
-                size = int(outer.vmax + 1) * int(inner.vmax + 1)
-                merged = UOp(Op.RANGE, index, (UOp.const(index, size),), outer.arg)
+                # The bounds of an empty loop do not say that it has no turns; its end does.
+                merged = UOp(Op.RANGE, index, (outer.src[0] * inner.src[0],), outer.arg)
                 sink = replace_range(replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,))
                 accesses = [n for n in sink.toposort() if n.op is Op.INDEX]
                 ranges[position : position + 2] = [merged]
