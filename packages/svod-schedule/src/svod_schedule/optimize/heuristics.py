@@ -29,6 +29,9 @@ TRANSPOSED_TILE = 8
 MIN_PACKED_ROWS = 16
 """So many rows have to use a packed panel for the copy to pay."""
 
+MAX_PANEL_BYTES = 1 << 19
+"""A panel lies on the stack of a thread, which has a few mebibytes."""
+
 MIN_THREADED_WORK = 1 << 15
 """Below this many steps, waking threads costs more than they save."""
 
@@ -90,7 +93,7 @@ class _Heuristics:
             return None
         n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
         panel_bytes = n_reduced * 2 * self.lanes * reduce.dtype.itemsize
-        if panel_bytes > max(self.target.l2_bytes // 2, self.target.l1_bytes):
+        if panel_bytes > min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES):
             return None
         for axis in self.outputs:
             size = extent(axis)

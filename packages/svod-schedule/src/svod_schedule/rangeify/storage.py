@@ -51,7 +51,7 @@ ROW_COST = 6
 """From this cost on, keeping a value for its row is cheaper than computing it twice."""
 
 MAX_ROW = 1 << 14
-"""A row of more elements than this does not stay in the first caches."""
+"""Rows of more elements than this in one kernel do not stay in the first caches (nor, far beyond, on the stack)."""
 
 MAX_KERNEL_COST = 256
 """A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
@@ -92,6 +92,7 @@ class _Kernel:
     ranges: tuple[UOp, ...]
     rows: list[frozenset[UOp]] = field(default_factory=list[frozenset[UOp]])
     has_contraction: bool = False
+    n_kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
