@@ -1,143 +1,162 @@
 """Measure svod beside numpy, and beside torch where it is installed.
 
-    python benchmarks/run.py                    # every workload
-    python benchmarks/run.py gemm512 softmax    # some
-    python benchmarks/run.py --scale 4          # with small sizes, as a quick check
+    python benchmarks/run.py                     # every workload
+    python benchmarks/run.py matmul512 softmax   # some
+    python benchmarks/run.py --quick             # small sizes, a few seconds
 
-`first` is the first call: building the graph, compiling and running once, with no disk cache. `svod` is one execution
-of the prepared plan; the others are one call. Each time is the least of several, and each result is compared with numpy's.
+`first` is the first call: building the graph, compiling and running once, with empty caches. `svod` is one execution of
+the prepared plan, which has its memory; `numpy` and `torch` are one call that makes its result, `out` writes it to memory
+that is there. Each time is the least of several, measured in turns; each result is compared with numpy's. The ratios are
+the peer's better time over svod's: above 1, svod is faster.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from encoder import Array
+from measure import measure_in_turns
+from report import describe_machine, format_machine, format_table, format_time, write_json
 from workloads import Workload, iter_workloads
 
-RESULTS = Path(__file__).resolve().parent / "results"
+SIDES = ("svod", "numpy", "numpy out", "torch", "torch out")
+HEAD = ("workload", "first", *SIDES, "/numpy", "/torch", "rate", "")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="workloads to run; all by default")
-    parser.add_argument("--scale", type=int, default=1, help="divide the large sizes by this")
-    parser.add_argument("--seconds", type=float, default=1.0, help="time for each measurement")
-    parser.add_argument("--json", action="store_true", help="write the numbers to benchmarks/results/ too")
-    arguments = parser.parse_args()
+    arguments = _parse_arguments()
     rows: list[dict[str, Any]] = []
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print(f"import svod_tensor: {import_ms():.0f} ms")
-    print(f"{'workload':<12} {'first':>9} {'svod':>9} {'numpy':>9} {'torch':>9}  {'numpy/svod':>10}  rate")
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
     # A cache left by an earlier run would hide what compiling costs.
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SVOD_CACHE_DIR"] = folder
-        for workload in iter_workloads(arguments.scale):
+        for workload in iter_workloads(is_quick=arguments.quick):
             if not arguments.names or workload.name in arguments.names:
-                rows.append(measure(workload, arguments.seconds))
-    if arguments.json:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
-        path.write_text(json.dumps(rows, indent=1))
-        print(path)
-    return 1 if any(not row["agrees"] for row in rows) else 0
+                print(f"{workload.name} ...", end=" ", flush=True, file=sys.stderr)
+                rows.append(measure_workload(workload, 0.05 if arguments.quick else arguments.seconds))
+    print(file=sys.stderr)
+    print(format_table(HEAD, map(_format_row, rows)))
+    path = write_json("run", {"machine": machine, "is_quick": arguments.quick, "rows": rows})
+    print(path)
+    _plot(rows, path.with_suffix(".png"))
+    return 1 if any(row["wrong"] for row in rows) else 0
 
 
-def measure(workload: Workload, seconds: float) -> dict[str, Any]:
-    """Run one workload everywhere, print its row and return it."""
+def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
+    """Run one workload everywhere; the row of the report.
+
+    Keys: `name`, `first`, the seconds of each side that there is, `ratio_numpy` and `ratio_torch`, `rate` with its unit, and
+    `wrong`, the sides whose result does not agree with numpy's.
+    """
     expected = np.asarray(workload.numpy(*workload.inputs))
-    row: dict[str, Any] = {"name": workload.name}
-    row["first"], row["svod"], found = measure_svod(workload, seconds)
-    row["numpy"] = least_seconds(lambda: workload.numpy(*workload.inputs), seconds)
-    row["torch"] = measure_torch(workload, seconds)
-    row["agrees"] = agrees(expected, found, workload.tolerance)
-    print(format_row(row, workload), flush=True)
-    return row
+    first, plan, found = _start_svod(workload)
+    calls: dict[str, Callable[[], object]] = {"svod": plan.execute, **_make_numpy_calls(workload, expected)}
+    with _inference_mode():
+        calls |= _make_torch_calls(workload, expected)
+        wrong = [name for name, call in calls.items() if name.startswith("torch") and not _agrees(workload, expected, call())]
+        times = measure_in_turns(calls, seconds)
+    if not _agrees(workload, expected, found):
+        wrong.append("svod")
+    row: dict[str, Any] = {"name": workload.name, "first": first, **times, "kernels": plan.num_kernels}
+    for peer in ("numpy", "torch"):
+        known = [time for name, time in times.items() if name.startswith(peer)]
+        row[f"ratio_{peer}"] = min(known) / times["svod"] if known else None
+    return row | {"rate": _rate(workload, times["svod"]), "wrong": wrong}
 
 
-def measure_svod(workload: Workload, seconds: float) -> tuple[float, float, np.ndarray[Any, Any]]:
-    """Seconds of the first call and of one execution of the plan, and the result."""
+# -- the sides ----------------------------------------------------------------------------------------------
+
+
+def _start_svod(workload: Workload) -> tuple[float, Any, Array]:
+    """Seconds of the first call, the plan, and the result."""
     from svod_tensor import Tensor
 
-    tensors = [Tensor(array).realize() for array in workload.inputs]
-    start = time.perf_counter()
+    tensors = [Tensor.from_numpy(array) for array in workload.inputs]
+    start = perf_counter()
     result = workload.svod(*tensors)
     plan = result.prepare()
     plan.execute()
-    first = time.perf_counter() - start
-    return first, least_seconds(plan.execute, seconds), np.asarray(result.numpy())
+    return perf_counter() - start, plan, np.asarray(result.numpy())
 
 
-def measure_torch(workload: Workload, seconds: float) -> float | None:
+def _make_numpy_calls(workload: Workload, expected: Array) -> dict[str, Callable[[], object]]:
+    calls: dict[str, Callable[[], object]] = {"numpy": partial(workload.numpy, *workload.inputs)}
+    if workload.numpy_out is not None:
+        calls["numpy out"] = partial(workload.numpy_out, np.empty_like(expected), *workload.inputs)
+    return calls
+
+
+def _make_torch_calls(workload: Workload, expected: Array) -> dict[str, Callable[[], object]]:
     try:
         import torch
     except ImportError:
-        return None
-    if workload.torch is None:
-        return None
-    function, tensors = workload.torch, [torch.from_numpy(array) for array in workload.inputs]
-    with torch.inference_mode():
-        return least_seconds(lambda: function(*tensors), seconds)
+        return {}
+    tensors = [torch.from_numpy(array) for array in workload.inputs]
+    calls: dict[str, Callable[[], object]] = {"torch": partial(workload.torch, *tensors)}
+    if workload.torch_out is not None:
+        calls["torch out"] = partial(workload.torch_out, torch.from_numpy(np.empty_like(expected)), *tensors)
+    return calls
 
 
-def least_seconds(call: Callable[[], object], seconds: float) -> float:
-    """The least time of one call, over about `seconds`; short calls are timed in batches."""
-    call()
-    start = time.perf_counter()
-    call()
-    once = max(time.perf_counter() - start, 1e-7)
-    batch = max(1, int(2e-4 / once))
-    best, end = once, time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        for _ in range(batch):
-            call()
-        best = min(best, (time.perf_counter() - start) / batch)
-    return best
+def _inference_mode() -> Any:
+    from contextlib import nullcontext
+
+    try:
+        import torch
+    except ImportError:
+        return nullcontext()
+    return torch.inference_mode()
 
 
-def agrees(expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any], tolerance: float) -> bool:
+def _agrees(workload: Workload, expected: Array, found: Any) -> bool:
+    found = np.asarray(found)
     scale = float(np.abs(expected).max()) or 1.0
-    return expected.shape == found.shape and bool(np.allclose(expected, found, rtol=tolerance, atol=tolerance * scale))
+    limit = workload.tolerance
+    return expected.shape == found.shape and bool(np.allclose(expected, found, rtol=limit, atol=limit * scale))
 
 
-def import_ms() -> float:
-    """Milliseconds to import svod_tensor in a new process, beyond an empty one; the least of three."""
-
-    def run(code: str) -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        return time.perf_counter() - start
-
-    return 1e3 * (min(run("import svod_tensor") for _ in range(3)) - min(run("pass") for _ in range(3)))
-
-
-def format_row(row: dict[str, Any], workload: Workload) -> str:
-    rate = ""
+def _rate(workload: Workload, seconds: float) -> str:
     if workload.flops:
-        rate = f"{workload.flops / row['svod'] / 1e9:.1f} GFLOP/s"
-    elif workload.moved_bytes:
-        rate = f"{workload.moved_bytes / row['svod'] / 1e9:.1f} GB/s"
-    times = " ".join(format_time(row[key]) for key in ("first", "svod", "numpy", "torch"))
-    verdict = "" if row["agrees"] else "  WRONG RESULT"
-    return f"{row['name']:<12} {times}  {row['numpy'] / row['svod']:>9.2f}x  {rate}{verdict}"
+        return f"{workload.flops / seconds / 1e9:.1f} GFLOP/s"
+    return f"{workload.moved_bytes / seconds / 1e9:.1f} GB/s" if workload.moved_bytes else ""
 
 
-def format_time(seconds: float | None) -> str:
-    if seconds is None:
-        return f"{'-':>9}"
-    return f"{seconds * 1e6:>7.1f}us" if seconds < 1e-3 else f"{seconds * 1e3:>7.1f}ms"
+# -- the report ---------------------------------------------------------------------------------------------
+
+
+def _format_row(row: Mapping[str, Any]) -> list[str]:
+    ratios = ["-" if ratio is None else f"{ratio:.2f}" for ratio in (row["ratio_numpy"], row["ratio_torch"])]
+    verdict = f"WRONG: {', '.join(row['wrong'])}" if row["wrong"] else ""
+    return [row["name"], *(format_time(row.get(key)) for key in ("first", *SIDES)), *ratios, row["rate"], verdict]
+
+
+def _plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    try:
+        from plot import plot_ratios
+    except ImportError:
+        print("no plot: matplotlib is not installed")
+        return
+    plot_ratios(rows, path)
+    print(path)
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="workloads to run; all by default")
+    parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time for each workload, for all sides together")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

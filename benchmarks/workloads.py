@@ -1,4 +1,4 @@
-"""The workloads: what is computed, in numpy, in svod and in torch, and how much work it is."""
+"""The workloads: what is computed, in numpy, svod and torch, and how much work it is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from demo import find_demo_encoder, make_demo_inputs, make_numpy_forward, make_torch_forward
+from encoder import Array, iter_layers, make_weights, numpy_layer, svod_layer, torch_layer
+
 __all__ = ["Workload", "iter_workloads"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 FLOAT = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """One computation.
 
@@ -22,161 +24,250 @@ class Workload:
         inputs: made from a seeded generator, so that every run sees the same numbers.
         numpy: from arrays to an array; the result that the others must agree with.
         svod: the same on tensors of svod.
-        torch: the same on tensors of torch, or None where it has no such function.
+        torch: the same on tensors of torch.
+        numpy_out: the same with the array for the result as the first argument, where numpy has that.
+        torch_out: the same with the tensor for the result as the first argument, where torch has that.
         flops: floating-point operations, for workloads that are bound by arithmetic.
         moved_bytes: the least that must be read and written, for workloads that are bound by memory.
+        tolerance: how far results may differ, relative to the largest element.
     """
 
     name: str
     inputs: tuple[Array, ...]
-    numpy: Callable[..., Array]
+    numpy: Callable[..., Any]
     svod: Callable[..., Any]
-    torch: Callable[..., Any] | None = None
+    torch: Callable[..., Any]
+    numpy_out: Callable[..., Any] | None = None
+    torch_out: Callable[..., Any] | None = None
     flops: float = 0
     moved_bytes: float = 0
     tolerance: float = 1e-4
 
 
-def iter_workloads(scale: int = 1) -> Iterator[Workload]:
-    """Every workload; `scale` divides the sizes of the large ones."""
-    yield from _products(scale)
-    yield from _elementwise(scale)
-    yield from _reductions(scale)
-    yield from _rows(scale)
-    yield _convolution(scale)
-    yield _attention(scale)
-    a, b = _random(16), _random(16)
-    yield Workload("dispatch16", (a, b), lambda a, b: a + b, lambda a, b: a + b, lambda a, b: a + b)
+def iter_workloads(*, is_quick: bool = False) -> Iterator[Workload]:
+    """Every workload, made when its turn comes; `is_quick` gives the large ones an eighth of their sizes."""
+    scale = 8 if is_quick else 1
+    for group in (_elementwise, _reductions, _rows, _products, _movements, _networks):
+        yield from group(scale)
+    yield from _dispatches()
 
 
 def _random(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)
 
 
-def _products(scale: int) -> Iterator[Workload]:
-    def matmul(a: Any, b: Any) -> Any:
-        return a @ b
+def _alike(name: str, inputs: tuple[Array, ...], call: Callable[..., Any], **rest: Any) -> Workload:
+    """A workload that is written the same in all three."""
+    return Workload(name=name, inputs=inputs, numpy=call, svod=call, torch=call, **rest)
 
-    for n in (512 // scale, 1024 // scale, 2048 // scale, 1000 // scale):
-        yield Workload(f"gemm{n}", (_random(n, n), _random(n, n)), matmul, matmul, matmul, flops=2.0 * n**3)
-    n = 4096 // scale
-    yield Workload(f"matvec{n}", (_random(n, n), _random(n)), matmul, matmul, matmul, moved_bytes=FLOAT * n * n)
+
+# -- elementwise --------------------------------------------------------------------------------------------
 
 
 def _elementwise(scale: int) -> Iterator[Workload]:
     n = (1 << 24) // scale**2
     x = _random(n)
+    yield _alike(
+        "add", (x, x[::-1].copy()), lambda a, b: a + b, numpy_out=lambda out, a, b: np.add(a, b, out=out),
+        torch_out=_torch_add, moved_bytes=3 * FLOAT * n,
+    )  # fmt: skip
     yield Workload(
-        "chain",
-        (x,),
-        lambda x: np.sqrt(x * x + 1) * np.exp(-x) + np.tanh(x),
-        lambda x: (x * x + 1).sqrt() * (-x).exp() + x.tanh(),
-        lambda x: (x * x + 1).sqrt() * (-x).exp() + x.tanh(),
+        name="chain", inputs=(x,),
+        numpy=lambda x: np.sqrt(x * x + 1) * np.exp(-x) + np.tanh(x),
+        svod=lambda x: (x * x + 1).sqrt() * (-x).exp() + x.tanh(),
+        torch=lambda x: (x * x + 1).sqrt() * (-x).exp() + x.tanh(),
         moved_bytes=2 * FLOAT * n,
-    )
-    yield Workload(
-        "add",
-        (x, x[::-1].copy()),
-        lambda a, b: a + b,
-        lambda a, b: a + b,
-        lambda a, b: a + b,
-        moved_bytes=3 * FLOAT * n,
-    )
+    )  # fmt: skip
+
+
+def _torch_add(out: Any, a: Any, b: Any) -> Any:
+    import torch
+
+    return torch.add(a, b, out=out)
+
+
+# -- reductions ---------------------------------------------------------------------------------------------
 
 
 def _reductions(scale: int) -> Iterator[Workload]:
     n = 4096 // scale
     x = _random(n, n)
     size = FLOAT * n * n
-    yield Workload(
-        "sum", (x,), lambda x: x.sum(), lambda x: x.sum(), lambda x: x.sum(), moved_bytes=size, tolerance=1e-3
-    )
-    yield Workload("sum_axis0", (x,), lambda x: x.sum(0), lambda x: x.sum(0), lambda x: x.sum(0), moved_bytes=size)
-    yield Workload("sum_axis1", (x,), lambda x: x.sum(1), lambda x: x.sum(1), lambda x: x.sum(1), moved_bytes=size)
-    yield Workload(
-        "argmax", (x,), lambda x: x.argmax(1), lambda x: x.argmax(1), lambda x: x.argmax(1), moved_bytes=size
-    )
+    yield _alike("sum", (x,), lambda x: x.sum(), moved_bytes=size, tolerance=1e-3)
+    yield _alike("sum-axis0", (x,), lambda x: x.sum(0), moved_bytes=size)
+    yield _alike("sum-axis1", (x,), lambda x: x.sum(1), moved_bytes=size)
+    yield _alike("argmax", (x,), lambda x: x.argmax(1), moved_bytes=size)
     flat = _random(n * n // 4)
-    cumsum = 2 * FLOAT * flat.size
-    yield Workload(
-        "cumsum",
-        (flat,),
-        lambda x: x.cumsum(),
-        lambda x: x.cumsum(0),
-        lambda x: x.cumsum(0),
-        moved_bytes=cumsum,
-        tolerance=1e-2,
-    )
+    yield _alike("cumsum", (flat,), lambda x: x.cumsum(0), moved_bytes=2 * FLOAT * flat.size, tolerance=1e-2)
 
 
 def _rows(scale: int) -> Iterator[Workload]:
-    def numpy_softmax(x: Array) -> Array:
-        shifted = np.exp(x - x.max(-1, keepdims=True))
-        return shifted / shifted.sum(-1, keepdims=True)
-
-    def numpy_layernorm(x: Array, weight: Array, bias: Array) -> Array:
-        centred = x - x.mean(-1, keepdims=True)
-        return centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * weight + bias
-
-    def svod_layernorm(x: Any, weight: Any, bias: Any) -> Any:
-        centred = x - x.mean(-1, keepdims=True)
-        return centred * ((centred * centred).mean(-1, keepdims=True) + 1e-5).rsqrt() * weight + bias
-
-    def torch_layernorm(x: Any, weight: Any, bias: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
-
-    n = 4096 // scale
+    n, m = 4096 // scale, 1024 // scale
     x = _random(n, n)
     yield Workload(
-        "softmax", (x,), numpy_softmax, lambda x: x.softmax(-1), lambda x: x.softmax(-1), moved_bytes=2 * FLOAT * n * n
-    )
-    m = 1024 // scale
-    inputs = (_random(n, m), _random(m), _random(m))
-    yield Workload("layernorm", inputs, numpy_layernorm, svod_layernorm, torch_layernorm, moved_bytes=2 * FLOAT * n * m)
+        name="softmax", inputs=(x,), numpy=_numpy_softmax, svod=lambda x: x.softmax(-1),
+        torch=lambda x: x.softmax(-1), torch_out=_torch_softmax, moved_bytes=2 * FLOAT * n * n,
+    )  # fmt: skip
+    yield Workload(
+        name="layernorm", inputs=(_random(n, m), _random(m), _random(m)), numpy=_numpy_layernorm,
+        svod=lambda x, weight, bias: x.layernorm(-1, 1e-5, weight, bias), torch=_torch_layernorm,
+        moved_bytes=2 * FLOAT * n * m,
+    )  # fmt: skip
+
+
+def _numpy_softmax(x: Array) -> Array:
+    power = np.exp(x - x.max(-1, keepdims=True))
+    return power / power.sum(-1, keepdims=True)
+
+
+def _torch_softmax(out: Any, x: Any) -> Any:
+    import torch
+
+    return torch.softmax(x, -1, out=out)
+
+
+def _numpy_layernorm(x: Array, weight: Array, bias: Array) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(1e-5)) * weight + bias
+
+
+def _torch_layernorm(x: Any, weight: Any, bias: Any) -> Any:
+    from torch.nn import functional
+
+    return functional.layer_norm(x, x.shape[-1:], weight, bias)
+
+
+# -- products -----------------------------------------------------------------------------------------------
+
+
+def _products(scale: int) -> Iterator[Workload]:
+    for n in (512 // scale, 1024 // scale, 2048 // scale):
+        yield _alike(
+            f"matmul{n}", (_random(n, n), _random(n, n)), lambda a, b: a @ b, numpy_out=_numpy_matmul,
+            torch_out=_torch_matmul, flops=2.0 * n**3,
+        )  # fmt: skip
+    n = 4096 // scale
+    yield _alike("matvec", (_random(n, n), _random(n)), lambda a, b: a @ b, moved_bytes=FLOAT * n * n)
+    rows, inner, columns = 128, 384 // scale, 1536 // scale
+    yield Workload(
+        name="linear", inputs=(_random(rows, inner), _random(columns, inner), _random(columns)),
+        numpy=lambda x, weight, bias: x @ weight.T + bias, svod=lambda x, weight, bias: x.linear(weight, bias),
+        torch=_torch_linear, flops=2.0 * rows * inner * columns,
+    )  # fmt: skip
+    yield _convolution(scale)
+    yield _attention(scale)
+
+
+def _numpy_matmul(out: Array, a: Array, b: Array) -> Array:
+    return np.matmul(a, b, out=out)
+
+
+def _torch_matmul(out: Any, a: Any, b: Any) -> Any:
+    import torch
+
+    return torch.matmul(a, b, out=out)
+
+
+def _torch_linear(x: Any, weight: Any, bias: Any) -> Any:
+    from torch.nn import functional
+
+    return functional.linear(x, weight, bias)
 
 
 def _convolution(scale: int) -> Workload:
     channels, size = 64 // scale, 56
     x, weight = _random(8, channels, size, size), _random(channels, channels, 3, 3)
-
-    def numpy_conv2d(x: Array, weight: Array) -> Array:
-        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-        return np.einsum("nchwij,ocij->nohw", windows, weight, optimize=True)
-
-    def torch_conv2d(x: Any, weight: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.conv2d(x, weight, padding=1)
-
-    flops = 2.0 * x.size * channels * 9
     return Workload(
-        "conv2d",
-        (x, weight),
-        numpy_conv2d,
-        lambda x, w: x.conv2d(w, padding=1),
-        torch_conv2d,
-        flops=flops,
-        tolerance=1e-3,
-    )
+        name="conv2d", inputs=(x, weight), numpy=_numpy_conv2d, svod=lambda x, w: x.conv2d(w, padding=1),
+        torch=_torch_conv2d, flops=2.0 * x.size * channels * 9, tolerance=1e-3,
+    )  # fmt: skip
+
+
+def _numpy_conv2d(x: Array, weight: Array) -> Array:
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, weight, optimize=True)
+
+
+def _torch_conv2d(x: Any, weight: Any) -> Any:
+    from torch.nn import functional
+
+    return functional.conv2d(x, weight, padding=1)
 
 
 def _attention(scale: int) -> Workload:
-    batch, heads, length, width = 4, 8 // scale, 512 // scale, 64
-    query, key, value = (_random(batch, heads, length, width) * (n + 1) for n in range(3))
-    mask = np.where(np.tril(np.ones((length, length), dtype=bool)), 0, -np.inf).astype(np.float32)
-
-    def numpy_attention(q: Array, k: Array, v: Array, mask: Array) -> Array:
-        scores = q @ k.swapaxes(-1, -2) * np.float32(width**-0.5) + mask
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        return weights / weights.sum(-1, keepdims=True) @ v
-
-    def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
-        return ((q @ k.transpose(-1, -2)) * width**-0.5 + mask).softmax(-1) @ v
-
-    flops = 4.0 * batch * heads * length * length * width
+    batch, heads, length, width = 4, 8 // min(scale, 4), 512 // scale, 64
+    query, key, value = (_random(batch, heads, length, width + n)[..., n:] for n in range(3))
     return Workload(
-        "attention", (query, key, value, mask), numpy_attention, attention, attention, flops=flops, tolerance=1e-3
+        name="attention", inputs=(query.copy(), key.copy(), value.copy()), numpy=_numpy_attention,
+        svod=lambda q, k, v: q.scaled_dot_product_attention(k, v), torch=_torch_attention,
+        flops=4.0 * batch * heads * length * length * width, tolerance=1e-3,
+    )  # fmt: skip
+
+
+def _numpy_attention(q: Array, k: Array, v: Array) -> Array:
+    return _numpy_softmax(q @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5)) @ v
+
+
+def _torch_attention(q: Any, k: Any, v: Any) -> Any:
+    from torch.nn import functional
+
+    return functional.scaled_dot_product_attention(q, k, v)
+
+
+# -- movements, networks, dispatch --------------------------------------------------------------------------
+
+
+def _movements(scale: int) -> Iterator[Workload]:
+    n = 4096 // scale
+    yield Workload(
+        name="transpose", inputs=(_random(n, n),), numpy=lambda x: x.T.copy(),
+        svod=lambda x: x.transpose(0, 1).contiguous(), torch=lambda x: x.T.contiguous(),
+        numpy_out=lambda out, x: np.copyto(out, x.T), torch_out=lambda out, x: out.copy_(x.T),
+        moved_bytes=2 * FLOAT * n * n,
+    )  # fmt: skip
+
+
+def _networks(scale: int) -> Iterator[Workload]:
+    sizes = ((4, 32), (8, 128)) if scale == 1 else ((2, 16),)
+    for batch, length in sizes:
+        yield _encoder(batch, length, n_layers=6 if scale == 1 else 2)
+    demo = find_demo_encoder() if scale == 1 else None
+    if demo is not None:
+        yield Workload(
+            name="demo", inputs=make_demo_inputs(), numpy=make_numpy_forward(demo), svod=demo,
+            torch=make_torch_forward(demo), tolerance=1e-3,
+        )  # fmt: skip
+
+
+def _encoder(batch: int, length: int, n_layers: int, width: int = 384, n_heads: int = 12, inner: int = 1536) -> Workload:
+    def make(layer: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(x: Any, *weights: Any) -> Any:
+            for one in iter_layers(weights):
+                x = layer(x, one, n_heads)
+            return x
+
+        return forward
+
+    flops = 2.0 * n_layers * batch * length * (4 * width * width + 2 * width * inner + 2 * length * width)
+    return Workload(
+        name=f"encoder{batch}x{length}", inputs=(_random(batch, length, width), *make_weights(n_layers, width, inner)),
+        numpy=make(numpy_layer), svod=make(svod_layer), torch=make(torch_layer), flops=flops, tolerance=1e-3,
+    )  # fmt: skip
+
+
+def _dispatches() -> Iterator[Workload]:
+    a, b = _random(16), _random(16)[::-1].copy()
+    yield _alike(
+        "dispatch", (a, b), lambda a, b: a + b, numpy_out=lambda out, a, b: np.add(a, b, out=out), torch_out=_torch_add
     )
+    yield Workload(
+        name="dispatch100", inputs=(a,), numpy=lambda x: _repeat(x, lambda x: x + 1), torch=lambda x: _repeat(x, lambda x: x + 1),
+        svod=lambda x: _repeat(x, lambda x: (x + 1).contiguous()),
+    )  # fmt: skip
+
+
+def _repeat(x: Any, step: Callable[[Any], Any]) -> Any:
+    for _ in range(100):
+        x = step(x)
+    return x
