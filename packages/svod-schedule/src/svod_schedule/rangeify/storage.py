@@ -184,10 +184,10 @@ class _Chooser:
         is_row = rows < set(loops) and len(rows) == len(kept) and rows and columns
         if not is_row or any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
             return None
-        if prod(max_size(node.shape[a]) for a in columns) > MAX_ROW or not all(
-            rows <= r or r <= rows for r in kernel.rows
-        ):
+        n_kept = kernel.n_kept + prod(max_size(node.shape[a]) for a in columns)
+        if n_kept > MAX_ROW or not all(rows <= r or r <= rows for r in kernel.rows):
             return None
+        kernel.n_kept = n_kept
         kernel.rows.append(rows)
         self.rows[node] = frozenset(a for a in range(len(node.shape)) if a not in columns)
         fresh = make_ranges(node, self.n_ranges)
