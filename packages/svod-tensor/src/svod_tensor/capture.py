@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from svod_tensor.errors import CaptureError
@@ -83,7 +83,7 @@ def check_not_capturing(action: str) -> None:
 
 
 @contextlib.contextmanager
-def start_capture(name: str, alive: dict[int, TensorBase]) -> Iterator[Capture]:
+def start_capture(name: str, alive: dict[int, TensorBase]) -> Generator[Capture]:
     """Record what this thread does to tensors; `alive` are those that were there before, by id."""
     capture = Capture(name, alive)
     _active.capture = capture

@@ -20,7 +20,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 from cachetools import LRUCache
 
@@ -31,8 +31,9 @@ from svod_ir.ops import Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
-from svod_tensor.capture import Capture, check_not_capturing, find_capture, start_capture
+from svod_tensor.capture import Capture, find_capture, start_capture
 from svod_tensor.errors import CaptureError
+from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
 from svod_tensor.tensor import Tensor
@@ -105,7 +106,7 @@ class JitFunction(Generic[P, R]):
             captured = self._captures.get(key)
             if captured is None:
                 captured = self._capture(key, args, kwargs)
-        return captured.run(leaves)
+        return cast("R", captured.run(leaves))
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
@@ -194,26 +195,35 @@ class _ById:
 
 
 def _iter_leaves(value: object, path: str) -> Iterator[_Leaf]:
+    parts = take_apart(value)
+    if parts is not None:
+        yield _Leaf(path, f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}", _Static(parts.kind))
+        for name, item in zip(parts.names, parts.items, strict=True):
+            yield from _iter_leaves(item, f"{path}{name}")
+        return
     match value:
         case TensorBase():
             yield _describe_tensor(value, path)
         case UOp():
             variable = value.src[0] if value.op is Op.BIND else value
             yield _Leaf(path, f"variable {variable.arg}" if value.op is Op.BIND else str(value), variable, value)
-        case list() | tuple():
-            yield _Leaf(path, f"{type(value).__name__} of {len(value)}", _Static((type(value), len(value))))
-            for number, item in enumerate(value):
-                yield from _iter_leaves(item, f"{path}[{number}]")
-        case dict():
-            yield _Leaf(path, f"dict of {', '.join(map(repr, value))}" if value else "nothing", _Static(list(value)))
-            for name, item in value.items():
-                yield from _iter_leaves(item, f"{path}[{name!r}]")
         case None | bool() | int() | float() | str() | bytes():
             yield _Leaf(path, repr(value), _Static(value))
-        case _ if hasattr(value, "__array_interface__"):
-            yield _describe_tensor(Tensor.from_numpy(value), path)  # pyright: ignore[reportArgumentType]
         case _:
-            yield _Leaf(path, f"this {type(value).__name__}", _ById(value))
+            tensor = _find_array(value)
+            if tensor is not None:
+                yield _describe_tensor(tensor, path)
+            else:
+                yield _Leaf(path, f"this {type(value).__name__}", _ById(value))
+
+
+def _find_array(value: object) -> Tensor | None:
+    """A tensor on the memory of a numpy array."""
+    if not hasattr(value, "__array_interface__"):
+        return None
+    import numpy as np
+
+    return Tensor.from_numpy(np.asarray(value))
 
 
 def _describe_tensor(tensor: TensorBase, path: str) -> _Leaf:
@@ -276,7 +286,7 @@ class _Captured:
     inputs: list[_Input]
     variables: dict[int, UOp]
     outputs: list[tuple[UOp, int]]
-    results: list[tuple[UOp, str | None]]
+    results: list[tuple[UOp, str]]
     build: Callable[[Iterator[object]], object]
     written: set[UOp]
     lock: threading.Lock
@@ -356,7 +366,8 @@ def _make_captured(
     """Run the function on placeholders and make the plan of what it does."""
     _settle()
     placeholders: list[Tensor | None] = []
-    stand_ins = [_replace_tensors(value, placeholders) for value in (tuple(args), dict(kwargs))]
+    positional = cast("tuple[object, ...]", _replace_tensors(tuple(args), placeholders))
+    named = cast("dict[str, object]", _replace_tensors(dict(kwargs), placeholders))
     leaves = [*_iter_leaves(args, "args"), *_iter_leaves(kwargs, "kwargs")]
     positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf.value, TensorBase)]
     inputs = [
@@ -371,7 +382,7 @@ def _make_captured(
     }
     alive = {id(t): t for t in registry.iter_tensors()}
     with start_capture(name, alive) as capture:
-        result = function(*stand_ins[0], **stand_ins[1])  # pyright: ignore[reportCallIssue]
+        result = function(*positional, **named)
         outputs: list[Tensor] = []
         build = _make_builder(name, result, outputs)
         del result
@@ -387,22 +398,15 @@ def _settle() -> None:
 
 def _replace_tensors(value: object, made: list[Tensor | None]) -> object:
     """`value` with a placeholder for each tensor; tensors without elements stay."""
-    match value:
-        case Tensor():
-            placeholder = _make_placeholder(value) if value.size != 0 else None
-            made.append(placeholder)
-            return value if placeholder is None else placeholder
-        case list():
-            return [_replace_tensors(item, made) for item in value]
-        case tuple():
-            items = [_replace_tensors(item, made) for item in value]
-            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        case dict():
-            return {name: _replace_tensors(item, made) for name, item in value.items()}
-        case _ if hasattr(value, "__array_interface__") and not isinstance(value, TensorBase):
-            return _replace_tensors(Tensor.from_numpy(value), made)  # pyright: ignore[reportArgumentType]
-        case _:
-            return value
+    parts = take_apart(value)
+    if parts is not None:
+        return parts.build([_replace_tensors(item, made) for item in parts.items])
+    tensor = value if isinstance(value, Tensor) else _find_array(value)
+    if tensor is None:
+        return value
+    placeholder = _make_placeholder(tensor) if tensor.size != 0 else None
+    made.append(placeholder)
+    return tensor if placeholder is None else placeholder
 
 
 def _make_placeholder(tensor: Tensor) -> Tensor:
@@ -416,27 +420,25 @@ def _make_placeholder(tensor: Tensor) -> Tensor:
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
     """How to arrange results as the function did; its tensors are appended to `outputs`."""
-    match result:
-        case Tensor():
-            outputs.append(result)
-            return next
-        case None:
-            return lambda _: None
-        case list() | tuple():
-            parts = [_make_builder(name, item, outputs) for item in result]
-            kind = type(result)
-            if hasattr(kind, "_fields"):
-                return lambda made: kind(*[part(made) for part in parts])
-            return lambda made: kind([part(made) for part in parts])
-        case dict():
-            named = {key: _make_builder(name, item, outputs) for key, item in result.items()}
-            return lambda made: {key: part(made) for key, part in named.items()}
-        case _:
-            raise CaptureError(
-                function=name,
-                problem=f"it returns {type(result).__name__}, which is no tensor",
-                hint="return tensors, or lists, tuples and dicts of tensors",
-            )
+    if isinstance(result, Tensor):
+        outputs.append(result)
+        return next
+    if result is None:
+        return _build_none
+    parts = take_apart(result)
+    if parts is None:
+        raise CaptureError(
+            function=name,
+            problem=f"it returns {type(result).__name__}, which is no tensor",
+            hint="return tensors, or lists, tuples and dicts of tensors",
+        )
+    builders = [_make_builder(name, item, outputs) for item in parts.items]
+    build = parts.build
+    return lambda made: build([builder(made) for builder in builders])
+
+
+def _build_none(_made: Iterator[object]) -> None:
+    return None
 
 
 def _check_leaks(
@@ -474,7 +476,7 @@ def _finish(
     ))  # fmt: skip
     effects = list(capture.states.values())
     plan = make_plan([*computed, *effects], config) if computed or effects else None
-    index_of = {} if plan is None else plan.ast_to_buffer
+    index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
     for given in inputs:
         given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
     made: dict[UOp, tuple[UOp, UOp, int]] = {}

@@ -1,0 +1,61 @@
+"""Lists, tuples and dicts of anything: taken apart, and put together from other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+__all__ = ["Parts", "take_apart"]
+
+
+class Parts(NamedTuple):
+    """What a container holds.
+
+    Attributes:
+        names: how each item is reached from the container, such as `[0]` or `['x']`.
+        items: the items.
+        kind: what else a container must have in common to be of one kind with this one.
+        build: makes a container of this kind from other items.
+    """
+
+    names: tuple[str, ...]
+    items: tuple[object, ...]
+    kind: tuple[object, ...]
+    build: Callable[[Sequence[object]], object]
+
+
+def take_apart(value: object) -> Parts | None:
+    """The parts of a list, a tuple (a named one too) or a dict; None for anything else."""
+    if _is_dict(value):
+        keys = tuple(value)
+        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _find_dict_build(keys))
+    if _is_sequence(value):
+        names = tuple(f"[{number}]" for number in range(len(value)))
+        return Parts(names, tuple(value), (type(value), len(value)), _find_build(type(value)))
+    return None
+
+
+def _find_dict_build(keys: Sequence[object]) -> Callable[[Sequence[object]], object]:
+    def build(made: Sequence[object]) -> object:
+        return dict(zip(keys, made, strict=True))
+
+    return build
+
+
+def _find_build(kind: Callable[..., object]) -> Callable[[Sequence[object]], object]:
+    def build(made: Sequence[object]) -> object:
+        # A named tuple takes its fields one by one.
+        return kind(*made) if hasattr(kind, "_fields") else kind(made)
+
+    return build
+
+
+def _is_dict(value: object) -> TypeIs[dict[object, object]]:
+    return isinstance(value, dict)
+
+
+def _is_sequence(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
+    return isinstance(value, (list, tuple))
