@@ -285,8 +285,7 @@ class Scheduler:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
         if self.target.has_local or self.target.cores < 2:
             raise OptError(opt=opt, reason="the target has no threads of this kind")
-        if not any(axis in n.src[1:] for n in self.sink.src):
-            raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
+        self._check_result_loop(opt, axis)
         if any(r.arg[1] is AxisType.THREAD for r in self.axes):
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
         amount, size = self._amount(opt, axis, self.target.cores), extent(axis)
@@ -303,6 +302,7 @@ class Scheduler:
     def _local(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.GLOBAL, AxisType.LOOP))
         self._check_locals(opt)
+        self._check_result_loop(opt, axis)
         amount = self._divided(opt, axis, self.target.max_local)
         used = prod(
             int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE)
@@ -330,6 +330,11 @@ class Scheduler:
         if members * amount * reduce.dtype.itemsize > self.target.shared_bytes:
             raise OptError(opt=opt, reason=f"it needs more shared memory than {self.target.shared_bytes} bytes")
         return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
+
+    def _check_result_loop(self, opt: Opt, axis: UOp) -> None:
+        """A loop that fills the thread's own memory is done by each thread as a whole."""
+        if not any(axis in n.src[1:] for n in self.sink.src):
+            raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
 
     def _check_locals(self, opt: Opt) -> None:
         if not self.target.has_local:
