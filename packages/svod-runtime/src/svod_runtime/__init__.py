@@ -14,6 +14,7 @@ from svod_runtime.prepared import (
     PreparedOp,
 )
 from svod_runtime.profile import KernelProfile
+from svod_runtime.report import KernelSummary, Limits, ProfileReport
 
 __all__ = [
     "CachedKernel",
@@ -23,6 +24,8 @@ __all__ = [
     "ExecutionPlan",
     "ExecutionPlanBuilder",
     "KernelProfile",
+    "KernelSummary",
+    "Limits",
     "PlanError",
     "PlannedKernel",
     "PreparedBufferView",
@@ -30,6 +33,7 @@ __all__ = [
     "PreparedCustomFunction",
     "PreparedKernel",
     "PreparedOp",
+    "ProfileReport",
     "UnsupportedError",
     "VariableBoundsError",
     "clear_custom_functions",

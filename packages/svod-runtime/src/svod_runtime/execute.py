@@ -110,7 +110,7 @@ class KernelState:
         elapsed = time.perf_counter_ns() - start
         op = self.op
         return KernelProfile(
-            op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes
+            op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes, start
         )
 
 

@@ -13,7 +13,8 @@ __all__ = ["KernelProfile"]
 class KernelProfile:
     """One launch of a kernel, from the call until its results were there.
 
-    `n_operations` is 0 where nothing estimated it; `n_bytes` is then the size of all buffers.
+    `n_operations` is 0 where nothing estimated it; `n_bytes` is then the size of all buffers. `start_ns` is on the
+    clock of `time.perf_counter_ns`.
     """
 
     kernel: CachedKernel
@@ -22,6 +23,7 @@ class KernelProfile:
     elapsed_ns: int
     n_operations: int
     n_bytes: int
+    start_ns: int = 0
 
     @property
     def name(self) -> str:
