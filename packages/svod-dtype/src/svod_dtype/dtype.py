@@ -35,7 +35,7 @@ class DType:
     `exponent_bits` and `mantissa_bits` are 0 for types that are no floats.
     """
 
-    __slots__ = ("_hash", "exponent_bits", "itemsize", "kind", "lanes", "mantissa_bits", "name", "scalar", "short")
+    __slots__ = ("exponent_bits", "itemsize", "kind", "lanes", "mantissa_bits", "name", "scalar", "short")
 
     name: str
     short: str
@@ -53,11 +53,7 @@ class DType:
         self.name, self.short, self.kind, self.itemsize, self.lanes = name, short, kind, itemsize, lanes
         self.exponent_bits, self.mantissa_bits = exponent_bits, mantissa_bits
         self.scalar = self if scalar is None else scalar
-        self._hash = hash((name, lanes))
         _interned[(name, lanes)] = self
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __repr__(self) -> str:
         return self.name if self.lanes == 1 else f"{self.name}x{self.lanes}"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 __all__ = ["find_stride"]
 
 
-@lru_cache(maxsize=1 << 14)
 def find_stride(expression: UOp, r: UOp) -> int | None:
     """By how much `expression` grows when `r` grows by 1, or None if that is not one constant."""
     if expression is r:
