@@ -177,6 +177,11 @@ class TestUnderACondition:
         position = i * 2 + k - 1
         assert simplify_under((position >= 0) & (position < 8), position % 8) is simplify(position)
 
+    def test_a_bound_decides_another_bound(self) -> None:
+        assert simplify_under(V < 4, V < 7) is TRUE
+        assert simplify_under(V < 4, V + J < 7) is TRUE
+        assert simplify_under(V >= 4, V < J) is FALSE
+
     def test_an_equality_puts_its_value_in(self) -> None:
         assert simplify_under(I.eq(3), I * 4 + J) is simplify(J + 12)
 

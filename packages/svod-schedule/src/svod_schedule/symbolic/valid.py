@@ -9,16 +9,19 @@ variable with the tighter bounds, and put back afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from svod_ir.ops import Op
+from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, INT, RuleSet, node, rule, var
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.simplify import simplify
 from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, to_terms
 
 __all__ = ["GUARDED", "Bound", "iter_clauses", "simplify_condition", "simplify_under"]
+
+_DECIDABLE: Final = ELEMENTWISE - {Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.NOT}
+"""Ops that bounds may simplify: a sum has the same form under tighter bounds."""
 
 
 class Bound(NamedTuple):
@@ -35,21 +38,48 @@ def simplify_under(valid: UOp, expression: UOp) -> UOp:
     simplified = simplify(expression)
     if not simplified.src:
         return simplified
-    for number, bound in enumerate(_find_bounds(iter_clauses(simplify(valid)))):
+    for number, bound in enumerate(_find_bounds(_read_clauses(iter_clauses(simplify(valid))))):
         simplified = _apply_bound(bound, simplified, number)
     return simplified
 
 
 def simplify_condition(valid: UOp) -> UOp:
     """A conjunction without the clauses that follow from the others, each simplified under the others."""
-    clauses = list(iter_clauses(simplify(valid)))
+    valid = simplify(valid)
+    clauses = list(iter_clauses(valid))
+    if len(clauses) == 1:
+        return valid
+    bounds = {clause: _read_clause(clause) for clause in clauses}
     # The last clauses come from the innermost operations; earlier ones are kept where either would do.
-    for position in reversed(range(len(clauses))):
-        others = [c for c in clauses if c is not clauses[position]]
-        if not others:
-            break
-        clauses[position] = simplify_under(_join(others), clauses[position])
+    for clause in reversed(clauses):
+        others = [c for c in clauses if c is not clause]
+        known, own = _find_bounds([b for c in others if (b := bounds[c]) is not None]), bounds[clause]
+        decided = None if own is None else _decide(own, known)
+        if decided is False:
+            return UOp.const(valid.dtype, False)
+        if decided or not others:
+            clauses = others or clauses
+        elif any(n.op in _DECIDABLE and n.dtype.kind != "bool" for n in clause.toposort()):
+            clauses = [simplify_under(_join(others), c) if c is clause else c for c in clauses]
+            bounds.update({c: _read_clause(c) for c in clauses if c not in bounds})
     return simplify(_join(clauses))
+
+
+def _decide(own: Bound, known: list[Bound]) -> bool | None:
+    """Whether a bound always holds, or never, where the known ones do."""
+    low, high = get_interval(own.terms)
+    for bound in known:
+        # own = bound * scale + rest, with the scale that takes one of the bound's terms away.
+        for monomial, coefficient in bound.terms.items():
+            scale, remainder = divmod(own.terms.get(monomial, 0), coefficient)
+            if not scale or remainder:
+                continue
+            a, b = get_interval(add_scaled(dict(own.terms), bound.terms, -scale))
+            c, d = sorted((bound.low * scale, bound.high * scale))
+            low, high = max(low, a + c), min(high, b + d)
+    if own.low <= low and high <= own.high:
+        return True
+    return False if high < own.low or own.high < low else None
 
 
 def iter_clauses(valid: UOp) -> Iterator[UOp]:
@@ -70,13 +100,14 @@ def _join(clauses: list[UOp]) -> UOp:
     return first
 
 
-def _find_bounds(clauses: Iterator[UOp]) -> list[Bound]:
-    """The tightest bounds that the clauses give, one for each polynomial."""
+def _read_clauses(clauses: Iterable[UOp]) -> list[Bound]:
+    return [bound for clause in clauses if (bound := _read_clause(clause)) is not None]
+
+
+def _find_bounds(bounds: list[Bound]) -> list[Bound]:
+    """The tightest bounds, one for each polynomial; none where two contradict each other."""
     found: dict[UOp, Bound] = {}
-    for clause in clauses:
-        bound = _read_clause(clause)
-        if bound is None:
-            continue
+    for bound in bounds:
         known = found.get(bound.expression, bound)
         found[bound.expression] = known._replace(low=max(known.low, bound.low), high=min(known.high, bound.high))
     return [b for b in found.values() if b.low <= b.high]
@@ -114,10 +145,10 @@ def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
     if bound.low == bound.high:
         known = UOp.const(dtype, bound.low)
     else:
-        known = UOp(Op.DEFINE_VAR, dtype, (), (f"bounded{number}", bound.low, bound.high))
+        known = UOp(Op.DEFINE_VAR, dtype, (), (f"bound {number}", bound.low, bound.high))
     replaced, replacement = _find_lead(bound, known) or (bound.expression, known)
     nodes = expression.toposort()
-    if replaced not in nodes:
+    if replaced not in nodes or (known.op is Op.DEFINE_VAR and not any(n.op in _DECIDABLE for n in nodes)):
         return expression
     # What memory is read, and under which gate, stays: a read happens where the condition is false, too.
     kept = {n: n for n in nodes if n.op is Op.INDEX or n.op is Op.LOAD}
