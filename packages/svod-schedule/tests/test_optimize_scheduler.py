@@ -354,6 +354,23 @@ def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], ta
     assert_same(kernel, compiled(kernel, opts, target))
 
 
+GPU_OPTS = st.builds(
+    Opt,
+    st.sampled_from((OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP, OptOp.UPCAST, OptOp.UNROLL, OptOp.PADTO, OptOp.SWAP)),
+    st.integers(0, 3),
+    _AMOUNTS,
+)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(wishes=st.lists(GPU_OPTS, min_size=1, max_size=5))
+def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt]) -> None:
+    scheduler = Scheduler(kernel, GPU)
+    for opt in wishes:
+        scheduler.try_opt(opt)
+    assert_same(kernel, compiled(kernel, tuple(scheduler.applied_opts), GPU))
+
+
 @settings(max_examples=8, deadline=None)
 @given(st.lists(OPTS, min_size=1, max_size=4), st.integers(4, 40))
 def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt], n: int) -> None:
