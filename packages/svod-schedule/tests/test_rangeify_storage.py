@@ -23,6 +23,7 @@ from svod_ir.testing import assert_same
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
+from svod_schedule.rangeify import split_reduce
 
 
 def compile_graph(*results: UOp) -> UOp:
@@ -159,3 +160,10 @@ def test_an_empty_result_needs_no_reduction() -> None:
 
 def test_a_reshape_alone_does_not_split_a_reduction_from_what_follows() -> None:
     assert count_kernels(make_reshape(reduce(X, 1), (64,)) * 2 + 1) == 1
+
+
+def test_a_long_reduction_over_two_axes_that_does_not_divide_keeps_its_shape() -> None:
+    sink = UOp.sink(make_reduce_axis(tensor(1, 3, 50021), Op.ADD, (0, 1)))
+    split = split_reduce(sink)
+    assert split.src[0].shape == (1, 1)
+    assert_same(sink, split)

@@ -56,7 +56,7 @@ def _split(node: UOp) -> UOp:
     if part * N_PARTS == sizes[axis]:
         return whole
     rest = make_shrink(x, [(part * N_PARTS if a == axis else 0, s) for a, s in enumerate(sizes)])
-    return UOp(op, x.dtype, (whole, make_reduce_axis(rest, op, axes)))
+    return UOp(op, x.dtype, (whole, make_reshape(make_reduce_axis(rest, op, axes), node.shape)))
 
 
 def _merge_axes(x: UOp, sizes: list[int], axes: tuple[int, ...]) -> tuple[UOp, list[int], tuple[int, ...]]:
