@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,10 @@ from journey import journey_page
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor")
 VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
+CONTRACT_PARTS = {
+    "R": "Realization", "S": "Schedule", "E": "Execution", "O": "Optimizer and lowering", "D": "Devices",
+    "M": "Memory planner", "P": "Packaging",
+}  # fmt: skip
 NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
 
 
@@ -101,6 +106,25 @@ def environment_page() -> str:
             lines += [
                 f"| `{row.variable}` | {_code(row.field)} | {row.default} | {_cell(row.meaning)} |" for row in rows
             ]
+    return "\n".join(lines)
+
+
+def contract_page() -> str:
+    """Every behaviour that svod promises, and the tests that show it."""
+    lines = [
+        "# Behaviour",
+        "",
+        "What svod does, row by row, with the tests that show each row, from `docs/contract.toml`. A check in",
+        "`tests/test_architecture.py` fails where a row has no test or names one that is not there.",
+    ]
+    rows = tomllib.loads((ROOT / "docs/contract.toml").read_text())
+    for letter, title in CONTRACT_PARTS.items():
+        lines += ["", f"## {title}", "", "| row | behaviour | shown by |", "|---|---|---|"]
+        for name, row in rows.items():
+            if name[0] == letter:
+                shown = [f"`{test}`" for test in row["tests"]]
+                shown += [f"**open**: {row['open']}"] if "open" in row else []
+                lines.append(f"| {name} | {_cell(row['does'])} | {'<br>'.join(shown)} |")
     return "\n".join(lines)
 
 
@@ -232,6 +256,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_page,
     "errors.md": errors_page,
     "environment.md": environment_page,
+    "contract.md": contract_page,
 }
 
 

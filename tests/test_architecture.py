@@ -81,6 +81,29 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
     assert (imported & known) - {f"svod_{layer}"} - extras == declared
 
 
+CONTRACT = tomllib.loads((ROOT / "docs/contract.toml").read_text())
+CONTRACT_ROWS = {"R": 12, "S": 7, "E": 10, "O": 7, "D": 6, "M": 3, "P": 4}
+
+
+def test_the_contract_has_every_row() -> None:
+    wanted = {f"{letter}{number}" for letter, count in CONTRACT_ROWS.items() for number in range(1, count + 1)}
+    assert set(CONTRACT) == wanted
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_row_of_the_contract_names_tests_that_are_there(name: str) -> None:
+    row = CONTRACT[name]
+    assert set(row) <= {"does", "tests", "open"}
+    assert row["tests"] or row["open"], "nothing shows this row, and it does not say what is missing"
+    for test in row["tests"]:
+        folder, _, rest = test.partition("/")
+        file, _, function = rest.partition("::")
+        path = ROOT / "tests" / file if folder == "tests" else ROOT / "packages" / folder / "tests" / file
+        assert path.is_file(), test
+        functions = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+        assert function in functions, test
+
+
 def _project(layer: str) -> dict[str, object]:
     return tomllib.loads((ROOT / f"packages/svod-{layer}/pyproject.toml").read_text())["project"]
 
