@@ -51,9 +51,7 @@ def make_numpy_forward(encoder: Any) -> Callable[[Array, Array], Array]:
         x = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(encoder.config.eps))
         x = x * weights["embeddings.LayerNorm.weight"] + weights["embeddings.LayerNorm.bias"]
         for number in range(encoder.config.n_layers):
-            x = numpy_layer(
-                x, _layer(weights, number), encoder.config.n_heads, mask[:, None, None], encoder.config.eps
-            )
+            x = numpy_layer(x, _layer(weights, number), encoder.config.n_heads, mask[:, None, None], encoder.config.eps)
         return _pool(x, mask[..., None].astype(np.float32))
 
     return forward
@@ -73,9 +71,7 @@ def make_torch_forward(encoder: Any) -> Callable[[Any, Any], Any]:
         norm, bias = weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"]
         x = functional.layer_norm(x, x.shape[-1:], norm, bias, encoder.config.eps)
         for number in range(encoder.config.n_layers):
-            x = torch_layer(
-                x, _layer(weights, number), encoder.config.n_heads, mask[:, None, None], encoder.config.eps
-            )
+            x = torch_layer(x, _layer(weights, number), encoder.config.n_heads, mask[:, None, None], encoder.config.eps)
         return _pool(x, mask[..., None].to(torch.float32))
 
     return forward

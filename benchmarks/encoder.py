@@ -78,9 +78,7 @@ def torch_layer(x: Any, w: Layer, n_heads: int, mask: Any = None, eps: float = 1
         functional.linear(attended, w.attended, w.attended_bias) + x, size, w.norm1, w.norm1_bias, eps
     )
     inner = functional.gelu(functional.linear(x, w.inner, w.inner_bias))
-    return functional.layer_norm(
-        functional.linear(inner, w.outer, w.outer_bias) + x, size, w.norm2, w.norm2_bias, eps
-    )
+    return functional.layer_norm(functional.linear(inner, w.outer, w.outer_bias) + x, size, w.norm2, w.norm2_bias, eps)
 
 
 def numpy_layer(x: Array, w: Layer, n_heads: int, mask: Array | None = None, eps: float = 1e-5) -> Array:

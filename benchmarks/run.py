@@ -3,8 +3,9 @@
     python benchmarks/run.py                     # every workload
     python benchmarks/run.py matmul512 softmax   # some
     python benchmarks/run.py --quick             # small sizes, a few seconds
+    python benchmarks/run.py --threads 1         # everyone on one thread: what a busy machine can still measure
 
-`first` is the first call: building the graph, compiling and running once, with empty caches. `svod` is one execution of
+`first` is building the graph, compiling and running once, with empty caches and the modules imported. `svod` is one execution of
 the prepared plan, which has its memory; `numpy` and `torch` are one call that makes its result, `out` writes it to memory
 that is there. Each time is the least of several, measured in turns; each result is compared with numpy's. The ratios are
 the peer's better time over svod's: above 1, svod is faster.
@@ -30,24 +31,33 @@ from report import describe_machine, format_machine, format_table, format_time, 
 from workloads import Workload, iter_workloads
 
 SIDES = ("svod", "numpy", "numpy out", "torch", "torch out")
+BUSY = 0.5
+THREADS = ("SVOD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 HEAD = ("workload", "first", *SIDES, "/numpy", "/torch", "rate", "")
 
 
 def main() -> int:
     arguments = _parse_arguments()
+    if arguments.threads is not None:
+        _restart_with_threads(arguments.threads)
     rows: list[dict[str, Any]] = []
     machine = describe_machine()
     print(format_machine(machine), flush=True)
+    if float(machine["load_average"] or 0) > BUSY:
+        print("warning: the machine is busy; libraries that wait at barriers for all their threads look slow now")
     # A cache left by an earlier run would hide what compiling costs.
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SVOD_CACHE_DIR"] = folder
+        _import_compiler()
         for workload in iter_workloads(is_quick=arguments.quick):
             if not arguments.names or workload.name in arguments.names:
                 print(f"{workload.name} ...", end=" ", flush=True, file=sys.stderr)
                 rows.append(measure_workload(workload, 0.05 if arguments.quick else arguments.seconds))
     print(file=sys.stderr)
     print(format_table(HEAD, map(_format_row, rows)))
-    path = write_json("run", {"machine": machine, "is_quick": arguments.quick, "rows": rows})
+    path = write_json(
+        "run", {"machine": machine, "is_quick": arguments.quick, "threads": arguments.threads, "rows": rows}
+    )
     print(path)
     _plot(rows, path.with_suffix(".png"))
     return 1 if any(row["wrong"] for row in rows) else 0
@@ -64,7 +74,9 @@ def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
     calls: dict[str, Callable[[], object]] = {"svod": plan.execute, **_make_numpy_calls(workload, expected)}
     with _inference_mode():
         calls |= _make_torch_calls(workload, expected)
-        wrong = [name for name, call in calls.items() if name.startswith("torch") and not _agrees(workload, expected, call())]
+        wrong = [
+            name for name, call in calls.items() if name.startswith("torch") and not _agrees(workload, expected, call())
+        ]
         times = measure_in_turns(calls, seconds)
     if not _agrees(workload, expected, found):
         wrong.append("svod")
@@ -73,6 +85,20 @@ def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
         known = [time for name, time in times.items() if name.startswith(peer)]
         row[f"ratio_{peer}"] = min(known) / times["svod"] if known else None
     return row | {"rate": _rate(workload, times["svod"]), "wrong": wrong}
+
+
+def _import_compiler() -> None:
+    """Compile something, so that no workload's first call pays for imports."""
+    from svod_tensor import Tensor
+
+    (Tensor([1.0, 2.0]) * 3).realize()
+
+
+def _restart_with_threads(n: int) -> None:
+    """Libraries read how many threads they may have when they are loaded."""
+    wanted = dict.fromkeys(THREADS, str(n))
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
 # -- the sides ----------------------------------------------------------------------------------------------
@@ -155,6 +181,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="workloads to run; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
+    parser.add_argument("--threads", type=int, help="threads for each library; all cores by default")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each workload, for all sides together")
     return parser.parse_args()
 

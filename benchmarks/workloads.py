@@ -240,7 +240,9 @@ def _networks(scale: int) -> Iterator[Workload]:
         )  # fmt: skip
 
 
-def _encoder(batch: int, length: int, n_layers: int, width: int = 384, n_heads: int = 12, inner: int = 1536) -> Workload:
+def _encoder(
+    batch: int, length: int, n_layers: int, width: int = 384, n_heads: int = 12, inner: int = 1536
+) -> Workload:
     def make(layer: Callable[..., Any]) -> Callable[..., Any]:
         def forward(x: Any, *weights: Any) -> Any:
             for one in iter_layers(weights):

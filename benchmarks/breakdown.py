@@ -1,0 +1,106 @@
+"""Where the time of compiling a tensor goes: by step and by pass, with no cache and one kernel after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+__all__ = ["Breakdown", "break_down"]
+
+STEPS = (
+    "normalize",
+    "rangeify",
+    "kernelize",
+    "preschedule",
+    "optimize",
+    "lower",
+    "linearize",
+    "render",
+    "compile",
+    "load",
+)
+
+
+@dataclass
+class Breakdown:
+    """Seconds by step and by `pipeline:pass`, and how much there was to compile."""
+
+    steps: Counter[str] = field(default_factory=Counter)
+    passes: Counter[str] = field(default_factory=Counter)
+    n_kernels: int = 0
+    source_bytes: int = 0
+
+    @contextmanager
+    def measure(self, step: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self.steps[step] += perf_counter() - start
+
+    def observe(self, pipeline: str, name: str, graph: object, seconds: float) -> None:
+        """What `Context.observe` calls after each pass."""
+        self.passes[f"{pipeline}:{name}"] += seconds
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "steps": {step: self.steps[step] for step in STEPS},
+            "passes": dict(self.passes),
+            "kernels": self.n_kernels,
+            "source_bytes": self.source_bytes,
+        }
+
+
+def break_down(tensor: Any) -> Breakdown:
+    """Compile what `tensor` needs as `prepare` would, and drop it."""
+    from svod_device import get_device
+    from svod_dtype import void
+    from svod_ir.ops import Op
+    from svod_ir.uop import UOp
+    from svod_schedule.pipeline import Context, run_pipeline
+    from svod_tensor.preschedule import create_pre_schedule
+    from svod_tensor.schedule_cache import normalize_graph
+
+    found = Breakdown()
+    device = get_device("CPU")
+    sink = UOp(Op.SINK, void, (UOp(Op.CONTIGUOUS, tensor.dtype, (tensor.uop,)),))
+    with found.measure("normalize"):
+        graph = normalize_graph(sink).graph
+    scheduling = Context(device=device.name, observe=found.observe)
+    for pipeline in ("rangeify", "kernelize"):
+        with found.measure(pipeline):
+            graph = run_pipeline(pipeline, graph, scheduling)
+    with found.measure("preschedule"):
+        schedule = create_pre_schedule(graph)
+    compiling = Context(target=device.target, device=device.name, observe=found.observe)
+    for body in dict.fromkeys(item.ast for item in schedule.items):
+        _compile_kernel(body, device, compiling, found)
+    return found
+
+
+def _compile_kernel(body: Any, device: Any, context: Any, found: Breakdown) -> None:
+    from svod_device import ProgramSpec
+    from svod_dtype import void
+    from svod_ir.ops import Op
+    from svod_ir.uop import UOp
+    from svod_schedule.linearize import linearize
+    from svod_schedule.pipeline import run_pipeline
+
+    with found.measure("optimize"):
+        optimized = run_pipeline("optimize", body, context)
+    with found.measure("lower"):
+        lowered = run_pipeline("lower", optimized, context)
+    with found.measure("linearize"):
+        linear = linearize(lowered)
+    with found.measure("render"):
+        source = device.renderer.render(linear, lowered.arg.name)
+        stages = (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source))
+        spec = ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, device.name))
+    with found.measure("compile"):
+        compiled = device.compile(spec)
+    with found.measure("load"):
+        device.loader(compiled)
+    found.n_kernels += 1
+    found.source_bytes += len(source)
