@@ -4,11 +4,11 @@
     python benchmarks/compile_time.py add16 demo   # some
     python benchmarks/compile_time.py --passes 12  # show more passes
 
-Every measurement is a new process. `import` is `import svod_tensor`. `total` is that, `build`ing the graph, `prepare`
-and the first `execute`, without making the inputs; add16, whose input is a list, imports numpy while it builds. Cold is with an empty cache directory, warm with
-what the cold process left. Python's compiled modules are there, as in an installed package: they are written to a temporary
-directory by runs that are not measured. The breakdown compiles without any cache, one kernel after the other, while
-`total` compiles several at once.
+Every measurement is a new process. `import` is `import svod_tensor`. `total` is that, `build`ing the graph, `prepare` and
+the first `execute`, without making the inputs; add16, whose input is a list, imports numpy while it builds. Cold is with
+an empty cache directory, warm with what the cold process left. Python's compiled modules are there, as in an installed
+package: they are written to a temporary directory by runs that are not measured. The breakdown compiles without any cache,
+one kernel after the other, while `prepare` compiles several at once.
 """
 
 from __future__ import annotations
