@@ -341,7 +341,7 @@ OPTS = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
 def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], target: Target) -> None:
     scheduler = Scheduler(kernel, target)
@@ -362,7 +362,7 @@ GPU_OPTS = st.builds(
 )
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(GPU_OPTS, min_size=1, max_size=5))
 def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt]) -> None:
     scheduler = Scheduler(kernel, GPU)
@@ -371,7 +371,7 @@ def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes:
     assert_same(kernel, compiled(kernel, tuple(scheduler.applied_opts), GPU))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(OPTS, min_size=1, max_size=4), st.integers(4, 40))
 def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt], n: int) -> None:
     for sink in (make_copy(5, N), make_copy(N, 8), make_sum(5, N)):
