@@ -34,7 +34,7 @@ from svod_schedule.lower.decompose_math import decompose_math
 from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
 from svod_schedule.rangeify import mark_results, permute_early, protect_assigned, range_values, split_reduce
-from svod_schedule.symbolic import SYMBOLIC
+from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
 __all__ = [
     "KERNELIZE",
@@ -100,8 +100,10 @@ KERNELIZE = _check_order((
     Pass("cut-kernels", lambda g, _: cut_kernels(g), "gives each stored value a buffer and a kernel", "kernel graph"),
 ))  # fmt: skip
 
+_KERNEL_RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")
+
 OPTIMIZE = _check_order((
-    Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "folds constants and simplifies indices and conditions", "kernel"),
+    Pass("simplify", lambda g, _: graph_rewrite(_KERNEL_RULES, g), "folds constants and simplifies indices and conditions", "kernel"),
     # How many elements fit a vector depends on the type that they are computed in.
     Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
     # Merging compares strides, which show only in simplified indices.
