@@ -93,9 +93,6 @@ class Runner:
         return self.folder / f"cache{self.n_caches}"
 
 
-# -- in the child -------------------------------------------------------------------------------------------
-
-
 def _run_child(task: str, name: str) -> dict[str, Any]:
     if task == "import":
         return {"import": _import_tensor()}
@@ -137,9 +134,6 @@ def _import_tensor() -> float:
     import svod_tensor  # noqa: F401
 
     return perf_counter() - start
-
-
-# -- tables -------------------------------------------------------------------------------------------------
 
 
 def _format_programs(programs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:

@@ -56,9 +56,6 @@ def iter_layers(weights: tuple[Any, ...]) -> Iterator[Layer]:
         yield Layer(*weights[start : start + size])
 
 
-# -- one layer in each library ------------------------------------------------------------------------------
-
-
 def svod_layer(x: Any, w: Layer, n_heads: int, mask: Any = None, eps: float = 1e-5) -> Any:
     query, key, value = _split_heads(x, w, n_heads, lambda x, weight, bias: x.linear(weight, bias))
     attended = query.scaled_dot_product_attention(key, value, mask).transpose(1, 2).reshape(*x.shape)

@@ -58,9 +58,6 @@ PROGRAMS: dict[str, Callable[[], Callable[[], Any] | None]] = {
 """Each makes its inputs, and returns what builds the graph on them; None where something is not installed."""
 
 
-# -- chains -------------------------------------------------------------------------------------------------
-
-
 def _make_input(n_elements: int = 1024) -> Any:
     import numpy as np
 

@@ -101,9 +101,6 @@ def _restart_with_threads(n: int) -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
-# -- the sides ----------------------------------------------------------------------------------------------
-
-
 def _start_svod(workload: Workload) -> tuple[float, Any, Array]:
     """Seconds of the first call, the plan, and the result."""
     from svod_tensor import Tensor
@@ -156,9 +153,6 @@ def _rate(workload: Workload, seconds: float) -> str:
     if workload.flops:
         return f"{workload.flops / seconds / 1e9:.1f} GFLOP/s"
     return f"{workload.moved_bytes / seconds / 1e9:.1f} GB/s" if workload.moved_bytes else ""
-
-
-# -- the report ---------------------------------------------------------------------------------------------
 
 
 def _format_row(row: Mapping[str, Any]) -> list[str]:

@@ -61,9 +61,6 @@ def _alike(name: str, inputs: tuple[Array, ...], call: Callable[..., Any], **res
     return Workload(name=name, inputs=inputs, numpy=call, svod=call, torch=call, **rest)
 
 
-# -- elementwise --------------------------------------------------------------------------------------------
-
-
 def _elementwise(scale: int) -> Iterator[Workload]:
     n = (1 << 24) // scale**2
     x = _random(n)
@@ -84,9 +81,6 @@ def _torch_add(out: Any, a: Any, b: Any) -> Any:
     import torch
 
     return torch.add(a, b, out=out)
-
-
-# -- reductions ---------------------------------------------------------------------------------------------
 
 
 def _reductions(scale: int) -> Iterator[Workload]:
@@ -135,9 +129,6 @@ def _torch_layernorm(x: Any, weight: Any, bias: Any) -> Any:
     from torch.nn import functional
 
     return functional.layer_norm(x, x.shape[-1:], weight, bias)
-
-
-# -- products -----------------------------------------------------------------------------------------------
 
 
 def _products(scale: int) -> Iterator[Workload]:
@@ -213,9 +204,6 @@ def _torch_attention(q: Any, k: Any, v: Any) -> Any:
     from torch.nn import functional
 
     return functional.scaled_dot_product_attention(q, k, v)
-
-
-# -- movements, networks, dispatch --------------------------------------------------------------------------
 
 
 def _movements(scale: int) -> Iterator[Workload]:

@@ -40,9 +40,6 @@ def load_example() -> ModuleType:
     return module
 
 
-# -- the oracle -----------------------------------------------------------------------------------------
-
-
 def embed(
     weights: Weights, ids: NDArray[np.int32], mask: NDArray[np.bool_], n_layers: int, n_heads: int, eps: float
 ) -> Array:
@@ -77,8 +74,6 @@ def embed(
     mean = (x * weight).sum(1) / weight.sum(1)
     return mean / np.sqrt((mean**2).sum(-1, keepdims=True))
 
-
-# -- a small model with random weights --------------------------------------------------------------------
 
 WIDTH, INNER, N_LAYERS, N_HEADS, N_WORDS, N_POSITIONS = 24, 40, 2, 3, 50, 16
 
@@ -116,9 +111,6 @@ def test_a_small_encoder_agrees_with_numpy(small_model: Path, batch: int, length
     ids = rng.integers(0, N_WORDS, (batch, length), dtype=np.int32)
     mask = np.arange(length) < rng.integers(1, length + 1, (batch, 1))
     check_agreement(small_model, ids, mask)
-
-
-# -- the pretrained model ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_sentences", [1, 2, 5])

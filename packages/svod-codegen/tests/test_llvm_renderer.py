@@ -376,9 +376,6 @@ def test_lanes_are_picked_joined_and_repeated() -> None:
         np.testing.assert_array_equal(out, expected)
 
 
-# -- memory ---------------------------------------------------------------------------------------------------
-
-
 def guarded(values: np.ndarray) -> np.ndarray:
     """A copy that ends where unreadable memory begins: reading past it ends the process."""
     import mmap
@@ -491,9 +488,6 @@ def test_views_need_only_the_alignment_of_an_element() -> None:
     np.testing.assert_array_equal(out[:16], values[:16])
 
 
-# -- control --------------------------------------------------------------------------------------------------
-
-
 def sum_rows(rows: int, columns: int, lanes: int) -> tuple[UOp, ...]:
     """out[i] = sum of a[i, :] with a vector accumulator; columns is a multiple of lanes."""
     out, a = param(0, rows, float32), param(1, rows * columns, float32)
@@ -580,9 +574,6 @@ def test_local_memory_is_private_to_one_call() -> None:
     np.testing.assert_array_equal(out, np.arange(100)[::-1])
 
 
-# -- what is refused ------------------------------------------------------------------------------------------
-
-
 def refused(*effects: UOp) -> str:
     with pytest.raises(RenderError) as caught:
         render(linearize(*effects), "k", GENERIC)
@@ -610,9 +601,6 @@ def refused_linear(linear: tuple[UOp, ...]) -> str:
     with pytest.raises(RenderError) as caught:
         render(linear, "k", GENERIC)
     return str(caught.value)
-
-
-# -- text -----------------------------------------------------------------------------------------------------
 
 
 def test_buffers_that_are_written_do_not_hide_loads_of_others() -> None:

@@ -134,9 +134,6 @@ def test_what_is_no_dtype_is_an_error_that_lists_the_dtypes(given: object) -> No
     assert caught.value.given is given
 
 
-# -- constants ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
 def test_integers_wrap_as_in_numpy(dtype: DType) -> None:
     for value in [0, 1, -1, 127, 128, 255, 256, -129, 1 << 31, (1 << 63) - 1, -(1 << 63), 12345678901234]:

@@ -36,9 +36,6 @@ def _tensor(*shape: int, dtype=float32) -> UOp:
     return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(1, math.prod(shape), "CPU")), shape)
 
 
-# -- elementwise --------------------------------------------------------------------------------------------
-
-
 def test_operands_of_two_dtypes_are_an_error_that_names_both() -> None:
     with pytest.raises(OperandError, match="ADD takes operands of one dtype, not float32 and int32"):
         make_alu(Op.ADD, UOp.const(float32, 1), UOp.const(int32, 1))
@@ -151,9 +148,6 @@ def test_a_cast_keeps_the_lanes_and_folds_constants() -> None:
     # What this gives is the target's choice.
     assert make_cast(UOp.const(float32, 1e30), int32).op is Op.CAST
     assert make_cast(UOp.const(float32, math.nan), bool_) is UOp.const(bool_, True)
-
-
-# -- movement -----------------------------------------------------------------------------------------------
 
 
 def test_reshape_checks_the_number_of_elements() -> None:

@@ -55,9 +55,6 @@ def _run(node: UOp) -> np.ndarray:
     return evaluate(node, {A: DATA})
 
 
-# -- tensors --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
@@ -176,9 +173,6 @@ def test_shards_are_selected_joined_and_reduced() -> None:
     np.testing.assert_array_equal(_run(UOp(Op.ALLREDUCE, float32, (stack,), (Op.ADD, "CPU"))), 2 * CUBE + 1)
 
 
-# -- assignment -----------------------------------------------------------------------------------------------
-
-
 def test_an_assignment_writes_the_view_of_its_buffer() -> None:
     data = DATA.copy()
     target = make_shrink(make_permute(X, (2, 0, 1)), [(1, 2), (0, 2), (0, 3)])
@@ -212,9 +206,6 @@ def test_an_assignment_through_padding_writes_what_is_there() -> None:
     target = make_pad(memory, [(1, 1)])
     evaluate(UOp(Op.ASSIGN, float32, (target, make_iota(5, int32).cast(float32))), {memory: data})
     assert data.tolist() == [1, 2, 3]
-
-
-# -- kernels --------------------------------------------------------------------------------------------------
 
 
 def _matmul(n: int) -> UOp:
@@ -329,8 +320,6 @@ def test_memory_that_nobody_wrote_shows() -> None:
     evaluate_kernel(UOp.sink(_param(0, 1).index(zero).store(register.index(zero).load())), {0: out})
     assert math.isnan(out[0])
 
-
-# -- lowered kernels --------------------------------------------------------------------------------------------
 
 ACCUMULATE = """
     %out = PARAM f32 [0, 3]
@@ -482,9 +471,6 @@ def test_a_condition_guards_its_effects() -> None:
     assert out.tolist() == [5, 5, 0, 0]
 
 
-# -- inputs ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("inputs", "problem"),
     [
@@ -518,9 +504,6 @@ def test_a_deep_graph_needs_no_recursion() -> None:
     for _ in range(20_000):
         node = UOp(Op.ADD, int32, (node, x))
     assert evaluate(node, {"x": 2}) == 40_002
-
-
-# -- random graphs ----------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

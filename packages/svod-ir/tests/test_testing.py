@@ -58,9 +58,6 @@ def _write(folder: Path, text: str) -> Path:
     return path
 
 
-# -- golden files -----------------------------------------------------------------------------------------------
-
-
 def test_cases_are_read_with_their_titles(tmp_path: Path) -> None:
     cases = read_cases(_write(tmp_path, CASE))
     assert [c.title for c in cases] == ["x + 0 is x", "x + 1 stays"]
@@ -135,8 +132,6 @@ def test_the_plugin_checks_and_blesses(pytester: pytest.Pytester) -> None:
     assert read_cases(path)[0].expected == read_cases(path)[0].before
 
 
-# -- comparison -------------------------------------------------------------------------------------------------
-
 A = UOp(Op.BUFFER, float32, (), BufferArg(1, 6, "CPU"))
 X = UOp.variable("x", -5, 5)
 
@@ -210,8 +205,6 @@ def test_random_inputs_are_the_same_each_time() -> None:
     np.testing.assert_array_equal(first[A], second[A])
     assert first[A].dtype == np.float32
 
-
-# -- strategies -------------------------------------------------------------------------------------------------
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

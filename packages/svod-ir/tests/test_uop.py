@@ -30,9 +30,6 @@ def _chain(depth: int = DEPTH) -> UOp:
     return node
 
 
-# -- identity -------------------------------------------------------------------------------------------
-
-
 def test_equal_construction_gives_the_identical_node() -> None:
     x = UOp.variable("x", 0, 9)
     assert UOp(Op.ADD, index, (x, x)) is UOp(Op.ADD, index, (x, x))
@@ -121,9 +118,6 @@ def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
         assert all(a is b for a, b in zip(nodes, found[0], strict=True))
 
 
-# -- changed copies ---------------------------------------------------------------------------------------
-
-
 def test_a_changed_copy_that_changes_nothing_is_the_node() -> None:
     x = UOp.variable("x", 0, 9)
     y = x + x
@@ -151,9 +145,6 @@ def test_toposort_lists_operands_first_and_stops_where_it_is_told() -> None:
     assert order.index(x) < order.index(y) < order.index(z)
     assert len(order) == len(set(order)) == 4
     assert z.toposort(stop={y}) == [y, x, z]
-
-
-# -- derived facts ------------------------------------------------------------------------------------------
 
 
 def test_effects_have_no_shape() -> None:
@@ -191,9 +182,6 @@ def test_a_gate_is_the_last_operand_of_bool() -> None:
     assert flags.index().gate is None
 
 
-# -- depth --------------------------------------------------------------------------------------------------
-
-
 def test_a_chain_of_100000_nodes_builds_prints_hashes_and_dies_without_recursion() -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(250)
@@ -224,8 +212,6 @@ def test_bounds_of_a_deep_chain_need_no_recursion() -> None:
         node = UOp(Op.ADD if i % 2 else Op.SUB, index, (node, UOp.const(index, 1)))
     assert node.bounds == (0, 10)
 
-
-# -- content hash ---------------------------------------------------------------------------------------------
 
 _HASH_PROGRAM = """
 import math

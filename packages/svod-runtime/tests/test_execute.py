@@ -204,9 +204,6 @@ def test_a_batch_that_fails_names_its_kernels(plans: Plans) -> None:
     assert str(caught.value) == "batch of kernels k1, k2, k3, k4, ... failed: RuntimeError: device lost"
 
 
-# -- copies and views -----------------------------------------------------------------------------
-
-
 def test_a_copy_copies_all_bytes_in_order(plans: Plans) -> None:
     source, out = plans.buffer(4, 2), plans.buffer()
     plans.op(plans.kernel(plans.fill(5), [source]))
@@ -263,9 +260,6 @@ def test_a_view_of_another_storage_is_found_out(plans: Plans) -> None:
     plans.op(PreparedBufferView(60, (view, base), 0, 16))
     with pytest.raises(ExecutionError, match="the view is"):
         plans.build(base).execute()
-
-
-# -- variables ------------------------------------------------------------------------------------
 
 
 def test_variables_change_without_a_new_plan_and_keep_their_last_value(plans: Plans) -> None:
@@ -373,9 +367,6 @@ def test_a_launch_size_that_has_no_value_is_an_error_before_anything_changes(pla
     assert plans.log == [("tail", (3, 1, 1))]
 
 
-# -- profiles -------------------------------------------------------------------------------------
-
-
 def test_each_kernel_has_a_profile_in_order(plans: Plans) -> None:
     launcher = plans.launcher()
     a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
@@ -415,9 +406,6 @@ def test_profiled_execution_takes_variables(plans: Plans) -> None:
     assert plans.read(out)[0] == 6
     with pytest.raises(VariableBoundsError):
         plan.execute_with_vars_profiled({"n": 60})
-
-
-# -- custom functions -----------------------------------------------------------------------------
 
 
 def test_a_custom_function_gets_buffers_variables_and_attributes(plans: Plans) -> None:
@@ -476,9 +464,6 @@ def test_an_unsupported_error_from_inside_passes_through_and_others_are_explaine
         plans.builder.build().execute()
     assert str(caught.value) == "custom function 'refuse' (op 70) failed: KeyError: 'x'"
     assert isinstance(caught.value.__cause__, KeyError)
-
-
-# -- everything together --------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None)

@@ -213,9 +213,6 @@ def test_the_builder_can_replace_a_buffer(plans: Plans) -> None:
     assert other.as_numpy().tolist() == [4] * 4
 
 
-# -- new buffers for an existing plan -------------------------------------------------------------
-
-
 def filled(value: float, size: int = 4) -> Buffer:
     buffer = Buffer(HostAllocator(), float32, size)
     buffer.copyin(np.full(size, value, np.float32))
@@ -275,9 +272,6 @@ def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
     for index, buffer, message in cases:
         with pytest.raises(PlanError, match=message):
             plan.replace_buffer(index, buffer)
-
-
-# -- release --------------------------------------------------------------------------------------
 
 
 def test_released_ids_are_reported(plans: Plans) -> None:

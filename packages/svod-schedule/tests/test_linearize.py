@@ -45,9 +45,6 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
     return "".join(parts)
 
 
-# -- nesting ----------------------------------------------------------------------------------------------
-
-
 def test_an_end_of_several_ranges_is_a_nest() -> None:
     rows, columns = loop(4, 0), loop(8, 1)
     store = memory(0).index(rows * 8 + columns).store(read(1, rows, columns))
@@ -105,9 +102,6 @@ def test_structure_stands_nowhere() -> None:
     assert not [n for n in nodes if n.op in (Op.SINK, Op.GROUP, Op.NOOP)]
 
 
-# -- hoisting ---------------------------------------------------------------------------------------------
-
-
 def test_what_no_loop_changes_is_computed_before_all_of_them() -> None:
     rows, columns = loop(4, 0), loop(8, 1)
     invariant = read(1, ZERO) * 2
@@ -127,9 +121,6 @@ def test_what_only_the_inner_loop_changes_stays_in_it() -> None:
     of_column = read(2, columns) * 2
     nodes = linearize(UOp.sink(memory(0).index(rows * 8 + columns).store(of_column).end(rows, columns)))
     assert nodes.index(columns) < nodes.index(of_column)
-
-
-# -- errors -----------------------------------------------------------------------------------------------
 
 
 def test_two_ends_of_one_range_are_refused() -> None:
@@ -164,9 +155,6 @@ def test_a_refusal_carries_the_problem_and_the_node() -> None:
         linearize(UOp.sink(a, b))
     assert error.value.problem == "two ENDs close one range"
     assert error.value.node is r
-
-
-# -- size -------------------------------------------------------------------------------------------------
 
 
 def test_a_body_of_100000_nodes_needs_no_deep_stack() -> None:

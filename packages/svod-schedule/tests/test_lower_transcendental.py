@@ -42,8 +42,6 @@ INTERESTING: Final = {
 }  # fmt: skip
 
 
-# -- evaluating graphs on arrays ------------------------------------------------------------------------
-
 BINARY: Final = {
     Op.ADD: operator.add, Op.SUB: operator.sub, Op.MUL: operator.mul, Op.FDIV: operator.truediv, Op.AND: operator.and_,
     Op.OR: operator.or_, Op.XOR: operator.xor, Op.SHL: operator.lshift, Op.SHR: operator.rshift, Op.LT: operator.lt,
@@ -106,9 +104,6 @@ def split(x: Array) -> tuple[Array, Array]:
     return high, x - high
 
 
-# -- comparing ------------------------------------------------------------------------------------------
-
-
 def arguments(op: Op, dtype: DType, n: int) -> Array:
     """Random bit patterns, the interesting interval, numbers around 0 of every magnitude, and the special ones."""
     rng = np.random.default_rng(7)
@@ -167,9 +162,6 @@ def build(op: Op, *operands: UOp, has_fma: bool) -> UOp:
     return TRANSCENDENTAL[op](*operands, **({"has_fma": has_fma} if op in NEEDS_FMA else {}))
 
 
-# -- accuracy -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("has_fma", [True, False])
 @pytest.mark.parametrize("op", UNARY)
 def test_float32_is_within_one_ulp_of_the_true_value(op: Op, has_fma: bool) -> None:
@@ -223,9 +215,6 @@ def power_arguments(dtype: DType, n: int) -> tuple[Array, Array]:
     return bases, np.where(np.isfinite(exponents), exponents, 1.0).astype(dtype.numpy)
 
 
-# -- special values -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize(("op", "expected"), [
     (Op.EXP, "nan inf 0.0 1.0 1.0"), (Op.EXP2, "nan inf 0.0 1.0 1.0"), (Op.LOG, "nan inf nan -inf -inf"),
@@ -275,9 +264,6 @@ def test_a_sine_of_an_argument_next_to_a_multiple_of_pi_keeps_its_digits() -> No
     got = evaluate(TRANSCENDENTAL[Op.COS](x), {x: np.array([argument])}, has_fma=True)
     with mpmath.workprec(1200):
         assert float(got[0]) == pytest.approx(float(mpmath.cos(mpmath.mpf(argument))), rel=2.0**-51)
-
-
-# -- what is built --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,6 @@ def opts_of(scheduler: Scheduler, *ops: OptOp) -> list[Opt]:
     return [o for o in scheduler.applied_opts if o.op in ops]
 
 
-# -- every kernel -----------------------------------------------------------------------------------------
-
-
 def test_no_kernel_changes_its_meaning(kernel: UOp, target: Target) -> None:
     assert_same(kernel, lower(kernel, target))
 
@@ -73,9 +70,6 @@ def test_no_kernel_of_few_elements_is_split_over_threads(kernel: UOp, target: Ta
 def test_no_choice_is_made_that_the_target_forbids(kernel: UOp) -> None:
     gpu = replace(AVX2, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
     assert not opts_of(choose(kernel, gpu), OptOp.THREAD, OptOp.PACK)
-
-
-# -- lanes ------------------------------------------------------------------------------------------------
 
 
 def test_an_elementwise_kernel_loads_and_stores_whole_vectors(make_kernel: MakeKernel, target: Target) -> None:
@@ -127,9 +121,6 @@ def test_an_axis_shorter_than_a_vector_is_taken_as_far_as_it_goes(make_kernel: M
     assert widths(lower(kernel, AVX2), Op.STORE) == {4}
 
 
-# -- register tiles ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_a_matmul_gets_a_register_tile_that_fits_the_registers(
     make_kernel: MakeKernel, target: Target, layout: str
@@ -145,9 +136,6 @@ def test_a_bias_does_not_take_the_tile_away(make_kernel: MakeKernel, target: Tar
     bare = choose(make_kernel(matmul(tensor(1, 64, 128), make_permute(tensor(2, 96, 128), (1, 0)))), target)
     biased = choose(make_kernel(linear(tensor(1, 64, 128), tensor(2, 96, 128), tensor(3, 96))), target)
     assert opts_of(biased, OptOp.UPCAST, OptOp.OVERLAP) == opts_of(bare, OptOp.UPCAST, OptOp.OVERLAP)
-
-
-# -- threads ----------------------------------------------------------------------------------------------
 
 
 def test_a_kernel_with_much_work_is_split_over_all_threads_once(make_kernel: MakeKernel, target: Target) -> None:

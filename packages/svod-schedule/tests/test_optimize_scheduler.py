@@ -80,9 +80,6 @@ def compiled(sink: UOp, opts: tuple[Opt, ...], target: Target) -> tuple[UOp, ...
     return linearize(run_pipeline("lower", apply_opts(sink, target, opts), context))
 
 
-# -- the axes ---------------------------------------------------------------------------------------------
-
-
 def test_axes_are_listed_by_rank_and_then_from_outer_to_inner() -> None:
     assert forms(Scheduler(make_sum(6, 8), CPU)) == [("LOOP", 6), ("REDUCE", 8)]
     swapped = make_copy(4, 8, kinds=(AxisType.UPCAST, AxisType.LOOP))
@@ -96,8 +93,6 @@ def test_only_reduced_axes_are_counted_by_unroll() -> None:
 def test_a_size_that_varies_is_given_as_a_node() -> None:
     assert Scheduler(make_copy(N), CPU).shape == [N]
 
-
-# -- what each Opt does -----------------------------------------------------------------------------------
 
 EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]] = {
     "upcast splits off the inner part": (
@@ -186,9 +181,6 @@ def test_padto_gates_every_access_along_the_axis_and_no_other() -> None:
     assert gates[1] is not None
 
 
-# -- replay -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", EFFECTS)
 def test_the_opts_of_a_kernel_make_the_same_kernel_again(case: str) -> None:
     sink, opts, target, _ = EFFECTS[case]
@@ -219,8 +211,6 @@ def test_a_kernel_name_says_what_its_axes_are(case: str) -> None:
     sink, opts, expected = NAMES[case]
     assert applied(sink, *opts).finish().arg.name == expected
 
-
-# -- refusals ---------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
     "no such axis": (
@@ -325,8 +315,6 @@ def test_a_reduction_around_another_is_not_grouped() -> None:
     with pytest.raises(OptError, match="the reduction holds another one"):
         applied(sink, Opt(OptOp.GROUP, 0, 4), target=GPU)
 
-
-# -- any sequence -----------------------------------------------------------------------------------------
 
 _AMOUNTS = st.sampled_from((0, 2, 3, 4, 5, 7, 8, 16))
 OPTS = st.one_of(

@@ -145,9 +145,6 @@ def test_a_configuration_reaches_the_optimizer():
     np.testing.assert_array_equal(z.numpy(), np.arange(1024, dtype=np.float32) + 2)
 
 
-# -- variables ----------------------------------------------------------------------------------------------
-
-
 def test_variables_check_their_bounds():
     with pytest.raises(VariableBoundsError, match="5 to 2 hold no value"):
         Variable("n", 5, 2)
@@ -197,9 +194,6 @@ def test_other_values_of_a_variable_reuse_the_schedule():
     entries = schedule_cache.count_entries()
     assert x[: n.bind(70)].mean().item() == pytest.approx(34.5)
     assert schedule_cache.count_entries() == entries
-
-
-# -- size and threads ---------------------------------------------------------------------------------------
 
 
 def test_a_chain_of_a_hundred_thousand_additions_builds_and_can_be_let_go():

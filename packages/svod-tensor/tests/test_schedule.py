@@ -90,9 +90,6 @@ def test_nothing_to_run_is_an_error():
         instantiate_schedule(PreSchedule((), (), ()), {}, {})
 
 
-# -- caches -------------------------------------------------------------------------------------------------
-
-
 def test_normalising_forgets_buffers_and_values_and_nothing_else():
     def graph(a, b, n):
         bound = UOp(Op.BIND, index, (UOp.variable("n", 0, 9), UOp.const(index, n)))

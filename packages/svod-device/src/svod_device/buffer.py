@@ -214,8 +214,6 @@ class Buffer:
         start, end = max(self.offset, other.offset), min(self.offset + self.nbytes, other.offset + other.nbytes)
         return self._storage is other._storage and start < end
 
-    # -- data -------------------------------------------------------------------------------------
-
     def copyin(self, data: BytesLike) -> None:
         """Fill the buffer with host bytes.
 

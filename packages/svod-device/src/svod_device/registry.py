@@ -115,8 +115,6 @@ class Registry:
         self._compiled = CompiledCache()
         self._lock = threading.RLock()
 
-    # -- plugins ----------------------------------------------------------------------------------
-
     def register(
         self, group: str, name: str, factory: Callable[[str], object], distribution: str | None = None
     ) -> None:
@@ -164,8 +162,6 @@ class Registry:
         if len(same) > 1:
             raise DuplicatePluginError(name=name, providers=[f"{p.distribution} ({p.value})" for p in same])
         return same[0]
-
-    # -- devices ----------------------------------------------------------------------------------
 
     def list_kinds(self) -> tuple[str, ...]:
         """The device kinds that something provides, sorted."""

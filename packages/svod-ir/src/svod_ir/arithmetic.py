@@ -122,9 +122,6 @@ def reinterpret(x: Values, target: DType) -> Values:
     return viewed if target.lanes > 1 or len(viewed) != 1 else viewed[0]
 
 
-# -- rounding -----------------------------------------------------------------------------------------
-
-
 def _round(x: Values, dtype: DType) -> Values:
     """Float64 values rounded once to the float type `dtype`."""
     scalar = dtype.scalar
@@ -182,9 +179,6 @@ def _fused_scalar(x: float, y: float, z: float, dtype: DType) -> float:
     if dtype.scalar is float64 or Fraction(nearest) == exact or math.frexp(nearest)[0] * 2**53 % 2:
         return nearest
     return math.nextafter(nearest, math.inf if exact > Fraction(nearest) else -math.inf)
-
-
-# -- one function for each op -------------------------------------------------------------------------
 
 
 def _extreme(x: Values, y: Values, choose: Callable[[Values, Values], Values]) -> Values:

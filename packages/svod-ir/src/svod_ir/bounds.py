@@ -59,9 +59,6 @@ def _union(first: Bounds, second: Bounds) -> Bounds:
     return (first[0] if first[0] <= second[0] else second[0], first[1] if first[1] >= second[1] else second[1])
 
 
-# -- constants, names, and ops that pass their operand's value on --------------------------------------
-
-
 def _const(node: UOp) -> Bounds:
     return dtype_bounds(node.dtype) if node.arg != node.arg else (node.arg, node.arg)  # only NaN differs from itself
 
@@ -100,9 +97,6 @@ def _any_operand(node: UOp) -> Bounds:
     for operand in node.src[1:]:
         found = _union(found, operand.bounds)
     return found
-
-
-# -- arithmetic ----------------------------------------------------------------------------------------
 
 
 def _add(node: UOp) -> Bounds:
@@ -233,9 +227,6 @@ def _min(node: UOp) -> Bounds:
     return min(x[0], y[0]), min(x[1], y[1])
 
 
-# -- comparisons and choice ----------------------------------------------------------------------------
-
-
 def _lt(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     return b < c, a < d
@@ -261,9 +252,6 @@ def _where(node: UOp) -> Bounds:
     condition, x, y = node.src
     low, high = condition.bounds
     return x.bounds if low else _union(x.bounds, y.bounds) if high else y.bounds
-
-
-# -- bits ----------------------------------------------------------------------------------------------
 
 
 def _span(*numbers: int) -> int:
@@ -317,9 +305,6 @@ def _shl(node: UOp) -> Bounds:
 
 def _shr(node: UOp) -> Bounds:
     return _shift(node, int.__rshift__)
-
-
-# -- conversion and reduction --------------------------------------------------------------------------
 
 
 def _cast(node: UOp) -> Bounds:

@@ -112,9 +112,6 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
     return UOp(op, dtype, (x, y)) if op in (Op.ADD, Op.MUL) else None
 
 
-# -- movement: shapes are checked where they are known ------------------------------------------------
-
-
 def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
     """A movement node whose symbolic sizes are operands."""
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))

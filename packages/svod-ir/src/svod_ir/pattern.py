@@ -322,8 +322,6 @@ class RuleSet:
         return candidates
 
 
-# -- compilation ---------------------------------------------------------------------------------------
-
 Matcher = Callable[[UOp, object], UOp | None]
 Candidate = tuple[Matcher, Rule]
 Registers = list[UOp]

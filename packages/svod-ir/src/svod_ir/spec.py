@@ -82,8 +82,6 @@ def _iter_stage(root: UOp, bodies: dict[UOp, str]) -> list[UOp]:
     return [n for n in root.toposort(stop=bodies) if n not in bodies]
 
 
-# -- stages -------------------------------------------------------------------------------------------
-
 _OPS_OF: Final[Mapping[str, frozenset[Op]]] = {
     stage: frozenset(op for op, row in TABLE.items() if set(row.stages.split()) & accepted)
     for stage, accepted in {
@@ -140,9 +138,6 @@ _COUNTS: Final = {op: _count(row.operands) for op, row in TABLE.items()} | {
     # The table names the operands; these rows allow more than it can say.
     Op.IOTA: (0, 1), Op.SOURCE: (0, 0),
 }  # fmt: skip
-
-
-# -- rules of the ops -----------------------------------------------------------------------------------
 
 
 def _location(node: UOp) -> UOp:

@@ -89,9 +89,6 @@ def format_expression(node: UOp, limit: int = 400) -> str:
     return done[node]
 
 
-# -- printing -------------------------------------------------------------------------------------------
-
-
 def _iter_lines(root: UOp) -> Iterator[str]:
     names: dict[UOp, str] = {}
     for node in _iter_operands_first(root):
@@ -186,8 +183,6 @@ def _format_float(value: float) -> str:
     bits = struct.pack(">d", value)
     return repr(value) if not math.isnan(value) or bits == _NAN_BITS else f"nan:{bits.hex()}"
 
-
-# -- parsing --------------------------------------------------------------------------------------------
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
@@ -524,8 +519,6 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.WMMA: _tensor_core,
 }  # fmt: skip
 
-
-# -- one line for people --------------------------------------------------------------------------------
 
 _INFIX: Final = {
     Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.IDIV: "//", Op.MOD: "%", Op.FDIV: "/", Op.POW: "**", Op.LT: "<", Op.LE: "<=",

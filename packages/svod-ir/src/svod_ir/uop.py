@@ -82,8 +82,6 @@ class UOp:
         operands = ", ".join(s.op.name for s in self.src[:8]) + (", ..." if len(self.src) > 8 else "")
         return f"{self.op.name}({operands}):{self.dtype.short}" + ("" if self.arg is None else f"[{self.arg}]")
 
-    # -- changed copies ---------------------------------------------------------------------------
-
     def with_src(self, src: tuple[UOp, ...]) -> UOp:
         """This node with other operands."""
         return self if src == self.src else UOp(self.op, self.dtype, src, self.arg)
@@ -105,8 +103,6 @@ class UOp:
             if node not in done and node.src:
                 done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
         return done.get(self, self)
-
-    # -- traversal --------------------------------------------------------------------------------
 
     def toposort(self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset()) -> list[UOp]:
         """Every node of the graph once, operands first; nodes in `stop` are listed but not entered."""
@@ -136,8 +132,6 @@ class UOp:
     def iter_ops(self, *ops: Op) -> Iterator[UOp]:
         """The nodes of the graph whose op is one of `ops`, operands first."""
         return (node for node in self.toposort() if node.op in ops)
-
-    # -- derived facts ----------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[SInt, ...]:
@@ -206,8 +200,6 @@ class UOp:
         from svod_ir.scope import find_device
 
         return find_device(self)
-
-    # -- building, without checks beyond cheap folding ----------------------------------------------
 
     @staticmethod
     def const(dtype: DType, value: bool | int | float) -> UOp:

@@ -115,8 +115,6 @@ class ExecutionPlan:
         counts = f"{len(self._ops)} ops, {len(self._states)} kernels, {len(self._buffers)} buffers"
         return f"ExecutionPlan({counts}, {len(self._steps)} calls on {self.device})"
 
-    # -- execution --------------------------------------------------------------------------------
-
     def execute(self) -> None:
         """Run every op.
 
@@ -188,8 +186,6 @@ class ExecutionPlan:
     def _make_steps(self) -> None:
         self._steps = make_steps(self._ops, self._levels, self._states, self._buffers, self._variables)
 
-    # -- buffers ----------------------------------------------------------------------------------
-
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Every buffer of the plan: inputs, intermediates and outputs."""
@@ -239,6 +235,8 @@ class ExecutionPlan:
             if not 0 <= index < len(self._buffers):
                 raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
             old = self._buffers[index]
+            if buffer is old:
+                return
             if (buffer.nbytes, buffer.dtype, buffer.device) != (old.nbytes, old.dtype, old.device):
                 raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
             if old.is_writable and not buffer.is_writable and self._is_written(index):
@@ -290,8 +288,6 @@ class ExecutionPlan:
                 remove(ast_id)
         for alias_id in self._alias_ids:
             remove(alias_id)
-
-    # -- inspection -------------------------------------------------------------------------------
 
     @property
     def prepared_ops(self) -> tuple[PreparedOp, ...]:

@@ -46,9 +46,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-# -- what the caller passed to an operation ---------------------------------------------------------
-
-
 class IndexOutOfRangeError(UserError, IndexError):
     """An index that an axis does not have."""
 
@@ -201,9 +198,6 @@ class SafetensorsError(UserError, ValueError):
         )
 
 
-# -- variables and plans ----------------------------------------------------------------------------
-
-
 class VariableBoundsError(UserError, ValueError):
     """A value outside a variable's bounds, or bounds that hold no value."""
 
@@ -231,9 +225,6 @@ class EmptyScheduleError(UserError, ValueError):
         self.n_tensors = n_tensors
         problem = "no tensors were given" if n_tensors == 0 else f"all {n_tensors} tensors are realized or empty"
         super().__init__(f"nothing to prepare: {problem}")
-
-
-# -- broken invariants ------------------------------------------------------------------------------
 
 
 class NoKernelsFoundError(InternalError, ValueError):

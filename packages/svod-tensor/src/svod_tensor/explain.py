@@ -110,9 +110,6 @@ def _run(pipeline: str, graph: UOp, device: str) -> UOp:
     return run_pipeline(pipeline, graph, Context(device=device))
 
 
-# -- text ---------------------------------------------------------------------------------------------------
-
-
 def _show_graph(graph: UOp) -> str:
     from svod_ir.text import print_graph
 
@@ -142,9 +139,6 @@ def _show_op(op: object) -> str:
     kernel = getattr(op, "kernel", None)
     name = "" if kernel is None else f" {kernel.name}"
     return f"{type(op).__name__}{name} on buffers {getattr(op, 'buffer_indices', ())}"
-
-
-# -- command ------------------------------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:

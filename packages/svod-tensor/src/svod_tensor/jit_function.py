@@ -150,9 +150,6 @@ class JitFunction(Generic[P, R]):
         return captured
 
 
-# -- arguments ----------------------------------------------------------------------------------------------
-
-
 class _Leaf(NamedTuple):
     """One argument, or part of one: where it is, what of it belongs to the signature, and its value."""
 
@@ -260,9 +257,6 @@ def _compare(new: tuple[_Leaf, ...], old: tuple[_Leaf, ...]) -> list[str]:
     return found + [f"{path} is missing" for path in before]
 
 
-# -- capturing ----------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Input:
     """An argument of the plan: which leaf, the BUFFER that stood for it, and whether the plan writes to it."""
@@ -300,7 +294,9 @@ class _Captured:
         """Run the plan on the tensors among `leaves`."""
         tensors = {i.leaf: leaves[i.leaf].value for i in self.inputs}
         values = self._bind(leaves, tensors)
-        Tensor.realize_batch(t for t in tensors.values() if isinstance(t, Tensor))
+        pending = [t for t in tensors.values() if isinstance(t, Tensor) and not t.is_realized]
+        if pending:
+            Tensor.realize_batch(pending)
         with self.lock:
             self.n_calls += 1
             nodes = {i.memory: self._feed(i, tensors[i.leaf]) for i in self.inputs}
@@ -309,8 +305,10 @@ class _Captured:
                 nodes[memory] = self._renew_output(memory, index)
             if self.plan is not None:
                 self.plan.execute_with_vars(values) if values else self.plan.execute()
-        rebound = {old: _rebind(old, values) for node, _ in self.results for old in node.iter_ops(Op.BIND)}
-        made = (Tensor.from_uop(node.substitute({**rebound, **nodes}), device) for node, device in self.results)
+        if values:
+            bound = {n: _rebind(n, values) for node, _ in self.results for n in node.iter_ops(Op.BIND)}
+            nodes.update(bound)
+        made = (Tensor.from_uop(node.substitute(nodes), device) for node, device in self.results)
         return self.build(iter(made))
 
     def _bind(self, leaves: Sequence[_Leaf], tensors: Mapping[int, object]) -> dict[str, int]:

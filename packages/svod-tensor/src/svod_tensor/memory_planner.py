@@ -104,9 +104,6 @@ def _apply(items: Sequence[ScheduleItem], placements: Iterable[_Placement]) -> l
     ]  # fmt: skip
 
 
-# -- lives --------------------------------------------------------------------------------------------------
-
-
 def _count_intermediates(schedule: ScheduleResult) -> int:
     return len({n for item in schedule.items for n in item.buffer_ids if n < 0} - set(schedule.output_ids))
 
@@ -184,9 +181,6 @@ def _has_partial_store(ast: UOp) -> bool:
     return any(store.src[0].op is Op.INDEX and store.src[0].gate is not None for store in ast.iter_ops(Op.STORE))
 
 
-# -- arena --------------------------------------------------------------------------------------------------
-
-
 def _pack(device: str, lives: Sequence[_Life]) -> _Placement:
     """One block for all: the largest buffer first, each at the lowest place that is free throughout its life."""
     starts: dict[int, int] = {}
@@ -222,9 +216,6 @@ def _order_reuse(lives: Sequence[_Life], spans: Mapping[int, tuple[int, int]]) -
             kept.extend((a, b, owner) for a, b in ((low, start), (end, high)) if a < b)
         owners = kept
     return dependencies
-
-
-# -- remap --------------------------------------------------------------------------------------------------
 
 
 def _reuse(device: str, lives: Sequence[_Life]) -> _Placement:

@@ -79,9 +79,6 @@ def _main_device(items: Sequence[ScheduleItem]) -> str:
     return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
 
 
-# -- buffers ------------------------------------------------------------------------------------------------
-
-
 def _add_buffers(builder: ExecutionPlanBuilder, items: Sequence[ScheduleItem]) -> dict[int, int]:
     """Each buffer once, by storage identity; the outputs of views stay apart, since they are replaced later."""
     views = {item.buffer_ids[0] for item in items if effect_of(item.ast).op is Op.BUFFER_VIEW}
@@ -111,9 +108,6 @@ def effect_of(ast: UOp) -> UOp:
 def is_kernel(ast: UOp) -> bool:
     """Whether a body is compiled, and no copy, view or custom function."""
     return effect_of(ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION)
-
-
-# -- ops ----------------------------------------------------------------------------------------------------
 
 
 def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | None) -> PreparedOp:
@@ -189,9 +183,6 @@ def _check_metadata(item: ScheduleItem, spec: ProgramSpec, place: Mapping[int, i
         raise ProgramMetadataError(
             problem=problem, kernel=spec.name, globals_=spec.globals, outs=spec.outs, n_buffers=n_buffers
         )
-
-
-# -- kernels ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

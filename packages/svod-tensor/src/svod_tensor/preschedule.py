@@ -128,9 +128,6 @@ def _iter_outside_calls(root: UOp) -> Iterator[UOp]:
             stack.extend((s, False) for s in reversed(operands) if s not in seen)
 
 
-# -- dependencies -------------------------------------------------------------------------------------------
-
-
 def _find_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:
     """For each CALL, the CALLs that must run before it."""
     dependencies: dict[UOp, set[UOp]] = {call: set() for call in calls}
@@ -225,9 +222,6 @@ def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) 
         return list(members)
     inside = set(members)
     return _sort_groups(members, {c: dependencies[c] & inside for c in members}, {c: i for i, c in enumerate(members)})
-
-
-# -- loops --------------------------------------------------------------------------------------------------
 
 
 def _find_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:

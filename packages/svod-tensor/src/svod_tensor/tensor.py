@@ -38,8 +38,6 @@ class Tensor(Assigning):
 
     __slots__ = ()
 
-    # -- computing -----------------------------------------------------------------------------------------
-
     def realize(self) -> Self:
         """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer."""
         return self.realize_with(None)
@@ -84,8 +82,6 @@ class Tensor(Assigning):
         from svod_tensor.realize import prepare_tensors
 
         return prepare_tensors(tuple(tensors), config or _config_from_env())
-
-    # -- reading -------------------------------------------------------------------------------------------
 
     def buffer(self) -> Buffer:
         """The buffer of this tensor, which is computed first if need be.

@@ -107,8 +107,6 @@ class KernelWriter:
         ]
         return self.language.make_vector(node.dtype, lanes)
 
-    # -- one method for each op that is not elementwise --------------------------------------------------
-
     def _nothing(self, _node: UOp) -> None:
         """Effects and structure that take no statement."""
 

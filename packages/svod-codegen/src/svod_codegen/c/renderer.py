@@ -47,8 +47,6 @@ class CRenderer:
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or Target.generic()
 
-    # -- what a language may do differently --------------------------------------------------------------
-
     def type_name(self, dtype: DType) -> str:
         """The scalar type; floats that the target only stores are unsigned integers of their size."""
         scalar = dtype.scalar
@@ -157,8 +155,6 @@ class CRenderer:
         """
         del operands
         raise RenderError(problem="is a matrix operation, which this target does not have", node=node)
-
-    # -- the renderer ------------------------------------------------------------------------------------
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
         """The text of one kernel.

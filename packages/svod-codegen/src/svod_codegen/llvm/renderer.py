@@ -94,8 +94,6 @@ def _scopes(n: int) -> list[str]:
     return ["!0 = distinct !{!0}", *own, *others, *scopes]
 
 
-# -- one function for each op that is not elementwise ------------------------------------------------
-
 Handler = Callable[[FunctionWriter, UOp], None]
 
 

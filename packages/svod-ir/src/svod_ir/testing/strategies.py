@@ -89,8 +89,6 @@ def conditions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> U
     return _expression(draw, max_ops, n_variables, is_condition=True)
 
 
-# -- expressions ----------------------------------------------------------------------------------------
-
 _INTEGER_OPS: Final = (Op.ADD, Op.ADD, Op.MUL, Op.SUB, Op.IDIV, Op.MOD, Op.MAX, Op.MIN)
 
 
@@ -127,9 +125,6 @@ _COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
 def _variable(draw: st.DrawFn, number: int) -> UOp:
     low = draw(st.sampled_from((0, 0, 0, 0, 1, -1, -7)))
     return UOp.variable(f"v{number}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63))))
-
-
-# -- tensors ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

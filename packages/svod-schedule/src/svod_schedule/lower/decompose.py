@@ -52,9 +52,6 @@ def _power_of_two(value: object) -> int | None:
     return value.bit_length() - 1 if isinstance(value, int) and value > 0 and value & (value - 1) == 0 else None
 
 
-# -- integer division ---------------------------------------------------------------------------------------
-
-
 @rule((x // c).of(INT))
 def divide_by_constant(x: UOp, c: UOp) -> UOp | None:
     """x // c -> shift, or multiplication by a magic number and shift, or CDIV with a correction."""
@@ -191,9 +188,6 @@ def find_magic(divisor: int, vmax: int) -> tuple[int, int]:
     raise AssertionError(f"no magic number divides 0..{vmax} by {divisor}")
 
 
-# -- the same value with a simpler op ------------------------------------------------------------------------
-
-
 @rule(node(Op.NOT, x < y, kinds=BOOL))
 def not_less(x: UOp, y: UOp) -> UOp | None:
     """~(x < y) -> y <= x.  When neither can be NaN."""
@@ -276,9 +270,6 @@ def multiply_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
 CHEAPER: Final = RuleSet("cheaper", (multiply_by_power_of_two,), is_pure=True)
 
 
-# -- multiplication and addition in one ----------------------------------------------------------------------
-
-
 @rule((x * y + z).of(FLOAT))
 def fuse_multiply_add(x: UOp, y: UOp, z: UOp) -> UOp | None:
     """x * y + z -> MULACC(x, y, z).  When the dtype is float32 or float64."""
@@ -293,9 +284,6 @@ def fuse_shift_add(x: UOp, c: UOp, z: UOp) -> UOp | None:
 
 
 FUSE: Final = RuleSet("fuse", (fuse_multiply_add, fuse_shift_add), is_pure=True)
-
-
-# -- ops that a target may lack ------------------------------------------------------------------------------
 
 
 @rule(node(Op.RECIPROCAL, x))

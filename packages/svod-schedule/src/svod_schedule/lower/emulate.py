@@ -80,9 +80,6 @@ def _make_rule(fn: Callable[..., UOp | None], ops: frozenset[Op], when: Callable
     return made
 
 
-# -- rules ------------------------------------------------------------------------------------------------
-
-
 def _arithmetic_in_float32(x: UOp) -> UOp:
     """op(a, b) : narrow -> (op(a : f32, b : f32) : f32) : narrow."""
     wide = tuple(s.cast(float32) if s.dtype.is_float else s for s in x.src)
@@ -127,9 +124,6 @@ def _narrow_float(x: UOp) -> UOp:
 def _narrow_double_to_half(x: UOp) -> UOp:
     """CAST(a : f64) : f16 -> CAST(a : f32, rounded to odd) : f16."""
     return _round_to_odd(x.src[0]).cast(float16)
-
-
-# -- conversions ------------------------------------------------------------------------------------------
 
 
 def _storage(dtype: DType) -> DType:

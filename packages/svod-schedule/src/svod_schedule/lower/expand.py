@@ -175,8 +175,6 @@ class _Expander:
             merged[node] = new
         return merged[sink]
 
-    # -- coordinates: a node's copies are listed in row-major order of its copied axes ---------------
-
     def _axes_in(self, mask: int) -> list[int]:
         return [i for i in range(len(self.copied)) if mask >> i & 1]
 
@@ -197,8 +195,6 @@ class _Expander:
                 found.append(position)
             self.projections[(outer, inner)] = found
         return found
-
-    # -- nodes ------------------------------------------------------------------------------------
 
     def _expand(self, node: UOp) -> list[UOp]:
         if node in self.expanded:

@@ -80,8 +80,6 @@ class _Heuristics:
         if panel is not None:
             self._pack(panel)
 
-    # -- panels -------------------------------------------------------------------------------------
-
     def _find_panel(self, reduce: UOp) -> UOp | None:
         """The output axis of a large product along which to copy one operand, panel by panel, to private memory.
 
@@ -129,8 +127,6 @@ class _Heuristics:
         while (position := self._position(axis)) > 0 and self.scheduler.axes[position - 1] not in panel.ranges:
             if not self.scheduler.try_opt(Opt(OptOp.SWAP, position - 1, position)):
                 return
-
-    # -- lanes --------------------------------------------------------------------------------------
 
     def _best_lane_axis(self, axes: list[UOp], accesses: list[UOp]) -> UOp | None:
         """The axis along which every access that depends on it is consecutive, with the most such accesses."""
@@ -197,8 +193,6 @@ class _Heuristics:
             self._take_outputs(read, TRANSPOSED_TILE)
             self._take_outputs(written, TRANSPOSED_TILE)
 
-    # -- register tiles -----------------------------------------------------------------------------
-
     def _tile_axes(self, reduce: UOp, lane_axis: UOp | None) -> list[UOp]:
         """Output axes along which some load of the reduction is the same: taking several shares that load."""
         loads = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
@@ -255,8 +249,6 @@ class _Heuristics:
                 self.scheduler.try_opt(Opt(OptOp.UPCAST, position, exact))
                 return
         self.scheduler.try_opt(Opt(OptOp.OVERLAP, position, amount))
-
-    # -- threads ------------------------------------------------------------------------------------
 
     def _take_threads(self) -> None:
         n_threads = self.target.cores

@@ -57,8 +57,6 @@ class Scheduler:
         other.has_locals_forbidden = self.has_locals_forbidden
         return other
 
-    # -- what the kernel looks like -----------------------------------------------------------------
-
     @property
     def axes(self) -> list[UOp]:
         """All RANGEs: by rank of their type, then from outer to inner loop."""
@@ -89,8 +87,6 @@ class Scheduler:
     def finish(self) -> UOp:
         """The kernel, its SINK carrying name and opts."""
         return self.sink.with_arg(KernelInfo(self.kernel_name(), tuple(self.applied_opts)))
-
-    # -- applying -----------------------------------------------------------------------------------
 
     def apply_opt(self, opt: Opt) -> None:
         """Transform the kernel.

@@ -139,8 +139,6 @@ class _Puller:
             what=f"a COPY of {node.op.name}", hint="make the source contiguous before copying it"
         )
 
-    # -- one expression: generators that ask for the values of operands, run on an explicit stack ----
-
     def _pull(self, root: UOp, at: Coordinates, first: Pulling) -> UOp:
         stack: list[tuple[tuple[UOp, Coordinates], Pulling]] = [((root, at), first)]
         answer: UOp | None = None

@@ -143,8 +143,6 @@ class _Chooser:
         self.kernels[node] = _Kernel(make_ranges(node, self.n_ranges))
         self.n_ranges += len(node.shape)
 
-    # -- the decision -----------------------------------------------------------------------------
-
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
             # What has no elements needs no memory: nobody reads any of it.
@@ -250,8 +248,6 @@ class _Chooser:
         if prod(int(r.vmax) + 1 for r in rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
         return all(rows <= other or other <= rows for other in kernel.rows)
-
-    # -- how a use of a node uses its operands ------------------------------------------------------
 
     def _enter(self, node: UOp, use: _Use) -> None:
         for operand, operand_use in self._reads(node, use):

@@ -66,9 +66,6 @@ def _add_expression(terms: Terms, atom: UOp, scale: int) -> None:
     add_scaled(terms, {(atom,): 1}, scale)
 
 
-# -- the splits of a numerator by a positive constant --------------------------------------------------
-
-
 def _split_by_interval(terms: Terms, d: int) -> Split | None:
     """N // d -> q when every value of N lies in q*d..q*d + d-1."""
     low, high = get_interval(terms)
@@ -205,9 +202,6 @@ def modulo_by_common_factor(x: UOp, c: UOp) -> UOp | None:
     return None if found is None else found.to_remainder(x.dtype)
 
 
-# -- constants of other signs, and divisions of divisions ---------------------------------------------
-
-
 @rule(node(Op.IDIV, x, 1, kinds=INT))
 def divide_by_one(x: UOp) -> UOp:
     """x // 1 -> x."""
@@ -307,9 +301,6 @@ def _open_remainder(monomial: Monomial, coefficient: int, d: int) -> Terms:
                 others = (*monomial[:position], *monomial[position + 1 :])
                 return multiply_terms({others: 1}, numerator)
     return {monomial: 1}
-
-
-# -- divisors that are not constants -------------------------------------------------------------------
 
 
 @rule(node(Op.IDIV, x, y, kinds=INT))

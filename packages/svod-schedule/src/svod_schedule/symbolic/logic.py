@@ -121,9 +121,6 @@ def _limit(operand: UOp) -> int:
     return (operand.src[0] if operand.op is Op.NOT else operand).src[1].arg
 
 
-# -- choice --------------------------------------------------------------------------------------------
-
-
 @rule(node(Op.WHERE, splat("c", BOOL), x, y))
 def choose_by_constant(c: UOp, x: UOp, y: UOp) -> UOp:
     """where(true, x, y) -> x, where(false, x, y) -> y."""

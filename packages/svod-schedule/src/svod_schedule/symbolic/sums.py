@@ -109,9 +109,6 @@ def multiply_twice(x: UOp, c: UOp, d: UOp) -> UOp | None:
     return None if x.op in (Op.CONST, Op.VCONST) else UOp(Op.MUL, x.dtype, (x, factor))
 
 
-# -- division taken back -------------------------------------------------------------------------------
-
-
 def recombine(terms: Terms) -> Terms:
     """The sum with quotients and remainders of the same division put together."""
     if not any(atom.op is Op.IDIV or atom.op is Op.MOD for monomial in terms for atom in monomial):

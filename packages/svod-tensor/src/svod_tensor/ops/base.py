@@ -112,8 +112,6 @@ class TensorBase:
         with registry.lock:
             self._uop = uop
 
-    # -- facts that need no computation ---------------------------------------------------------------
-
     @property
     def uop(self) -> UOp:
         """The node of the graph that this tensor stands for."""

@@ -151,8 +151,6 @@ class Creation(Functions):
         shape = broadcast_shapes(*(v.shape for v in views))
         return tuple(v.broadcast_to(shape) for v in views)
 
-    # -- contents ------------------------------------------------------------------------------------------
-
     @classmethod
     def from_numpy(cls, array: NDArray[np.generic], *, copy: bool | None = None) -> Self:
         """A tensor with the elements of `array`.

@@ -35,8 +35,6 @@ class Elementwise(Movement):
 
     __slots__ = ()
 
-    # -- dtypes ----------------------------------------------------------------------------------------
-
     def cast(self, dtype: DTypeLike) -> Self:
         """Convert each element. Floats truncate toward zero on the way to integers; what a float outside
         the integer's range, or NaN, becomes depends on the device."""
@@ -53,8 +51,6 @@ class Elementwise(Movement):
                 expected=f"a dtype of {target.itemsize} bytes to become {target}",
             )  # fmt: skip
         return self._make(self._uop.bitcast(target))
-
-    # -- arithmetic ------------------------------------------------------------------------------------
 
     def add(self, other: Operand) -> Self:
         return self._binary(Op.ADD, other)
@@ -165,8 +161,6 @@ class Elementwise(Movement):
     def square(self) -> Self:
         return self.mul(self)
 
-    # -- rounding --------------------------------------------------------------------------------------
-
     def floor(self) -> Self:
         return self._rounded(Op.FLOOR)
 
@@ -182,8 +176,6 @@ class Elementwise(Movement):
             return self._rounded(Op.ROUND)
         scale = 10.0 ** abs(decimals)
         return self.mul(scale).round().div(scale) if decimals > 0 else self.div(scale).round().mul(scale)
-
-    # -- bits ------------------------------------------------------------------------------------------
 
     def bitwise_and(self, other: Operand) -> Self:
         return self._integer_binary("bitwise_and", Op.AND, other)
@@ -218,8 +210,6 @@ class Elementwise(Movement):
         inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
         shifted = x._apply(op, x._uop, inside.where(y, last)._uop, y)
         return shifted if op is Op.SHR else inside.where(shifted, 0)
-
-    # -- comparison ------------------------------------------------------------------------------------
 
     def eq(self, other: Operand) -> Self:
         return self._compare(Op.EQ, other)
@@ -257,8 +247,6 @@ class Elementwise(Movement):
         near = x.sub(y).abs().le(y.abs().mul(rtol).add(atol)).logical_and(y.isfinite())
         result = near.logical_or(x.eq(y))
         return result.logical_or(x.isnan().logical_and(y.isnan())) if equal_nan else result
-
-    # -- logic and selection ---------------------------------------------------------------------------
 
     def logical_and(self, other: Operand) -> Self:
         return self._logical(Op.AND, other)
@@ -316,8 +304,6 @@ class Elementwise(Movement):
     def lerp(self, end: Operand, weight: Operand) -> Self:
         """`x + (end - x) * weight`."""
         return self.add(self._wrap(end).sub(self).mul(weight))
-
-    # -- machinery -------------------------------------------------------------------------------------
 
     def _wrap(self, value: Operand) -> Self:
         """`value` as a tensor."""

@@ -65,8 +65,6 @@ class Functions(Operators):
         """`1 / (1 + exp(-x))`."""
         return self._to_float().neg().exp().add(1).reciprocal()
 
-    # -- exponentials and logarithms near 0 and 1 --------------------------------------------------------
-
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0."""
         return self._through_float64(_expm1)
@@ -86,8 +84,6 @@ class Functions(Operators):
         difference = low.sub(high)
         return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
 
-    # -- hyperbolic ----------------------------------------------------------------------------------------
-
     def sinh(self) -> Self:
         return self._through_float64(lambda x: _odd(x, _sinh_of_positive))
 
@@ -102,8 +98,6 @@ class Functions(Operators):
 
     def atanh(self) -> Self:
         return self._through_float64(lambda x: _odd(x, lambda a: _log1p(a.mul(2).div((-a).add(1))).mul(0.5)))
-
-    # -- inverse trigonometric -------------------------------------------------------------------------------
 
     def atan(self) -> Self:
         return self._through_float64(lambda x: _odd(x, _atan_of_positive))
@@ -122,8 +116,6 @@ class Functions(Operators):
         return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
 
     arcsin, arccos, arctan, arctan2, arcsinh, arccosh, arctanh = asin, acos, atan, atan2, asinh, acosh, atanh
-
-    # -- signs ---------------------------------------------------------------------------------------------
 
     def signbit(self) -> Self:
         """Whether the sign bit is set, as it is for -0.0."""

@@ -68,8 +68,6 @@ class Indexing(Reduction):
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    # -- lookups along an axis -----------------------------------------------------------------------------
-
     def take(self, indices: IndexItem, axis: int | None = None) -> Self:
         """The slices of `axis` at `indices`; the axis becomes the axes of `indices`. None flattens first."""
         if axis is None:
@@ -115,8 +113,6 @@ class Indexing(Reduction):
             _reject_mask()
         return self[mask]  # pyright: ignore[reportArgumentType]
 
-    # -- basic indices -------------------------------------------------------------------------------------
-
     def _apply_basic(self, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
         """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
         bounds: list[tuple[SInt, SInt]] = []
@@ -155,8 +151,6 @@ class Indexing(Reduction):
             source_axis += 1
         return self._make(make_reshape(node, shape), *operands), arrays
 
-    # -- array indices -------------------------------------------------------------------------------------
-
     def _apply_arrays(self, arrays: dict[int, _Array]) -> Self:
         axes = list(arrays)
         if len(axes) == 1:
@@ -193,9 +187,6 @@ class Indexing(Reduction):
 
 def is_array_index(item: object) -> bool:
     return not (item is None or isinstance(item, (int, slice, UOp)))
-
-
-# -- parsing ------------------------------------------------------------------------------------------------
 
 
 def expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
@@ -252,9 +243,6 @@ def _reject_mask() -> None:
         operation="indexing with a bool tensor",
         hint="use mask.where(x, other), or index with mask.numpy() where the mask is known",
     )
-
-
-# -- one axis -----------------------------------------------------------------------------------------------
 
 
 def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
@@ -326,9 +314,6 @@ def _take_every(node: UOp, axis: int, step: int) -> UOp:
     bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
     bounds[axis + 1] = (0, 1)
     return make_reshape(make_shrink(node, bounds), (*before, count, *after))
-
-
-# -- positions ----------------------------------------------------------------------------------------------
 
 
 def _check_positions(item: object, size: SInt, axis: int) -> UOp:

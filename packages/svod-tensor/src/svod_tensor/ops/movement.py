@@ -42,8 +42,6 @@ class Movement(TensorBase):
 
     __slots__ = ()
 
-    # -- one axis becomes several, several become one --------------------------------------------------
-
     def reshape(self, *shape: SInt | Sequence[SInt]) -> Self:
         """The same elements in row-major order; one size may be -1 and is then inferred."""
         return self._make(make_reshape(self._uop, _infer_size(self.shape, to_shape("reshape", shape))))
@@ -81,8 +79,6 @@ class Movement(TensorBase):
         return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
 
     expand_dims = unsqueeze
-
-    # -- order -------------------------------------------------------------------------------------------
 
     def permute(self, *axes: int | Sequence[int]) -> Self:
         """Axis i of the result is axis `axes[i]` of this tensor."""
@@ -138,8 +134,6 @@ class Movement(TensorBase):
                 result = result._slice_axis(a, cut, size).cat(result._slice_axis(a, 0, cut), axis=a)
         return result
 
-    # -- repetition -----------------------------------------------------------------------------------------
-
     def expand(self, *shape: SInt | Sequence[SInt]) -> Self:
         """Repeat axes of size 1, and add axes in front; -1 keeps a size."""
         sizes = to_shape("expand", shape)
@@ -185,8 +179,6 @@ class Movement(TensorBase):
             wide.expand(*shape[: axis + 1], count, *shape[axis + 1 :]) if count else wide._slice_axis(axis + 1, 0, 0)
         )
         return repeated.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
-
-    # -- cutting ---------------------------------------------------------------------------------------------
 
     def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
         """The part from `begin` up to `end` of each axis; None keeps an axis whole."""
@@ -245,8 +237,6 @@ class Movement(TensorBase):
         pairs = tuple((begin, end) if a == axis else (0, s) for a, s in enumerate(self.shape))
         return self._make(make_shrink(self._uop, pairs))
 
-    # -- joining ---------------------------------------------------------------------------------------------
-
     def pad(self, *padding: tuple[SInt, SInt] | None, value: bool | int | float = 0) -> Self:
         """Add `value` before and after each axis; None leaves an axis, negative amounts crop it."""
         if (
@@ -297,8 +287,6 @@ class Movement(TensorBase):
             [t.unsqueeze(axis) for t in (self, *others)], normalize_axis("stack", axis, self.ndim + 1)
         )
 
-    # -- triangles -------------------------------------------------------------------------------------------
-
     def triu(self, diagonal: int = 0) -> Self:
         """The elements on and above a diagonal of the last two axes, zero below it."""
         return self._triangle("triu", diagonal, is_upper=True)
@@ -316,8 +304,6 @@ class Movement(TensorBase):
         keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
         mask = broadcast_node(keep, self.shape)
         return self._make(make_alu(Op.WHERE, mask, self._uop, make_constant(0, self.dtype)))
-
-    # -- dtypes ----------------------------------------------------------------------------------------------
 
     def contiguous(self) -> Self:
         """A tensor that is computed into a buffer of its own, and read from there."""

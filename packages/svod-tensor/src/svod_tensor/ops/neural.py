@@ -27,8 +27,6 @@ class Neural(Products):
 
     __slots__ = ()
 
-    # -- activations -----------------------------------------------------------------------------------------
-
     def relu(self) -> Self:
         """`max(x, 0)`; NaN stays NaN."""
         return self.maximum(0)
@@ -92,8 +90,6 @@ class Neural(Products):
         left, right = self.chunk(2, axis)
         return left.mul(right.sigmoid())
 
-    # -- normalisations --------------------------------------------------------------------------------------
-
     def softmax(self, axis: int = -1) -> Self:
         """`exp(x)`, scaled to a sum of 1 along `axis`."""
         x = self._to_float()
@@ -149,8 +145,6 @@ class Neural(Products):
         scale = scale if weight is None else scale.mul(weight)
         shifted = self.sub(mean.reshape(shape)).mul(scale.reshape(shape))
         return shifted if bias is None else shifted.add(bias.reshape(shape))
-
-    # -- lookups and attention -------------------------------------------------------------------------------
 
     def embedding(self, weight: Self) -> Self:
         """The rows of `weight` that this integer tensor names; a position out of range reads as zeros."""

@@ -113,8 +113,6 @@ class Reduction(Creation):
         """The position of the smallest element along `axis`, or among all elements in row-major order."""
         return self._arg_extremum("argmin", Op.MIN, axis, keepdims)
 
-    # -- running reductions ------------------------------------------------------------------------------
-
     def cumsum(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
         """The sums of the first 1, 2, ... elements along `axis`; None flattens first."""
         return self._scan("cumsum", Op.ADD, axis, dtype)
@@ -130,8 +128,6 @@ class Reduction(Creation):
     def cummin(self, axis: int) -> Self:
         """The smallest of the first 1, 2, ... elements along `axis`."""
         return self._scan("cummin", Op.MIN, axis, self.dtype)
-
-    # -- machinery -----------------------------------------------------------------------------------------
 
     def _accumulate(self, operation: str, op: Op, axis: Axes, keepdims: bool, dtype: DTypeLike | None) -> Self:
         result = _sum_dtype(self.dtype) if dtype is None else to_dtype(dtype)

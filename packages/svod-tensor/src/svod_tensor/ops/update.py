@@ -67,8 +67,6 @@ class Updating(Neural):
             )
         return wide.where(value.broadcast_to(self.shape), self)
 
-    # -- slices ----------------------------------------------------------------------------------------------
-
     def _with_slices(self, items: Sequence[IndexItem], value: Self) -> Self:
         """The value where it belongs and a mask of these places, each by the inverse of slicing."""
         selected = index_shape(items, self.shape)
@@ -76,8 +74,6 @@ class Updating(Neural):
         placed = _place(broadcast_node(value.uop, selected), items, self.shape)
         inside = _place(broadcast_node(UOp.const(bool_, True), selected), items, self.shape)
         return self._make(make_alu(Op.WHERE, inside, placed, self._uop), value)
-
-    # -- integer arrays --------------------------------------------------------------------------------------
 
     def _with_arrays(self, index: Index, items: Sequence[IndexItem], value: Self) -> Self:
         """Each element looks up which value, if any, it gets: the inverse of the index, found now."""
