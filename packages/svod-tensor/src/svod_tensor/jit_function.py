@@ -20,7 +20,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from cachetools import LRUCache
 
@@ -36,6 +36,7 @@ from svod_tensor.errors import CaptureError
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
+from svod_tensor.signature import Argument, Signature, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
 from svod_tensor.variable import collect_bindings
 
@@ -90,8 +91,7 @@ class JitFunction(Generic[P, R]):
     def __init__(self, function: Callable[P, R], config: PrepareConfig | None) -> None:
         self.function = function
         self._config = config
-        self._captures: LRUCache[tuple[_Leaf, ...], _Captured] = LRUCache(MAX_CAPTURES)
-        self._reasons: list[str] = []
+        self._captures: LRUCache[tuple[object, ...], _Captured] = LRUCache(MAX_CAPTURES)
         self._n_calls = 0
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
@@ -99,14 +99,13 @@ class JitFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if find_capture() is not None:
             return self.function(*args, **kwargs)
-        leaves = tuple(_iter_leaves(args, "args")) + tuple(_iter_leaves(kwargs, "kwargs"))
-        key = tuple(leaf.described() for leaf in leaves)
+        signature = read_arguments(args, kwargs)
         with self._lock:
             self._n_calls += 1
-            captured = self._captures.get(key)
+            captured = self._captures.get(signature.key)
             if captured is None:
-                captured = self._capture(key, args, kwargs)
-        return cast("R", captured.run(leaves))
+                captured = self._captures[signature.key] = self._capture(signature, args, kwargs)
+        return cast("R", captured.run(signature.inputs))
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
@@ -124,10 +123,10 @@ class JitFunction(Generic[P, R]):
         """Each signature that a plan is kept for, and why a new one had to be captured."""
         with self._lock:
             lines = [f"{self._name}: {_count(len(self._captures), 'capture')}, {_count(self._n_calls, 'call')}"]
-            for number, (key, captured) in enumerate(self._captures.items(), 1):
+            for number, captured in enumerate(self._captures.values(), 1):
                 kernels = _count(captured.n_kernels, "kernel")
                 lines.append(f"  {number}. {_count(captured.n_calls, 'call')}, {kernels}; captured {captured.reason}")
-                lines += [f"     {leaf.path}: {leaf.text}" for leaf in key if leaf.path not in ("args", "kwargs")]
+                lines += [f"     {argument.path}: {argument.text}" for argument in captured.arguments]
             return "\n".join(lines)
 
     def clear(self) -> None:
@@ -139,129 +138,23 @@ class JitFunction(Generic[P, R]):
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
 
-    def _capture(self, key: tuple[_Leaf, ...], args: Sequence[object], kwargs: Mapping[str, object]) -> _Captured:
+    def _capture(self, signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> _Captured:
         from svod_tensor.options import PrepareConfig
 
-        reason = _find_reason(key, list(self._captures))
+        arguments = describe_arguments(args, kwargs)
+        reason = find_reason(arguments, [c.arguments for c in self._captures.values()])
         config = self._config or PrepareConfig.from_env()
-        captured = _make_captured(self._name, self.function, args, kwargs, config, reason)
+        captured = _make_captured(self._name, self.function, signature, args, kwargs, config)
+        captured.reason, captured.arguments = reason, arguments
         _log.info("jit.captured", function=self._name, reason=reason, kernels=captured.n_kernels)
-        self._captures[key] = captured
         return captured
-
-
-class _Leaf(NamedTuple):
-    """One argument, or part of one: where it is, what of it belongs to the signature, and its value."""
-
-    path: str
-    text: str
-    identity: object
-    value: object = None
-
-    def described(self) -> _Leaf:
-        """What a plan depends on."""
-        return self._replace(value=None)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Static:
-    """A value that is compared by bits and type: `0.0 == -0.0` and `1 == True` are different arguments."""
-
-    value: object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and (type(self.value), repr(self.value)) == (
-            type(other.value), repr(other.value),
-        )  # fmt: skip
-
-    def __hash__(self) -> int:
-        return hash((type(self.value), repr(self.value)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ById:
-    """An object of which nothing is known: the same only as itself."""
-
-    value: object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-def _iter_leaves(value: object, path: str) -> Iterator[_Leaf]:
-    parts = take_apart(value)
-    if parts is not None:
-        yield _Leaf(path, f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}", _Static(parts.kind))
-        for name, item in zip(parts.names, parts.items, strict=True):
-            yield from _iter_leaves(item, f"{path}{name}")
-        return
-    match value:
-        case TensorBase():
-            yield _describe_tensor(value, path)
-        case UOp():
-            variable = value.src[0] if value.op is Op.BIND else value
-            yield _Leaf(path, f"variable {variable.arg}" if value.op is Op.BIND else str(value), variable, value)
-        case None | bool() | int() | float() | str() | bytes():
-            yield _Leaf(path, repr(value), _Static(value))
-        case _:
-            tensor = _find_array(value)
-            if tensor is not None:
-                yield _describe_tensor(tensor, path)
-            else:
-                yield _Leaf(path, f"this {type(value).__name__}", _ById(value))
-
-
-def _find_array(value: object) -> Tensor | None:
-    """A tensor on the memory of a numpy array."""
-    if not hasattr(value, "__array_interface__"):
-        return None
-    import numpy as np
-
-    return Tensor.from_numpy(np.asarray(value))
-
-
-def _describe_tensor(tensor: TensorBase, path: str) -> _Leaf:
-    shape = tuple(s if isinstance(s, int) else _unbind(s) for s in tensor.shape)
-    sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in shape)
-    text = f"{tensor.dtype} ({sizes}{',' if len(shape) == 1 else ''}) on {tensor.device}"
-    return _Leaf(path, text, (shape, tensor.dtype, tensor.device), tensor)
-
-
-def _unbind(node: UOp) -> UOp:
-    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
-
-
-def _find_reason(key: tuple[_Leaf, ...], known: Sequence[tuple[_Leaf, ...]]) -> str:
-    """What is new about a signature, against the one of those known that is most like it."""
-    if not known:
-        return "for the first call"
-    differences = [_compare(key, other) for other in known]
-    return "since " + "; ".join(min(differences, key=len))
-
-
-def _compare(new: tuple[_Leaf, ...], old: tuple[_Leaf, ...]) -> list[str]:
-    before = {leaf.path: leaf for leaf in old}
-    found: list[str] = []
-    for leaf in new:
-        match before.pop(leaf.path, None):
-            case None:
-                found.append(f"{leaf.path} is new")
-            case other if other.identity != leaf.identity:
-                text = other.text if other.text != leaf.text else "another one"
-                found.append(f"{leaf.path} is {leaf.text} instead of {text}")
-            case _:
-                pass
-    return found + [f"{path} is missing" for path in before]
 
 
 @dataclass(slots=True)
 class _Input:
-    """An argument of the plan: which leaf, the BUFFER that stood for it, and whether the plan writes to it."""
+    """An input of the plan: which one, the BUFFER that stood for it, and whether the plan writes to it."""
 
-    leaf: int
+    position: int
     memory: UOp
     index: int | None = None
     is_written: bool = False
@@ -274,53 +167,41 @@ class _Captured:
     `results` are graphs over the memory of inputs and of outputs, `outputs` that memory with its buffer's index.
     """
 
-    name: str
-    reason: str
     plan: ExecutionPlan | None
     inputs: list[_Input]
-    variables: dict[int, UOp]
     outputs: list[tuple[UOp, int]]
     results: list[tuple[UOp, str]]
     build: Callable[[Iterator[object]], object]
     written: set[UOp]
     lock: threading.Lock
+    arguments: tuple[Argument, ...] = ()
+    reason: str = ""
     n_calls: int = 0
 
     @property
     def n_kernels(self) -> int:
         return 0 if self.plan is None else self.plan.num_kernels
 
-    def run(self, leaves: Sequence[_Leaf]) -> object:
-        """Run the plan on the tensors among `leaves`."""
-        tensors = {i.leaf: leaves[i.leaf].value for i in self.inputs}
-        values = self._bind(leaves, tensors)
-        pending = [t for t in tensors.values() if isinstance(t, Tensor) and not t.is_realized]
+    def run(self, given: Sequence[Tensor | UOp]) -> object:
+        """Run the plan on the tensors and variables of a call."""
+        values = _bind(given)
+        pending = [t for t in given if isinstance(t, Tensor) and not t.is_realized]
         if pending:
             Tensor.realize_batch(pending)
         with self.lock:
             self.n_calls += 1
-            nodes = {i.memory: self._feed(i, tensors[i.leaf]) for i in self.inputs}
+            nodes = {i.memory: self._feed(i, given[i.position]) for i in self.inputs}
             self._finish_readers(nodes)
             for memory, index in self.outputs:
                 nodes[memory] = self._renew_output(memory, index)
             if self.plan is not None:
                 self.plan.execute_with_vars(values) if values else self.plan.execute()
         if values:
-            bound = {n: _rebind(n, values) for node, _ in self.results for n in node.iter_ops(Op.BIND)}
-            nodes.update(bound)
+            nodes.update({n: _rebind(n, values) for node, _ in self.results for n in node.iter_ops(Op.BIND)})
         made = (Tensor.from_uop(node.substitute(nodes), device) for node, device in self.results)
         return self.build(iter(made))
 
-    def _bind(self, leaves: Sequence[_Leaf], tensors: Mapping[int, object]) -> dict[str, int]:
-        values: dict[str, int] = {}
-        bound = [leaves[position].value for position in self.variables]
-        sizes = [s for t in tensors.values() if isinstance(t, TensorBase) for s in t.shape if not isinstance(s, int)]
-        for node in (*bound, *sizes):
-            if isinstance(node, UOp):
-                values.update(collect_bindings(node))
-        return values
-
-    def _feed(self, given: _Input, tensor: object) -> UOp:
+    def _feed(self, given: _Input, tensor: Tensor | UOp) -> UOp:
         """Let the plan read, and write, the memory of `tensor`; the BUFFER of that memory."""
         assert isinstance(tensor, Tensor)
         if given.is_written:
@@ -351,6 +232,19 @@ class _Captured:
         return node
 
 
+def _bind(given: Sequence[Tensor | UOp]) -> dict[str, int]:
+    """The values of the variables among the inputs of a call, and in their shapes."""
+    values: dict[str, int] = {}
+    for value in given:
+        if isinstance(value, UOp):
+            values.update(collect_bindings(value))
+            continue
+        for size in value.shape:
+            if not isinstance(size, int):
+                values.update(collect_bindings(size))
+    return values
+
+
 def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
     variable = bind.src[0]
     value = values.get(variable.arg[0])
@@ -358,26 +252,20 @@ def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
 
 
 def _make_captured(
-    name: str, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object],
-    config: PrepareConfig, reason: str,
+    name: str, function: Callable[..., object], signature: Signature, args: Sequence[object],
+    kwargs: Mapping[str, object], config: PrepareConfig,
 ) -> _Captured:  # fmt: skip
     """Run the function on placeholders and make the plan of what it does."""
     _settle()
     placeholders: list[Tensor | None] = []
     positional = cast("tuple[object, ...]", _replace_tensors(tuple(args), placeholders))
     named = cast("dict[str, object]", _replace_tensors(dict(kwargs), placeholders))
-    leaves = [*_iter_leaves(args, "args"), *_iter_leaves(kwargs, "kwargs")]
-    positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf.value, TensorBase)]
+    positions = [n for n, value in enumerate(signature.inputs) if isinstance(value, Tensor)]
     inputs = [
         _Input(position, memory)
         for position, placeholder in zip(positions, placeholders, strict=True)
         if placeholder is not None and (memory := registry.find_base(placeholder.uop)) is not None
     ]
-    variables = {
-        n: leaf.value.src[0]
-        for n, leaf in enumerate(leaves)
-        if isinstance(leaf.value, UOp) and leaf.value.op is Op.BIND
-    }
     alive = {id(t): t for t in registry.iter_tensors()}
     with start_capture(name, alive) as capture:
         result = function(*positional, **named)
@@ -385,7 +273,7 @@ def _make_captured(
         build = _make_builder(name, result, outputs)
         del result
         _check_leaks(name, {i.memory for i in inputs}, alive, outputs, placeholders)
-        return _finish(name, reason, capture, inputs, variables, outputs, build, config)
+        return _finish(capture, inputs, outputs, build, config)
 
 
 def _settle() -> None:
@@ -399,7 +287,7 @@ def _replace_tensors(value: object, made: list[Tensor | None]) -> object:
     parts = take_apart(value)
     if parts is not None:
         return parts.build([_replace_tensors(item, made) for item in parts.items])
-    tensor = value if isinstance(value, Tensor) else _find_array(value)
+    tensor = value if isinstance(value, Tensor) else find_array(value)
     if tensor is None:
         return value
     placeholder = _make_placeholder(tensor) if tensor.size != 0 else None
@@ -462,7 +350,7 @@ def _check_leaks(
 
 
 def _finish(
-    name: str, reason: str, capture: Capture, inputs: list[_Input], variables: dict[int, UOp], outputs: Sequence[Tensor],
+    capture: Capture, inputs: list[_Input], outputs: Sequence[Tensor],
     build: Callable[[Iterator[object]], object], config: PrepareConfig,
 ) -> _Captured:  # fmt: skip
     from svod_tensor.realize import make_plan
@@ -488,7 +376,7 @@ def _finish(
     ]
     registry.replace_nodes(written)
     return _Captured(
-        name, reason, plan, inputs, variables, [(memory, index) for _, memory, index in made.values()], results, build,
+        plan, inputs, [(memory, index) for _, memory, index in made.values()], results, build,
         set(capture.states), threading.Lock(),
     )  # fmt: skip
 

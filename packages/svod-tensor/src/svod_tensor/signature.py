@@ -1,0 +1,167 @@
+"""What a captured function's plan depends on: everything about its arguments but the values of tensors and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor.nested import take_apart
+from svod_tensor.tensor import Tensor
+
+__all__ = ["Argument", "Signature", "describe_arguments", "find_array", "find_reason", "read_arguments"]
+
+
+class Signature(NamedTuple):
+    """The arguments of one call.
+
+    Attributes:
+        key: equal for calls that one plan serves.
+        inputs: tensors and bound variables, in order.
+    """
+
+    key: tuple[object, ...]
+    inputs: tuple[Tensor | UOp, ...]
+
+
+class Argument(NamedTuple):
+    """An argument, or a part of one, for people: where it is, and what of it is part of the signature."""
+
+    path: str
+    text: str
+    key: tuple[object, ...]
+
+
+def read_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
+    """The signature of a call. Every call of a captured function comes through here."""
+    key: list[object] = [len(args)]
+    inputs: list[Tensor | UOp] = []
+    for value in args:
+        _read(value, key, inputs)
+    for name, value in kwargs.items():
+        key.append(name)
+        _read(value, key, inputs)
+    return Signature(tuple(key), tuple(inputs))
+
+
+def describe_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Argument, ...]:
+    """The parts of a signature, for people."""
+    found: list[Argument] = []
+    for number, value in enumerate(args):
+        _describe(value, f"args[{number}]", found)
+    for name, value in kwargs.items():
+        _describe(value, name, found)
+    return tuple(found)
+
+
+def find_reason(new: Sequence[Argument], known: Sequence[Sequence[Argument]]) -> str:
+    """What is new about a signature, against the one of those known that is most like it."""
+    if not known:
+        return "for the first call"
+    differences = [_compare(new, other) for other in known]
+    return "since " + "; ".join(min(differences, key=len))
+
+
+def find_array(value: object) -> Tensor | None:
+    """A tensor on the memory of a numpy array; None for anything else."""
+    if not hasattr(value, "__array_interface__"):
+        return None
+    import numpy as np
+
+    return Tensor.from_numpy(np.asarray(value))
+
+
+class _ById:
+    """An object of which nothing is known: the same only as itself, and kept so that nothing takes its place."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
+    parts = None if isinstance(value, Tensor) else take_apart(value)
+    if parts is not None:
+        key += parts.kind
+        for item in parts.items:
+            _read(item, key, inputs)
+        return
+    value = _as_tensor(value)
+    if isinstance(value, Tensor) or (isinstance(value, UOp) and value.op is Op.BIND):
+        inputs.append(value)
+    key += _key_of(value)
+
+
+def _as_tensor(value: object) -> object:
+    """A numpy array as a tensor, anything else as it is."""
+    array = None if isinstance(value, Tensor) else find_array(value)
+    return value if array is None else array
+
+
+def _key_of(value: object) -> tuple[object, ...]:
+    """What of a value that is no container belongs to the signature."""
+    match value:
+        case Tensor():
+            shape = value.shape
+            if not all(isinstance(s, int) for s in shape):
+                shape = tuple(s if isinstance(s, int) else _unbind(s) for s in shape)
+            return (Tensor, shape, value.dtype, value.device)
+        case UOp():
+            return (_unbind(value),)
+        case float():
+            # 0.0 == -0.0, but they are different constants.
+            return (float, value.hex())
+        case None | bool() | int() | str() | bytes():
+            return (type(value), value)
+        case _:
+            return (_ById(value),)
+
+
+def _unbind(node: UOp) -> UOp:
+    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
+
+
+def _describe(value: object, path: str, found: list[Argument]) -> None:
+    parts = take_apart(value)
+    if parts is not None:
+        found.append(Argument(path, f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}", parts.kind))
+        for name, item in zip(parts.names, parts.items, strict=True):
+            _describe(item, f"{path}{name}", found)
+        return
+    value = _as_tensor(value)
+    found.append(Argument(path, _show(value), _key_of(value)))
+
+
+def _show(value: object) -> str:
+    match value:
+        case Tensor():
+            sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in value.shape)
+            return f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {value.device}"
+        case UOp() if value.op is Op.BIND:
+            name, low, high = value.src[0].arg
+            return f"variable {name} from {low} to {high}"
+        case None | bool() | int() | float() | str() | bytes() | UOp():
+            return repr(value)
+        case _:
+            return f"this {type(value).__name__}"
+
+
+def _compare(new: Sequence[Argument], old: Sequence[Argument]) -> list[str]:
+    before = {argument.path: argument for argument in old}
+    found: list[str] = []
+    for argument in new:
+        other = before.pop(argument.path, None)
+        if other is None:
+            found.append(f"{argument.path} is new")
+        elif other.key != argument.key:
+            text = other.text if other.text != argument.text else "another one"
+            found.append(f"{argument.path} is {argument.text} instead of {text}")
+    return [*found, *(f"{path} is missing" for path in before)]
