@@ -52,7 +52,7 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     prepared = perf_counter()
     plan.execute()
     _log.info(
-        "realize.done", outputs=len(pending), kernels=len(plan.kernels()), prepare_us=round((prepared - started) * 1e6),
+        "realize.done", outputs=len(pending), kernels=plan.num_kernels, prepare_us=round((prepared - started) * 1e6),
         execute_us=round((perf_counter() - prepared) * 1e6),
     )  # fmt: skip
     adopted = _adopt_outputs(tensors, pending, plan)
@@ -127,10 +127,11 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
 
 def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
     """The kernels for the results of `sink`; `device` is for values that come from no buffer."""
+    from svod_device import get_device
     from svod_ir.options import IROptions
     from svod_schedule.pipeline import Context, run_pipeline
 
-    context = Context(device=device, options=IROptions.from_env())
+    context = Context(target=get_device(device).target, device=device, options=IROptions.from_env())
     ranged = run_pipeline("rangeify", sink, context)
     return create_pre_schedule(run_pipeline("kernelize", ranged, context))
 
