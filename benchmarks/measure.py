@@ -7,7 +7,7 @@ from time import perf_counter
 
 __all__ = ["measure_in_turns"]
 
-LEAST_ROUNDS = 5
+LEAST_ROUNDS = 3
 LEAST_SECONDS = 1e-4
 REPEATS = 3
 

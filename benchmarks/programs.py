@@ -58,7 +58,7 @@ PROGRAMS: dict[str, Callable[[], Callable[[], Any] | None]] = {
 """Each makes its inputs, and returns what builds the graph on them; None where something is not installed."""
 
 
-def _make_input(n_elements: int = 1024) -> Any:
+def _make_input(n_elements: int) -> Any:
     import numpy as np
 
     from svod_tensor import Tensor
@@ -81,7 +81,7 @@ def _repeat_multiply_add(x: Any, n: int) -> Any:
 
 def _sum_tensors(x: Any, n: int) -> Any:
     for _ in range(n):
-        x = x + _make_input()
+        x = x + _make_input(x.shape[0])
     return x
 
 
@@ -93,5 +93,8 @@ CHAINS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def make_chain(name: str, n: int) -> Any:
-    """A tensor of 1024 elements that `n` elementwise operations make, one after the other."""
-    return CHAINS[name](_make_input(), n)
+    """A tensor of some thousand elements that `n` elementwise operations make, one after the other.
+
+    The number of elements depends on `n`, so that no chain has a kernel in common with a shorter one.
+    """
+    return CHAINS[name](_make_input(1024 + 64 * n), n)

@@ -54,7 +54,7 @@ def main() -> int:
                 print(f"{workload.name} ...", end=" ", flush=True, file=sys.stderr)
                 rows.append(measure_workload(workload, 0.05 if arguments.quick else arguments.seconds))
     print(file=sys.stderr)
-    print(format_table(HEAD, map(_format_row, rows)))
+    print(_format_ratios(rows) if arguments.markdown else format_table(HEAD, map(_format_row, rows)))
     path = write_json(
         "run", {"machine": machine, "is_quick": arguments.quick, "threads": arguments.threads, "rows": rows}
     )
@@ -156,9 +156,21 @@ def _rate(workload: Workload, seconds: float) -> str:
 
 
 def _format_row(row: Mapping[str, Any]) -> list[str]:
-    ratios = ["-" if ratio is None else f"{ratio:.2f}" for ratio in (row["ratio_numpy"], row["ratio_torch"])]
+    ratios = [_format_ratio(row[f"ratio_{peer}"]) for peer in ("numpy", "torch")]
     verdict = f"WRONG: {', '.join(row['wrong'])}" if row["wrong"] else ""
     return [row["name"], *(format_time(row.get(key)) for key in ("first", *SIDES)), *ratios, row["rate"], verdict]
+
+
+def _format_ratios(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = ["| workload | numpy / svod | torch / svod | rate of svod |", "|---|--:|--:|--:|"]
+    for row in rows:
+        ratios = [_format_ratio(row[f"ratio_{peer}"]) for peer in ("numpy", "torch")]
+        lines.append(f"| `{row['name']}` | {ratios[0]} | {ratios[1]} | {row['rate']} |")
+    return "\n".join(lines)
+
+
+def _format_ratio(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
 
 
 def _plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -175,6 +187,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="workloads to run; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
+    parser.add_argument("--markdown", action="store_true", help="print the ratios as a table for the README")
     parser.add_argument("--threads", type=int, help="threads for each library; all cores by default")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each workload, for all sides together")
     return parser.parse_args()
