@@ -76,6 +76,9 @@ class _Puller:
     def bufferize(self, node: UOp) -> None:
         """Store `node`, whose stored operands are known."""
         device = self.devices.get(node, self.default_device)
+        # Loops are numbered anew for each kernel: kernels that do the same have the same indices, simplified once.
+        self.n_ranges = 0
+        self.reduce_ranges.clear()
         if node.op is Op.COPY:
             value, ranges = node.with_src((self._whole(node.src[0]),)), ()
             self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *self._fresh(node)), BufferizeArg(device))

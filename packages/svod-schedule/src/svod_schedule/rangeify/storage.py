@@ -93,6 +93,10 @@ class _Kernel:
     rows: list[frozenset[UOp]] = field(default_factory=list[frozenset[UOp]])
     has_contraction: bool = False
     n_kept: int = 0
+    n_ranges: int = 0
+    reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = field(
+        default_factory=dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,6 @@ class _Chooser:
         self.rows: dict[UOp, frozenset[int]] = {}
         self.kernels: dict[UOp, _Kernel] = {}
         self.uses: dict[UOp, dict[_Use, None]] = {}
-        self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
-        self.n_ranges = 0
         self.n_readers = count_readers(self.order)
         self.cost, self.heads = _measure(self.order, self.n_readers)
 
@@ -140,8 +142,7 @@ class _Chooser:
 
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
-        self.kernels[node] = _Kernel(make_ranges(node, self.n_ranges))
-        self.n_ranges += len(node.shape)
+        self.kernels[node] = _Kernel(make_ranges(node, 0), n_ranges=len(node.shape))
 
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
@@ -188,8 +189,8 @@ class _Chooser:
         kernel.n_kept = n_kept
         kernel.rows.append(rows)
         self.rows[node] = frozenset(a for a in range(len(node.shape)) if a not in columns)
-        fresh = make_ranges(node, self.n_ranges)
-        self.n_ranges += len(fresh)
+        fresh = make_ranges(node, kernel.n_ranges)
+        kernel.n_ranges += len(fresh)
         indices = tuple(fresh[a] if a in columns else i for a, i in enumerate(uses[0].at.indices))
         scope = (*(r for r in loops if r in rows), *(fresh[a] for a in columns))
         return (_Use(uses[0].kernel, Coordinates(indices), scope),)
@@ -261,7 +262,7 @@ class _Chooser:
             # The target is written, not read.
             return [(node.src[1], use)]
         if node.op is Op.REDUCE_AXIS:
-            ranges = self._reduce_ranges(node, at)
+            ranges = self._reduce_ranges(node, use)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
             # The loops that a fused reduction does not depend on stand inside those that it does, after it.
             enclosing = _ranges_of(at)
@@ -289,14 +290,15 @@ class _Chooser:
                 reads.append((operand, _Use(use.kernel, operand_at, scope)))
         return reads
 
-    def _reduce_ranges(self, node: UOp, at: Coordinates) -> dict[int, UOp]:
-        ranges = self.reduce_ranges.get((node, at.indices))
+    def _reduce_ranges(self, node: UOp, use: _Use) -> dict[int, UOp]:
+        kernel, key = self.kernels[use.kernel], (node, use.at.indices)
+        ranges = kernel.reduce_ranges.get(key)
         if ranges is None:
             sizes = node.src[0].shape
             axes: tuple[int, ...] = node.arg[1]
-            ranges = {a: make_range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
-            self.n_ranges += len(ranges)
-            self.reduce_ranges[(node, at.indices)] = ranges
+            ranges = {a: make_range(sizes[a], kernel.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
+            kernel.n_ranges += len(ranges)
+            kernel.reduce_ranges[key] = ranges
         return ranges
 
 

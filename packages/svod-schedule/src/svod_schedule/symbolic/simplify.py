@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
-from svod_ir.ops import Op
+from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.casts import CASTS
@@ -22,8 +23,35 @@ SYMBOLIC: Final = (FOLDING + IDENTITIES + LOGIC + COMPARISONS + SUMS + DIVMOD + 
 """Every rule that holds for all nodes without a shape, bit for bit."""
 
 _FINAL: Final = frozenset({Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.PARAM, Op.BUFFER})
+_COUNTERS: Final = frozenset({Op.CONST, Op.RANGE, Op.DEFINE_VAR, Op.SPECIAL})
+_MAX_REMEMBERED_NODES: Final = 24
 
 
 def simplify(node: UOp) -> UOp:
     """The simplest equal expression that the symbolic rules find."""
-    return node if node.op in _FINAL else graph_rewrite(SYMBOLIC, node)
+    if node.op in _FINAL:
+        return node
+    return _remember(node) if _is_index_arithmetic(node) else graph_rewrite(SYMBOLIC, node)
+
+
+@lru_cache(maxsize=4096)
+def _remember(node: UOp) -> UOp:
+    """The result for an expression that comes again in every kernel of the same form.
+
+    The rule set's own memory forgets an expression when its last reader is gone, which is at once here.
+    """
+    return graph_rewrite(SYMBOLIC, node)
+
+
+def _is_index_arithmetic(node: UOp) -> bool:
+    """Whether `node` is a short expression of loop counters alone: to remember one that reads memory would keep that memory alive."""
+    stack = [node]
+    for _ in range(_MAX_REMEMBERED_NODES):
+        if not stack:
+            return True
+        current = stack.pop()
+        if current.op in ELEMENTWISE:
+            stack.extend(current.src)
+        elif current.op not in _COUNTERS:
+            return False
+    return False
