@@ -29,6 +29,9 @@ TRANSPOSED_TILE = 8
 MIN_PACKED_ROWS = 16
 """So many rows have to use a packed panel for the copy to pay."""
 
+LONG_AXIS = 32
+"""From this many tiles on, one that overlaps its neighbour does not count."""
+
 MAX_PANEL_BYTES = 1 << 19
 """A panel lies on the stack of a thread, which has a few mebibytes."""
 
@@ -238,17 +241,22 @@ class _Heuristics:
             self._take_tile(axis, amount)
 
     def _take_tile(self, axis: UOp, amount: int) -> None:
+        """Take `amount` outputs along `axis`, or the largest part of it that divides a short axis."""
         size = extent(axis)
         position = self._position(axis)
+        choices = [Opt(OptOp.OVERLAP, position, amount)]
         if isinstance(size, int):
+            divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
+            exact = [Opt(OptOp.UPCAST, position, n) for n in divisors[:1]]
+            # On a long axis, a few outputs computed twice cost less than a tile that fills fewer registers.
+            choices = (
+                [*choices, *exact] if size >= LONG_AXIS * amount and amount not in divisors else [*exact, *choices]
+            )
             if size <= amount:
-                self.scheduler.try_opt(Opt(OptOp.UPCAST, position, 0))
+                choices = [Opt(OptOp.UPCAST, position, 0)]
+        for opt in choices:
+            if self.scheduler.try_opt(opt):
                 return
-            exact = next((n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0), None)
-            if exact is not None:
-                self.scheduler.try_opt(Opt(OptOp.UPCAST, position, exact))
-                return
-        self.scheduler.try_opt(Opt(OptOp.OVERLAP, position, amount))
 
     def _take_threads(self) -> None:
         n_threads = self.target.cores
