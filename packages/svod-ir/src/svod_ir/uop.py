@@ -11,14 +11,14 @@ import hashlib
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from svod_dtype import DType, cast_value, index, void
 from svod_ir.errors import GraphError
 from svod_ir.ops import Op
 
-__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "iter_unique", "to_node"]
+__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "to_node"]
 
 Key = tuple[Op, DType, tuple["UOp", ...], object]
 T = TypeVar("T")
@@ -404,8 +404,3 @@ def clear_interned() -> None:
     """Forget every node, for tests: nodes made before and after are then never identical."""
     with _lock:
         _table.clear()
-
-
-def iter_unique(nodes: Iterable[UOp]) -> Iterator[UOp]:
-    """Each node once, in order."""
-    return iter(dict.fromkeys(nodes))

@@ -16,13 +16,14 @@ from collections.abc import Generator
 from svod_dtype import AddressSpace, bool_, index
 from svod_ir.args import BufferizeArg
 from svod_ir.build import make_alu
-from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, AxisType, Op
+from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move
-from svod_schedule.rangeify.storage import Storage, make_range, make_ranges
+from svod_schedule.rangeify.kernel_loops import KernelLoops
+from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
 
 __all__ = ["pull_values"]
@@ -70,20 +71,17 @@ class _Puller:
         self.bufferized: dict[UOp, UOp] = {}
         self.values: dict[tuple[UOp, Coordinates], UOp] = {}
         self.row_values: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
-        self.reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
-        self.n_ranges = 0
+        self.loops = KernelLoops()
 
     def bufferize(self, node: UOp) -> None:
         """Store `node`, whose stored operands are known."""
         device = self.devices.get(node, self.default_device)
-        # Loops are numbered anew for each kernel: kernels that do the same have the same indices, simplified once.
-        self.n_ranges = 0
-        self.reduce_ranges.clear()
+        self.loops = KernelLoops()
         if node.op is Op.COPY:
             value, ranges = node.with_src((self._whole(node.src[0]),)), ()
-            self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *self._fresh(node)), BufferizeArg(device))
+            self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *self.loops.open(node)), BufferizeArg(device))
             return
-        ranges = self._fresh(node)
+        ranges = self.loops.open(node)
         self.values.clear()
         self.row_values.clear()
         if node.op is Op.ASSIGN:
@@ -124,11 +122,6 @@ class _Puller:
             return self.bufferized[node.src[1]]
         effects = tuple(e for s in node.src[1:] for e in self.bufferized[s].src[1:])
         return node.src[0].after(*effects)
-
-    def _fresh(self, node: UOp) -> tuple[UOp, ...]:
-        ranges = make_ranges(node, self.n_ranges)
-        self.n_ranges += len(ranges)
-        return ranges
 
     def _whole(self, node: UOp) -> UOp:
         """The memory that holds exactly the elements of `node`, for a copy."""
@@ -175,7 +168,7 @@ class _Puller:
         row = tuple(i for a, i in enumerate(at.indices) if a in named)
         kept = self.row_values.get((node, row))
         if kept is None:
-            fresh = self._fresh(node)
+            fresh = self.loops.open(node)
             value = yield from self._value(
                 node, Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices)))
             )
@@ -237,15 +230,9 @@ class _Puller:
 
     def _reduced(self, node: UOp, at: Coordinates) -> Pulling:
         reduce_op: Op = node.arg[0]
-        axes: tuple[int, ...] = node.arg[1]
         if 0 in node.src[0].shape:
             return identity_of(reduce_op, node.dtype)
-        ranges = self.reduce_ranges.get((node, at.indices))
-        if ranges is None:
-            sizes = node.src[0].shape
-            ranges = {a: make_range(sizes[a], self.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
-            self.n_ranges += len(ranges)
-            self.reduce_ranges[(node, at.indices)] = ranges
+        ranges = self.loops.open_reduced(node, at.indices)
         indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
         value = yield node.src[0], Coordinates(indices, at.valid)
         loops = tuple(r for r in ranges.values() if r.op is Op.RANGE)

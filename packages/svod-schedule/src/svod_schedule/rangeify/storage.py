@@ -23,14 +23,14 @@ from math import prod
 from typing import NamedTuple
 
 from svod_dtype import index
-from svod_ir.ops import ELEMENTWISE, MOVEMENT, AxisType, Op
+from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.shape import max_size
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import UOp
 from svod_schedule.rangeify.coordinates import Coordinates, move
+from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.readers import count_readers
-from svod_schedule.symbolic import simplify
 
-__all__ = ["Storage", "choose_stored", "make_range", "make_ranges"]
+__all__ = ["Storage", "choose_stored"]
 
 _OWN_COST = {
     Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
@@ -67,36 +67,15 @@ _NEVER_STORED = MOVEMENT | {
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
 
 
-def make_ranges(node: UOp, first_id: int) -> tuple[UOp, ...]:
-    """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
-    scanned = node.arg[1] if node.op is Op.SCAN_AXIS else None
-    return tuple(
-        make_range(size, first_id + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
-        for a, size in enumerate(node.shape)
-    )
-
-
-def make_range(size: SInt, axis_id: int, kind: AxisType) -> UOp:
-    """A loop of `size` turns, or 0 where that is 1.
-
-    Its end is in normal form: what is simplified later must not make two loops of one.
-    """
-    end = simplify(to_node(size))
-    return UOp.const(index, 0) if end.op is Op.CONST and end.arg == 1 else UOp.range(end, axis_id, kind)
-
-
 @dataclass(slots=True)
 class _Kernel:
     """What is known of the kernel that computes a stored node."""
 
     ranges: tuple[UOp, ...]
+    loops: KernelLoops
     rows: list[frozenset[UOp]] = field(default_factory=list[frozenset[UOp]])
     has_contraction: bool = False
     n_kept: int = 0
-    n_ranges: int = 0
-    reduce_ranges: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = field(
-        default_factory=dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]]
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +121,8 @@ class _Chooser:
 
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
-        self.kernels[node] = _Kernel(make_ranges(node, 0), n_ranges=len(node.shape))
+        loops = KernelLoops()
+        self.kernels[node] = _Kernel(loops.open(node), loops)
 
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
@@ -189,8 +169,7 @@ class _Chooser:
         kernel.n_kept = n_kept
         kernel.rows.append(rows)
         self.rows[node] = frozenset(a for a in range(len(node.shape)) if a not in columns)
-        fresh = make_ranges(node, kernel.n_ranges)
-        kernel.n_ranges += len(fresh)
+        fresh = kernel.loops.open(node)
         indices = tuple(fresh[a] if a in columns else i for a, i in enumerate(uses[0].at.indices))
         scope = (*(r for r in loops if r in rows), *(fresh[a] for a in columns))
         return (_Use(uses[0].kernel, Coordinates(indices), scope),)
@@ -262,7 +241,7 @@ class _Chooser:
             # The target is written, not read.
             return [(node.src[1], use)]
         if node.op is Op.REDUCE_AXIS:
-            ranges = self._reduce_ranges(node, use)
+            ranges = self.kernels[use.kernel].loops.open_reduced(node, at.indices)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
             # The loops that a fused reduction does not depend on stand inside those that it does, after it.
             enclosing = _ranges_of(at)
@@ -289,17 +268,6 @@ class _Chooser:
                 operand_at = at if len(shape) == len(at.indices) else Coordinates((), at.valid)
                 reads.append((operand, _Use(use.kernel, operand_at, scope)))
         return reads
-
-    def _reduce_ranges(self, node: UOp, use: _Use) -> dict[int, UOp]:
-        kernel, key = self.kernels[use.kernel], (node, use.at.indices)
-        ranges = kernel.reduce_ranges.get(key)
-        if ranges is None:
-            sizes = node.src[0].shape
-            axes: tuple[int, ...] = node.arg[1]
-            ranges = {a: make_range(sizes[a], kernel.n_ranges + i, AxisType.REDUCE) for i, a in enumerate(axes)}
-            kernel.n_ranges += len(ranges)
-            kernel.reduce_ranges[key] = ranges
-        return ranges
 
 
 def choose_stored(sink: UOp, *, has_private_rows: bool = True) -> Storage:

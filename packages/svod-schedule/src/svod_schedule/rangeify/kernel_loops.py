@@ -1,0 +1,48 @@
+"""The loops of one kernel while it is written: numbered from 0, so that kernels of one form have equal indices."""
+
+from __future__ import annotations
+
+from svod_dtype import index
+from svod_ir.ops import AxisType, Op
+from svod_ir.uop import SInt, UOp, to_node
+from svod_schedule.symbolic import simplify
+
+__all__ = ["KernelLoops"]
+
+
+class KernelLoops:
+    """Opens the loops of one kernel."""
+
+    def __init__(self) -> None:
+        self._n_opened = 0
+        self._reduced: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
+
+    def open(self, node: UOp) -> tuple[UOp, ...]:
+        """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
+        scanned = node.arg[1] if node.op is Op.SCAN_AXIS else None
+        first = self._n_opened
+        self._n_opened += len(node.shape)
+        return tuple(
+            _make_range(size, first + a, AxisType.SCAN if a == scanned else AxisType.LOOP)
+            for a, size in enumerate(node.shape)
+        )
+
+    def open_reduced(self, node: UOp, indices: tuple[UOp, ...]) -> dict[int, UOp]:
+        """The loop over each axis that a REDUCE_AXIS at `indices` reduces: the same ones wherever it is read there."""
+        ranges = self._reduced.get((node, indices))
+        if ranges is None:
+            sizes, first = node.src[0].shape, self._n_opened
+            axes: tuple[int, ...] = node.arg[1]
+            ranges = {a: _make_range(sizes[a], first + i, AxisType.REDUCE) for i, a in enumerate(axes)}
+            self._n_opened += len(ranges)
+            self._reduced[(node, indices)] = ranges
+        return ranges
+
+
+def _make_range(size: SInt, axis_id: int, kind: AxisType) -> UOp:
+    """A loop of `size` turns, or 0 where that is 1.
+
+    Its end is in normal form: what is simplified later must not make two loops of one.
+    """
+    end = simplify(to_node(size))
+    return UOp.const(index, 0) if end.op is Op.CONST and end.arg == 1 else UOp.range(end, axis_id, kind)
