@@ -64,6 +64,8 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "division by the sum of all of many elements": (lambda: (divide_by_sum(tensor(1, 1024, 1024)),), 2),
     "a matmul of something cheap": (lambda: (matmul(X + 1, tensor(2, 128, 32)),), 1),
     "a matmul of something dear": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
+    "a matmul of something padded": (lambda: (matmul(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), tensor(2, 128, 64)),), 2),
+    "a sum of something padded": (lambda: (reduce(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), 1),), 1),
     "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
     "two results of something cheap": (lambda: ((X + 1) * 3, (X + 1) * 5), 2),
     "two results of something dear": (lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2), 3),

@@ -88,6 +88,10 @@ def test_pooling_agrees_with_its_definition(rng):
     check(Tensor(a.astype(np.int8)).max_pool2d((1, 2)), a.astype(np.int8).reshape(2, 3, 8, 5, 2).max(-1))
 
 
-def test_a_convolution_is_one_kernel():
+def test_a_convolution_is_one_kernel_after_its_image_was_padded():
     x, w = Tensor(np.ones((1, 3, 16, 16), np.float32)), Tensor(np.ones((8, 3, 3, 3), np.float32))
-    assert len(x.conv2d(w, padding=1).relu().prepare().kernels()) == 1
+    assert len(x.conv2d(w).relu().prepare().kernels()) == 1
+    # Eight filters would check the borders again and again.
+    assert len(x.conv2d(w, padding=1).relu().prepare().kernels()) == 2
+    # A window that is looked at once does not need the copy.
+    assert len(x.max_pool2d(3, padding=1).prepare().kernels()) == 1

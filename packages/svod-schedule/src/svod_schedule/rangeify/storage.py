@@ -6,7 +6,8 @@ that it knows how often an element would be recomputed:
 
 - A node read at one place by one kernel is part of that kernel.
 - An elementwise node read at several places, or inside a loop that it does not depend on, is
-  recomputed when that costs less than a trip through memory.
+  recomputed when that costs less than a trip through memory. A PAD counts as such a node: a padded image
+  is copied once, since the loops of a convolution would check its borders again for each filter.
 - A reduction is part of the kernel that reads it when each of its elements is computed once there:
   as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
   on can enclose all others of the kernel (the maximum and the sum of a row in softmax). Products of
@@ -34,9 +35,9 @@ __all__ = ["Storage", "choose_stored"]
 
 _OWN_COST = {
     Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
-    Op.SQRT: 4, Op.RSQRT: 4, Op.RECIPROCAL: 4, Op.FDIV: 4, Op.IDIV: 6, Op.MOD: 6, Op.THREEFRY: 60,
+    Op.SQRT: 4, Op.RSQRT: 4, Op.RECIPROCAL: 4, Op.FDIV: 4, Op.IDIV: 6, Op.MOD: 6, Op.THREEFRY: 60, Op.PAD: 3,
 }  # fmt: skip
-"""Cost of one element in additions, where it is not 1."""
+"""Cost of one element in additions, where it is not 1; a PAD checks whether it is inside at every read."""
 
 RECOMPUTE_COST = 16
 """Up to this many additions an element, recomputing is cheaper than writing it and reading it back."""
@@ -60,10 +61,11 @@ PARALLEL_ROWS = 8
 SERIAL_TRIPS = 1 << 15
 """A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many elements."""
 
-_NEVER_STORED = MOVEMENT | {
+_NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER,
     Op.MSTACK, Op.MSELECT,
 }  # fmt: skip
+_COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
 
 
@@ -287,7 +289,7 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
         if node.op in _ALWAYS_STORED or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
         else:
-            own = _OWN_COST.get(node.op, 1) if node.op in ELEMENTWISE or node.op is Op.GATHER else 0
+            own = _OWN_COST.get(node.op, 1) if node.op in _COMPUTED else 0
             cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
         heads[node] = node.op is Op.REDUCE_AXIS or (node.op not in _ALWAYS_STORED and any(heads[s] for s in operands))
     return cost, heads
