@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from svod_codegen.disk_store import get_disk_store
 from svod_codegen.llvm.cached import default_compiler
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 def own_cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SVOD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        default_compiler.cache_clear()
+        _forget_stores()
         yield
-        default_compiler.cache_clear()
+        _forget_stores()
+
+
+def _forget_stores() -> None:
+    get_disk_store.cache_clear()
+    default_compiler.cache_clear()

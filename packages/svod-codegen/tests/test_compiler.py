@@ -6,16 +6,17 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from svod_codegen.disk_store import DiskStore
 from svod_codegen.errors import CompileError
 from svod_codegen.llvm import compiler
 from svod_codegen.llvm.binding import can_run_unlocked, load_binding
 from svod_codegen.llvm.cached import LlvmCompiler
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
 from svod_codegen.llvm.target import host_target
-from svod_codegen.object_cache import ObjectCache
 from svod_device.spec import ProgramSpec
 
 MULTIPLY_ADD = """\
@@ -174,14 +175,14 @@ def test_llvmlite_outside_svod_still_waits_for_its_lock():
 
 def test_a_compiled_kernel_keeps_its_specs_launch_data(tmp_path):
     spec = ProgramSpec("f", constant_function(1), "CPU", var_names=("n",), globals=(0, 2), global_size=(4, 1, 1))
-    compiled = LlvmCompiler(None).compile(spec)
+    compiled = LlvmCompiler(DiskStore(Path(), kind="objects", max_bytes=0)).compile(spec)
     assert (compiled.name, compiled.var_names, compiled.n_buffers, compiled.global_size) == ("f", ("n",), 2, (4, 1, 1))
     assert compiled.source is None
     assert compiled.binary == compile_ir(spec.source)
 
 
 def test_the_second_compilation_of_a_source_comes_from_the_cache(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    cache = ObjectCache(tmp_path, kind="objects", max_bytes=1 << 20)
+    cache = DiskStore(tmp_path, kind="objects", max_bytes=1 << 20)
     code = LlvmCompiler(cache).compile_source(SUM)
 
     def refuse(source: str) -> bytes:
@@ -192,6 +193,6 @@ def test_the_second_compilation_of_a_source_comes_from_the_cache(tmp_path, monke
 
 
 def test_the_cache_key_names_the_flags_and_the_host():
-    key = LlvmCompiler(None).cache_key
+    key = LlvmCompiler(DiskStore(Path(), kind="objects", max_bytes=0)).cache_key
     assert compiler.COMPILER_FLAGS in key
     assert "llvmlite" in key or "22." in key

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from svod_codegen.disk_store import DiskStore
 from svod_codegen.kernel_store import KernelStore, describe_target, fingerprint_code
-from svod_codegen.object_cache import ObjectCache
 from svod_device.spec import CompiledSpec, ProgramSpec, Variable
 from svod_dtype import index
 from svod_ir.ops import Op
@@ -27,7 +27,7 @@ SPEC = ProgramSpec(
 
 @pytest.fixture
 def store(tmp_path: Path) -> KernelStore:
-    return KernelStore(ObjectCache(tmp_path, kind="kernels", max_bytes=1 << 20))
+    return KernelStore(DiskStore(tmp_path, kind="kernels", max_bytes=1 << 20))
 
 
 def test_a_kernel_comes_back_as_it_was(store: KernelStore):
@@ -71,7 +71,7 @@ def test_each_part_of_the_key_counts(store: KernelStore):
 
 
 def test_without_a_cache_the_store_is_empty():
-    store = KernelStore(None)
+    store = KernelStore(DiskStore(Path(), kind="kernels", max_bytes=0))
     store.add(KEY, SPEC, CompiledSpec.from_bytes(SPEC, b"code"))
     assert store.find(KEY) is None
 

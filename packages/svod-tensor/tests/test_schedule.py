@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cachetools import LRUCache
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32, index, void
@@ -108,15 +107,15 @@ def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
     for value in (1.0, 2.0, 3.0):
         x = Tensor([value, value])
         assert (x * 7 + 5).sum().item() == 2 * (value * 7 + 5)
-        assert schedule_cache.count_entries() == 1
+        assert schedule_cache.counts().entries == 1
     (Tensor([1.0, 2.0, 3.0]) * 7 + 5).sum().realize()
-    assert schedule_cache.count_entries() == 2
+    assert schedule_cache.counts().entries == 2
 
 
 def test_a_cached_schedule_holds_no_buffer():
     schedule_cache.clear()
     (Tensor([1.0]) + 1).realize()
-    ((graph, _), pre) = next(iter(schedule_cache._entries.items()))
+    (((graph, _), pre),) = schedule_cache._cache._entries.items()
     for root in (graph, *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)), *pre.outputs):
         assert all(n.arg.id < 0 for n in root.iter_ops(Op.BUFFER))
 
@@ -140,12 +139,18 @@ def test_both_paths_give_equal_results(rng):
     assert np.array_equal(results[0], results[2])
 
 
-def test_the_schedule_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(schedule_cache, "_entries", LRUCache(2))
-    for n in range(4):
-        schedule_cache.get_pre_schedule(UOp.sink(UOp.const(float32, n)), "", lambda _: PreSchedule((), (), ()))
-    assert schedule_cache.count_entries() == 2
-    assert schedule_cache.get_pre_schedule(UOp.sink(UOp.const(float32, 3)), "", lambda _: PreSchedule((), (), ()))[1]
+def test_the_schedule_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
+    def is_cached(n):
+        graph = UOp.sink(UOp.const(float32, n))
+        return schedule_cache.get_pre_schedule(graph, "", lambda _: PreSchedule((), (), ()))[1]
+
+    schedule_cache.clear()
+    monkeypatch.setattr(schedule_cache, "MAX_ENTRIES", 2)
+    assert [is_cached(n) for n in (0, 1, 0, 2, 3)] == [False, False, True, False, False]
+    assert schedule_cache.counts()[:4] == (2, 1, 4, 2)
+    assert [is_cached(n) for n in (2, 3, 1)] == [True, True, False]
+    schedule_cache.clear()
+    assert schedule_cache.counts()[:3] == (0, 0, 0)
 
 
 def test_equal_kernels_are_compiled_once():
@@ -157,7 +162,7 @@ def test_equal_kernels_are_compiled_once():
     plan = y.prepare()
     assert len(plan.kernels()) == 4
     assert len({k.kernel for k in plan.kernels()}) == 1
-    assert kernel_cache.count_entries() == 1
+    assert kernel_cache.counts().entries == 1
     again = (Tensor(np.zeros((5, 5), np.float32)) * 3).prepare()
     assert again.kernels()[0].kernel is plan.kernels()[0].kernel
 
@@ -168,5 +173,5 @@ def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     x = Tensor([1.0, 2.0])
     for n in range(4):
         (x * (n + 2.5)).realize()
-    assert kernel_cache.count_entries() == 2
+    assert kernel_cache.counts().entries == 2
     kernel_cache.clear()

@@ -1,6 +1,6 @@
 """Whole kernels on disk: from the hash of a kernel's graph to its launch data and its code.
 
-The object cache saves LLVM's work; this saves all that comes before it too, so that a process which
+The store of objects saves LLVM's work; this saves all that comes before it too, so that a process which
 prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry is good for
 equal graphs, devices, compilers and targets, made by the very same source code of the compiler:
 `fingerprint_code` tells one state of its files from another, also in a working tree.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 
-from svod_codegen.object_cache import ObjectCache, make_key
+from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.options import CodegenOptions
 from svod_device.spec import CompiledSpec, ProgramSpec, Variable
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from svod_device.launch_size import LaunchSizes
     from svod_ir.target import Target
 
-__all__ = ["KernelStore", "StoreCounts", "StoredKernel", "describe_target", "fingerprint_code", "get_kernel_store"]
+__all__ = ["KernelStore", "StoredKernel", "describe_target", "fingerprint_code", "get_kernel_store"]
 
 _LENGTH_BYTES: Final = 4
 _COMPILER_PACKAGES: Final = ("svod_dtype", "svod_ir", "svod_schedule", "svod_codegen", "svod_device")
@@ -39,60 +39,41 @@ class StoredKernel(NamedTuple):
     compiled: CompiledSpec
 
 
-class StoreCounts(NamedTuple):
-    """How many kernels are stored, in how many of at most `max_bytes`, and what look-ups of this process found."""
-
-    entries: int
-    hits: int
-    misses: int
-    n_bytes: int
-    max_bytes: int
-
-
 class KernelStore:
-    """A map from what a kernel depends on to the kernel; every method may be called from several threads.
+    """A map from what a kernel depends on to the kernel; every method may be called from several threads."""
 
-    Without a cache it holds nothing.
-    """
-
-    def __init__(self, cache: ObjectCache | None) -> None:
-        self._cache = cache
-        self._hits = self._misses = 0
-        self._lock = threading.Lock()
+    def __init__(self, store: DiskStore) -> None:
+        self.store = store
 
     def find(self, key: Sequence[str]) -> StoredKernel | None:
         """The kernel stored under `key`, or None."""
-        data = None if self._cache is None else self._cache.get(make_key(*key))
-        with self._lock:
-            self._hits += data is not None
-            self._misses += data is None
-        return None if data is None else _decode(data)
+        name = make_key(*key)
+        data = self.store.get(name)
+        if data is None:
+            return None
+        try:
+            return _decode(data)
+        except (ValueError, KeyError, TypeError):
+            # Whole, and yet no kernel: some other program wrote it.
+            self.store.reject(name)
+            return None
+
+    def reject(self, key: Sequence[str]) -> None:
+        """Remove a kernel that was found and cannot be loaded."""
+        self.store.reject(make_key(*key))
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
         """Store a kernel, unless its launch sizes depend on variables: expressions are not stored."""
         header = _make_header(spec, compiled)
-        if self._cache is not None and header is not None:
-            self._cache.put(make_key(*key), _encode(header, spec.source, compiled.binary))
-
-    def counts(self) -> StoreCounts:
-        """What is stored, and how often this process found what it looked for."""
-        sizes = [] if self._cache is None else self._cache.sizes()
-        max_bytes = 0 if self._cache is None else self._cache.max_bytes
-        return StoreCounts(len(sizes), self._hits, self._misses, sum(sizes), max_bytes)
-
-    def clear(self, *, disk: bool = True) -> None:
-        """Forget the counts and, unless `disk` is False, remove every stored kernel."""
-        with self._lock:
-            self._hits = self._misses = 0
-        if disk and self._cache is not None:
-            self._cache.clear()
+        if header is not None:
+            self.store.put(make_key(*key), _encode(header, spec.source, compiled.binary))
 
 
 @cache
 def get_kernel_store() -> KernelStore:
     """The process's store, in the directory that the environment asks for."""
-    options = CodegenOptions.from_env()
-    return KernelStore(ObjectCache.from_options(options, kind="kernels") if options.use_kernel_store else None)
+    is_wanted = CodegenOptions.from_env().use_kernel_store
+    return KernelStore(get_disk_store("kernels") if is_wanted else DiskStore(Path(), kind="kernels", max_bytes=0))
 
 
 def describe_target(target: Target) -> str:

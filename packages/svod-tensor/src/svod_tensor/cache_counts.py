@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
+
+from svod_ir.cache_counts import CacheCounts
+
+if TYPE_CHECKING:
+    from svod_codegen.disk_store import DiskStore
 
 __all__ = ["CacheCounts", "caches", "clear_caches"]
-
-
-class CacheCounts(NamedTuple):
-    """How full a cache is, and how often a look-up found (`hits`) or did not find (`misses`) what it wanted.
-
-    `entries` may not exceed `max_entries`; `n_bytes` and `max_bytes` are 0 where only entries are counted.
-    """
-
-    entries: int
-    hits: int
-    misses: int
-    max_entries: int = 0
-    n_bytes: int = 0
-    max_bytes: int = 0
 
 
 def caches() -> dict[str, CacheCounts]:
     """The counts of each cache since the process began, or since `clear_caches`.
 
-    - `schedule`: graphs that were cut into kernels (row of the process).
+    - `schedule`: graphs that were cut into kernels.
     - `kernel`: compiled kernels of the process.
-    - `object`: compiled kernels on disk, which later processes use. Its hits and misses are this process's.
-    """
-    from svod_codegen.kernel_store import get_kernel_store
-    from svod_tensor import kernel_cache, schedule_cache
-    from svod_tensor.options import read_opt_cache_max
+    - `stored_kernel`: whole kernels on disk, which later processes use.
+    - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
 
-    stored = get_kernel_store().counts()
-    return {
-        "schedule": CacheCounts(schedule_cache.count_entries(), *schedule_cache.counts(), schedule_cache.MAX_ENTRIES),
-        "kernel": CacheCounts(kernel_cache.count_entries(), *kernel_cache.counts(), read_opt_cache_max()),
-        "object": CacheCounts(
-            stored.entries, stored.hits, stored.misses, n_bytes=stored.n_bytes, max_bytes=stored.max_bytes
-        ),
-    }
+    What is on disk is everyone's; the hits and misses are this process's.
+    """
+    from svod_tensor import kernel_cache, schedule_cache
+
+    on_disk = {name: store.counts() for name, store in _get_stores().items()}
+    return {"schedule": schedule_cache.counts(), "kernel": kernel_cache.counts(), **on_disk}
 
 
 def clear_caches(*, disk: bool = False) -> None:
-    """Empty the caches of this process, and with `disk` the one that processes share; plans stay as they are."""
-    from svod_codegen.kernel_store import get_kernel_store
+    """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are."""
     from svod_tensor import kernel_cache, schedule_cache
 
     schedule_cache.clear()
     kernel_cache.clear()
-    get_kernel_store().clear(disk=disk)
+    for store in _get_stores().values():
+        store.clear(disk=disk)
+
+
+def _get_stores() -> dict[str, DiskStore]:
+    from svod_codegen.disk_store import get_disk_store
+    from svod_codegen.kernel_store import get_kernel_store
+
+    return {"stored_kernel": get_kernel_store().store, "object": get_disk_store("objects")}

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, CompiledSpec, Device, ProgramSpec, Variable, get_device
-from svod_dtype import void
+from svod_dtype import InternalError, void
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
 from svod_ir.options import IROptions
@@ -35,7 +35,7 @@ from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramM
 from svod_tensor.kernel_cache import KernelKey
 from svod_tensor.memory_planner import plan_memory
 from svod_tensor.schedule import ScheduleItem, ScheduleResult, is_disk
-from svod_tensor.stored_kernels import find_stored_kernel, store_kernel
+from svod_tensor.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 
 if TYPE_CHECKING:
     from svod_schedule.pipeline import Context
@@ -244,9 +244,9 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
     for place, key in missing:
         device = get_device(place[1])
         context = make_context(device, config)
-        stored = find_stored_kernel(key, device, context.options)
+        stored = _load_stored_kernel(key, device, context.options)
         if stored is not None:
-            kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, stored.spec, stored.compiled))
+            kernels[place] = kernel_cache.add_kernel(key, stored)
             continue
         spec = render_kernel(place[0], device, context).spec
         compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
@@ -258,6 +258,16 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
         store_kernel(key, device, spec, binary)
         _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source))
     return kernels
+
+
+def _load_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> CachedKernel | None:
+    stored = find_stored_kernel(key, device, options)
+    try:
+        return None if stored is None else _load_kernel(device, stored.spec, stored.compiled)
+    except InternalError:
+        # Of another machine, whatever its key says: the kernel is made anew.
+        reject_stored_kernel(key, device)
+        return None
 
 
 def _load_kernel(device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> CachedKernel:

@@ -7,23 +7,20 @@ Nodes are hash-consed, so that equal normalised graphs are one object and key th
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cachetools import LRUCache
-
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_tensor.bounded_cache import BoundedCache
 from svod_tensor.preschedule import PreSchedule
 
 __all__ = [
     "MAX_ENTRIES",
     "NormalizedGraph",
     "clear",
-    "count_entries",
     "counts",
     "get_pre_schedule",
     "normalize_graph",
@@ -32,10 +29,10 @@ __all__ = [
 
 MAX_ENTRIES: Final = 1024
 
-_entries: LRUCache[tuple[UOp, str], PreSchedule] = LRUCache(MAX_ENTRIES)
-_lock = threading.Lock()
-_counts = [0, 0]
-"""Hits and misses."""
+_cache: Final = BoundedCache[tuple[UOp, str], PreSchedule](lambda: MAX_ENTRIES)
+
+counts = _cache.counts
+clear = _cache.clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +59,8 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
 def get_pre_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSchedule]) -> tuple[PreSchedule, bool]:
     """The schedule of a normalised graph, and whether it was there already."""
     key = (graph, compiler_key)
-    with _lock:
-        found = _entries.get(key)
-        _counts[found is None] += 1
-        if found is not None:
-            return found, True
-    made = make(graph)
-    with _lock:
-        _entries[key] = made
-    return made, False
+    found = _cache.find(key)
+    return (_cache.add(key, make(graph)), False) if found is None else (found, True)
 
 
 def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSchedule:
@@ -81,20 +71,3 @@ def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSc
     }
     items = tuple(replace(item, memory=tuple(buffers.get(m, m) for m in item.memory)) for item in pre.items)
     return PreSchedule(items, pre.invocations, tuple(buffers.get(o, o) for o in pre.outputs))
-
-
-def count_entries() -> int:
-    """How many schedules are cached."""
-    return len(_entries)
-
-
-def counts() -> tuple[int, int]:
-    """How many look-ups found a schedule, and how many did not."""
-    return _counts[0], _counts[1]
-
-
-def clear() -> None:
-    """Forget every schedule, and the counts."""
-    with _lock:
-        _entries.clear()
-        _counts[:] = [0, 0]

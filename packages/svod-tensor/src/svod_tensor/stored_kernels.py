@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from svod_ir.options import IROptions
     from svod_tensor.kernel_cache import KernelKey
 
-__all__ = ["find_stored_kernel", "store_kernel"]
+__all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]
 
 
 def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> StoredKernel | None:
@@ -20,6 +20,11 @@ def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> St
     if options.check or options.dump or options.stop_after:
         return None
     return get_kernel_store().find(_make_parts(key, device))
+
+
+def reject_stored_kernel(key: KernelKey, device: Device) -> None:
+    """Remove a stored kernel that the device's loader refuses."""
+    get_kernel_store().reject(_make_parts(key, device))
 
 
 def store_kernel(key: KernelKey, device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> None:

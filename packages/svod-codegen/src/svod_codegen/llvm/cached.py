@@ -1,14 +1,13 @@
-"""The compiler with the disk cache before it, and linking of what svod itself needs compiled."""
+"""The compiler with the store of objects before it."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.llvm.compiler import COMPILER_FLAGS, compile_ir
 from svod_codegen.llvm.target import host_key
-from svod_codegen.object_cache import ObjectCache, make_key
-from svod_codegen.options import CodegenOptions
 from svod_device.spec import CompiledSpec
 
 if TYPE_CHECKING:
@@ -21,13 +20,13 @@ ABI_VERSION: Final = 1
 
 
 class LlvmCompiler:
-    """Compiles LLVM IR for the host, unless the disk cache has the object.
+    """Compiles LLVM IR for the host, unless the store has the object.
 
     Every method may be called from several threads; they compile at the same time.
     """
 
-    def __init__(self, cache: ObjectCache | None) -> None:
-        self._cache = cache
+    def __init__(self, store: DiskStore) -> None:
+        self._store = store
         self._key_head = (f"abi {ABI_VERSION}", COMPILER_FLAGS, host_key())
 
     @property
@@ -46,16 +45,15 @@ class LlvmCompiler:
     def compile_source(self, source: str) -> bytes:
         """The object code of a module."""
         key = make_key(*self._key_head, source)
-        found = None if self._cache is None else self._cache.get(key)
+        found = self._store.get(key)
         if found is not None:
             return found
         code = compile_ir(source)
-        if self._cache is not None:
-            self._cache.put(key, code)
+        self._store.put(key, code)
         return code
 
 
 @cache
 def default_compiler() -> LlvmCompiler:
-    """The process's compiler, with the cache that the environment asks for."""
-    return LlvmCompiler(ObjectCache.from_options(CodegenOptions.from_env(), kind="objects"))
+    """The process's compiler, with the store that the environment asks for."""
+    return LlvmCompiler(get_disk_store("objects"))

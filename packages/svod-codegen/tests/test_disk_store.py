@@ -14,53 +14,53 @@ from pathlib import Path
 import pytest
 
 from svod_codegen.cores import count_usable_cores
-from svod_codegen.object_cache import ObjectCache, make_key
+from svod_codegen.disk_store import DiskStore, make_key
 from svod_codegen.options import CodegenOptions
 from svod_ir.errors import OptionError
 
 KEY = make_key("a key")
 posix_only = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
-not_root = pytest.mark.skipif(getattr(os, "getuid", lambda: 1)() == 0, reason="root may write anywhere")
+not_root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write anywhere")
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> ObjectCache:
-    return ObjectCache(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
+def cache(tmp_path: Path) -> DiskStore:
+    return DiskStore(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
 
 
-def entry_files(cache: ObjectCache) -> list[Path]:
+def entry_files(cache: DiskStore) -> list[Path]:
     return sorted(path for path in cache.directory.rglob("*") if path.is_file())
 
 
-def test_what_was_put_is_got(cache: ObjectCache):
+def test_what_was_put_is_got(cache: DiskStore):
     assert cache.get(KEY) is None
     cache.put(KEY, b"code")
     assert cache.get(KEY) == b"code"
 
 
-def test_another_process_gets_it_too(cache: ObjectCache):
+def test_another_process_gets_it_too(cache: DiskStore):
     cache.put(KEY, b"code")
-    assert ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
+    assert DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
 
 
-def test_empty_content_is_content(cache: ObjectCache):
+def test_empty_content_is_content(cache: DiskStore):
     cache.put(KEY, b"")
     assert cache.get(KEY) == b""
 
 
 def test_kinds_do_not_mix(tmp_path: Path):
-    ObjectCache(tmp_path / "c", kind="objects", max_bytes=1 << 20).put(KEY, b"code")
-    assert ObjectCache(tmp_path / "c", kind="kernels", max_bytes=1 << 20).get(KEY) is None
+    DiskStore(tmp_path / "c", kind="objects", max_bytes=1 << 20).put(KEY, b"code")
+    assert DiskStore(tmp_path / "c", kind="kernels", max_bytes=1 << 20).get(KEY) is None
 
 
-def test_the_last_content_wins(cache: ObjectCache):
+def test_the_last_content_wins(cache: DiskStore):
     cache.put(KEY, b"old")
     cache.put(KEY, b"new")
     assert cache.get(KEY) == b"new"
     assert len(entry_files(cache)) == 1
 
 
-def test_clear_removes_everything(cache: ObjectCache):
+def test_clear_removes_everything(cache: DiskStore):
     cache.put(KEY, b"code")
     cache.clear()
     assert cache.get(KEY) is None
@@ -74,7 +74,7 @@ def test_keys_tell_parts_apart_by_where_they_end():
 
 
 @pytest.mark.parametrize("size", [0, 1, 11, 12, 40, 43, 44, 46])
-def test_a_truncated_entry_is_a_miss_and_is_removed(cache: ObjectCache, size: int):
+def test_a_truncated_entry_is_a_miss_and_is_removed(cache: DiskStore, size: int):
     cache.put(KEY, b"code")
     (path,) = entry_files(cache)
     assert path.stat().st_size > size
@@ -83,7 +83,7 @@ def test_a_truncated_entry_is_a_miss_and_is_removed(cache: ObjectCache, size: in
     assert entry_files(cache) == []
 
 
-def test_every_flipped_bit_is_a_miss(cache: ObjectCache):
+def test_every_flipped_bit_is_a_miss(cache: DiskStore):
     cache.put(KEY, b"some code")
     (path,) = entry_files(cache)
     whole = path.read_bytes()
@@ -96,7 +96,7 @@ def test_every_flipped_bit_is_a_miss(cache: ObjectCache):
     assert cache.get(KEY) == b"some code"
 
 
-def test_an_entry_under_the_wrong_key_is_a_miss(cache: ObjectCache):
+def test_an_entry_under_the_wrong_key_is_a_miss(cache: DiskStore):
     other = make_key("another key")
     cache.put(KEY, b"code")
     cache.put(other, b"other")
@@ -106,7 +106,7 @@ def test_an_entry_under_the_wrong_key_is_a_miss(cache: ObjectCache):
     assert cache.get(KEY) == b"code"
 
 
-def test_a_directory_in_the_place_of_an_entry_is_a_miss(cache: ObjectCache):
+def test_a_directory_in_the_place_of_an_entry_is_a_miss(cache: DiskStore):
     cache.put(KEY, b"code")
     (path,) = entry_files(cache)
     path.unlink()
@@ -115,7 +115,7 @@ def test_a_directory_in_the_place_of_an_entry_is_a_miss(cache: ObjectCache):
 
 
 @posix_only
-def test_only_the_owner_can_read_the_directories(cache: ObjectCache):
+def test_only_the_owner_can_read_the_directories(cache: DiskStore):
     cache.put(KEY, b"code")
     (path,) = entry_files(cache)
     for directory in (cache.directory.parent, cache.directory, path.parent):
@@ -125,51 +125,51 @@ def test_only_the_owner_can_read_the_directories(cache: ObjectCache):
 
 @posix_only
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-def test_a_directory_that_others_can_write_is_not_trusted(cache: ObjectCache, mode: int):
+def test_a_directory_that_others_can_write_is_not_trusted(cache: DiskStore, mode: int):
     cache.put(KEY, b"code")
     cache.directory.chmod(mode)
-    distrustful = ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20)
+    distrustful = DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20)
     with pytest.warns(RuntimeWarning, match="can be written by other users"):
         assert distrustful.get(KEY) is None
     distrustful.put(KEY, b"x")  # the warning comes once
 
 
 @posix_only
-def test_a_directory_of_another_user_is_not_trusted(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_of_another_user_is_not_trusted(cache: DiskStore, monkeypatch: pytest.MonkeyPatch):
     cache.put(KEY, b"code")
-    monkeypatch.setattr(os, "getuid", lambda: 12345678)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345678)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        assert ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) is None
+        assert DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) is None
 
 
 @posix_only
-def test_the_user_may_put_the_cache_elsewhere_with_a_link(cache: ObjectCache, tmp_path: Path):
+def test_the_user_may_put_the_cache_elsewhere_with_a_link(cache: DiskStore, tmp_path: Path):
     cache.put(KEY, b"code")
     (tmp_path / "link").symlink_to(cache.directory.parent)
-    assert ObjectCache(tmp_path / "link", kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
+    assert DiskStore(tmp_path / "link", kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
 
 
 @posix_only
 @not_root
-def test_a_read_only_directory_still_serves_what_it_has_and_warns_once(cache: ObjectCache):
+def test_a_read_only_directory_still_serves_what_it_has_and_warns_once(cache: DiskStore):
     cache.put(KEY, b"code")
     for directory in {path.parent for path in entry_files(cache)} | {cache.directory}:
         directory.chmod(0o500)
-    reader = ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20)
+    reader = DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20)
     assert reader.get(KEY) == b"code"
-    with pytest.warns(RuntimeWarning, match="cannot write"):
+    with pytest.warns(RuntimeWarning, match="cannot write to its cache"):
         reader.put(make_key("new"), b"x")
     reader.put(make_key("newer"), b"x")
     assert reader.get(KEY) == b"code"
 
 
-def test_a_full_disk_is_one_warning_and_no_error(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: pytest.MonkeyPatch):
     cache.put(KEY, b"code")
 
     def refuse(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("svod_codegen.object_cache._publish", refuse)
+    monkeypatch.setattr("svod_codegen.disk_store._write_whole", refuse)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         cache.put(make_key("new"), b"x")
     with warnings.catch_warnings():
@@ -180,14 +180,14 @@ def test_a_full_disk_is_one_warning_and_no_error(cache: ObjectCache, monkeypatch
 
 def test_a_file_in_the_place_of_the_root_is_one_warning(tmp_path: Path):
     (tmp_path / "cache").write_text("in the way")
-    cache = ObjectCache(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
-    with pytest.warns(RuntimeWarning, match="object cache is off"):
+    cache = DiskStore(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
+    with pytest.warns(RuntimeWarning, match="cannot write to its cache .*cache: File exists"):
         cache.put(KEY, b"code")
     assert cache.get(KEY) is None
 
 
 def test_the_size_stays_within_its_bound(tmp_path: Path):
-    cache = ObjectCache(tmp_path / "c", kind="objects", max_bytes=100_000)
+    cache = DiskStore(tmp_path / "c", kind="objects", max_bytes=100_000)
     for i in range(100):
         cache.put(make_key(str(i)), bytes(5000))
         assert sum(path.stat().st_size for path in entry_files(cache)) <= 100_000 * 17 // 16 + 5100
@@ -195,7 +195,7 @@ def test_the_size_stays_within_its_bound(tmp_path: Path):
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path):
-    cache = ObjectCache(tmp_path / "c", kind="objects", max_bytes=10_000)
+    cache = DiskStore(tmp_path / "c", kind="objects", max_bytes=10_000)
     for i in range(8):
         cache.put(make_key(str(i)), bytes(1000))
     for path in entry_files(cache):  # long ago, and number 0 longest
@@ -210,24 +210,24 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path):
 
 
 def test_an_entry_larger_than_the_bound_is_not_kept(tmp_path: Path):
-    cache = ObjectCache(tmp_path / "c", kind="objects", max_bytes=1000)
+    cache = DiskStore(tmp_path / "c", kind="objects", max_bytes=1000)
     cache.put(KEY, bytes(5000))
     assert entry_files(cache) == []
 
 
-def test_leftovers_of_killed_writers_are_removed(cache: ObjectCache):
+def test_leftovers_of_killed_writers_are_removed(cache: DiskStore):
     cache.put(KEY, b"code")
     (path,) = entry_files(cache)
     leftover = path.parent / ".abc.tmp"
     leftover.write_bytes(b"half")
     old = path.stat().st_mtime - 7200
     os.utime(leftover, (old, old))
-    ObjectCache(cache.directory.parent, kind="objects", max_bytes=1 << 20).put(make_key("new"), b"x")
+    DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20).put(make_key("new"), b"x")
     assert not leftover.exists()
     assert cache.get(KEY) == b"code"
 
 
-def test_threads_may_share_a_cache(cache: ObjectCache):
+def test_threads_may_share_a_cache(cache: DiskStore):
     keys = [make_key(str(i)) for i in range(8)]
     failures: list[object] = []
 
@@ -250,8 +250,8 @@ def test_threads_may_share_a_cache(cache: ObjectCache):
 WRITER = """\
 import sys
 from pathlib import Path
-from svod_codegen.object_cache import ObjectCache, make_key
-cache = ObjectCache(Path(sys.argv[1]), kind="objects", max_bytes=1 << 30)
+from svod_codegen.disk_store import DiskStore, make_key
+cache = DiskStore(Path(sys.argv[1]), kind="objects", max_bytes=1 << 30)
 content = sys.argv[2].encode() * 50_000
 print("ready", flush=True)
 for _ in range(int(sys.argv[3])):
@@ -265,7 +265,7 @@ def start_writer(directory: Path, letter: str, times: int) -> subprocess.Popen[b
 
 
 def test_writers_killed_at_any_moment_leave_a_whole_entry_or_none(tmp_path: Path):
-    reader = ObjectCache(tmp_path / "cache", kind="objects", max_bytes=1 << 30)
+    reader = DiskStore(tmp_path / "cache", kind="objects", max_bytes=1 << 30)
     whole = [letter * 50_000 for letter in (b"a", b"b")]
     seen = 0
     for round_number in range(4):
@@ -286,14 +286,13 @@ def test_writers_killed_at_any_moment_leave_a_whole_entry_or_none(tmp_path: Path
 
 
 def test_importing_the_cache_does_not_import_llvmlite():
-    code = "import sys, svod_codegen.object_cache; assert not any(m.startswith('llvmlite') for m in sys.modules)"
+    code = "import sys, svod_codegen.disk_store; assert not any(m.startswith('llvmlite') for m in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_options_turn_the_cache_off_and_move_it(tmp_path: Path):
-    assert ObjectCache.from_options(CodegenOptions.from_env({"SVOD_OBJECT_CACHE": "0"}), kind="objects") is None
-    moved = ObjectCache.from_options(CodegenOptions.from_env({"SVOD_CACHE_DIR": str(tmp_path)}), kind="objects")
-    assert moved is not None
+    assert DiskStore.from_options(CodegenOptions.from_env({"SVOD_OBJECT_CACHE": "0"}), kind="objects").max_bytes == 0
+    moved = DiskStore.from_options(CodegenOptions.from_env({"SVOD_CACHE_DIR": str(tmp_path)}), kind="objects")
     assert moved.directory == tmp_path / "objects"
 
 

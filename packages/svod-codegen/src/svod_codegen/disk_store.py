@@ -1,0 +1,296 @@
+"""Bytes on disk under a key, bounded and shared by processes: objects, whole kernels, records of measurements.
+
+An entry is one file, written under a temporary name and renamed, so that a reader sees all of it
+or nothing, whoever writes or dies meanwhile.  It begins with the version of the format and a digest
+of its kind, key and content: a truncated, corrupt or foreign file is a miss and is removed.  The
+directory and its files belong to the user alone, since what is read from them is executed.  A disk
+that cannot be read or written is no error: the store misses, and a warning says so once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from svod_codegen.options import CodegenOptions
+from svod_ir.cache_counts import CacheCounts, HitCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DiskStore", "get_disk_store", "make_key"]
+
+_FORMAT_VERSION: Final = 2
+_MAGIC: Final = b"svod-store" + bytes([_FORMAT_VERSION])
+_DIGEST_BYTES: Final = 32
+_HEADER_BYTES: Final = len(_MAGIC) + _DIGEST_BYTES
+_SUFFIX: Final = ".svo"
+_TEMPORARY_SUFFIX: Final = ".tmp"
+_STALE_SECONDS: Final = 3600.0
+# Looking at every entry's size takes a while, so it is done once for this much of new data (and
+# once at the first write of a process).
+_EVICT_EVERY_FRACTION: Final = 16
+_ATTEMPTS: Final = 3  # to outlast someone who removes directories meanwhile
+
+
+def make_key(*parts: str | bytes) -> str:
+    """A key for the sequence of `parts`; different sequences give different keys."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class DiskStore:
+    """A bounded map from keys to bytes in a directory, for several threads and processes at once.
+
+    `kind` names a subdirectory, one for each sort of entry: a new sort needs a name and nothing else.
+    A key is `make_key` of all that the content depends on (for code: the graph, the compiler, the
+    processor), and what else its reader needs to trust it stands in the content. Writing a key again
+    replaces its content; of two writers at once the last wins. When the entries of the kind exceed
+    `max_bytes`, those that were not used for longest are removed, so that anything may be gone at any
+    time. A store of 0 bytes holds nothing and touches no disk.
+
+    Example:
+        >>> import tempfile
+        >>> store = DiskStore(Path(tempfile.mkdtemp()) / "svod", kind="searches", max_bytes=1 << 20)
+        >>> key = make_key("hash of a kernel", "compiler", "processor")
+        >>> store.put(key, b'{"opts": "UPCAST 0 4", "elapsed_us": 12.5}')
+        >>> store.get(key)
+        b'{"opts": "UPCAST 0 4", "elapsed_us": 12.5}'
+        >>> [content for _, content in store.iter_entries()] == [store.get(key)]
+        True
+        >>> store.counts().hits
+        2
+    """
+
+    def __init__(self, root: Path, *, kind: str, max_bytes: int) -> None:
+        self.directory = root / kind
+        self.max_bytes = max_bytes
+        self._root = root
+        self._kind = kind
+        self._counter = HitCounter()
+        self._is_usable: bool | None = None if max_bytes else False  # None: not known yet
+        self._is_writable = True
+        self._unchecked_bytes = max_bytes  # so that the first write looks at the size
+
+    @staticmethod
+    def from_options(options: CodegenOptions, *, kind: str) -> DiskStore:
+        """The store that the options ask for, one of 0 bytes where they turn it off."""
+        max_bytes = options.object_cache_max_bytes if options.use_object_cache else 0
+        return DiskStore(options.cache_dir, kind=kind, max_bytes=max_bytes)
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes put under `key`, None where there are none or they are damaged."""
+        content = self._read(key)
+        if content is not None:
+            with contextlib.suppress(OSError):
+                os.utime(self._path(key))  # the time of the last use, for eviction
+        self._counter.record(is_hit=content is not None)
+        return content
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep `content` under `key`; a directory that cannot be written is reported once, as a warning."""
+        if not (self._prepare() and self._is_writable) or len(content) + _HEADER_BYTES > self.max_bytes:
+            return
+        try:
+            self._publish(key, b"".join((_MAGIC, self._digest(key, content), content)))
+        except OSError as error:
+            self._is_writable = False
+            _warn(f"svod cannot write to its cache {self._root}: {error.strerror or error}")
+            return
+        self._unchecked_bytes += _HEADER_BYTES + len(content)
+        if self._unchecked_bytes >= self.max_bytes // _EVICT_EVERY_FRACTION:
+            self._unchecked_bytes = 0
+            self._evict()
+
+    def reject(self, key: str) -> None:
+        """Remove an entry that `get` just gave and that turned out to be of no use; its hit counts as a miss."""
+        self._counter.withdraw_hit()
+        _remove(self._path(key))
+
+    def iter_entries(self) -> Iterator[tuple[str, bytes]]:
+        """Each key with its content, in no order; entries that come or go meanwhile may be missed."""
+        if self._prepare():
+            for file in self._iter_files():
+                key, suffix = os.path.splitext(file.name)
+                content = self._read(key) if suffix == _SUFFIX else None
+                if content is not None:
+                    yield key, content
+
+    def counts(self) -> CacheCounts:
+        """What is there now, by whomever it was put, and what look-ups of this process found."""
+        sizes: list[int] = []
+        for file in self._iter_files():
+            with contextlib.suppress(OSError):
+                sizes.append(file.stat().st_size)
+        return CacheCounts(
+            len(sizes), self._counter.hits, self._counter.misses, n_bytes=sum(sizes), max_bytes=self.max_bytes
+        )
+
+    def clear(self, *, disk: bool = True) -> None:
+        """Forget the counts and, unless `disk` is False, remove every entry."""
+        self._counter.reset()
+        if disk:
+            for file in self._iter_files():
+                _remove(file.path)
+
+    def _path(self, key: str) -> str:
+        # 256 subdirectories keep each of them short.
+        return f"{self.directory}/{key[:2]}/{key}{_SUFFIX}"
+
+    def _read(self, key: str) -> bytes | None:
+        if not self._prepare():
+            return None
+        path = self._path(key)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read() if _is_trusted(os.fstat(file.fileno()), self.max_bytes) else b""
+        except OSError:
+            return None
+        content = data[_HEADER_BYTES:]
+        if data.startswith(_MAGIC) and data[len(_MAGIC) : _HEADER_BYTES] == self._digest(key, content):
+            return content
+        _remove(path)
+        return None
+
+    def _digest(self, key: str, content: bytes) -> bytes:
+        """Of kind, key and content, so that an entry that was moved to another key is damaged too."""
+        digest = hashlib.sha256(f"{self._kind}\0{key}\0".encode())
+        digest.update(content)
+        return digest.digest()
+
+    def _prepare(self) -> bool:
+        """Make the directory at first use, and see that nobody else can write into it."""
+        if self._is_usable is None:
+            try:
+                self._make_directory()
+                problem = _find_ownership_problem(self._root) or _find_ownership_problem(self.directory)
+                if problem is not None:
+                    _warn(f"svod does not use its cache {self._root}: {problem}")
+            except OSError as error:
+                problem = error.strerror or str(error)
+                _warn(f"svod cannot write to its cache {self._root}: {problem}")
+            self._is_usable = problem is None
+        return self._is_usable
+
+    def _make_directory(self, folder: str | None = None) -> None:
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # the root is gone again: writing will tell
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            if folder is not None:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+
+    def _publish(self, key: str, data: bytes) -> None:
+        """Write an entry that is there whole or not at all."""
+        path = self._path(key)
+        for _ in range(_ATTEMPTS):
+            try:
+                _write_whole(path, data)
+            except FileNotFoundError:
+                # The first entry of its subdirectory; or someone removes directories while we run.
+                self._make_directory(os.path.dirname(path))
+            else:
+                return
+        _write_whole(path, data)
+
+    def _iter_files(self) -> Iterator[os.DirEntry[str]]:
+        """Entries and temporary files, and nothing else that may lie in the directory."""
+        if self._is_usable is False:
+            return
+        for folder in _list_directory(str(self.directory)):
+            if len(folder.name) == 2:
+                yield from (f for f in _list_directory(folder.path) if f.name.endswith((_SUFFIX, _TEMPORARY_SUFFIX)))
+
+    def _evict(self) -> None:
+        """Remove what was not used for longest until the rest fits, and temporary files of killed writers.
+
+        Processes that do so at the same time agree on what is oldest; what another one removed is gone for both.
+        """
+        entries: list[tuple[float, int, str]] = []
+        for file in self._iter_files():
+            with contextlib.suppress(OSError):
+                status = file.stat()
+                entries.append((status.st_mtime, status.st_size, file.path))
+        newest = max((time for time, _, _ in entries), default=0.0)
+        total = sum(size for _, size, _ in entries)
+        for time, size, path in sorted(entries):
+            is_entry = path.endswith(_SUFFIX)
+            if total > self.max_bytes if is_entry else newest - time > _STALE_SECONDS:
+                _remove(path)
+                total -= size
+
+
+@cache
+def get_disk_store(kind: str) -> DiskStore:
+    """The process's store of a kind, in the directory that the environment asks for."""
+    return DiskStore.from_options(CodegenOptions.from_env(), kind=kind)
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    folder, name = os.path.split(path)
+    # Not the process's number, which is the same in two containers that share the directory.
+    temporary = f"{folder}/.{name}.{os.urandom(8).hex()}{_TEMPORARY_SUFFIX}"
+    with open(temporary, "xb", opener=_open_private) as file:
+        try:
+            file.write(data)
+            file.close()  # what the disk refuses late is refused here
+            # Not synced to the disk: after a power cut the digest tells a torn file.
+            os.replace(temporary, path)
+        except BaseException:
+            _remove(temporary)
+            raise
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+@cache
+def _warn(problem: str) -> None:
+    """Warn, once in a process however many stores have the problem."""
+    warnings.warn(problem, RuntimeWarning, stacklevel=5)
+
+
+def _list_directory(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _is_trusted(status: os.stat_result, max_bytes: int) -> bool:
+    """Whether a file that is open can be an entry: nobody else wrote it, and it fits into the store."""
+    return _find_writers(status) is None and status.st_size <= max_bytes
+
+
+def _find_ownership_problem(directory: Path) -> str | None:
+    """Why code from this directory must not be trusted."""
+    status = directory.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{directory} is no directory"
+    writers = _find_writers(status)
+    return writers and f"{directory} {writers} (it must be yours, with mode 700)"
+
+
+def _find_writers(status: os.stat_result) -> str | None:
+    """Who besides the user may write, None where nobody may."""
+    if not hasattr(os, "geteuid"):
+        return None  # Windows: the user's local application data is private already
+    if status.st_uid != os.geteuid():
+        return "belongs to another user"
+    return "can be written by other users" if status.st_mode & 0o022 else None

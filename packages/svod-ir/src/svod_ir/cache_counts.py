@@ -1,0 +1,49 @@
+"""How full a cache is and how often it helped: what every bounded cache counts, in memory and on disk."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+__all__ = ["CacheCounts", "HitCounter"]
+
+
+class CacheCounts(NamedTuple):
+    """How full a cache is, and how often a look-up found (`hits`) or did not find (`misses`) what it wanted.
+
+    A cache in memory holds at most `max_entries`, one on disk at most `max_bytes`; the other bound is 0.
+    """
+
+    entries: int
+    hits: int
+    misses: int
+    max_entries: int = 0
+    n_bytes: int = 0
+    max_bytes: int = 0
+
+
+class HitCounter:
+    """Counts look-ups; every method may be called from several threads."""
+
+    __slots__ = ("_lock", "hits", "misses")
+
+    def __init__(self) -> None:
+        self.hits = self.misses = 0
+        self._lock = threading.Lock()
+
+    def record(self, *, is_hit: bool) -> None:
+        """Count one look-up."""
+        with self._lock:
+            self.hits += is_hit
+            self.misses += not is_hit
+
+    def withdraw_hit(self) -> None:
+        """Count a hit as a miss after all."""
+        with self._lock:
+            self.hits -= 1
+            self.misses += 1
+
+    def reset(self) -> None:
+        """Start again at 0."""
+        with self._lock:
+            self.hits = self.misses = 0

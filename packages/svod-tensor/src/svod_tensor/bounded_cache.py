@@ -1,0 +1,49 @@
+"""A bounded map in memory that counts its look-ups; the oldest entry leaves first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from svod_ir.cache_counts import CacheCounts, HitCounter
+
+__all__ = ["BoundedCache"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class BoundedCache(Generic[K, V]):
+    """At most `read_limit()` values by key, the last ones added; every method may be called from several threads."""
+
+    def __init__(self, read_limit: Callable[[], int]) -> None:
+        self._read_limit = read_limit
+        self._entries: dict[K, V] = {}
+        self._lock = threading.Lock()
+        self._counter = HitCounter()
+
+    def find(self, key: K) -> V | None:
+        """The value of this key, or None."""
+        found = self._entries.get(key)
+        self._counter.record(is_hit=found is not None)
+        return found
+
+    def add(self, key: K, value: V) -> V:
+        """Keep a value, and return the one that is kept: the first, if two threads made it at once."""
+        limit = self._read_limit()
+        with self._lock:
+            kept = self._entries.setdefault(key, value)
+            while len(self._entries) > limit:
+                del self._entries[next(iter(self._entries))]
+        return kept
+
+    def counts(self) -> CacheCounts:
+        """How full it is, and what look-ups found."""
+        return CacheCounts(len(self._entries), self._counter.hits, self._counter.misses, self._read_limit())
+
+    def clear(self) -> None:
+        """Forget every value, and the counts."""
+        with self._lock:
+            self._entries.clear()
+        self._counter.reset()
