@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from svod_runtime.builder import ExecutionPlanBuilder
 from svod_runtime.custom_function import CustomFunction, clear_custom_functions, register_custom_function
 from svod_runtime.errors import DependencyError, ExecutionError, PlanError, UnsupportedError, VariableBoundsError
-from svod_runtime.plan import ExecutionPlan, ExecutionPlanBuilder, PlannedKernel
+from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
     CachedKernel,
     PreparedBufferView,
@@ -15,6 +16,7 @@ from svod_runtime.prepared import (
 )
 from svod_runtime.profile import KernelProfile
 from svod_runtime.report import KernelSummary, Limits, ProfileReport
+from svod_runtime.template import PlanTemplate, find_sharing
 
 __all__ = [
     "CachedKernel",
@@ -27,6 +29,7 @@ __all__ = [
     "KernelSummary",
     "Limits",
     "PlanError",
+    "PlanTemplate",
     "PlannedKernel",
     "PreparedBufferView",
     "PreparedCopy",
@@ -37,5 +40,6 @@ __all__ = [
     "UnsupportedError",
     "VariableBoundsError",
     "clear_custom_functions",
+    "find_sharing",
     "register_custom_function",
 ]

@@ -53,19 +53,26 @@ class KernelState:
     The two arrays keep their place in memory: batch tables read them at each run.
     """
 
-    __slots__ = ("addresses", "buffers", "global_size", "local_size", "op", "values")
+    __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "values")
 
     def __init__(self, op: PreparedKernel, buffers: Sequence[Buffer]) -> None:
         self.op = op
         self.buffers = [buffers[index] for index in op.buffer_indices]
         self.addresses = array("Q", [buffer.address for buffer in self.buffers])
         self.values = array("q", op.values)
+        self.has_constant_sizes = is_constant(op.kernel.spec.global_size) and is_constant(op.kernel.spec.local_size)
         self.global_size, self.local_size = self.resolve_sizes({})
 
-    @property
-    def has_constant_sizes(self) -> bool:
-        spec = self.op.kernel.spec
-        return is_constant(spec.global_size) and is_constant(spec.local_size)
+    def set_buffers(self, buffers: Sequence[Buffer]) -> None:
+        """Take the kernel's buffers from all those of the plan."""
+        for position, index in enumerate(self.op.buffer_indices):
+            self.buffers[position], self.addresses[position] = buffers[index], buffers[index].address
+
+    def set_values(self, changes: Mapping[str, int]) -> None:
+        """Give variables values, except those that the schedule fixed."""
+        for position, name in enumerate(self.op.kernel.spec.var_names):
+            if name in changes and name not in self.op.fixedvars:
+                self.values[position] = changes[name]
 
     @property
     def variables(self) -> dict[str, int]:

@@ -26,26 +26,22 @@ with a batch launcher is one foreign call. A plan keeps its buffers, and so thei
 from __future__ import annotations
 
 import operator
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from svod_device import CORE_ID, Buffer, Dims, Variable, canonical_device
-from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
+from svod_device import CORE_ID, Buffer, Dims
+from svod_ir.forks import make_lock
 from svod_runtime.errors import PlanError, VariableBoundsError
-from svod_runtime.execute import KernelState, Step, check_view, describe_op, make_steps
-from svod_runtime.prepared import (
-    CachedKernel,
-    PreparedBufferView,
-    PreparedCopy,
-    PreparedCustomFunction,
-    PreparedKernel,
-    PreparedOp,
-)
+from svod_runtime.execute import KernelState, Step, check_view, make_steps
+from svod_runtime.prepared import CachedKernel, PreparedKernel, PreparedOp
 from svod_runtime.profile import KernelProfile
 
-__all__ = ["ExecutionPlan", "ExecutionPlanBuilder", "PlannedKernel"]
+if TYPE_CHECKING:
+    from svod_runtime.template import PlanTemplate
+
+__all__ = ["ExecutionPlan", "PlannedKernel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,44 +72,39 @@ class PlannedKernel:
 
 
 class ExecutionPlan:
-    """Prepared ops and their buffers; made by `ExecutionPlanBuilder`.
+    """Prepared ops and their buffers; made by `PlanTemplate.bind` or `ExecutionPlanBuilder.build`.
 
     Any thread may execute a plan; two that execute the same plan do so one after the other.
     """
 
     def __init__(
-        self,
-        device: str,
-        ops: Sequence[PreparedOp],
-        instance_dependencies: Sequence[Sequence[int]],
-        buffers: Sequence[Buffer],
-        ast_to_buffer: Mapping[int, int],
-        output_indices: Sequence[int],
-        alias_ids: Sequence[int],
+        self, template: PlanTemplate, buffers: Sequence[Buffer], values: Mapping[str, int], input_ids: Sequence[int] | None
     ) -> None:
-        self.device = device
-        self._ops, self._instance_dependencies = tuple(ops), tuple(map(tuple, instance_dependencies))
+        self._template, self._input_ids = template, input_ids
         self._buffers = list(buffers)
-        self._ast_to_buffer, self._output_indices = dict(ast_to_buffer), tuple(output_indices)
-        self._alias_ids = tuple(alias_ids)
-        self._views = [op for op in ops if isinstance(op, PreparedBufferView)]
-        self._storage_uses = Counter(buffer.storage_id for buffer in buffers)
-        self._states = {
-            index: KernelState(op, self._buffers) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)
-        }
-        self._users = _find_users(self._states.values())
-        self._held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
-        self._variables = _initial_values(self._ops)
-        self._bounds = _collect_bounds(self._ops)
-        self._levels: list[list[int]] = []
+        self._variables = dict(template.values)
+        self._states = [KernelState(op, self._buffers) for _, op in template.kernels]
+        self._levels = template.levels
+        self._storage_uses: Counter[int] | None = None
         self._steps: list[Step] = []
-        self._lock = threading.RLock()
-        self._make_levels()
+        self._is_stale = False
+        self._lock = make_lock()
+        if values:
+            self._change_variables(values)
         self._make_steps()
 
     def __repr__(self) -> str:
-        counts = f"{len(self._ops)} ops, {len(self._states)} kernels, {len(self._buffers)} buffers"
+        counts = f"{len(self._template.ops)} ops, {len(self._states)} kernels, {len(self._buffers)} buffers"
         return f"ExecutionPlan({counts}, {len(self._steps)} calls on {self.device})"
+
+    @property
+    def device(self) -> str:
+        return self._template.device
+
+    @property
+    def template(self) -> PlanTemplate:
+        """What this plan shares with others that differ in memory and variables."""
+        return self._template
 
     def execute(self) -> None:
         """Run every op.
@@ -126,8 +117,7 @@ class ExecutionPlan:
             UnsupportedError: if a custom function has a kind that nothing implements.
         """
         with self._lock:
-            for view in self._views:
-                check_view(view, self._buffers)
+            self._check()
             for step in self._steps:
                 step.run()
 
@@ -147,8 +137,7 @@ class ExecutionPlan:
     def execute_profiled(self) -> list[KernelProfile]:
         """Run every op, each kernel by itself, and return one profile for each kernel in the order of execution."""
         with self._lock:
-            for view in self._views:
-                check_view(view, self._buffers)
+            self._check()
             return [profile for step in self._steps for profile in step.run_profiled()]
 
     def execute_with_vars_profiled(self, values: Mapping[str, int]) -> list[KernelProfile]:
@@ -157,34 +146,53 @@ class ExecutionPlan:
             self._set_variables(values)
             return self.execute_profiled()
 
+    def _check(self) -> None:
+        if self._is_stale:
+            self._renew()
+        for view in self._template.views:
+            check_view(view, self._buffers)
+
     def _set_variables(self, values: Mapping[str, int]) -> None:
+        if self._change_variables(values):
+            self._make_steps()
+        self._is_stale = False
+
+    def _change_variables(self, values: Mapping[str, int]) -> bool:
+        """Give variables values, and say whether launch sizes changed."""
         changes = {name: operator.index(value) for name, value in values.items() if name != CORE_ID}
+        bounds_of = self._template.bounds
         for name, value in changes.items():
-            for bounds in self._bounds.get(name, ()):
+            for bounds in bounds_of.get(name, ()):
                 if not bounds.min <= value <= bounds.max:
                     raise VariableBoundsError(name=name, value=value, min=bounds.min, max=bounds.max)
-        symbolic = [state for state in self._states.values() if not state.has_constant_sizes]
+        symbolic = [state for state in self._states if not state.has_constant_sizes]
         sizes = [state.resolve_sizes(changes) for state in symbolic]
         # Everything that can fail is behind us.
+        self._is_stale = True
         self._variables.update(changes)
-        for state in self._states.values():
-            for position, name in enumerate(state.op.kernel.spec.var_names):
-                if name in changes and name not in state.op.fixedvars:
-                    state.values[position] = changes[name]
+        for state in self._states:
+            state.set_values(changes)
         changed = [(s, new) for s, new in zip(symbolic, sizes, strict=True) if (s.global_size, s.local_size) != new]
         for state, new in changed:
             state.global_size, state.local_size = new
-        if changed:
-            self._make_steps()
-
-    def _make_levels(self) -> None:
-        declared = resolve_dependencies(self._ops, self._instance_dependencies)
-        order = order_ops(self._ops, declared)
-        hazards = find_hazards(self._ops, order, self._buffers)
-        self._levels = make_levels(order, [d | h for d, h in zip(declared, hazards, strict=True)])
+        self._is_stale = False
+        return bool(changed)
 
     def _make_steps(self) -> None:
-        self._steps = make_steps(self._ops, self._levels, self._states, self._buffers, self._variables)
+        template = self._template
+        state_of = {index: state for (index, _), state in zip(template.kernels, self._states, strict=True)}
+        self._steps = make_steps(template.ops, self._levels, state_of, self._buffers, self._variables)
+
+    def _renew(self) -> None:
+        """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
+        for state in self._states:
+            state.set_buffers(self._buffers)
+            state.set_values(self._variables)
+            state.global_size, state.local_size = state.resolve_sizes({})
+        self._storage_uses = None
+        self._levels = self._template.find_levels(self._buffers)
+        self._make_steps()
+        self._is_stale = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -193,12 +201,12 @@ class ExecutionPlan:
 
     @property
     def num_outputs(self) -> int:
-        return len(self._output_indices)
+        return len(self._template.output_indices)
 
     @property
     def output_indices(self) -> tuple[int, ...]:
         """The index of each output in `buffers`."""
-        return self._output_indices
+        return self._template.output_indices
 
     @property
     def output_buffer(self) -> Buffer | None:
@@ -207,23 +215,22 @@ class ExecutionPlan:
 
     def output_buffer_at(self, position: int) -> Buffer | None:
         """The output at a position, in the order of the SINK, or None if there is none."""
-        if not 0 <= position < len(self._output_indices):
-            return None
-        return self._buffers[self._output_indices[position]]
+        indices = self._template.output_indices
+        return self._buffers[indices[position]] if 0 <= position < len(indices) else None
 
     @property
     def output_buffers(self) -> tuple[Buffer, ...]:
-        return tuple(self._buffers[index] for index in self._output_indices)
+        return tuple(self._buffers[index] for index in self._template.output_indices)
 
     def buffer(self, ast_id: int) -> Buffer | None:
         """The buffer of an AST id, for reading it or copying new data in, or None."""
-        index = self._ast_to_buffer.get(ast_id)
+        index = self.ast_to_buffer.get(ast_id)
         return None if index is None else self._buffers[index]
 
     @property
     def ast_to_buffer(self) -> Mapping[int, int]:
         """AST id -> index in `buffers`."""
-        return dict(self._ast_to_buffer)
+        return self._template.map_ids(self._input_ids)
 
     def replace_buffer(self, index: int, buffer: Buffer) -> None:
         """Let the plan use another buffer from now on: new inputs without a copy.
@@ -231,68 +238,80 @@ class ExecutionPlan:
         Raises:
             PlanError: if there is no such index, or the buffer differs in size, dtype or device.
         """
+        self.replace_buffers({index: buffer})
+
+    def replace_buffers(self, replacements: Mapping[int, Buffer]) -> None:
+        """`replace_buffer` for several buffers by index; none is replaced if one cannot be."""
         with self._lock:
-            if not 0 <= index < len(self._buffers):
-                raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
-            old = self._buffers[index]
-            if buffer is old:
+            buffers = self._buffers
+            for index, buffer in replacements.items():
+                self._check_replacement(index, buffer)
+                buffer.ensure_allocated()
+            changes = {index: buffer for index, buffer in replacements.items() if buffer is not buffers[index]}
+            if not changes and not self._is_stale:
                 return
-            if (buffer.nbytes, buffer.dtype, buffer.device) != (old.nbytes, old.dtype, old.device):
-                raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
-            if old.is_writable and not buffer.is_writable and self._is_written(index):
-                raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
-            buffer.ensure_allocated()
-            self._buffers[index] = buffer
-            self._storage_uses[old.storage_id] -= 1
-            self._storage_uses[buffer.storage_id] += 1
-            for state, position in self._users.get(index, ()):
-                state.buffers[position], state.addresses[position] = buffer, buffer.address
-            self._remake_steps(old, buffer, index)
+            self._is_stale = True
+            users, states = self._template.users, self._states
+            is_shared = self._count_storages(changes)
+            for index, buffer in changes.items():
+                buffers[index] = buffer
+                for number, position in users.get(index, ()):
+                    states[number].buffers[position], states[number].addresses[position] = buffer, buffer.address
+            # Batches read addresses from the states, so that new steps are needed only where buffers
+            # are held by a step, or where buffers share a storage and hazards may differ.
+            if is_shared:
+                self._levels = self._template.find_levels(buffers)
+            if is_shared or not self._template.held.isdisjoint(changes):
+                self._make_steps()
+            self._is_stale = False
 
-    def _remake_steps(self, old: Buffer, new: Buffer, index: int) -> None:
-        # Batches read addresses from the states, so that new steps are needed only where buffers
-        # are held by a step, or where other buffers share the storage and hazards may differ.
-        is_shared = self._storage_uses[old.storage_id] > 0 or self._storage_uses[new.storage_id] > 1
-        if is_shared:
-            self._make_levels()
-        if is_shared or index in self._held:
-            self._make_steps()
+    def _check_replacement(self, index: int, buffer: Buffer) -> None:
+        if not 0 <= index < len(self._buffers):
+            raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
+        old = self._buffers[index]
+        if (buffer.nbytes, buffer.dtype, buffer.device) != (old.nbytes, old.dtype, old.device):
+            raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
+        if old.is_writable and not buffer.is_writable and index in self._template.written:
+            raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
 
-    def _is_written(self, index: int) -> bool:
-        for op in self._ops:
-            match op:
-                case PreparedKernel():
-                    written = [op.buffer_indices[position] for position in op.output_indices]
-                case PreparedCopy():
-                    written = [op.buffer_indices[0]]
-                case _:
-                    written = []
-            if index in written:
-                return True
-        return False
+    def _count_storages(self, changes: Mapping[int, Buffer]) -> bool:
+        """Whether a buffer that changes shared its storage with others before, or does so now."""
+        uses = self._storage_uses
+        if uses is None:
+            uses = Counter(buffer.storage_id for buffer in self._buffers)
+        is_shared = False
+        for index, new in changes.items():
+            old_id, new_id = self._buffers[index].storage_id, new.storage_id
+            uses[old_id] -= 1
+            uses[new_id] += 1
+            if uses[old_id] == 0:
+                del uses[old_id]
+            is_shared = is_shared or old_id in uses or uses[new_id] > 1
+        self._storage_uses = uses
+        return is_shared
 
     def release_intermediate_buffers(self, remove: Callable[[int], None]) -> None:
         """Call `remove` with each AST id whose buffer is no output, and with each alias id.
 
         The plan itself keeps its buffers: it can be executed again.
         """
-        self._release(remove, {self._buffers[index].storage_id for index in self._output_indices})
+        self._release(remove, {self._buffers[index].storage_id for index in self.output_indices})
 
     def release_all_buffers(self, remove: Callable[[int], None]) -> None:
         """Call `remove` with each AST id and each alias id."""
         self._release(remove, set())
 
     def _release(self, remove: Callable[[int], None], kept_storages: set[int]) -> None:
-        for ast_id, index in self._ast_to_buffer.items():
+        for ast_id, index in self.ast_to_buffer.items():
             if self._buffers[index].storage_id not in kept_storages:
                 remove(ast_id)
-        for alias_id in self._alias_ids:
+        for alias_id in self._template.alias_ids:
             remove(alias_id)
 
     @property
     def prepared_ops(self) -> tuple[PreparedOp, ...]:
         """Every op in schedule order."""
-        return self._ops
+        return self._template.ops
 
     @property
     def levels(self) -> tuple[tuple[int, ...], ...]:
@@ -313,170 +332,5 @@ class ExecutionPlan:
         with self._lock:
             return [
                 PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size)
-                for s in self._states.values()
+                for s in self._states
             ]
-
-
-def _find_users(states: Iterable[KernelState]) -> dict[int, list[tuple[KernelState, int]]]:
-    """For each buffer the kernels that take it, and the position at which they do."""
-    users: dict[int, list[tuple[KernelState, int]]] = {}
-    for state in states:
-        for position, index in enumerate(state.op.buffer_indices):
-            users.setdefault(index, []).append((state, position))
-    return users
-
-
-def _initial_values(ops: Iterable[PreparedOp]) -> dict[str, int]:
-    values: dict[str, int] = {}
-    for op in ops:
-        match op:
-            case PreparedKernel():
-                values.update(zip(op.kernel.spec.var_names, op.values, strict=True))
-            case PreparedCustomFunction():
-                values.update(op.values)
-            case _:
-                pass
-    return values
-
-
-def _collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
-    """The bounds of each variable that a caller may set."""
-    bounds: dict[str, set[Variable]] = {}
-    for op in ops:
-        if isinstance(op, (PreparedKernel, PreparedCustomFunction)):
-            variables = op.kernel.spec.variables if isinstance(op, PreparedKernel) else op.variables
-            for variable in variables:
-                if variable.name not in op.fixedvars and variable.name != CORE_ID:
-                    bounds.setdefault(variable.name, set()).add(variable)
-    return bounds
-
-
-class ExecutionPlanBuilder:
-    """Collects buffers and ops, in schedule order, and checks them all when the plan is built."""
-
-    def __init__(self, device: str) -> None:
-        self.device = canonical_device(device)
-        self._ops: list[PreparedOp] = []
-        self._instance_dependencies: list[tuple[int, ...]] = []
-        self._buffers: list[Buffer] = []
-        self._ast_to_buffer: dict[int, int] = {}
-        self._output_indices: list[int] = []
-        self._alias_ids: list[int] = []
-
-    def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
-        """Add a buffer under an AST id and return its index."""
-        self._buffers.append(buffer)
-        self._ast_to_buffer[ast_id] = len(self._buffers) - 1
-        return len(self._buffers) - 1
-
-    def map_buffer(self, ast_id: int, index: int) -> None:
-        """Give the buffer at `index` another AST id."""
-        self._ast_to_buffer[ast_id] = index
-
-    def replace_buffer(self, index: int, buffer: Buffer) -> None:
-        """Use another buffer at `index`, as for a view whose base came later."""
-        self._buffers[index] = buffer
-
-    def add_op(self, op: PreparedOp, instance_dependencies: Iterable[int] = ()) -> int:
-        """Add an op and return its index; `instance_dependencies` are indices of ops that must run before it."""
-        self._ops.append(op)
-        self._instance_dependencies.append(tuple(instance_dependencies))
-        return len(self._ops) - 1
-
-    def set_output_buffers(self, indices: Iterable[int]) -> None:
-        """Say which buffers are the outputs, in order."""
-        self._output_indices = list(indices)
-
-    def set_output_buffer(self, index: int) -> None:
-        """Say which buffer is the only output."""
-        self._output_indices = [index]
-
-    def add_alias_ids(self, ids: Iterable[int]) -> None:
-        """Add ids that releasing reports besides the buffers' own."""
-        self._alias_ids.extend(ids)
-
-    def build(self) -> ExecutionPlan:
-        """Check everything, get the memory of every buffer, and make the plan.
-
-        Raises:
-            PlanError: if an index, a size or a device does not fit, or outputs were not set.
-            DependencyError: if dependencies are unknown or circular.
-            OutOfMemoryError: if a buffer gets no memory.
-        """
-        self._check_outputs()
-        for op in self._ops:
-            self._check_op(op)
-        for buffer in self._buffers:
-            buffer.ensure_allocated()
-        return ExecutionPlan(
-            self.device,
-            self._ops,
-            self._instance_dependencies,
-            self._buffers,
-            self._ast_to_buffer,
-            self._output_indices,
-            self._alias_ids,
-        )
-
-    def _check_outputs(self) -> None:
-        if not self._output_indices and self._buffers:
-            raise PlanError(op="plan", problem="output buffers must be set explicitly")
-        self._check_indices("outputs", self._output_indices)
-        self._check_indices("AST ids", self._ast_to_buffer.values())
-
-    def _check_indices(self, what: str, indices: Iterable[int]) -> None:
-        for index in indices:
-            if not 0 <= index < len(self._buffers):
-                raise PlanError(op=what, problem=f"no buffer {index}, there are {len(self._buffers)}")
-
-    def _check_op(self, op: PreparedOp) -> None:
-        name = describe_op(op)
-        self._check_indices(name, op.buffer_indices)
-        match op:
-            case PreparedKernel():
-                self._check_kernel(name, op)
-            case PreparedCopy():
-                self._check_pair(name, op, "destination and source")
-                self._check_copy(name, op)
-            case PreparedBufferView():
-                self._check_pair(name, op, "view and base")
-            case PreparedCustomFunction():
-                pass
-
-    def _check_kernel(self, name: str, op: PreparedKernel) -> None:
-        spec = op.kernel.spec
-        if not op.output_indices:
-            raise PlanError(op=name, problem="has no output")
-        for position in op.output_indices:
-            if not 0 <= position < len(op.buffer_indices):
-                problem = f"output position {position} is out of range: it has {len(op.buffer_indices)} buffers"
-                raise PlanError(op=name, problem=problem)
-        if len(op.buffer_indices) != spec.n_buffers:
-            problem = f"takes {spec.n_buffers} buffers (slots {spec.globals}), got {len(op.buffer_indices)}"
-            raise PlanError(op=name, problem=problem)
-        if len(op.values) != len(spec.var_names):
-            problem = f"has {len(spec.var_names)} variables {spec.var_names}, but {len(op.values)} values {op.values}"
-            raise PlanError(op=name, problem=problem)
-        self._check_devices(name, op)
-
-    def _check_devices(self, name: str, op: PreparedKernel) -> None:
-        outputs = [self._buffers[op.buffer_indices[position]] for position in op.output_indices]
-        for buffer in outputs:
-            if not buffer.is_writable:
-                raise PlanError(op=name, problem=f"writes {buffer}, which is read-only")
-        is_on_host = outputs[0].is_host_addressable
-        for index in op.buffer_indices:
-            buffer = self._buffers[index]
-            if buffer.device != canonical_device(op.device) and not (is_on_host and buffer.is_host_addressable):
-                raise PlanError(op=name, problem=f"runs on {op.device}, which cannot address {buffer}")
-
-    def _check_pair(self, name: str, op: PreparedCopy | PreparedBufferView, roles: str) -> None:
-        if len(op.buffer_indices) != 2:
-            raise PlanError(op=name, problem=f"takes two buffers, {roles}, got {len(op.buffer_indices)}")
-
-    def _check_copy(self, name: str, op: PreparedCopy) -> None:
-        destination, source = (self._buffers[index] for index in op.buffer_indices)
-        if destination.nbytes != source.nbytes:
-            raise PlanError(op=name, problem=f"copies {source.nbytes} bytes into {destination.nbytes}")
-        if not destination.is_writable:
-            raise PlanError(op=name, problem=f"writes {destination}, which is read-only")

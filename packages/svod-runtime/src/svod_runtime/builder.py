@@ -1,0 +1,167 @@
+"""`ExecutionPlanBuilder`: collects buffers and ops, checks that they fit, and makes plans and templates of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, canonical_device
+from svod_runtime.errors import PlanError
+from svod_runtime.execute import describe_op
+from svod_runtime.prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+)
+from svod_runtime.template import PlanTemplate
+
+if TYPE_CHECKING:
+    from svod_runtime.plan import ExecutionPlan
+
+__all__ = ["ExecutionPlanBuilder"]
+
+
+class ExecutionPlanBuilder:
+    """Collects buffers and ops, in schedule order, and checks them all when the plan is built."""
+
+    def __init__(self, device: str) -> None:
+        self.device = canonical_device(device)
+        self._ops: list[PreparedOp] = []
+        self._instance_dependencies: list[tuple[int, ...]] = []
+        self._buffers: list[Buffer] = []
+        self._ast_to_buffer: dict[int, int] = {}
+        self._output_indices: list[int] = []
+        self._alias_ids: list[int] = []
+
+    def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
+        """Add a buffer under an AST id and return its index."""
+        self._buffers.append(buffer)
+        self._ast_to_buffer[ast_id] = len(self._buffers) - 1
+        return len(self._buffers) - 1
+
+    def map_buffer(self, ast_id: int, index: int) -> None:
+        """Give the buffer at `index` another AST id."""
+        self._ast_to_buffer[ast_id] = index
+
+    def replace_buffer(self, index: int, buffer: Buffer) -> None:
+        """Use another buffer at `index`, as for a view whose base came later."""
+        self._buffers[index] = buffer
+
+    def add_op(self, op: PreparedOp, instance_dependencies: Iterable[int] = ()) -> int:
+        """Add an op and return its index; `instance_dependencies` are indices of ops that must run before it."""
+        self._ops.append(op)
+        self._instance_dependencies.append(tuple(instance_dependencies))
+        return len(self._ops) - 1
+
+    def set_output_buffers(self, indices: Iterable[int]) -> None:
+        """Say which buffers are the outputs, in order."""
+        self._output_indices = list(indices)
+
+    def set_output_buffer(self, index: int) -> None:
+        """Say which buffer is the only output."""
+        self._output_indices = [index]
+
+    def add_alias_ids(self, ids: Iterable[int]) -> None:
+        """Add ids that releasing reports besides the buffers' own."""
+        self._alias_ids.extend(ids)
+
+    def build(self) -> ExecutionPlan:
+        """Check everything, get the memory of every buffer, and make the plan.
+
+        Raises:
+            PlanError: if an index, a size or a device does not fit, or outputs were not set.
+            DependencyError: if dependencies are unknown or circular.
+            OutOfMemoryError: if a buffer gets no memory.
+        """
+        return self.build_template(self._buffers).bind(self._buffers)
+
+    def build_template(self, inputs: Sequence[Buffer]) -> PlanTemplate:
+        """Check everything and make a template, whose plans get other inputs, and new memory for all other buffers.
+
+        Raises:
+            PlanError: if an index, a size or a device does not fit, outputs were not set, or a buffer that is
+                no input has memory already, the content of which a new plan would not have.
+            DependencyError: if dependencies are unknown or circular.
+        """
+        self._check_outputs()
+        for op in self._ops:
+            self._check_op(op)
+        storages = {buffer.storage_id for buffer in inputs}
+        for index, buffer in enumerate(self._buffers):
+            if buffer.is_allocated and buffer.storage_id not in storages:
+                raise PlanError(op="plan", problem=f"buffer {index}, {buffer}, has memory but is no input")
+        return PlanTemplate(
+            self.device,
+            self._ops,
+            self._instance_dependencies,
+            self._buffers,
+            inputs,
+            self._ast_to_buffer,
+            self._output_indices,
+            self._alias_ids,
+        )
+
+    def _check_outputs(self) -> None:
+        if not self._output_indices and self._buffers:
+            raise PlanError(op="plan", problem="output buffers must be set explicitly")
+        self._check_indices("outputs", self._output_indices)
+        self._check_indices("AST ids", self._ast_to_buffer.values())
+
+    def _check_indices(self, what: str, indices: Iterable[int]) -> None:
+        for index in indices:
+            if not 0 <= index < len(self._buffers):
+                raise PlanError(op=what, problem=f"no buffer {index}, there are {len(self._buffers)}")
+
+    def _check_op(self, op: PreparedOp) -> None:
+        name = describe_op(op)
+        self._check_indices(name, op.buffer_indices)
+        match op:
+            case PreparedKernel():
+                self._check_kernel(name, op)
+            case PreparedCopy():
+                self._check_pair(name, op, "destination and source")
+                self._check_copy(name, op)
+            case PreparedBufferView():
+                self._check_pair(name, op, "view and base")
+            case PreparedCustomFunction():
+                pass
+
+    def _check_kernel(self, name: str, op: PreparedKernel) -> None:
+        spec = op.kernel.spec
+        if not op.output_indices:
+            raise PlanError(op=name, problem="has no output")
+        for position in op.output_indices:
+            if not 0 <= position < len(op.buffer_indices):
+                problem = f"output position {position} is out of range: it has {len(op.buffer_indices)} buffers"
+                raise PlanError(op=name, problem=problem)
+        if len(op.buffer_indices) != spec.n_buffers:
+            problem = f"takes {spec.n_buffers} buffers (slots {spec.globals}), got {len(op.buffer_indices)}"
+            raise PlanError(op=name, problem=problem)
+        if len(op.values) != len(spec.var_names):
+            problem = f"has {len(spec.var_names)} variables {spec.var_names}, but {len(op.values)} values {op.values}"
+            raise PlanError(op=name, problem=problem)
+        self._check_devices(name, op)
+
+    def _check_devices(self, name: str, op: PreparedKernel) -> None:
+        outputs = [self._buffers[op.buffer_indices[position]] for position in op.output_indices]
+        for buffer in outputs:
+            if not buffer.is_writable:
+                raise PlanError(op=name, problem=f"writes {buffer}, which is read-only")
+        is_on_host = outputs[0].is_host_addressable
+        for index in op.buffer_indices:
+            buffer = self._buffers[index]
+            if buffer.device != canonical_device(op.device) and not (is_on_host and buffer.is_host_addressable):
+                raise PlanError(op=name, problem=f"runs on {op.device}, which cannot address {buffer}")
+
+    def _check_pair(self, name: str, op: PreparedCopy | PreparedBufferView, roles: str) -> None:
+        if len(op.buffer_indices) != 2:
+            raise PlanError(op=name, problem=f"takes two buffers, {roles}, got {len(op.buffer_indices)}")
+
+    def _check_copy(self, name: str, op: PreparedCopy) -> None:
+        destination, source = (self._buffers[index] for index in op.buffer_indices)
+        if destination.nbytes != source.nbytes:
+            raise PlanError(op=name, problem=f"copies {source.nbytes} bytes into {destination.nbytes}")
+        if not destination.is_writable:
+            raise PlanError(op=name, problem=f"writes {destination}, which is read-only")

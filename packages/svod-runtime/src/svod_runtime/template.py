@@ -1,0 +1,254 @@
+"""`PlanTemplate`: a plan without memory. Plans that differ in nothing but their buffers and variables share one.
+
+    template = builder.build_template(inputs=[x, y])      # checked and ordered once
+    plan = template.bind([x2, y2], {"n": 7})              # other inputs, new memory for everything else
+
+What a template knows holds for every plan made from it: the ops and their levels, which kernel takes which
+buffer, the bounds of variables, and how much memory there must be besides the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from svod_device import CORE_ID, Buffer, Variable
+from svod_dtype import DType, uint8
+from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
+from svod_runtime.errors import PlanError
+from svod_runtime.prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+)
+
+if TYPE_CHECKING:
+    from svod_runtime.plan import ExecutionPlan
+
+__all__ = ["PlanTemplate", "find_sharing"]
+
+
+class PlanTemplate:
+    """Prepared ops, in order; made by `ExecutionPlanBuilder`.
+
+    Attributes:
+        device: the plan's own.
+        ops: in schedule order.
+        n_buffers: of a plan, the inputs included.
+        output_indices: the index of each output among them.
+        alias_ids: ids that releasing reports besides the buffers' own.
+        kernels: each kernel with its index in `ops`.
+        views: the ops that must be verified at each run.
+        users: for each buffer the kernels (their number) that take it, and the position at which they do.
+        held: the buffers that are not only taken by kernels.
+        written: the buffers that kernels and copies write.
+        bounds: of each variable that a caller may set.
+        values: of each variable as long as no caller set it.
+        levels: indices into `ops`; the ops of one level do not depend on each other.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        ops: Sequence[PreparedOp],
+        instance_dependencies: Sequence[Sequence[int]],
+        buffers: Sequence[Buffer],
+        inputs: Sequence[Buffer],
+        ast_to_buffer: Mapping[int, int],
+        output_indices: Sequence[int],
+        alias_ids: Sequence[int],
+    ) -> None:
+        self.device, self.ops = device, tuple(ops)
+        self.n_buffers, self.output_indices, self.alias_ids = len(buffers), tuple(output_indices), tuple(alias_ids)
+        self.kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
+        self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
+        self.users = _find_users(op for _, op in self.kernels)
+        self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
+        self.written = {index for op in ops for index in _written_by(op)}
+        self.bounds, self.values = _collect_bounds(ops), _initial_values(ops)
+        self._declared = resolve_dependencies(ops, instance_dependencies)
+        self._order = order_ops(ops, self._declared)
+        self.levels = self.find_levels(buffers)
+        self._forms = [_form_of(buffer) for buffer in inputs]
+        self._sharing = find_sharing(inputs)
+        self._makers, self._places = _describe_memory(buffers, inputs)
+        self._written_inputs = [p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)]
+        self._input_indices = self._find_inputs(buffers, inputs)
+        named = {index for index in self._input_indices if index is not None}
+        self._ids = dict(ast_to_buffer)
+        self._other_ids = {ast_id: index for ast_id, index in ast_to_buffer.items() if index not in named}
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._forms)} inputs"
+        return f"PlanTemplate({counts} on {self.device})"
+
+    def bind(
+        self, inputs: Sequence[Buffer], values: Mapping[str, int] | None = None, ids: Sequence[int] | None = None
+    ) -> ExecutionPlan:
+        """A plan on these inputs, and on new memory for everything else.
+
+        Args:
+            inputs: as many as the template was built with, each like the one that it replaces.
+            values: of variables; those that are not named start with the values in the ops.
+            ids: the AST id of each input, where they are not those that the template was built with.
+
+        Raises:
+            PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
+                share memory with each other in another way than those that the template was built with.
+            VariableBoundsError: if a value is outside its variable's bounds.
+            OutOfMemoryError: if a buffer gets no memory.
+        """
+        from svod_runtime.plan import ExecutionPlan
+
+        self._check_inputs(inputs)
+        bases = [*inputs, *(make() for make in self._makers)]
+        buffers = [bases[base] if part is None else bases[base].view(*part) for base, part in self._places]
+        for buffer in buffers:
+            buffer.ensure_allocated()
+        return ExecutionPlan(self, buffers, values or {}, ids)
+
+    def _check_inputs(self, inputs: Sequence[Buffer]) -> None:
+        if len(inputs) != len(self._forms):
+            raise PlanError(op="plan", problem=f"takes {len(self._forms)} inputs, got {len(inputs)}")
+        for position, (buffer, form) in enumerate(zip(inputs, self._forms, strict=True)):
+            if _form_of(buffer) != form:
+                raise PlanError(op="plan", problem=f"input {position} is {_show_form(form)}, which {buffer} cannot be")
+        for position in self._written_inputs:
+            if not inputs[position].is_writable:
+                raise PlanError(op="plan", problem=f"input {position} is written, but {inputs[position]} is read-only")
+        if find_sharing(inputs) != self._sharing:
+            raise PlanError(op="plan", problem="inputs share memory with each other in another way")
+
+    def _find_inputs(self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]) -> list[int | None]:
+        """The index of each input among the buffers; equal ones have one, and one that no op uses has none."""
+        views = {op.buffer_indices[0] for op in self.views}
+        index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in views}
+        return [index_of.get(_identify(buffer)) for buffer in inputs]
+
+    def find_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
+        """The levels of the ops on these buffers; hazards depend on which buffers share memory."""
+        hazards = find_hazards(self.ops, self._order, buffers)
+        return make_levels(self._order, [d | h for d, h in zip(self._declared, hazards, strict=True)])
+
+    def map_ids(self, input_ids: Sequence[int] | None) -> dict[int, int]:
+        """AST id -> index of the buffer, with these ids for the inputs."""
+        if input_ids is None:
+            return dict(self._ids)
+        indices = zip(input_ids, self._input_indices, strict=True)
+        return {**{ast_id: index for ast_id, index in indices if index is not None}, **self._other_ids}
+
+
+Sharing = tuple[tuple[int, int, int], ...]
+Form = tuple[int, DType, str]
+
+
+def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
+    """How buffers share memory with each other: None if they do not.
+
+    Otherwise for each the first one on its storage, the distance between the two, and its size.
+    """
+    if len({buffer.storage_id for buffer in buffers}) == len(buffers):
+        return None
+    first: dict[int, int] = {}
+    places = [first.setdefault(buffer.storage_id, position) for position, buffer in enumerate(buffers)]
+    return tuple((p, b.offset - buffers[p].offset, b.nbytes) for p, b in zip(places, buffers, strict=True))
+
+
+def _form_of(buffer: Buffer) -> Form:
+    return buffer.nbytes, buffer.dtype, buffer.device
+
+
+def _identify(buffer: Buffer) -> tuple[int, int, Form]:
+    return buffer.storage_id, buffer.offset, _form_of(buffer)
+
+
+def _show_form(form: Form) -> str:
+    return f"{form[0]} bytes of {form[1]} on {form[2]}"
+
+
+class _Place(NamedTuple):
+    """Where a buffer is: all of an input or of new memory (numbered after the inputs), or a part of it."""
+
+    base: int
+    part: tuple[int, int, DType] | None
+
+
+def _describe_memory(
+    buffers: Sequence[Buffer], inputs: Sequence[Buffer]
+) -> tuple[list[Callable[[], Buffer]], list[_Place]]:
+    """How to make the memory that is no input, and where each buffer is."""
+    makers: list[Callable[[], Buffer]] = []
+    new: dict[int, tuple[int, DType]] = {}
+    position_of = {id(buffer): position for position, buffer in reversed(list(enumerate(inputs)))}
+    places: list[_Place] = []
+    for buffer in buffers:
+        position = position_of.get(id(buffer))
+        if position is None:
+            position = next((p for p, other in enumerate(inputs) if _contains(other, buffer)), None)
+        if position is not None:
+            base, offset, whole = position, buffer.offset - inputs[position].offset, _form_of(inputs[position])
+        else:
+            if buffer.storage_id not in new:
+                is_whole = buffer.nbytes == buffer.storage_nbytes
+                new[buffer.storage_id] = len(inputs) + len(makers), buffer.dtype if is_whole else uint8
+                makers.append(_make_maker(buffer, new[buffer.storage_id][1]))
+            base, dtype = new[buffer.storage_id]
+            offset, whole = buffer.offset, (buffer.storage_nbytes, dtype, buffer.device)
+        part = None if _form_of(buffer) == whole else (offset, buffer.nbytes, buffer.dtype)
+        places.append(_Place(base, part))
+    return makers, places
+
+
+def _contains(outer: Buffer, inner: Buffer) -> bool:
+    if outer.storage_id != inner.storage_id:
+        return False
+    return outer.offset <= inner.offset and inner.offset + inner.nbytes <= outer.offset + outer.nbytes
+
+
+def _make_maker(buffer: Buffer, dtype: DType) -> Callable[[], Buffer]:
+    allocator, size = buffer.allocator, buffer.storage_nbytes // dtype.nbytes
+    return lambda: Buffer(allocator, dtype, size)
+
+
+def _find_users(kernels: Iterable[PreparedKernel]) -> dict[int, list[tuple[int, int]]]:
+    users: dict[int, list[tuple[int, int]]] = {}
+    for number, op in enumerate(kernels):
+        for position, index in enumerate(op.buffer_indices):
+            users.setdefault(index, []).append((number, position))
+    return users
+
+
+def _written_by(op: PreparedOp) -> list[int]:
+    match op:
+        case PreparedKernel():
+            return [op.buffer_indices[position] for position in op.output_indices]
+        case PreparedCopy():
+            return [op.buffer_indices[0]]
+        case _:
+            return []
+
+
+def _initial_values(ops: Iterable[PreparedOp]) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for op in ops:
+        match op:
+            case PreparedKernel():
+                values.update(zip(op.kernel.spec.var_names, op.values, strict=True))
+            case PreparedCustomFunction():
+                values.update(op.values)
+            case _:
+                pass
+    return values
+
+
+def _collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
+    bounds: dict[str, set[Variable]] = {}
+    for op in ops:
+        if isinstance(op, (PreparedKernel, PreparedCustomFunction)):
+            variables = op.kernel.spec.variables if isinstance(op, PreparedKernel) else op.variables
+            for variable in variables:
+                if variable.name not in op.fixedvars and variable.name != CORE_ID:
+                    bounds.setdefault(variable.name, set()).add(variable)
+    return bounds
