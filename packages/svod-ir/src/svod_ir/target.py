@@ -26,7 +26,7 @@ from svod_dtype import (
 )  # fmt: skip
 from svod_ir.ops import ELEMENTWISE, Op
 
-__all__ = ["COMMON_DTYPES", "COMMON_OPS", "Target", "TensorCore"]
+__all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]
 
 COMMON_OPS: Final = frozenset(ELEMENTWISE) - {
     Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW,
@@ -64,11 +64,39 @@ class TensorCore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """How fast a core is, for cost models: what it does in a cycle, at most, and what things cost.
+
+    Attributes:
+        clock: cycles a second.
+        issued: instructions of any kind.
+        vector, loads, stores: instructions on a whole vector register.
+        add_latency: cycles from the operands of a floating-point addition to its result.
+        l2_bytes, l3_bytes: what comes from the second and third level of the cache.
+        loop_entry: cycles for beginning and leaving a loop.
+        launch_seconds, fork_seconds: for starting a kernel, and for starting its other threads.
+    """
+
+    clock: float = 3e9
+    issued: float = 4.0
+    vector: float = 2.0
+    loads: float = 2.0
+    stores: float = 1.0
+    add_latency: float = 4.0
+    l2_bytes: float = 32.0
+    l3_bytes: float = 12.0
+    loop_entry: float = 6.0
+    launch_seconds: float = 3e-7
+    fork_seconds: float = 2e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What a kernel may use and how much of it there is; rates and sizes are those of one core.
 
     `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
-    are what the renderer accepts: everything else is rewritten into them. `peak_flops` (f32
+    are what the renderer accepts: everything else is rewritten into them. `max_global` and `max_local_dims` limit
+    each dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `peak_flops` (f32
     operations a second) and `memory_bandwidth` (bytes a second) are estimates for cost models.
     """
 
@@ -88,6 +116,7 @@ class Target:
     shared_bytes: int = 0
     max_global: tuple[int, ...] = ()
     max_local: int = 0
+    max_local_dims: tuple[int, ...] = ()
     max_upcast: int = 256
     max_buffers: int | None = None
     native_ops: frozenset[Op] = COMMON_OPS
@@ -95,6 +124,7 @@ class Target:
     tensor_cores: tuple[TensorCore, ...] = ()
     peak_flops: float = 3e10
     memory_bandwidth: float = 1e10
+    rates: Rates = Rates()
 
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` one vector register holds, at least 1."""

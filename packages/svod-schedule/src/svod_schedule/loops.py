@@ -6,7 +6,7 @@ from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.uop import SInt, UOp
 
-__all__ = ["extent", "identity_of", "replace_range"]
+__all__ = ["extent", "identity_of", "mask_accesses", "replace_range"]
 
 
 def extent(r: UOp) -> SInt:
@@ -26,6 +26,21 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
             done[node] = node.with_src((done[node.src[0]], *loops))
         else:
             done[node] = node.with_src(tuple(done[s] for s in node.src))
+    return done[sink]
+
+
+def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
+    """Gate with `inside` every access that depends on `loop`, and let reductions over it skip what is not inside."""
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node.op is Op.INDEX and loop in node.ranges:
+            gate = new.gate
+            new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))
+        elif node.op is Op.REDUCE and loop in node.src[1:]:
+            value = UOp(Op.WHERE, new.dtype, (inside, new.src[0], identity_of(new.arg, new.dtype)))
+            new = new.with_src((value, *new.src[1:]))
+        done[node] = new
     return done[sink]
 
 

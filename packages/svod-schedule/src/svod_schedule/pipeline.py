@@ -123,7 +123,7 @@ LOWER = _check_order((
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
     # An accumulator has the lanes that expand gave to its reduction.
     Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "lowering", after=("expand",)),
-    Pass("launch-axes", lambda g, _: place_launch_axes(g), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
+    Pass("launch-axes", lambda g, c: place_launch_axes(g, c.target), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
     Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
     # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
     Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one turn", "lowering", after=("add-loads",)),
@@ -135,11 +135,13 @@ LOWER = _check_order((
 PIPELINES = {"rangeify": RANGEIFY, "kernelize": KERNELIZE, "optimize": OPTIMIZE, "lower": LOWER}
 
 
-def run_pipeline(name: str, graph: UOp, context: Context) -> UOp:
-    """Run the passes of one pipeline on `graph`."""
+def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None = None) -> UOp:
+    """Run the passes of one pipeline on `graph`, those before the pass `until` if it is given."""
     log = get_logger("schedule")
     options = context.options
     for number, row in enumerate(PIPELINES[name]):
+        if row.name == until:
+            break
         started = perf_counter()
         graph = row.run(graph, context)
         elapsed = perf_counter() - started

@@ -3,37 +3,50 @@
 before → after:
 
     RANGE [4, THREAD]           DEFINE_VAR core_id [0, 3]
-    RANGE [128, GLOBAL]         SPECIAL gidx0
+    RANGE [128, GLOBAL]         SPECIAL gidx0, in a grid of workgroups
     RANGE [16, LOCAL]           SPECIAL lidx0
+    RANGE [128, GLOBAL]         SPECIAL idx0, where there are no workgroups
 
 A store to a buffer at a place that does not depend on some member of the workgroup is done by member 0 alone.
 """
 
 from __future__ import annotations
 
-from svod_dtype import index
 from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
 from svod_ir.uop import UOp
+from svod_schedule.launch_grid import arrange_axes
 
 __all__ = ["place_launch_axes"]
 
-_PREFIX = {AxisType.GLOBAL: "gidx", AxisType.LOCAL: "lidx", AxisType.WARP: "lidx", AxisType.GROUP_REDUCE: "lidx"}
+_MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
 
-def place_launch_axes(sink: UOp) -> UOp:
+def place_launch_axes(sink: UOp, target: Target) -> UOp:
     """`sink` without THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges."""
-    replaced: dict[UOp, UOp] = {}
-    numbers = {"gidx": 0, "lidx": 0}
-    for node in sorted(sink.iter_ops(Op.RANGE), key=lambda r: r.arg[0]):
-        if node.arg[1] is AxisType.THREAD:
-            replaced[node] = UOp.variable("core_id", 0, int(node.vmax))
-        elif node.arg[1] in _PREFIX:
-            prefix = _PREFIX[node.arg[1]]
-            replaced[node] = UOp(Op.SPECIAL, index, node.src, f"{prefix}{numbers[prefix]}")
-            numbers[prefix] += 1
-    if not replaced:
-        return sink
-    members = [n for n in replaced.values() if n.op is Op.SPECIAL and n.arg.startswith("lidx")]
+    axes = _find_axes(sink)
+    members = [r for r in axes if r.arg[1] in _MEMBERS]
+    grid = [r for r in axes if r.arg[1] is AxisType.GLOBAL]
+    replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg[1] is AxisType.THREAD}
+    replaced |= _number(members, target.max_local_dims, "lidx")
+    replaced |= _number(grid, target.max_global, "gidx" if members else "idx")
+    return _substitute(sink, replaced, members) if replaced else sink
+
+
+def _find_axes(sink: UOp) -> list[UOp]:
+    """The RANGEs from outer to inner loop; those that share a reduction, which is over, come last."""
+    place: dict[UOp, int] = {}
+    for end in sink.iter_ops(Op.END):
+        place |= {r: i for i, r in enumerate(end.src[1:])}
+    return sorted(sink.iter_ops(Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg[0]))
+
+
+def _number(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, UOp]:
+    groups = arrange_axes(axes, limits) if axes else []
+    return {axis: value for group in groups for axis, value in group.values(prefix).items()}
+
+
+def _substitute(sink: UOp, replaced: dict[UOp, UOp], members: list[UOp]) -> UOp:
     done: dict[UOp, UOp] = dict(replaced)
     for node in sink.toposort():
         if node in done:
@@ -43,21 +56,25 @@ def place_launch_axes(sink: UOp) -> UOp:
             operands = (operands[0], *(r for r in operands[1:] if r not in replaced))
         operands = tuple(done[s] for s in operands)
         new = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
-        done[node] = _store_once(new, members) if new.op is Op.STORE and members else new
+        if node.op is Op.STORE and _memory_of(node).op is Op.PARAM:
+            place = node.src[0].src[1].ranges
+            new = _store_once(new, [replaced[r] for r in members if r not in place])
+        done[node] = new
     return done[sink]
 
 
-def _store_once(store: UOp, members: list[UOp]) -> UOp:
+def _memory_of(store: UOp) -> UOp:
+    return store.src[0].src[0]
+
+
+def _store_once(store: UOp, others: list[UOp]) -> UOp:
+    """`store`, done where each of `others` is 0."""
     location = store.src[0]
-    if location.src[0].op is not Op.PARAM:
-        return store
-    below = set(location.src[1].toposort())
     gate = location.gate
-    for member in members:
-        if member not in below:
-            is_first = member.eq(0)
-            gate = is_first if gate is None else gate & is_first
-    if gate is None:
+    for member in others:
+        is_first = member.eq(0)
+        gate = is_first if gate is None else gate & is_first
+    if gate is None or gate is location.gate:
         return store
     gated = UOp(Op.INDEX, location.dtype, (location.src[0], location.src[1], gate))
     return store.with_src((gated, store.src[1]))

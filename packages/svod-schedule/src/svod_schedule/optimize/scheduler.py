@@ -29,9 +29,10 @@ from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import SInt, UOp
 from svod_schedule.errors import OptError
-from svod_schedule.loops import extent, identity_of, replace_range
+from svod_schedule.loops import extent, mask_accesses, replace_range
+from svod_schedule.optimize.grid import spread_over_grid
 
 __all__ = ["Scheduler"]
 
@@ -85,8 +86,10 @@ class Scheduler:
         return "_".join([prefix, *parts])
 
     def finish(self) -> UOp:
-        """The kernel, its SINK carrying name and opts."""
-        return self.sink.with_arg(KernelInfo(self.kernel_name(), tuple(self.applied_opts)))
+        """The kernel, spread over the target's grid if it has one, its SINK carrying name and opts."""
+        spread = self.copy()
+        spread.sink = spread_over_grid(self.sink, self.target)
+        return spread.sink.with_arg(KernelInfo(spread.kernel_name(), tuple(self.applied_opts)))
 
     def apply_opt(self, opt: Opt) -> None:
         """Transform the kernel.
@@ -234,7 +237,7 @@ class Scheduler:
             raise OptError(opt=opt, reason="the amount is not at least 2")
         size = axis.src[0]
         padded = self._range((size + (amount - 1)) // amount * amount, axis.arg[0], axis.arg[1])
-        return _mask_beyond(replace_range(self.sink, axis, padded, (padded,)), padded, size)
+        return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
     def _pack(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.LOOP, AxisType.THREAD))
@@ -379,22 +382,6 @@ def _flat(ranges: list[UOp], sizes: list[int]) -> UOp:
     for r, size in zip(ranges[1:], sizes[1:], strict=True):
         position = position * size + r
     return position
-
-
-def _mask_beyond(sink: UOp, padded: UOp, size: UOp) -> UOp:
-    """Gate every access that depends on `padded`, and let reductions over it skip what is beyond `size`."""
-    inside = padded < to_node(size)
-    done: dict[UOp, UOp] = {}
-    for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
-        if node.op is Op.INDEX and padded in node.ranges:
-            gate = new.gate
-            new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))
-        elif node.op is Op.REDUCE and padded in node.src[1:]:
-            value = UOp(Op.WHERE, new.dtype, (inside, new.src[0], identity_of(new.arg, new.dtype)))
-            new = new.with_src((value, *new.src[1:]))
-        done[node] = new
-    return done[sink]
 
 
 def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:

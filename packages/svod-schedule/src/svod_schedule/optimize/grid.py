@@ -1,0 +1,58 @@
+"""The loops over a kernel's results become the grid of its launch, where the target has one.
+
+before → after, for at most 1000 positions in the grid:
+
+    RANGE [7, LOOP]         RANGE [7, GLOBAL]
+    RANGE [5000, LOOP]      RANGE [36, LOOP] * 139 + RANGE [139, GLOBAL], masked from 5000 on
+"""
+
+from __future__ import annotations
+
+from svod_dtype import index
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp, to_node
+from svod_schedule.launch_grid import AxisGroup, arrange_axes
+from svod_schedule.loops import extent, mask_accesses, replace_range
+
+__all__ = ["spread_over_grid"]
+
+
+def spread_over_grid(sink: UOp, target: Target) -> UOp:
+    """`sink` with as many positions in its grid as the target allows, each of which does its part in loops."""
+    if not target.has_local:
+        return sink
+    # What several effects share would have to be the same loop; a kernel has one effect.
+    nest = sink.src[0].src[1:] if len(sink.src) == 1 and sink.src[0].op is Op.END else ()
+    loops = [r for r in nest if r.arg[1] is AxisType.LOOP]
+    sink = sink.substitute({r: r.with_arg((r.arg[0], AxisType.GLOBAL)) for r in loops})
+    while (group := _find_too_large(sink, target)) is not None:
+        sink = _take_in_turns(sink, group, min(target.max_global))
+    return sink
+
+
+def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
+    nest = sink.src[0].src[1:] if sink.src and sink.src[0].op is Op.END else ()
+    axes = [r for r in nest if r.arg[1] is AxisType.GLOBAL]
+    return next((g for g in arrange_axes(axes, target.max_global) if g.is_over), None)
+
+
+def _take_in_turns(sink: UOp, group: AxisGroup, limit: int) -> UOp:
+    """Give the grid a part of the group's longest axis, and each position a loop over parts."""
+    axis = max(group.axes, key=lambda r: int(r.vmax))
+    n_others = 1
+    for other in group.axes:
+        n_others *= 1 if other is axis else int(other.vmax) + 1
+    most = max(limit // n_others, 1)
+    size = extent(axis)
+    n_turns = to_node((size + (most - 1)) // most)
+    # As even as possible: the last turn is then nearly full.
+    part = -(-size // int(n_turns.vmax)) if isinstance(size, int) else most
+    if part == 1:
+        return sink.substitute({axis: axis.with_arg((axis.arg[0], AxisType.LOOP))})
+    first_id = 1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE))
+    turn = UOp(Op.RANGE, index, (n_turns,), (first_id, AxisType.LOOP))
+    inner = UOp(Op.RANGE, index, (UOp.const(index, part),), (axis.arg[0], AxisType.GLOBAL))
+    value = turn * part + inner
+    sink = replace_range(sink, axis, value, (turn, inner))
+    return sink if isinstance(size, int) and size % part == 0 else mask_accesses(sink, turn, value < to_node(size))
