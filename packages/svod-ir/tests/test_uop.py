@@ -145,6 +145,15 @@ def test_toposort_lists_operands_first_and_stops_where_it_is_told() -> None:
     assert order.index(x) < order.index(y) < order.index(z)
     assert len(order) == len(set(order)) == 4
     assert z.toposort(stop={y}) == [y, x, z]
+    assert next(z.iter_toposort()) is order[0]
+
+
+def test_toposort_leaves_out_the_bodies_of_calls_when_told_to() -> None:
+    x = UOp.variable("x", 0, 9)
+    body = UOp.sink(x * 2)
+    call = UOp(Op.CALL, void, (body, x + 1))
+    assert call.toposort(enter_calls=False) == [*(x + 1).toposort(), call]
+    assert body in call.toposort()
 
 
 def test_effects_have_no_shape() -> None:

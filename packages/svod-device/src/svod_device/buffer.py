@@ -16,6 +16,7 @@ from svod_device.cpu import HostAllocator
 from svod_device.errors import NotAllocatedError, NotHostAddressableError, ReadOnlyError, SizeMismatchError, ViewError
 from svod_device.host_memory import ALIGNMENT, address_of, copy_host, fill_zero, view_host
 from svod_device.protocols import Allocator, Memory
+from svod_device.wrapped import WrappedAllocator
 from svod_dtype import DType, uint8
 
 if TYPE_CHECKING:
@@ -277,40 +278,13 @@ class Buffer:
             raise ReadOnlyError(device=self.device)
 
 
-class _External:
+class _External(WrappedAllocator):
     """The allocator of wrapped memory: the memory of another allocator, except that nothing is freed."""
 
-    __slots__ = ("inner",)
-
-    def __init__(self, inner: Allocator) -> None:
-        self.inner = inner
-
-    @property
-    def device(self) -> str:
-        return self.inner.device
-
-    @property
-    def is_host_addressable(self) -> bool:
-        return self.inner.is_host_addressable
-
-    @property
-    def is_writable(self) -> bool:
-        return self.inner.is_writable
-
-    def allocate(self, nbytes: int) -> Memory:
-        return self.inner.allocate(nbytes)
+    __slots__ = ()
 
     def free(self, memory: Memory) -> None:
         """The owner frees it."""
-
-    def copy_in(self, address: int, source: memoryview) -> None:
-        self.inner.copy_in(address, source)
-
-    def copy_out(self, destination: memoryview, address: int) -> None:
-        self.inner.copy_out(destination, address)
-
-    def synchronize(self) -> None:
-        self.inner.synchronize()
 
 
 def copy_buffer(destination: Buffer, source: Buffer) -> None:

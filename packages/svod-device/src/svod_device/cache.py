@@ -8,13 +8,14 @@ from itertools import count
 
 from svod_device.errors import OutOfMemoryError
 from svod_device.protocols import Allocator, Memory
+from svod_device.wrapped import WrappedAllocator
 
 __all__ = ["CachingAllocator"]
 
 _SMALL, _SMALL_STEP, _LARGE_STEP = 4096, 64, 4096
 
 
-class CachingAllocator:
+class CachingAllocator(WrappedAllocator):
     """An allocator that reuses the blocks of another one. Plugins may wrap theirs in it.
 
     Sizes are rounded up (to 64 bytes, from 4 KiB on to 4 KiB), and a cached block serves requests of
@@ -23,7 +24,8 @@ class CachingAllocator:
     """
 
     def __init__(self, inner: Allocator, budget_bytes: int) -> None:
-        self.inner, self.budget_bytes = inner, budget_bytes
+        super().__init__(inner)
+        self.budget_bytes = budget_bytes
         self.in_use_bytes = self.cached_bytes = 0
         self._lock = threading.Lock()
         self._order: OrderedDict[int, Memory] = OrderedDict()  # all cached blocks, least recently freed first
@@ -32,18 +34,6 @@ class CachingAllocator:
         # A finalizer may run anywhere, also in this thread while it holds the lock. It only appends
         # here, and whoever holds the lock next files the blocks.
         self._returned: deque[Memory] = deque()
-
-    @property
-    def device(self) -> str:
-        return self.inner.device
-
-    @property
-    def is_host_addressable(self) -> bool:
-        return self.inner.is_host_addressable
-
-    @property
-    def is_writable(self) -> bool:
-        return self.inner.is_writable
 
     def allocate(self, nbytes: int) -> Memory:
         """A cached block of this size or a new one; when there is none, empty the cache and try once more.
@@ -101,15 +91,6 @@ class CachingAllocator:
         for memory in blocks:
             self.inner.free(memory)
         return released
-
-    def copy_in(self, address: int, source: memoryview) -> None:
-        self.inner.copy_in(address, source)
-
-    def copy_out(self, destination: memoryview, address: int) -> None:
-        self.inner.copy_out(destination, address)
-
-    def synchronize(self) -> None:
-        self.inner.synchronize()
 
     def _file_returned(self) -> None:
         while self._returned:

@@ -33,10 +33,10 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
     Raises:
         SpecError: naming the pass, the rule and the node.
     """
-    bodies: dict[UOp, str] = {}
-    for node in _iter_stage(root, bodies):
-        _check(node, bodies.get(node, stage), pass_name)
-    for body in bodies:
+    order = root.toposort(enter_calls=False)
+    for node in order:
+        _check(node, stage, pass_name)
+    for body in dict.fromkeys(node.src[0] for node in order if node.op is Op.CALL):
         if body.op is Op.SINK:
             verify(body, "kernel", pass_name)
     rule = _find_root_violation(root, stage)
@@ -70,16 +70,6 @@ def _check(node: UOp, stage: str, pass_name: str | None) -> None:
     if broken is not None:
         notes = tuple(f"operand {i}: {s}" for i, s in enumerate(node.src[:8]))
         raise SpecError(pass_name=pass_name, stage=stage, rule=broken, node=node, notes=notes)
-
-
-def _iter_stage(root: UOp, bodies: dict[UOp, str]) -> list[UOp]:
-    """The nodes below `root`, without entering the bodies of CALLs, which `bodies` collects."""
-    order = root.toposort()
-    calls = [n for n in order if n.op is Op.CALL]
-    if not calls:
-        return order
-    bodies.update({n.src[0]: "graph" for n in calls})
-    return [n for n in root.toposort(stop=bodies) if n not in bodies]
 
 
 _OPS_OF: Final[Mapping[str, frozenset[Op]]] = {

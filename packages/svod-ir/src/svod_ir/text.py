@@ -91,7 +91,7 @@ def format_expression(node: UOp, limit: int = 400) -> str:
 
 def _iter_lines(root: UOp) -> Iterator[str]:
     names: dict[UOp, str] = {}
-    for node in _iter_operands_first(root):
+    for node in root.iter_toposort():
         names[node] = f"%{len(names)}"
         parts = [names[node], "=", node.op.name]
         if node.dtype is not void:
@@ -101,20 +101,6 @@ def _iter_lines(root: UOp) -> Iterator[str]:
         if node.arg is not None:
             parts.append(f"[{_format_top(node, lambda value: f'<{value!r}>')}]")
         yield " ".join(parts)
-
-
-def _iter_operands_first(root: UOp) -> Iterator[UOp]:
-    # Like UOp.toposort, but lazy: the first lines of a huge graph come at once.
-    seen: set[UOp] = set()
-    stack: list[tuple[UOp, bool]] = [(root, False)]
-    while stack:
-        node, is_entered = stack.pop()
-        if is_entered:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((s, False) for s in reversed(node.src) if s not in seen)
 
 
 def _refuse(node: UOp) -> Callable[[object], str]:

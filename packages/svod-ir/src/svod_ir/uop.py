@@ -104,30 +104,39 @@ class UOp:
                 done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
         return done.get(self, self)
 
-    def toposort(self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset()) -> list[UOp]:
-        """Every node of the graph once, operands first; nodes in `stop` are listed but not entered."""
-        order: list[UOp] = []
+    def toposort(
+        self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(), *, enter_calls: bool = True
+    ) -> list[UOp]:
+        """Every node of the graph once, operands first; nodes in `stop` are listed but not entered.
+
+        With `enter_calls=False` the bodies of CALLs, which are graphs of their own, are left out.
+        """
+        return list(self.iter_toposort(stop, enter_calls=enter_calls))
+
+    def iter_toposort(
+        self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(), *, enter_calls: bool = True
+    ) -> Iterator[UOp]:
+        """`toposort`, one node after the other: the first nodes of a huge graph come at once."""
         seen: set[UOp] = set()
         # The hottest loop of the compiler: None on the stack says that the operands of the node below it are listed.
         stack: list[UOp | None] = [self]
-        list_node, see, push, pop = order.append, seen.add, stack.append, stack.pop
+        see, push, pop = seen.add, stack.append, stack.pop
         while stack:
             node = pop()
             if node is None:
                 entered = pop()
                 assert entered is not None
-                list_node(entered)
+                yield entered
             elif node not in seen:
                 see(node)
                 if node.src and node not in stop:
                     push(node)
                     push(None)
-                    for operand in reversed(node.src):
+                    for operand in reversed(node.src if enter_calls or node.op is not Op.CALL else node.src[1:]):
                         if operand not in seen:
                             push(operand)
                 else:
-                    list_node(node)
-        return order
+                    yield node
 
     def iter_ops(self, *ops: Op) -> Iterator[UOp]:
         """The nodes of the graph whose op is one of `ops`, operands first."""

@@ -76,7 +76,7 @@ def create_pre_schedule(root: UOp) -> PreSchedule:
         ScheduleError: if the graph breaks a rule of scheduling.
         DependencyCycleError: if kernels wait for each other.
     """
-    nodes = list(_iter_outside_calls(root))
+    nodes = root.toposort(enter_calls=False)
     calls = [node for node in nodes if node.op is Op.CALL]
     if not calls:
         raise NoKernelsFoundError(root=root)
@@ -111,21 +111,6 @@ def find_memory(source: UOp) -> UOp:
 
 
 _ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS, Op.DETACH})
-
-
-def _iter_outside_calls(root: UOp) -> Iterator[UOp]:
-    """Every node once, operands first, without the bodies of CALLs."""
-    seen: set[UOp] = set()
-    stack: list[tuple[UOp, bool]] = [(root, False)]
-    while stack:
-        node, is_entered = stack.pop()
-        if is_entered:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            operands = node.src[1:] if node.op is Op.CALL else node.src
-            stack.extend((s, False) for s in reversed(operands) if s not in seen)
 
 
 def _find_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:

@@ -1,0 +1,46 @@
+"""An allocator that hands everything on to another one, for those that change a part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from svod_device.protocols import Allocator, Memory
+
+__all__ = ["WrappedAllocator"]
+
+
+class WrappedAllocator:
+    """The memory of `inner`; derived classes say what they do otherwise."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Allocator) -> None:
+        self.inner = inner
+
+    @property
+    def device(self) -> str:
+        return self.inner.device
+
+    @property
+    def is_host_addressable(self) -> bool:
+        return self.inner.is_host_addressable
+
+    @property
+    def is_writable(self) -> bool:
+        return self.inner.is_writable
+
+    def allocate(self, nbytes: int) -> Memory:
+        return self.inner.allocate(nbytes)
+
+    def free(self, memory: Memory) -> None:
+        self.inner.free(memory)
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        self.inner.copy_in(address, source)
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        self.inner.copy_out(destination, address)
+
+    def synchronize(self) -> None:
+        self.inner.synchronize()
