@@ -69,6 +69,7 @@ class Plugin:
     value: str
     distribution: str
     load: Callable[[], object]
+    is_installed: bool = False
 
     @property
     def kind(self) -> str:
@@ -250,7 +251,7 @@ class Registry:
 def _to_plugin(point: EntryPoint) -> Plugin:
     # The entry points that stand in for a distribution that is not installed have no distribution.
     distribution = point.dist.name if point.dist is not None else f"{point.value.partition('.')[0]} (not installed)"
-    return Plugin(point.group, point.name, point.value, distribution, point.load)
+    return Plugin(point.group, point.name, point.value, distribution, point.load, is_installed=True)
 
 
 def _canonical_plugin_name(plugin: Plugin) -> str:

@@ -1,0 +1,37 @@
+"""A conformance suite that a device plugin runs against itself (extra `testing`; needs pytest).
+
+    from svod_device.testing import DeviceConformance
+
+    class TestMine(DeviceConformance):
+        device = "MINE"
+
+Everything that `svod_device.protocols` promises is tested: memory, buffers, copies, the registry, and for each kernel of
+`iter_kernels` rendering, compiling, loading and running against the reference evaluation. The parts can be inherited from one
+by one. What the device cannot do is named with a reason in `expected_failures`, and must fail.
+
+Tensor programs have a suite of their own, `svod_tensor.testing`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Before the modules are imported: a failed assertion in them shows its operands, as in a test file.
+pytest.register_assert_rewrite(*(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "memory")))
+
+from svod_device.testing.backend import BackendConformance, LauncherConformance, RegistryConformance  # noqa: E402
+from svod_device.testing.base import Conformance  # noqa: E402
+from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec  # noqa: E402
+from svod_device.testing.kernels import KernelCase, find_case, iter_kernels  # noqa: E402
+from svod_device.testing.memory import AllocatorConformance, BufferConformance  # noqa: E402
+
+__all__ = [
+    "AllocatorConformance", "BackendConformance", "BufferConformance", "BuiltKernel", "Conformance", "DeviceConformance",
+    "KernelCase", "LauncherConformance", "RegistryConformance", "build", "check_kernel", "find_case", "iter_kernels", "make_spec",
+]  # fmt: skip
+
+
+class DeviceConformance(
+    RegistryConformance, AllocatorConformance, BufferConformance, BackendConformance, LauncherConformance
+):
+    """All of it."""

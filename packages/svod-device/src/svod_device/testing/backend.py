@@ -1,0 +1,274 @@
+"""Conformance of a device's backends: rendering, compiling, loading and running kernels, alone and in batches."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+
+from svod_device.__main__ import describe
+from svod_device.buffer import Buffer
+from svod_device.device import Device
+from svod_device.protocols import Backend, BatchLauncher, Launch
+from svod_device.registry import COMPILERS, Plugin, canonical_device, get_device, get_registry
+from svod_device.testing.base import Conformance
+from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
+from svod_device.testing.kernels import find_case, iter_kernels
+from svod_device.testing.memory import run_in_threads
+from svod_dtype import SvodError, int32, int64
+from svod_ir.target import Target
+
+__all__ = ["BackendConformance", "LauncherConformance", "RegistryConformance"]
+
+_SIZE: Final = 13
+
+
+class RegistryConformance(Conformance):
+    """What the registry says of the device."""
+
+    def test_a_device_has_one_name_and_one_owner(self, owner: Device) -> None:
+        name = canonical_device(self.device)
+        assert owner.name == name
+        assert get_device(name.lower() + ":0") is get_device(name) if ":" not in name else True
+        assert owner.allocator.device == name
+
+    def test_the_report_says_that_it_works(self, owner: Device) -> None:
+        lines = list(describe(get_registry()))
+        start = next(i for i, line in enumerate(lines) if line.startswith(f"{owner.base_key}: memory by "))
+        assert lines[start].endswith("works")
+        for name in owner.backend_names:
+            line = next(line for line in lines[start:] if line.startswith(f"  {owner.base_key}.{name} by "))
+            assert "does not work" not in line, line
+
+    def test_the_backend_under_test_is_there(self, owner: Device, backend: Backend) -> None:
+        assert owner.backend_names
+        assert callable(backend.renderer.render) and callable(backend.compiler.compile) and callable(backend.loader)
+        assert isinstance(backend.target, Target)
+
+
+class BackendConformance(Conformance):
+    """A backend renders, compiles, loads and runs every kernel that its target allows."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """One test for each kernel that the target of the backend allows."""
+        if "kernel" in metafunc.fixturenames:
+            target = get_device(self.device).get_backend(self.backend_name).target
+            metafunc.parametrize("kernel", [case.name for case in iter_kernels(target)])
+
+    def test_a_kernel_computes_what_the_reference_does(self, kernel: str, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, kernel), backend, owner.name)
+        for seed, values in enumerate(built.case.values):
+            check_kernel(built, owner, values, seed)
+
+    def test_equal_programs_have_equal_sources(self, backend: Backend, owner: Device) -> None:
+        case = find_case(backend.target, "variables")
+        assert make_spec(case, backend, owner.name).source == make_spec(case, backend, owner.name).source
+        other = backend.renderer.render(case.linear, "another_name")
+        assert other != make_spec(case, backend, owner.name).source, "a kernel's name is that of its entry point"
+
+    def test_the_cache_key_names_compiler_and_target(self, backend: Backend, owner: Device) -> None:
+        key = backend.compiler.cache_key
+        assert isinstance(key, str) and key.strip()
+        plugin = self._find_plugin(owner, backend)
+        assert plugin.make(owner.name, Backend).compiler.cache_key == key
+
+    def test_the_cache_key_is_the_same_in_every_process(self, backend: Backend, owner: Device) -> None:
+        plugin = self._find_plugin(owner, backend)
+        if not plugin.is_installed:
+            pytest.skip("the backend is registered in this process only")
+        code = (
+            "from svod_device import get_device\n"
+            f"print(get_device({owner.name!r}).get_backend({plugin.backend!r}).compiler.cache_key)"
+        )
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert found.stdout.rstrip("\n") == backend.compiler.cache_key
+
+    def test_a_compiled_kernel_carries_what_its_launches_need(self, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        spec, compiled = built.spec, built.compiled
+        assert compiled.source is not None or compiled.binary
+        assert (compiled.name, compiled.var_names, compiled.n_buffers) == (spec.name, spec.var_names, spec.n_buffers)
+        assert (compiled.global_size, compiled.local_size) == (spec.global_size, spec.local_size)
+        assert built.program.name == spec.name
+
+    def test_broken_source_is_an_error_with_a_class(self, backend: Backend, owner: Device) -> None:
+        spec = make_spec(find_case(backend.target, "copy_float32"), backend, owner.name)
+        with pytest.raises(SvodError):
+            backend.loader(backend.compiler.compile(replace(spec, source="} this is no program {")))
+        check_kernel(build(find_case(backend.target, "copy_float32"), backend, owner.name), owner, {})
+
+    def test_one_compiled_kernel_is_loaded_twice(self, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        again = replace(built, program=backend.loader(built.compiled))
+        for seed, values in enumerate(built.case.values):
+            check_kernel(built, owner, values, seed)
+            check_kernel(again, owner, values, seed)
+
+    def test_a_program_runs_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+
+        def work(number: int) -> None:
+            for turn in range(8):
+                check_kernel(built, owner, {"scale": number + 1, "shift": turn - 4}, seed=number)
+
+        run_in_threads(4, work)
+
+    def test_kernels_are_built_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
+        names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
+
+        def work(number: int) -> None:
+            check_kernel(build(find_case(backend.target, names[number]), backend, owner.name), owner, {})
+
+        run_in_threads(len(names), work)
+
+    def test_a_launch_sees_what_the_one_before_wrote(self, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        buffers = [Buffer(owner.allocator, int64, _SIZE) for _ in range(2)]
+        for buffer in buffers:
+            buffer.copyin(np.full(_SIZE, 5, np.int64).data)
+        for turn in range(20):
+            _launch(built, (buffers[turn % 2], buffers[1 - turn % 2]), {"scale": 1, "shift": 3})
+        assert buffers[1].as_numpy().tolist() == [5 + 20 * 3] * _SIZE
+
+    @staticmethod
+    def _find_plugin(owner: Device, backend: Backend) -> Plugin:
+        name = next(name for name in owner.backend_names if owner.get_backend(name) is backend)
+        plugins = get_registry().iter_plugins()
+        return next(p for p in plugins if p.group == COMPILERS and (p.kind, p.backend) == (owner.base_key, name))
+
+
+class LauncherConformance(Conformance):
+    """A batch launcher runs its launches in the order of their groups, on the contents that the tables have at each run."""
+
+    @pytest.fixture
+    def launcher(self, backend: Backend) -> BatchLauncher:
+        if backend.launcher is None:
+            pytest.skip("the backend has no batch launcher")
+        return backend.launcher
+
+    @pytest.fixture
+    def step(self, backend: Backend, owner: Device) -> BuiltKernel:
+        """out = in * scale + shift, on integers."""
+        return build(find_case(backend.target, "variables"), backend, owner.name)
+
+    def test_groups_run_in_order(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
+        chain = _Chain(step, owner, length=6)
+        table = launcher.make_table(chain.launches)
+        launcher.run(table)
+        chain.check()
+
+    def test_one_table_runs_again_on_changed_values(
+        self, step: BuiltKernel, launcher: BatchLauncher, owner: Device
+    ) -> None:
+        chain = _Chain(step, owner, length=4)
+        table = launcher.make_table(chain.launches)
+        for turn in range(5):
+            chain.set_values(scale=turn, shift=7 * turn - 10)
+            launcher.run(table)
+            chain.check()
+
+    def test_one_table_runs_again_on_other_buffers(
+        self, step: BuiltKernel, launcher: BatchLauncher, owner: Device
+    ) -> None:
+        chain = _Chain(step, owner, length=3)
+        table = launcher.make_table(chain.launches)
+        launcher.run(table)
+        chain.check()
+        chain.replace_input(np.arange(100, 100 + _SIZE))
+        launcher.run(table)
+        chain.check()
+
+    def test_launches_of_one_group_all_run(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
+        chains = [_Chain(step, owner, length=1) for _ in range(9)]
+        for number, chain in enumerate(chains):
+            chain.set_values(scale=number, shift=number * number)
+        launcher.run(launcher.make_table([chain.launches[0] for chain in chains]))
+        for chain in chains:
+            chain.check()
+
+    def test_two_tables_run_at_once(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
+        chains = [_Chain(step, owner, length=3) for _ in range(3)]
+        tables = [launcher.make_table(chain.launches) for chain in chains]
+
+        def work(number: int) -> None:
+            for turn in range(10):
+                chains[number].set_values(scale=number, shift=turn)
+                launcher.run(tables[number])
+                chains[number].check()
+
+        run_in_threads(len(chains), work)
+
+    def test_a_table_keeps_its_programs_alive(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
+        chain = _Chain(build(find_case(backend.target, "variables"), backend, owner.name), owner, length=2)
+        table = launcher.make_table(chain.launches)
+        chain.forget_programs()
+        launcher.run(table)
+        chain.check()
+
+    def test_all_parts_of_a_launch_run(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
+        built = build(find_case(backend.target, "parallel"), backend, owner.name)
+        there, content = Buffer(owner.allocator, int32, 21), np.arange(21, dtype=np.int32)
+        source = Buffer(owner.allocator, int32, 21)
+        source.copyin(content.data)
+        there.copyin(content.data)
+        launcher.run(launcher.make_table([_make_launch(built, [there.address, source.address], (), 0)]))
+        assert there.as_numpy().tolist() == [i + i // 3 for i in range(21)]
+
+
+class _Chain:
+    """Launches of one step, each on the result of the one before; each is a group of its own."""
+
+    def __init__(self, step: BuiltKernel, owner: Device, *, length: int) -> None:
+        self._owner = owner
+        self._input = np.arange(_SIZE)
+        self.buffers = [Buffer(owner.allocator, int64, _SIZE) for _ in range(length + 1)]
+        for buffer in self.buffers:
+            buffer.copyin(np.full(_SIZE, -1, np.int64).data)
+        self.buffers[0].copyin(self._input.data)
+        self._values = {"scale": 2, "shift": 1}
+        self._var_names = step.spec.var_names
+        words = [self._values[name] for name in self._var_names]
+        pairs = zip(self.buffers, self.buffers[1:], strict=False)
+        self.launches = [
+            _make_launch(step, [out.address, given.address], words, group) for group, (given, out) in enumerate(pairs)
+        ]
+
+    def set_values(self, **values: int) -> None:
+        self._values = values
+        for launch in self.launches:
+            for position, name in enumerate(self._var_names):
+                launch.values[position] = values[name]
+
+    def replace_input(self, content: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        self._input = content
+        self.buffers[0] = Buffer(self._owner.allocator, int64, _SIZE)
+        self.buffers[0].copyin(content.data)
+        self.launches[0].buffers[1] = self.buffers[0].address
+
+    def forget_programs(self) -> None:
+        self.launches = []
+        gc.collect()
+
+    def check(self) -> None:
+        expected = self._input
+        for buffer in self.buffers[1:]:
+            expected = expected * self._values["scale"] + self._values["shift"]
+            assert buffer.as_numpy().tolist() == expected.tolist()
+
+
+def _make_launch(built: BuiltKernel, addresses: Sequence[int], values: Sequence[int], group: int) -> Launch:
+    dims = built.spec.launch_dims({})
+    return Launch(built.program, array("Q", addresses), array("q", values), dims.global_size, dims.local_size, group)
+
+
+def _launch(built: BuiltKernel, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
+    dims = built.spec.launch_dims(values)
+    words = [values[name] for name in built.spec.var_names]
+    built.program([buffer.ensure_allocated().address for buffer in buffers], words, dims.global_size, dims.local_size)

@@ -1,0 +1,297 @@
+"""Kernels as linear programs written by hand: what every renderer, compiler and loader must get right.
+
+They are what `svod_schedule.linearize` could have made for the target: only ops and dtypes that the target says it
+has, `core_id` where it has no workgroups, grid indices where it has. Their meaning is `svod_ir.evaluate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
+from svod_ir.args import KernelInfo, ParamArg
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+
+__all__ = ["KernelCase", "find_case", "iter_kernels"]
+
+_SIZE: Final = 13
+"""Elements of most buffers: prime, so that no vector length and no workgroup divides it."""
+
+
+class KernelCase(NamedTuple):
+    """A kernel: its SINK, its nodes in order, and the values of its variables to launch it with."""
+
+    name: str
+    sink: UOp
+    linear: tuple[UOp, ...]
+    values: tuple[dict[str, int], ...] = ({},)
+
+
+def iter_kernels(target: Target) -> Iterator[KernelCase]:
+    """Every kernel that a device with this target must run."""
+    computed = [dtype for dtype in ALL_DTYPES if dtype in target.native_dtypes]
+    for dtype in ALL_DTYPES:
+        yield _copy(dtype)
+        yield _constants(dtype)
+        yield _select(dtype)
+    for dtype in computed:
+        yield _arithmetic(dtype)
+        yield _casts(dtype, computed)
+        if dtype.is_int:
+            yield _integer_arithmetic(dtype)
+        if target.lanes(dtype) > 1:
+            yield _vectors(dtype, target.lanes(dtype))
+    for op in sorted(_FUNCTIONS & target.native_ops, key=lambda op: op.name):
+        yield _function(op)
+    yield from (
+        _bitcasts(computed),
+        _variables(),
+        _symbolic_loop(),
+        _accumulate(),
+        _gates(),
+        _indirect(),
+        _nested_loops(),
+    )
+    yield from (_parallel(target), _many_buffers(target))
+    if target.has_local:
+        yield _grid()
+    if target.has_local and target.has_shared:
+        yield _workgroup()
+
+
+def find_case(target: Target, name: str) -> KernelCase:
+    """The kernel of this name."""
+    return next(case for case in iter_kernels(target) if case.name == name)
+
+
+def _param(slot: int, dtype: DType, size: int = _SIZE) -> UOp:
+    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
+
+
+def _const(value: int) -> UOp:
+    return UOp.const(int32, value)
+
+
+def _loop(size: int | UOp = _SIZE, number: int = 0, kind: AxisType = AxisType.LOOP) -> UOp:
+    return UOp(Op.RANGE, int32, (_const(size) if isinstance(size, int) else size,), (number, kind))
+
+
+def _case(name: str, *effects: UOp, values: Sequence[dict[str, int]] = ({},), order: Sequence[UOp] = ()) -> KernelCase:
+    """`effects` are the SINK's; `order` names nodes that must come before others of them, one after another."""
+    sink = UOp.sink(*effects, arg=KernelInfo(name, ()))
+    nodes = dict.fromkeys(node for root in (*order, sink) for node in root.toposort())
+    first = [n for n in nodes if n.op in (Op.PARAM, Op.DEFINE_VAR, Op.DEFINE_REG, Op.DEFINE_LOCAL, Op.CONST)]
+    first.sort(key=lambda n: n.arg.slot if n.op is Op.PARAM else 1 << 30)
+    rest = [n for n in nodes if n not in set(first) and n is not sink]
+    return KernelCase(name, sink, (*first, *rest), tuple(values))
+
+
+def _store_all(name: str, i: UOp, results: Sequence[UOp]) -> KernelCase:
+    """Each result, which depends on `i`, goes to element `i` of a buffer of its own, in one loop."""
+    stores = [_param(slot, r.dtype).index(i).store(r) for slot, r in enumerate(results)]
+    return _case(name, UOp(Op.GROUP, void, tuple(stores)).end(i))
+
+
+def _inputs(n_results: int, dtype: DType, i: UOp, count: int) -> list[UOp]:
+    return [_param(n_results + k, dtype).index(i).load() for k in range(count)]
+
+
+def _copy(dtype: DType) -> KernelCase:
+    i = _loop()
+    return _store_all(f"copy_{dtype}", i, _inputs(1, dtype, i, 1))
+
+
+def _constants(dtype: DType) -> KernelCase:
+    numbers: tuple[int | float, ...] = (0, 1, dtype.min, dtype.max)
+    if dtype.is_float:
+        numbers = (0.0, -0.0, 1.0, 0.1, -3.75, dtype.finfo_max, float("inf"), float("-inf"), float("nan"))
+        # A type without infinities or without a NaN rounds them to what it has.
+    out = _param(0, dtype, len(numbers))
+    stores = [out.index(_const(k)).store(UOp.const(dtype, number)) for k, number in enumerate(numbers)]
+    return _case(f"constants_{dtype}", *stores)
+
+
+def _select(dtype: DType) -> KernelCase:
+    i = _loop()
+    condition = _param(3, bool_).index(i).load()
+    return _store_all(f"select_{dtype}", i, [condition.where(*_inputs(1, dtype, i, 2))])
+
+
+def _arithmetic(dtype: DType) -> KernelCase:
+    i = _loop()
+    ops = [Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.LT, Op.LE, Op.EQ, Op.NE]
+    ops += [Op.AND, Op.OR, Op.XOR] if not dtype.is_float else [Op.SUB, Op.FDIV]
+    unary = [Op.NOT] if dtype.is_bool else [Op.NEG, Op.ABS]
+    x, y = _inputs(len(ops) + len(unary), dtype, i, 2)
+    return _store_all(f"arithmetic_{dtype}", i, [*(x.alu(op, y) for op in ops), *(x.alu(op) for op in unary)])
+
+
+def _integer_arithmetic(dtype: DType) -> KernelCase:
+    i = _loop()
+    x, y = _inputs(7, dtype, i, 2)
+    divisor = y.maximum(1)
+    three = UOp.const(dtype, 3)
+    results = [x - y, x.alu(Op.CDIV, divisor), x.alu(Op.CMOD, divisor), x.alu(Op.SHL, three), x.alu(Op.SHR, three)]
+    return _store_all(f"integers_{dtype}", i, [*results, x.alu(Op.NOT), x.alu(Op.CDIV, three)])
+
+
+def _casts(dtype: DType, targets: Sequence[DType]) -> KernelCase:
+    i = _loop()
+    others = [other for other in targets if other is not dtype]
+    (x,) = _inputs(len(others), dtype, i, 1)
+    # A float beyond the range of an integer has no value that all languages agree on; a NaN gives 0.
+    inside = x.maximum(0.0).minimum(100.0) if dtype.is_float else x
+    return _store_all(f"casts_{dtype}", i, [UOp(Op.CAST, other, (inside if other.is_int else x,)) for other in others])
+
+
+def _bitcasts(computed: Sequence[DType]) -> KernelCase:
+    pairs = [(float32, int32), (float16, uint16), (float16, int16), (float64, int64)]
+    pairs = [pair for pair in pairs if set(pair) <= set(computed)]
+    i = _loop()
+    results: list[UOp] = []
+    for k, (one, other) in enumerate(pairs):
+        results.append(UOp(Op.BITCAST, other, (_param(2 * (len(pairs) + k), one).index(i).load(),)))
+        results.append(UOp(Op.BITCAST, one, (_param(2 * (len(pairs) + k) + 1, other).index(i).load(),)))
+    return _store_all("bitcasts", i, results)
+
+
+_FUNCTIONS: Final = frozenset({
+    Op.SQRT, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND,
+    Op.RSQRT, Op.RECIPROCAL, Op.MULACC, Op.POW,
+})  # fmt: skip
+
+
+def _function(op: Op) -> KernelCase:
+    i = _loop()
+    operands = _inputs(1, float32, i, {Op.MULACC: 3, Op.POW: 2}.get(op, 1))
+    return _store_all(f"function_{op.name.lower()}", i, [UOp(op, float32, tuple(operands))])
+
+
+def _vectors(dtype: DType, lanes: int) -> KernelCase:
+    """Whole vectors, at an odd place: a view starts at any element."""
+    size, vector = 2 * lanes + 1, dtype.vec(lanes)
+    x = _param(2, dtype, size).index(_const(1), lanes=lanes).load()
+    y = _param(3, dtype, size).index(_const(lanes + 1), lanes=lanes).load()
+    last = UOp(Op.GEP, dtype, (x,), (lanes - 1,))
+    spread = UOp(Op.BROADCAST, vector, (last,))
+    swapped = UOp(Op.GEP, vector, (y,), tuple(reversed(range(lanes))))
+    joined = UOp(Op.VECTORIZE, dtype.vec(2), (last, UOp(Op.GEP, dtype, (y,), (0,))))
+    total = UOp(Op.REDUCE, dtype, (x,), Op.MAX)
+    out = _param(0, dtype, size)
+    stores = [
+        out.index(_const(1), lanes=lanes).store(x.alu(Op.ADD, y).alu(Op.MAX, spread)),
+        _param(1, dtype, lanes + 3).index(_const(1), lanes=lanes).store(swapped),
+        _param(4, dtype, 2).index(_const(0), lanes=2).store(joined),
+        _param(5, dtype, 1).index(_const(0)).store(total),
+    ]
+    return _case(f"vectors_{dtype}", *stores)
+
+
+def _variables() -> KernelCase:
+    """Values come in the order of `var_names`, of two widths, negative and large."""
+    scale, shift = (
+        UOp.variable("scale", -(1 << 31), (1 << 31) - 1, int32),
+        UOp.variable("shift", -(1 << 40), 1 << 40, int64),
+    )
+    i = _loop()
+    x = _param(1, int64).index(i).load()
+    store = _param(0, int64).index(i).store(x * scale.cast(int64) + shift)
+    values = ({"scale": 3, "shift": -5}, {"scale": -7, "shift": 1 << 40}, {"scale": (1 << 31) - 1, "shift": -(1 << 40)})
+    return _case("variables", store.end(i), values=values)
+
+
+def _symbolic_loop() -> KernelCase:
+    count = UOp.variable("count", 0, _SIZE, int32)
+    i = _loop(count)
+    store = _param(0, int32).index(i).store(_param(1, int32).index(i).load() + count)
+    return _case("symbolic_loop", store.end(i), values=({"count": 0}, {"count": 1}, {"count": _SIZE}))
+
+
+def _accumulate() -> KernelCase:
+    """Sums of rows, in memory of the thread."""
+    row, column = _loop(3, 0), _loop(_SIZE, 1, AxisType.REDUCE)
+    register, zero = UOp(Op.DEFINE_REG, float32, (), (0, 1)), _const(0)
+    start = register.after(row).index(zero).store(UOp.const(float32, 0.0))
+    inside = register.after(start, column).index(zero)
+    update = inside.store(inside.load() + _param(1, float32, 3 * _SIZE).index(row * _SIZE + column).load())
+    done = update.end(column)
+    result = _param(0, float32, 3).index(row).store(register.after(done).index(zero).load())
+    return _case("accumulate", result.end(row), order=(row, start, done))
+
+
+def _gates() -> KernelCase:
+    """Where a gate is false, nothing is read or written: the place may lie outside."""
+    i = _loop(2 * _SIZE)
+    shifted = i - 5
+    inside = shifted.alu(Op.LE, _const(_SIZE - 1)) & _const(0).alu(Op.LE, shifted)
+    x = _param(2, float32).index(shifted, gate=inside).load(UOp.const(float32, -1.5))
+    stores = [_param(0, float32, 2 * _SIZE).index(i).store(x), _param(1, float32).index(shifted, gate=inside).store(x)]
+    return _case("gates", UOp(Op.GROUP, void, tuple(stores)).end(i))
+
+
+def _indirect() -> KernelCase:
+    """A place that is read from memory, kept inside."""
+    i = _loop()
+    place = _param(2, int8).index(i).load().cast(int32).maximum(0).minimum(_SIZE - 1)
+    return _case("indirect", _param(0, float32).index(i).store(_param(1, float32).index(place).load()).end(i))
+
+
+def _nested_loops() -> KernelCase:
+    rows, columns = 3, 5
+    row, column = _loop(rows, 0), _loop(columns, 1)
+    x = _param(1, int32, rows * columns).index(row * columns + column).load()
+    store = _param(0, int32, rows * columns).index(column * rows + row).store(x)
+    return _case("nested_loops", store.end(column).end(row), order=(row,))
+
+
+def _position(target: Target, size: int) -> UOp:
+    """A number from 0 to `size` - 1 that another part of the launch has each."""
+    if target.has_local:
+        return UOp(Op.SPECIAL, int32, (_const(size),), "gidx0")
+    return UOp(Op.DEFINE_VAR, int32, (), ("core_id", 0, size - 1))
+
+
+def _parallel(target: Target) -> KernelCase:
+    part = _position(target, 7)
+    inside = _loop(3)
+    place = part * 3 + inside
+    store = _param(0, int32, 21).index(place).store(_param(1, int32, 21).index(place).load() + part)
+    return _case("parallel", store.end(inside))
+
+
+def _many_buffers(target: Target) -> KernelCase:
+    """As many arguments as a kernel of the scheduler may have, up to 20, in slots with gaps."""
+    count = min(target.max_buffers or 20, 20)
+    i = _loop()
+    total = _param(3, int32).index(i).load()
+    for k in range(2, count):
+        total = total + _param(1 + 2 * k, int32).index(i).load()
+    return _case("many_buffers", _param(0, int32).index(i).store(total).end(i))
+
+
+def _grid() -> KernelCase:
+    """Three axes of workgroups and of their members."""
+    sizes = (2, 3, 2)
+    groups = [UOp(Op.SPECIAL, int32, (_const(n),), f"gidx{axis}") for axis, n in enumerate(sizes)]
+    members = [UOp(Op.SPECIAL, int32, (_const(n),), f"lidx{axis}") for axis, n in enumerate((4, 2, 1))]
+    place = ((groups[2] * 3 + groups[1]) * 2 + groups[0]) * 8 + members[1] * 4 + members[0] + members[2]
+    store = (
+        _param(0, int32, 96).index(place).store(_param(1, int32, 96).index(place).load() + groups[1] * 10 + members[0])
+    )
+    return _case("grid", store)
+
+
+def _workgroup() -> KernelCase:
+    """The members of a workgroup exchange values through the memory that they share."""
+    members = 16
+    group = UOp(Op.SPECIAL, int32, (_const(3),), "gidx0")
+    member = UOp(Op.SPECIAL, int32, (_const(members),), "lidx0")
+    shared = UOp(Op.DEFINE_LOCAL, float32, (), (0, members))
+    place = group * members + member
+    put = shared.index(member).store(_param(1, float32, 3 * members).index(place).load())
+    meet = UOp(Op.BARRIER, void, (put,))
+    got = shared.after(meet).index(_const(members - 1) - member).load()
+    return _case("workgroup", _param(0, float32, 3 * members).index(place).store(got), order=(meet,))
