@@ -6,6 +6,7 @@ import pytest
 
 from svod_ir.args import Opt, OptOp
 from svod_ir.errors import OptionError
+from svod_schedule.options import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.options import OPT_CACHE_MAX, read_opt_cache_max
 
@@ -19,7 +20,9 @@ def test_the_environment_sets_each_field():
     config = PrepareConfig.from_env(
         {"SVOD_NOOPT": "1", "SVOD_MEMORY_PLANNER": "Remap", "SVOD_DISABLE_SCHEDULE_CACHE": "yes"}
     )
-    assert config == PrepareConfig(opts=(), memory_planner="remap", disable_schedule_cache=True)
+    none = OptimizerConfig(strategy="none")
+    assert config == PrepareConfig(optimizer=none, memory_planner="remap", disable_schedule_cache=True)
+    assert PrepareConfig.from_env({"SVOD_BEAM": "3"}).optimizer == OptimizerConfig(strategy="beam", width=3)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,20 @@ def test_kernels_of_other_opts_have_another_fingerprint():
     configs = [PrepareConfig(), PrepareConfig(opts=()), PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),))]
     assert len({c.fingerprint for c in configs}) == 3
     assert PrepareConfig(memory_planner="remap").fingerprint == PrepareConfig().fingerprint
+
+
+def test_given_opts_win_over_the_optimizer():
+    beam = OptimizerConfig(strategy="beam")
+    given = PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),), optimizer=beam)
+    assert given.fixed_opts == given.opts
+    assert given.fingerprint == PrepareConfig(opts=given.opts).fingerprint
+    assert PrepareConfig(optimizer=beam).fixed_opts is None
+    assert PrepareConfig(optimizer=OptimizerConfig(strategy="none")).fixed_opts == ()
+
+
+def test_kernels_of_other_optimizers_have_another_fingerprint():
+    configs = [PrepareConfig(optimizer=OptimizerConfig(strategy=s)) for s in ("none", "heuristic", "beam")]
+    configs.append(PrepareConfig(optimizer=OptimizerConfig(strategy="beam", width=2)))
+    assert len({c.fingerprint for c in configs}) == 4
+    no_opts = PrepareConfig(optimizer=OptimizerConfig(strategy="none"))
+    assert no_opts.fingerprint == PrepareConfig(opts=()).fingerprint

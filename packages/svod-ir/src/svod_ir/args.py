@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final, NamedTuple
 
 from svod_dtype import AddressSpace
+from svod_ir.errors import ParseError
 
-__all__ = ["BufferArg", "BufferizeArg", "KernelInfo", "Opt", "OptOp", "ParamArg"]
+__all__ = ["BufferArg", "BufferizeArg", "KernelInfo", "Opt", "OptOp", "ParamArg", "format_opts", "parse_opts"]
 
-from enum import Enum
+_OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
 
 
 class BufferArg(NamedTuple):
@@ -61,6 +65,39 @@ class Opt(NamedTuple):
     def __str__(self) -> str:
         numbers = ", ".join(str(n) for n in (self.axis, self.amount) if n is not None)
         return f"{self.op.value}({numbers})"
+
+
+def format_opts(opts: Iterable[Opt]) -> str:
+    """Opts as a line of text, which `parse_opts` reads: `UPCAST(0, 4) THREAD(0, 2)`."""
+    return " ".join(map(str, opts))
+
+
+def parse_opts(text: str) -> tuple[Opt, ...]:
+    """The opts that a text lists, separated by blanks or commas: `UPCAST(0,4) THREAD(0,2) NOLOCALS`.
+
+    Raises:
+        ParseError: if it is no such list.
+
+    Example:
+        >>> format_opts(parse_opts("UPCAST(0,4), PACK(1)"))
+        'UPCAST(0, 4) PACK(1)'
+    """
+    opts: list[Opt] = []
+    position = 0
+    while text[position:].strip():
+        found = _OPT.match(text, position)
+        if found is None or found[1] not in OptOp.__members__:
+            names = ", ".join(OptOp.__members__)
+            raise ParseError(
+                line=0,
+                text=text[position:],
+                problem="this is no Opt",
+                hint=f"an Opt is one of {names}, as UPCAST(0, 4)",
+            )
+        axis, amount = (None if number is None else int(number) for number in found.group(2, 3))
+        opts.append(Opt(OptOp[found[1]], axis, amount))
+        position = found.end()
+    return tuple(opts)
 
 
 class KernelInfo(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf, nan
 
 from svod_ir.errors import OptionError
 
-__all__ = ["read_integer", "read_switch"]
+__all__ = ["read_integer", "read_number", "read_switch"]
 
 _FALSE, _TRUE = ("0", "false", "no", "off"), ("1", "true", "yes", "on")
 
@@ -35,3 +36,21 @@ def read_integer(environment: Mapping[str, str], variable: str, default: int, *,
     if not value.isdecimal() or int(value) < minimum:
         raise OptionError(variable=variable, value=value, expected=f"an integer of at least {minimum}")
     return int(value)
+
+
+def read_number(environment: Mapping[str, str], variable: str, default: float, *, minimum: float = 0.0) -> float:
+    """The value of a variable that is a finite number, at least `minimum`; `default` where it is unset or empty.
+
+    Raises:
+        OptionError: if it is no such number.
+    """
+    value = environment.get(variable, "").strip()
+    if not value:
+        return default
+    try:
+        number = float(value)
+    except ValueError:
+        number = nan
+    if not minimum <= number < inf:
+        raise OptionError(variable=variable, value=value, expected=f"a number of at least {minimum:g}")
+    return number

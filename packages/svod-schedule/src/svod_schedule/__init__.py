@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
-from svod_schedule.errors import LinearizeError, OptError, UnsupportedGraphError
+from svod_schedule.errors import ConfigError, LinearizeError, OptError, UnsupportedGraphError
+from svod_schedule.options import OptimizerConfig
 
-__all__ = ["LinearizeError", "OptError", "UnsupportedGraphError"]
+__all__ = ["ConfigError", "LinearizeError", "OptError", "OptimizerConfig", "UnsupportedGraphError"]

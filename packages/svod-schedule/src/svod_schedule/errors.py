@@ -2,7 +2,8 @@
 
 UserError
 ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
-└── OptError (ValueError)                         an Opt that a kernel does not allow
+├── OptError (ValueError)                         an Opt that a kernel does not allow
+└── ConfigError (ValueError)                      a field of OptimizerConfig with a value that it does not take
 InternalError
 └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from svod_dtype import InternalError, UserError
 
-__all__ = ["LinearizeError", "OptError", "UnsupportedGraphError"]
+__all__ = ["ConfigError", "LinearizeError", "OptError", "UnsupportedGraphError"]
 
 
 class UnsupportedGraphError(UserError, NotImplementedError):
@@ -28,6 +29,14 @@ class OptError(UserError, ValueError):
     def __init__(self, *, opt: object, reason: str) -> None:
         self.opt, self.reason = opt, reason
         super().__init__(f"{opt} does not apply: {reason}")
+
+
+class ConfigError(UserError, ValueError):
+    """A field of an `OptimizerConfig` with a value that it does not take."""
+
+    def __init__(self, *, field: str, value: object, expected: str) -> None:
+        self.field, self.value, self.expected = field, value, expected
+        super().__init__(f"{field}={value!r} is not {expected}")
 
 
 class LinearizeError(InternalError, RuntimeError):

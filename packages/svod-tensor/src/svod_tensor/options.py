@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
-from svod_ir.args import Opt
+from svod_ir.args import Opt, format_opts
 from svod_ir.environment import read_switch
 from svod_ir.errors import OptionError
+from svod_schedule.options import OptimizerConfig
 
 __all__ = ["OPT_CACHE_MAX", "PlannerMode", "PrepareConfig", "read_opt_cache_max"]
 
@@ -23,13 +24,15 @@ class PrepareConfig:
     """How one computation is prepared; a field that the caller sets wins over the environment.
 
     Attributes:
-        opts: the `Opt`s for every kernel: None lets the optimizer choose, the empty tuple means none (`SVOD_NOOPT=1`).
+        opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to `optimizer`.
+        optimizer: who chooses the opts otherwise, from the environment as `OptimizerConfig.from_env` reads it.
         memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them into one
             block for each device, `remap` reuses whole buffers, `disabled` gives each its own.
         disable_schedule_cache: whether equal graphs are scheduled anew each time (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
     """
 
     opts: tuple[Opt, ...] | None = None
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     memory_planner: PlannerMode = "arena"
     disable_schedule_cache: bool = False
 
@@ -42,15 +45,21 @@ class PrepareConfig:
         """
         env = os.environ if environment is None else environment
         return PrepareConfig(
-            opts=() if read_switch(env, "SVOD_NOOPT", default=False) else None,
+            optimizer=OptimizerConfig.from_env(env),
             memory_planner=_read_planner(env),
             disable_schedule_cache=read_switch(env, "SVOD_DISABLE_SCHEDULE_CACHE", default=False),
         )
 
     @property
+    def fixed_opts(self) -> tuple[Opt, ...] | None:
+        """The opts that every kernel gets, None where they are chosen for each."""
+        return () if self.opts is None and self.optimizer.strategy == "none" else self.opts
+
+    @property
     def fingerprint(self) -> str:
         """Names the fields that a compiled kernel depends on."""
-        return "heuristics" if self.opts is None else f"opts {', '.join(map(str, self.opts))}"
+        opts = self.fixed_opts
+        return self.optimizer.fingerprint if opts is None else f"opts {format_opts(opts)}"
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:

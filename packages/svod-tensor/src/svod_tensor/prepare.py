@@ -199,7 +199,7 @@ def make_context(device: Device, config: PrepareConfig) -> Context:
     """What the passes may look at when they compile for `device`."""
     from svod_schedule.pipeline import Context
 
-    return Context(target=device.target, device=device.name, opts=config.opts, options=IROptions.from_env())
+    return Context(target=device.target, device=device.name, opts=config.fixed_opts, options=IROptions.from_env())
 
 
 def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:

@@ -1,0 +1,104 @@
+"""The Opts that are worth trying on a kernel, from its axes and from what the target has.
+
+`iter_actions` lists them one by one, `iter_neighbours` the sequences of Opts that are one change away
+from a given one. Whether an Opt is allowed only `Scheduler.apply_opt` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from svod_ir.args import Opt, OptOp
+from svod_ir.ops import AxisType, Op
+from svod_schedule.loops import extent
+from svod_schedule.optimize.scheduler import Scheduler
+
+__all__ = ["iter_actions", "iter_neighbours"]
+
+_TILES = (2, 3, 4, 5, 6, 7, 8, 12)
+_VECTORS = (1, 2, 4, 8)
+_MEMBERS = (2, 4, 8, 16, 32, 64, 128, 256)
+_LAST = (OptOp.THREAD, OptOp.PACK)
+"""What is applied after the axes have been tiled."""
+
+
+def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt]:
+    """The Opts to try on a kernel in its present state, most of them allowed."""
+    target, axes = scheduler.target, scheduler.axes
+    lanes = sorted({target.lanes(n.dtype) for n in scheduler.sink.iter_ops(Op.INDEX)})
+    amounts = sorted({*_TILES, *(n * v for n in lanes for v in _VECTORS)} - {1})
+    for position, axis in enumerate(axes):
+        size, kind = extent(axis), axis.arg[1]
+        if kind in (AxisType.LOOP, AxisType.GLOBAL):
+            for amount in amounts:
+                if isinstance(size, int) and size % amount == 0 and amount < size:
+                    yield Opt(OptOp.UPCAST, position, amount)
+                elif not isinstance(size, int) or amount < size:
+                    yield Opt(OptOp.OVERLAP, position, amount)
+            if isinstance(size, int) and size <= target.max_upcast:
+                yield Opt(OptOp.UPCAST, position, 0)
+            yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(scheduler))
+            if not target.has_local:
+                yield Opt(OptOp.PACK, position)
+        if kind is AxisType.THREAD and not target.has_local:
+            yield Opt(OptOp.PACK, position)
+        if target.has_local and kind in (AxisType.LOOP, AxisType.GLOBAL):
+            yield from (Opt(OptOp.LOCAL, position, n) for n in _MEMBERS if n <= target.max_local)
+        if can_pad and isinstance(size, int) and kind in (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE):
+            yield from (Opt(OptOp.PADTO, position, n) for n in sorted({4, *lanes} - {1}) if size % n)
+    for position, axis in enumerate(scheduler.reduced_axes):
+        size = extent(axis)
+        if isinstance(size, int) and axis.arg[1] is AxisType.REDUCE:
+            yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
+            yield Opt(OptOp.UNROLL, position, 0)
+            if target.has_shared:
+                yield from (Opt(op, position, n) for op in (OptOp.GROUP, OptOp.GROUPTOP) for n in _MEMBERS if n <= size)
+    for first, second in combinations(range(len(axes)), 2):
+        if axes[first].arg[1] is axes[second].arg[1] and axes[first].arg[1] in (AxisType.LOOP, AxisType.REDUCE):
+            yield Opt(OptOp.SWAP, first, second)
+    if target.tensor_cores and not scheduler.applied_opts:
+        yield from (Opt(OptOp.TC, choice, 0) for choice in range(3))
+
+
+def _thread_counts(scheduler: Scheduler) -> list[int]:
+    cores = 1 if scheduler.target.has_local else scheduler.target.cores
+    return sorted({n for n in (cores, cores // 2, cores // 4) if n > 1}, reverse=True)
+
+
+def iter_neighbours(
+    opts: tuple[Opt, ...], apply: Callable[[tuple[Opt, ...]], Scheduler | None], *, can_pad: bool = False
+) -> Iterator[tuple[Opt, ...]]:
+    """The sequences one change away: with one Opt more, at the end or before those for threads; with one less; with
+    another amount. `apply` gives the kernel with some Opts."""
+    end = next((i for i, opt in enumerate(opts) if opt.op in _LAST), len(opts))
+    for place in sorted({len(opts), end}, reverse=True):
+        scheduler = apply(opts[:place])
+        if scheduler is not None:
+            yield from ((*opts[:place], opt, *opts[place:]) for opt in iter_actions(scheduler, can_pad=can_pad))
+    for i, opt in enumerate(opts):
+        yield (*opts[:i], *opts[i + 1 :])
+        scheduler = apply(opts[:i])
+        if scheduler is not None:
+            yield from ((*opts[:i], other, *opts[i + 1 :]) for other in _iter_variants(opt, scheduler))
+
+
+def _iter_variants(opt: Opt, scheduler: Scheduler) -> Iterator[Opt]:
+    """`opt` with a larger or smaller amount."""
+    if opt.op in (OptOp.SWAP, OptOp.PACK, OptOp.NOLOCALS, OptOp.TC, OptOp.PADTO) or not opt.amount:
+        return
+    if opt.op is OptOp.THREAD:
+        amounts = set(_thread_counts(scheduler))
+    else:
+        amounts = {
+            opt.amount * 2,
+            opt.amount // 2,
+            opt.amount + 1,
+            opt.amount - 1,
+            *(t for t in _TILES if t < opt.amount * 2),
+        }
+    kinds = (OptOp.UPCAST, OptOp.OVERLAP) if opt.op in (OptOp.UPCAST, OptOp.OVERLAP) else (opt.op,)
+    for amount in sorted(amounts - {0, 1}):
+        for kind in kinds:
+            if (kind, amount) != (opt.op, opt.amount):
+                yield Opt(kind, opt.axis, amount)

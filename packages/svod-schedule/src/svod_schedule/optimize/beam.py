@@ -1,0 +1,280 @@
+"""Beam search: better Opts than the heuristics', found by measuring.
+
+It begins with the kernel as it is and with the heuristics' choice. A round makes every kernel that is
+one change away from the best ones so far, leaves out what is equal to another, computes much more, or
+is expected to be slow, and has the rest measured. It ends when a round gains too little, when nothing
+is left, or when the caller says so; what is best then is the result.
+
+There is no clock here: `measure` finds out how fast candidates are, and `should_stop` when time is up.
+With `predict` for `measure` nothing is run, and the cost model chooses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from svod_ir.args import Opt, format_opts
+from svod_ir.ops import AxisType
+from svod_ir.uop import UOp
+from svod_schedule.errors import OptError
+from svod_schedule.optimize.actions import iter_neighbours
+from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Measure, Outcome, Timed, make_key
+from svod_schedule.optimize.cost import Cost, estimate_cost
+from svod_schedule.optimize.heuristics import apply_heuristics
+from svod_schedule.optimize.result import Round, SearchResult, StopReason
+from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.options import OptimizerConfig
+from svod_schedule.pipeline import Context, run_pipeline
+
+__all__ = ["Event", "Tried", "format_event", "predict", "search"]
+
+_BATCH = 8
+"""So many candidates are measured between two questions whether to stop."""
+
+_MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of a candidate that was measured, or dropped for a limit."""
+
+    candidate: Candidate
+    outcome: Outcome
+
+
+Event: TypeAlias = Tried | Round
+
+
+def predict(candidates: Sequence[Candidate], _best_seconds: float | None = None) -> list[Outcome]:
+    """A `Measure` that believes the cost model: for machines that are not here."""
+    return [Timed(c.predicted) for c in candidates]
+
+
+def format_event(event: Event) -> str:
+    """An event as one line."""
+    if isinstance(event, Round):
+        best = "nothing" if event.best_seconds is None else f"{event.best_seconds * 1e6:.1f} us"
+        opts = format_opts(event.best_opts) or "no opts"
+        return f"round of {event.n_measured} out of {event.n_made}: {best} with {opts}"
+    opts = format_opts(event.candidate.opts) or "no opts"
+    if isinstance(event.outcome, Timed):
+        return f"{event.outcome.seconds * 1e6:.1f} us (expected {event.candidate.predicted * 1e6:.1f}): {opts}"
+    detail = f" ({event.outcome.detail})" if event.outcome.detail else ""
+    return f"dropped, {event.outcome.reason.value}{detail}: {opts}"
+
+
+def search(
+    kernel: UOp,
+    context: Context,
+    config: OptimizerConfig,
+    measure: Measure,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    report: Callable[[Event], None] = lambda _: None,
+    known: Mapping[str, Outcome] | None = None,
+) -> SearchResult:
+    """Search the Opts for `kernel`, the body of a CALL as kernelize makes it.
+
+    The same measurements give the same result. `context.opts` is not looked at.
+
+    Args:
+        measure: called with some candidates at a time; see `Measure`.
+        should_stop: asked often; the search ends soon after it says so.
+        report: called with what became of each candidate, and after each round.
+        known: the outcomes of an earlier search, which are not measured again.
+    """
+    return _Search(kernel, context, config, measure, should_stop, report, known or {}).run()
+
+
+class _Search:
+    def __init__(
+        self, kernel: UOp, context: Context, config: OptimizerConfig, measure: Measure, should_stop: Callable[[], bool],
+        report: Callable[[Event], None], known: Mapping[str, Outcome],
+    ) -> None:  # fmt: skip
+        self.target = context.target
+        self.config = config
+        self.measure = measure
+        self.should_stop = should_stop
+        self.report = report
+        self.schedulers: dict[tuple[Opt, ...], Scheduler | None] = {}
+        self.schedulers[()] = Scheduler(run_pipeline("optimize", kernel, context, until="apply-opts"), context.target)
+        self.made: dict[str, Candidate] = {}
+        self.costs: dict[str, Cost] = {}
+        self.pool: dict[str, tuple[float, Candidate]] = {}
+        """What was made and not measured, with the time that is expected of it."""
+        self.outcomes: dict[str, Outcome] = {}
+        self.known = {k: o for k, o in known.items() if o != Dropped(DropReason.STOPPED)}
+        self.expanded: set[str] = set()
+        self.n_dropped: Counter[DropReason] = Counter()
+        self.rounds: list[Round] = []
+
+    def run(self) -> SearchResult:
+        heuristic = self._make_heuristic()
+        unoptimized = self._make((), None) or heuristic
+        self._measure([heuristic])
+        if not self.should_stop():
+            self._measure([unoptimized])
+        stop = self._run_rounds([heuristic, unoptimized])
+        best = self._choose(heuristic)
+        self.n_dropped[DropReason.PRUNED] += len(self.pool)
+        return SearchResult(
+            opts=best.opts,
+            seconds=self._seconds(best),
+            heuristic_opts=heuristic.opts,
+            heuristic_seconds=self._seconds(heuristic),
+            unoptimized_seconds=self._seconds(unoptimized),
+            stop=stop,
+            rounds=tuple(self.rounds),
+            n_dropped=dict(self.n_dropped),
+            outcomes=dict(self.outcomes),
+        )
+
+    def _run_rounds(self, start: list[Candidate]) -> StopReason:
+        beam = list(dict.fromkeys(start))
+        while len(self.rounds) < self.config.max_rounds:
+            before = self._best_seconds()
+            n_made = len(self.made)
+            for candidate in beam:
+                self._expand(candidate)
+                if self.should_stop():
+                    return StopReason.STOPPED
+            chosen = self._take_promising()
+            if not chosen:
+                return StopReason.EXHAUSTED
+            n_measured = self._measure(chosen)
+            ranked = self._rank()
+            best = ranked[0] if ranked else start[0]
+            self.rounds.append(Round(len(self.made) - n_made, n_measured, best.opts, self._seconds(best)))
+            self.report(self.rounds[-1])
+            if self.should_stop():
+                return StopReason.STOPPED
+            after = self._best_seconds()
+            if after is None or (before is not None and after > before * (1 - self.config.min_gain)):
+                return StopReason.CONVERGED
+            beam = [c for c in ranked[: self.config.width] if c.key not in self.expanded]
+        return StopReason.ROUNDS
+
+    def _choose(self, heuristic: Candidate) -> Candidate:
+        """The fastest, but the heuristics' choice where the gain could be chance."""
+        best = next(iter(self._rank()), heuristic)
+        seconds, usual = self._seconds(best), self._seconds(heuristic)
+        is_gain = usual is None or (seconds is not None and seconds < usual * (1 - self.config.min_gain))
+        return best if is_gain else heuristic
+
+    def _make_heuristic(self) -> Candidate:
+        scheduler = self._scheduler_of(())
+        assert scheduler is not None
+        scheduler = scheduler.copy()
+        apply_heuristics(scheduler)
+        opts = tuple(scheduler.applied_opts)
+        self.schedulers[opts] = scheduler
+        return self._add(scheduler, None)
+
+    def _scheduler_of(self, opts: tuple[Opt, ...]) -> Scheduler | None:
+        """The kernel with these opts, or None if one does not apply; what sequences begin with in common is done once."""
+        if opts not in self.schedulers:
+            before = self._scheduler_of(opts[:-1])
+            scheduler = None if before is None else before.copy()
+            if scheduler is not None:
+                try:
+                    scheduler.apply_opt(opts[-1])
+                except OptError:
+                    scheduler = None
+            self.schedulers[opts] = scheduler
+        return self.schedulers[opts]
+
+    def _expand(self, candidate: Candidate) -> None:
+        """Make every kernel that is one change away."""
+        self.expanded.add(candidate.key)
+        for opts in iter_neighbours(candidate.opts, self._scheduler_of, can_pad=self.config.can_pad):
+            if opts not in self.schedulers:
+                if self.should_stop():
+                    return
+                self._make(opts, candidate)
+
+    def _make(self, opts: tuple[Opt, ...], parent: Candidate | None) -> Candidate | None:
+        scheduler = self._scheduler_of(opts)
+        return None if scheduler is None else self._add(scheduler, parent)
+
+    def _add(self, scheduler: Scheduler, parent: Candidate | None) -> Candidate:
+        kernel = scheduler.finish()
+        key = make_key(kernel)
+        if key in self.made:
+            self.n_dropped[DropReason.DUPLICATE] += 1
+            return self.made[key]
+        cost = estimate_cost(kernel, self.target)
+        candidate = Candidate(tuple(scheduler.applied_opts), kernel, key, cost.seconds)
+        self.made[key], self.costs[key] = candidate, cost
+        if parent is not None:
+            dropped = self._check_limits(scheduler, cost) or self._check_bloat(cost, self.costs[parent.key])
+            if dropped is not None:
+                self._note(candidate, dropped)
+            else:
+                # The model may be off for this kernel as a whole: what counts is how much better than the parent.
+                measured = self._seconds(parent)
+                scale = 1.0 if measured is None or not parent.predicted else measured / parent.predicted
+                self.pool[key] = candidate.predicted * scale, candidate
+        return candidate
+
+    def _check_limits(self, scheduler: Scheduler, cost: Cost) -> Dropped | None:
+        config = self.config
+        if cost.n_taken > config.max_upcast:
+            return Dropped(DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one turn")
+        n_members = prod(int(r.vmax) + 1 for r in scheduler.axes if r.arg[1] in _MEMBERS)
+        if n_members > config.max_local:
+            return Dropped(DropReason.LIMIT, f"{n_members} > {config.max_local} members of a workgroup")
+        return None
+
+    def _check_bloat(self, cost: Cost, parent: Cost) -> Dropped | None:
+        limit = self.config.max_bloat
+        if cost.n_operations > limit * parent.n_operations:
+            return Dropped(DropReason.BLOAT, f"{cost.n_operations:.0f} operations instead of {parent.n_operations:.0f}")
+        return None
+
+    def _take_promising(self) -> list[Candidate]:
+        """The candidates that should be fastest, out of the pool; the others stay in it."""
+        ranked = sorted(self.pool.values(), key=lambda entry: (entry[0], entry[1].key))
+        chosen = [candidate for _, candidate in ranked[: self.config.max_measured]]
+        for candidate in chosen:
+            del self.pool[candidate.key]
+        return chosen
+
+    def _measure(self, candidates: list[Candidate]) -> int:
+        """Measure what is not known; the number of new outcomes."""
+        n_measured = 0
+        for candidate in candidates:
+            if candidate.key in self.known and candidate.key not in self.outcomes:
+                self._note(candidate, self.known[candidate.key])
+        missing = [c for c in candidates if c.key not in self.outcomes]
+        for start in range(0, len(missing), _BATCH):
+            if start and self.should_stop():
+                break
+            batch = missing[start : start + _BATCH]
+            for candidate, outcome in zip(batch, self.measure(batch, self._best_seconds()), strict=True):
+                self._note(candidate, outcome)
+                n_measured += 1
+        return n_measured
+
+    def _note(self, candidate: Candidate, outcome: Outcome) -> None:
+        is_stopped = isinstance(outcome, Dropped) and outcome.reason is DropReason.STOPPED
+        if isinstance(outcome, Dropped):
+            self.n_dropped[outcome.reason] += 1
+        if not is_stopped:
+            self.outcomes[candidate.key] = outcome
+        self.report(Tried(candidate, outcome))
+
+    def _seconds(self, candidate: Candidate) -> float | None:
+        outcome = self.outcomes.get(candidate.key)
+        return outcome.seconds if isinstance(outcome, Timed) else None
+
+    def _rank(self) -> list[Candidate]:
+        timed = [(seconds, c.key) for c in self.made.values() if (seconds := self._seconds(c)) is not None]
+        return [self.made[key] for _, key in sorted(timed)]
+
+    def _best_seconds(self) -> float | None:
+        times = [o.seconds for o in self.outcomes.values() if isinstance(o, Timed)]
+        return min(times, default=None)

@@ -1,0 +1,96 @@
+"""What a search proposes and what is found out about it: the border between the search and whoever measures.
+
+The search knows no clock and no device. It hands `Candidate`s to a `Measure` function and gets an `Outcome` for each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from svod_ir.args import KernelInfo, Opt
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["Candidate", "DropReason", "Dropped", "Measure", "Outcome", "Timed", "check_length", "make_key"]
+
+
+class DropReason(Enum):
+    """Why a candidate is no choice. The first four are found by the search, the others by who measures."""
+
+    LIMIT = "exceeds a limit of the configuration"
+    BLOAT = "computes or moves much more than what it was made from"
+    DUPLICATE = "is the kernel of other opts"
+    PRUNED = "is expected to be slower than the others"
+    UOPS = "has too many uops"
+    COMPILE = "does not compile"
+    COMPILE_TIMEOUT = "takes too long to compile"
+    CRASH = "crashes"
+    HANG = "does not end"
+    RUN = "fails when it runs"
+    SLOW = "is slower than what is known by so much that it was not timed to the end"
+    WRONG = "computes something else"
+    STOPPED = "was not measured, since time was up"
+
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel that could be the choice: the optimised SINK and the opts that made it.
+
+    `predicted` is what the cost model expects, in seconds.
+    """
+
+    opts: tuple[Opt, ...]
+    kernel: UOp
+    key: str
+    predicted: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A candidate runs right; its least time over all runs."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate is out; `detail` is for people."""
+
+    reason: DropReason
+    detail: str = ""
+
+
+Outcome: TypeAlias = Timed | Dropped
+
+
+class Measure(Protocol):
+    """Finds out how fast candidates are: one outcome for each, in their order.
+
+    `best_seconds` is the least time of the search so far, None at first: what takes several times as long may be
+    given up. A candidate that was not looked at for want of time is `Dropped(DropReason.STOPPED)`. It raises
+    nothing for what a candidate does.
+    """
+
+    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> Sequence[Outcome]: ...
+
+
+def make_key(kernel: UOp) -> str:
+    """Names an optimised kernel whatever its opts, its name and the numbers of its loops: equal keys compute the same in the same way."""
+    order = kernel.toposort()
+    ranges = [n for n in order if n.op is Op.RANGE]
+    renumbered = {r: r.with_arg((i, r.arg[1])) for i, r in enumerate(ranges)}
+    return kernel.substitute(renumbered).with_arg(KernelInfo()).content_hash
+
+
+def check_length(linear: Sequence[UOp], max_uops: int) -> Dropped | None:
+    """What to say of a candidate whose linear program is longer than `max_uops`, with its most frequent ops; None if it is not."""
+    if len(linear) <= max_uops:
+        return None
+    frequent = Counter(n.op.name for n in linear).most_common(5)
+    return Dropped(DropReason.UOPS, f"{len(linear)} > {max_uops}: {', '.join(f'{n} {op}' for op, n in frequent)}")

@@ -1,0 +1,262 @@
+"""How long an optimised kernel should take on a target: a prediction from its graph alone, in well under a millisecond a node.
+
+Three bounds are computed and joined: what the core issues (vector instructions, loads, stores, loop
+ends, spilled registers), how long chains of dependent additions take, and what has to come through each
+cache. Source of the model: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009, with a
+roof for each unit and each level of memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import ceil, log2, prod
+
+from svod_dtype import DType
+from svod_ir.ops import COMPARISON, ELEMENTWISE, AxisType, Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
+from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, find_accesses, trip_count
+
+__all__ = ["Cost", "estimate_cost"]
+
+_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
+_SLOW = {
+    Op.EXP: 14, Op.EXP2: 12, Op.LOG: 20, Op.LOG2: 20, Op.SIN: 24, Op.COS: 24, Op.TAN: 36, Op.TANH: 20, Op.ERF: 24, Op.POW: 45,
+    Op.FDIV: 6, Op.SQRT: 8, Op.RSQRT: 12, Op.RECIPROCAL: 6, Op.IDIV: 12, Op.MOD: 14, Op.CDIV: 12, Op.CMOD: 14, Op.THREEFRY: 60,
+    Op.MAX: 2, Op.MIN: 2, Op.SIGN: 3, Op.ROUND: 1,
+}  # fmt: skip
+"""About how many plain instructions an op takes the time of; all others count as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a kernel is expected to take, and of what.
+
+    All but `seconds`, the whole, are parts: of the core's units and of dependences, in seconds of one thread; of each
+    level of memory; of starting. `n_operations` and `n_bytes` are of arithmetic and of accesses, counted in elements;
+    `n_taken` is how many elements of one value a turn of the loops takes at most.
+    """
+
+    seconds: float
+    issue_seconds: float
+    latency_seconds: float
+    l2_seconds: float
+    l3_seconds: float
+    memory_seconds: float
+    start_seconds: float
+    n_threads: int
+    n_operations: float
+    n_bytes: float
+    n_spilled: float
+    n_taken: int
+
+
+@dataclass(slots=True)
+class _Body:
+    """What one turn of a loop does itself, in instructions of each unit, and how long its slowest chain takes, in cycles."""
+
+    issued: float = 0.0
+    vector: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    chain: float = 0.0
+
+    def cycles(self, target: Target) -> float:
+        rates = target.rates
+        return max(
+            self.issued / rates.issued,
+            self.vector / rates.vector,
+            self.loads / rates.loads,
+            self.stores / rates.stores,
+        )
+
+
+def estimate_cost(kernel: UOp, target: Target) -> Cost:
+    """Predict the time of one launch of an optimised kernel that is not lowered yet.
+
+    Variables count with the middle of their bounds. Caches are warm: what fits in one is there.
+    """
+    return _Estimate(kernel, target).cost()
+
+
+class _Estimate:
+    def __init__(self, kernel: UOp, target: Target) -> None:
+        self.target = target
+        self.order = kernel.toposort()
+        axes = [n for n in self.order if n.op is Op.RANGE and n.arg[1] in _EXPANDED]
+        self.lane_axes = choose_lane_axes(kernel, axes) if axes else set[UOp]()
+        self.nest = LoopNest(self.order)
+        self.accesses = {a.node: a for a in find_accesses(self.order, self.nest)}
+        self.bodies: defaultdict[tuple[UOp, ...], _Body] = defaultdict(_Body)
+        self.registers: defaultdict[tuple[UOp, ...], float] = defaultdict(float)
+        self.fused = self._find_fused()
+        self.n_operations = self.n_bytes = self.n_spilled = 0.0
+        self.n_taken = 1
+
+    def cost(self) -> Cost:
+        target, rates = self.target, self.target.rates
+        for node in self.order:
+            self._add(node)
+        self._add_loops()
+        self._add_spills()
+        n_threads = prod(
+            trip_count(n) for n in self.order if n.op is Op.RANGE and n.arg[1] in (AxisType.THREAD, AxisType.GLOBAL)
+        )
+        n_threads = min(n_threads, target.cores)
+        cycle = 1.0 / rates.clock / n_threads
+        issue = sum(body.cycles(target) * count_runs(loops) for loops, body in self.bodies.items()) * cycle
+        latency = (
+            sum(max(body.chain - body.cycles(target), 0) * count_runs(loops) for loops, body in self.bodies.items())
+            * cycle
+        )
+        traffic = Traffic(list(self.accesses.values()), target.cache_line_bytes)
+        l2 = self._bytes_into(traffic, target.l1_bytes) / rates.l2_bytes * cycle
+        l3 = self._bytes_into(traffic, target.l2_bytes) / rates.l3_bytes * cycle
+        memory = (
+            self._bytes_into(traffic, target.l3_bytes or target.l2_bytes) / target.memory_bandwidth / min(n_threads, 2)
+        )
+        start = rates.launch_seconds + (rates.fork_seconds if n_threads > 1 else 0.0)
+        parts = (issue + latency, l2, l3, memory)
+        seconds = start + max(parts) + 0.3 * (sum(parts) - max(parts))
+        return Cost(
+            seconds,
+            issue,
+            latency,
+            l2,
+            l3,
+            memory,
+            start,
+            n_threads,
+            self.n_operations,
+            self.n_bytes,
+            self.n_spilled,
+            self.n_taken,
+        )
+
+    def _find_fused(self) -> set[UOp]:
+        """Products that are added at once, where the target does both in one instruction."""
+        readers: defaultdict[UOp, list[UOp]] = defaultdict(list)
+        for node in self.order:
+            for operand in node.src:
+                readers[operand].append(node)
+        products = (n for n in self.order if n.op is Op.MUL and n.dtype.kind == "float")
+        return {n for n in products if self.target.has_fma and all(map(_is_sum, readers[n]))}
+
+    def _shape(self, node: UOp, without: tuple[UOp, ...] = ()) -> tuple[int, int]:
+        """How many copies of a node there are, and its lanes."""
+        copies = lanes = 1
+        for r in node.ranges:
+            if r.arg[1] in _EXPANDED and r not in without:
+                if r in self.lane_axes:
+                    lanes = trip_count(r)
+                else:
+                    copies *= trip_count(r)
+        return copies, lanes
+
+    def _registers(self, lanes: int, dtype: DType) -> int:
+        return ceil(lanes * max(dtype.itemsize, 1) * 8 / self.target.vector_bits) if lanes > 1 else 1
+
+    def _add(self, node: UOp) -> None:
+        if node.op is Op.INDEX:
+            self._add_access(self.accesses[node])
+        elif node.op is Op.REDUCE:
+            self._add_reduce(node)
+        elif node.op is Op.SCAN:
+            body = self.bodies[self.nest.loops_of(node)]
+            body.chain += self.target.rates.add_latency
+            body.issued += 1
+        elif node.op in ELEMENTWISE:
+            self._add_arithmetic(node)
+
+    def _add_arithmetic(self, node: UOp) -> None:
+        copies, lanes = self._shape(node)
+        loops = self.nest.loops_of(node)
+        body = self.bodies[loops]
+        if node.dtype.kind == "index":
+            # Addresses are mostly part of the instructions that use them.
+            body.issued += 3 * copies if node.op in (Op.IDIV, Op.MOD) else 0.2
+            return
+        dtype = node.src[0].dtype if node.op in COMPARISON else node.dtype
+        if node.op is Op.CAST:
+            dtype = max((node.dtype, node.src[0].dtype), key=lambda d: d.itemsize)
+        n = copies * self._registers(lanes, dtype) * _SLOW.get(node.op, 1)
+        self.n_operations += copies * lanes * count_runs(loops)
+        if node in self.fused:
+            return
+        body.issued += n
+        body.vector += n
+
+    def _add_access(self, access: Access) -> None:
+        node = access.node
+        copies, lanes = self._shape(node)
+        self.n_taken = max(self.n_taken, copies * lanes)
+        lane_axis = next((r for r in node.src[1].ranges if r in self.lane_axes), None)
+        itemsize = node.dtype.itemsize
+        stride = access.strides.get(lane_axis, 0.0) if lane_axis is not None else 0.0
+        if lane_axis is None:
+            n = 1.0
+        elif stride == itemsize:
+            n = float(self._registers(lanes, node.dtype))
+        else:
+            n = lanes * (1.0 if self.target.has_gather else 2.0)
+        if node.gate is not None:
+            n *= 2 if lanes == 1 or self.target.has_masked_access else 2 * lanes
+        body = self.bodies[access.loops]
+        body.issued += copies * n
+        if access.is_store:
+            body.stores += copies * n
+        else:
+            body.loads += copies * n
+        self.n_bytes += copies * lanes * itemsize * count_runs(access.loops)
+
+    def _add_reduce(self, node: UOp) -> None:
+        value, op = node.src[0], node.arg
+        own = set(node.src[1:])
+        loops = self.nest.loops_of(value)
+        own_loops = [r for r in own if r.arg[1] not in _EXPANDED]
+        # A value may depend on none of the loops it is added up in.
+        loops = max([loops, *(self.nest.around[r] for r in own_loops)], key=len)
+        copies, lanes = self._shape(value)
+        kept, _ = self._shape(node)
+        n_vectors = self._registers(lanes, value.dtype)
+        slow = _SLOW.get(op, 1)
+        body = self.bodies[loops]
+        body.issued += copies * n_vectors * slow
+        body.vector += copies * n_vectors * slow
+        self.n_operations += copies * lanes * count_runs(loops)
+        if own_loops:
+            accumulators = copies if copies <= MAX_ACCUMULATORS else kept
+            latency = self.target.rates.add_latency if value.dtype.kind == "float" else 1.0
+            body.chain = max(body.chain, latency * slow)
+            self.registers[loops] += accumulators * n_vectors
+        after = self.bodies[self.nest.loops_of(node)]
+        if any(r in self.lane_axes for r in own):
+            steps = n_vectors - 1 + 2 * ceil(log2(max(lanes // n_vectors, 2)))
+            after.issued += kept * steps
+            after.chain += self.target.rates.add_latency * (steps / 2 + 1)
+
+    def _add_loops(self) -> None:
+        for loop, loops in self.nest.around.items():
+            if loop.arg[1] not in (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL):
+                self.bodies[loops].issued += 2
+                outside = self.bodies[loops[:-1]]
+                outside.issued += self.target.rates.loop_entry * self.target.rates.issued
+
+    def _add_spills(self) -> None:
+        for loops, wanted in self.registers.items():
+            excess = wanted + 2 - self.target.vector_registers
+            if excess > 0:
+                body = self.bodies[loops]
+                body.loads += excess
+                body.stores += excess
+                body.issued += 2 * excess
+                self.n_spilled += excess
+
+    def _bytes_into(self, traffic: Traffic, cache_bytes: int) -> float:
+        return sum(traffic.bytes_into(a, cache_bytes) * (2 if a.is_store else 1) for a in self.accesses.values())
+
+
+def _is_sum(node: UOp) -> bool:
+    return node.op is Op.ADD or (node.op is Op.REDUCE and node.arg is Op.ADD)

@@ -1,0 +1,117 @@
+"""What a search found, as a value with a text form, so that it can be kept on disk, read by people, and gone on with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from svod_ir.args import Opt, format_opts, parse_opts
+from svod_ir.errors import ParseError
+from svod_schedule.optimize.candidates import Dropped, DropReason, Outcome, Timed
+
+__all__ = ["Round", "SearchResult", "StopReason", "find_result"]
+
+_VERSION: Final = 1
+
+
+class StopReason(Enum):
+    """Why a search ended."""
+
+    CONVERGED = "a round gained too little"
+    EXHAUSTED = "nothing was left to try"
+    ROUNDS = "the number of rounds was reached"
+    STOPPED = "time was up"
+
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: how many kernels were made, how many of them measured, and the best afterwards."""
+
+    n_made: int
+    n_measured: int
+    best_opts: tuple[Opt, ...]
+    best_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The best opts that a search found and how it found them.
+
+    `seconds` is None where nothing could be measured; `opts` are the heuristics' then. `outcomes` has what was
+    measured, by the candidates' keys: a later search that is given it goes on instead of beginning anew.
+    """
+
+    opts: tuple[Opt, ...]
+    seconds: float | None
+    heuristic_opts: tuple[Opt, ...]
+    heuristic_seconds: float | None
+    unoptimized_seconds: float | None
+    stop: StopReason
+    rounds: tuple[Round, ...] = ()
+    n_dropped: Mapping[DropReason, int] = field(default_factory=dict[DropReason, int])
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict[str, Outcome])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether more time would have changed nothing."""
+        return self.stop is not StopReason.STOPPED
+
+    def to_text(self) -> str:
+        """This as one line of JSON, from which `find_result` makes an equal value."""
+        return json.dumps({
+            "version": _VERSION,
+            "opts": format_opts(self.opts),
+            "seconds": self.seconds,
+            "heuristic_opts": format_opts(self.heuristic_opts),
+            "heuristic_seconds": self.heuristic_seconds,
+            "unoptimized_seconds": self.unoptimized_seconds,
+            "stop": self.stop.name,
+            "rounds": [[r.n_made, r.n_measured, format_opts(r.best_opts), r.best_seconds] for r in self.rounds],
+            "n_dropped": {reason.name: n for reason, n in self.n_dropped.items()},
+            "outcomes": {key: _outcome_to_json(outcome) for key, outcome in self.outcomes.items()},
+        })  # fmt: skip
+
+
+def find_result(text: str) -> SearchResult | None:
+    """The result that `to_text` wrote, or None where the text is something else, as that of another version."""
+    try:
+        data = json.loads(text)
+        if data["version"] != _VERSION:
+            return None
+        return SearchResult(
+            opts=parse_opts(data["opts"]),
+            seconds=_to_seconds(data["seconds"]),
+            heuristic_opts=parse_opts(data["heuristic_opts"]),
+            heuristic_seconds=_to_seconds(data["heuristic_seconds"]),
+            unoptimized_seconds=_to_seconds(data["unoptimized_seconds"]),
+            stop=StopReason[data["stop"]],
+            rounds=tuple(
+                Round(int(made), int(measured), parse_opts(opts), _to_seconds(seconds))
+                for made, measured, opts, seconds in data["rounds"]
+            ),
+            n_dropped={DropReason[name]: int(n) for name, n in data["n_dropped"].items()},
+            outcomes={str(key): _outcome_from_json(*entry) for key, entry in data["outcomes"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ParseError):
+        return None
+
+
+def _to_seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, float):
+        raise TypeError(value)
+    return value
+
+
+def _outcome_to_json(outcome: Outcome) -> list[object]:
+    return [outcome.seconds] if isinstance(outcome, Timed) else [outcome.reason.name, outcome.detail]
+
+
+def _outcome_from_json(first: float | str, detail: str = "") -> Outcome:
+    return Dropped(DropReason[first], detail) if isinstance(first, str) else Timed(float(first))
