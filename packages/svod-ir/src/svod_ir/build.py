@@ -6,18 +6,18 @@ of; simplification proper lives in `svod_schedule.symbolic`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from svod_dtype import DType, bool_, void
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
+from svod_ir.sizes import format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
     "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota",
-    "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "product",
+    "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink",
 ]  # fmt: skip
 
 FLOAT_ONLY = frozenset({
@@ -25,16 +25,6 @@ FLOAT_ONLY = frozenset({
 })  # fmt: skip
 INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
 NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
-
-
-def product(sizes: Sequence[SInt]) -> SInt:
-    """The product of sizes, an int where all are ints."""
-    concrete = math.prod(s for s in sizes if isinstance(s, int))
-    result: SInt = concrete
-    for size in sizes:
-        if isinstance(size, UOp):
-            result = size if isinstance(result, int) and result == 1 else size * result
-    return result
 
 
 def make_cast(x: UOp, dtype: DType) -> UOp:
@@ -113,21 +103,25 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
 
 
 def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
-    """A movement node whose symbolic sizes are operands."""
+    """A movement node whose symbolic sizes are operands, in normal form."""
+    sizes = tuple(map(normalize_size, sizes))
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
     return UOp(op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes))
 
 
 def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
     """The same elements in row-major order with another shape (no -1 here: the caller resolves it)."""
-    shape = tuple(shape)
+    shape = tuple(map(normalize_size, shape))
     if shape == x.shape:
         return x
     if any(isinstance(s, int) and s < 0 for s in shape):
         raise ShapeError(operation="reshape", shape=shape, problem="has a negative size")
     old, new = product(x.shape), product(shape)
-    if isinstance(old, int) and isinstance(new, int) and old != new:
-        raise ShapeError(operation="reshape", shape=x.shape, problem=f"holds {old} elements, but {shape} holds {new}")
+    if old != new:
+        raise ShapeError(
+            operation="reshape", shape=x.shape,
+            problem=f"holds {format_size(old)} elements, but {format_shape(shape)} holds {format_size(new)}",
+        )  # fmt: skip
     if x.op is Op.RESHAPE:
         return make_reshape(x.src[0], shape)
     return _with_sizes(Op.RESHAPE, x, shape)
@@ -135,18 +129,21 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
 
 def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
     """Repeat axes of size 1 to the sizes of `shape`, which has as many axes."""
-    shape = tuple(shape)
+    shape = tuple(map(normalize_size, shape))
     if shape == x.shape:
         return x
     if len(shape) != len(x.shape):
         raise ShapeError(
-            operation="expand", shape=x.shape, problem=f"has {len(x.shape)} axes, but {shape} has {len(shape)}"
+            operation="expand",
+            shape=x.shape,
+            problem=f"has {len(x.shape)} axes, but {format_shape(shape)} has {len(shape)}",
         )
     for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
-        if old != new and old != 1 and isinstance(old, int) and isinstance(new, int):
+        if old != new and old != 1:
             raise ShapeError(
-                operation="expand", shape=x.shape, problem=f"has size {old} on axis {axis}, which does not become {new}"
-            )
+                operation="expand", shape=x.shape,
+                problem=f"has size {format_size(old)} on axis {axis}, which does not become {format_size(new)}",
+            )  # fmt: skip
     return _with_sizes(Op.EXPAND, x, shape)
 
 

@@ -16,6 +16,8 @@ InternalError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from svod_dtype import InternalError, UserError
 
 __all__ = [
@@ -37,9 +39,10 @@ class BroadcastError(ShapeError):
 
     def __init__(self, *, left: tuple[object, ...], right: tuple[object, ...], axis: int) -> None:
         self.left, self.right, self.axis = left, right, axis
+        sizes = f"{_show_size(left[axis])} and {_show_size(right[axis])}"
         UserError.__init__(
             self,
-            f"shapes {_show(left)} and {_show(right)} do not broadcast: axis {axis} has sizes {left[axis]} and {right[axis]}",
+            f"shapes {_show(left)} and {_show(right)} do not broadcast: axis {axis} has sizes {sizes}",
             hint="sizes must be equal or 1, counted from the last axis; reshape or expand one side",
         )
         self.operation, self.shape = "broadcast", left
@@ -118,5 +121,14 @@ class RewriteError(InternalError, RuntimeError):
         )
 
 
-def _show(shape: tuple[object, ...]) -> str:
-    return "(" + ", ".join(str(size) for size in shape) + ("," if len(shape) == 1 else "") + ")"
+def _show(shape: Sequence[object]) -> str:
+    # A size may be a graph, which this module stands below.
+    from svod_ir.sizes import format_shape
+
+    return format_shape(shape)
+
+
+def _show_size(size: object) -> str:
+    from svod_ir.sizes import format_size
+
+    return format_size(size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from svod_ir.errors import GraphError
 from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.sizes import format_shape, max_size, normalize_size
 from svod_ir.uop import SInt, UOp
 
 __all__ = ["infer_shape", "max_size"]
@@ -41,7 +42,7 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return node.src[0].shape
         case Op.PAD:
             sizes = node.sizes
-            return tuple(s + sizes[2 * i] + sizes[2 * i + 1] for i, s in enumerate(node.src[0].shape))
+            return tuple(normalize_size(s + sizes[2 * i] + sizes[2 * i + 1]) for i, s in enumerate(node.src[0].shape))
         case Op.SHRINK:
             return tuple(_extent(begin, end) for begin, end in zip(node.sizes[::2], node.sizes[1::2], strict=True))
         case Op.GATHER:
@@ -63,24 +64,16 @@ def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
             return None
         if found and shape and found != shape:
             raise GraphError(
-                rule="elementwise operands have one shape or none", node=node, notes=(f"{shape} and {found}",)
+                rule="elementwise operands have one shape or none",
+                node=node,
+                notes=(f"{format_shape(shape)} and {format_shape(found)}",),
             )
         shape = shape or found
     return shape
 
 
 def _extent(begin: SInt, end: SInt) -> SInt:
-    if isinstance(begin, int) and begin == 0:
-        return end
-    extent = _difference(end, begin)
-    return extent.arg if isinstance(extent, UOp) and extent.op is Op.CONST else extent
-
-
-def _difference(end: SInt, begin: SInt) -> SInt:
-    # A window of constant size that begins at a variable place has a constant size.
-    if isinstance(end, UOp) and isinstance(begin, UOp) and end.op is Op.ADD and begin in end.src:
-        return end.src[0] if end.src[1] is begin else end.src[1]
-    return end - begin
+    return normalize_size(end - begin)
 
 
 def _range_size(node: UOp) -> SInt:
@@ -89,8 +82,3 @@ def _range_size(node: UOp) -> SInt:
         end = node.src[0]
         return end.arg if end.op is Op.CONST else end
     return node.vmax + 1
-
-
-def max_size(size: SInt) -> int:
-    """The largest value of a size: itself, or the upper bound of a symbolic one."""
-    return size if isinstance(size, int) else int(size.vmax)

@@ -12,8 +12,8 @@ import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
-from svod_ir.build import product
 from svod_ir.shape import max_size
+from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
 from svod_tensor.errors import DeviceMismatchError

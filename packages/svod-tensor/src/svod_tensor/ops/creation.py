@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Self
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint8
 from svod_ir.args import BufferArg
-from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape, product
+from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.shape import max_size
+from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
 from svod_tensor.data import (

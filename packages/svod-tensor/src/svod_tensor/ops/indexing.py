@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from svod_dtype import DType, int64
-from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permute, make_reshape, make_shrink, product
+from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permute, make_reshape, make_shrink
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
+from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase

@@ -16,10 +16,10 @@ from svod_ir.build import (
     make_permute,
     make_reshape,
     make_shrink,
-    product,
 )
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.ops import Op
+from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.data import make_constant
 from svod_tensor.ops.base import TensorBase

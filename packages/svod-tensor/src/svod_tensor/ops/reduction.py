@@ -12,8 +12,9 @@ import math
 from typing import Self
 
 from svod_dtype import DType, bool_, float32, int64, to_dtype, uint64
-from svod_ir.build import make_alu, make_expand, make_iota, make_reduce_axis, make_reshape, make_scan_axis, product
+from svod_ir.build import make_alu, make_expand, make_iota, make_reduce_axis, make_reshape, make_scan_axis
 from svod_ir.ops import Op
+from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike

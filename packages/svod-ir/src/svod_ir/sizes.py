@@ -1,0 +1,303 @@
+"""Sizes that depend on variables: their normal form, so that equal sizes are one node.
+
+A size is a polynomial with integer coefficients over atoms: variables, and what is no polynomial of them
+(`n // 3`, `max(n, m)`, a bound variable). In normal form its terms are collected and ordered:
+
+    (n + 1) * 2 - n        n + 2
+    (2*n + 5) // 2         n + 2
+    4 * n // 4             n
+    max(n, n + 1)          n + 1
+
+The order looks at names and not at values, so that a size keeps its form when its variables are bound or freed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from svod_dtype import index
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp, to_node
+
+__all__ = [
+    "bounds_of_size", "divide_size", "format_shape", "format_size", "is_known_at_most", "max_size", "normalize_size",
+    "product",
+]  # fmt: skip
+
+_MAX_TERMS = 32
+_MAX_CORNERS = 6
+
+_Term: TypeAlias = tuple[UOp, ...]
+"""A product of atoms, in order; the empty one is 1."""
+_Polynomial: TypeAlias = Mapping[_Term, int]
+_ZERO: _Polynomial = {}
+
+
+def normalize_size(size: SInt) -> SInt:
+    """The normal form of a size: an int where it does not depend on variables."""
+    return size if isinstance(size, int) else _to_size(_to_polynomial(size))
+
+
+def product(sizes: Sequence[SInt]) -> SInt:
+    """The product of sizes, in normal form."""
+    known = math.prod(s for s in sizes if isinstance(s, int))
+    symbolic = [s for s in sizes if not isinstance(s, int)]
+    if not symbolic or known == 0:
+        return known
+    result: _Polynomial = {(): known}
+    for size in symbolic:
+        result = _multiply(result, _to_polynomial(size))
+    return _to_size(result)
+
+
+def divide_size(size: SInt, divisor: SInt) -> SInt | None:
+    """The size that gives `size` when it is multiplied by `divisor`, or None if there is none that is known."""
+    if isinstance(size, int) and isinstance(divisor, int):
+        return None if divisor == 0 or size % divisor else size // divisor
+    quotient = _divide(_to_polynomial(to_node(size)), _to_polynomial(to_node(divisor)))
+    return None if quotient is None else _to_size(quotient)
+
+
+def bounds_of_size(size: SInt) -> tuple[int, int]:
+    """An interval that a size is in, whatever the values of its variables."""
+    if isinstance(size, int):
+        return size, size
+    return _bounds(_to_polynomial(size))
+
+
+def max_size(size: SInt) -> int:
+    """The largest value of a size: itself, or the upper bound of a symbolic one."""
+    return size if isinstance(size, int) else max(bounds_of_size(size)[1], 0)
+
+
+def is_known_at_most(size: SInt, limit: SInt) -> bool:
+    """Whether `size <= limit` for all values of the variables, as far as that can be proved."""
+    if isinstance(size, int) and isinstance(limit, int):
+        return size <= limit
+    return _is_known_positive(_add(_to_polynomial(to_node(limit)), _to_polynomial(to_node(size)), -1), 4)
+
+
+def format_size(size: object) -> str:
+    """A size as it is written in Python, with the names of its variables; anything else as `str` shows it."""
+    if not isinstance(size, UOp) or size.dtype is not index:
+        return str(size)
+    texts: dict[UOp, str] = {}
+    for node in size.toposort():
+        texts[node] = _format_node(node, texts)
+    return texts[size]
+
+
+def format_shape(shape: Sequence[object]) -> str:
+    """A shape, with `format_size` for each size."""
+    return f"({', '.join(map(format_size, shape))}{',' if len(shape) == 1 else ''})"
+
+
+_SYMBOLS = {Op.ADD: " + ", Op.SUB: " - ", Op.MUL: "*", Op.IDIV: "//", Op.MOD: " % "}
+_PRECEDENCE = {Op.ADD: 0, Op.SUB: 0, Op.MUL: 1, Op.IDIV: 1, Op.MOD: 1}
+
+
+def _format_node(node: UOp, texts: Mapping[UOp, str]) -> str:
+    def inside(operand: UOp) -> str:
+        is_chain = operand.op is node.op and node.op in (Op.ADD, Op.MUL)
+        needs_brackets = not is_chain and _PRECEDENCE.get(operand.op, 2) <= _PRECEDENCE[node.op]
+        return f"({texts[operand]})" if needs_brackets else texts[operand]
+
+    match node.op:
+        case Op.CONST:
+            return str(node.arg)
+        case Op.DEFINE_VAR:
+            return node.arg[0]
+        case Op.BIND | Op.CAST:
+            return texts[node.src[0]]
+        case Op.MUL if node.src[1].op is Op.CONST:
+            factor = "-" if node.src[1].arg == -1 else f"{node.src[1].arg}*"
+            return f"{factor}{inside(node.src[0])}"
+        case Op.ADD if texts[node.src[1]].startswith("-"):
+            return f"{texts[node.src[0]]} - {texts[node.src[1]][1:]}"
+        case op if op in _SYMBOLS:
+            return _SYMBOLS[op].join(map(inside, node.src))
+        case op:
+            return f"{op.name.lower()}({', '.join(texts[s] for s in node.src)})"
+
+
+def _to_polynomial(size: UOp) -> _Polynomial:
+    done: dict[UOp, _Polynomial] = {}
+    for node in size.toposort():
+        done[node] = _node_to_polynomial(node, [done[s] for s in node.src])
+    return done[size]
+
+
+def _node_to_polynomial(node: UOp, operands: Sequence[_Polynomial]) -> _Polynomial:
+    match node.op:
+        case Op.CONST:
+            return {(): int(node.arg)} if node.arg else {}
+        case Op.ADD:
+            return _add(operands[0], operands[1], 1)
+        case Op.SUB:
+            return _add(operands[0], operands[1], -1)
+        case Op.NEG:
+            return _add(_ZERO, operands[0], -1)
+        case Op.MUL:
+            return _multiply(*operands)
+        case Op.IDIV | Op.MOD:
+            return _floor_divide(node.op, *operands)
+        case Op.MAX | Op.MIN:
+            return _choose(node.op, *operands)
+        case _:
+            return {(node,): 1}
+
+
+def _add(left: _Polynomial, right: _Polynomial, factor: int) -> _Polynomial:
+    total = dict(left)
+    for term, number in right.items():
+        total[term] = total.get(term, 0) + factor * number
+    return {term: number for term, number in total.items() if number}
+
+
+def _multiply(left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    if len(left) * len(right) > _MAX_TERMS:
+        factors = sorted((to_node(_to_size(p)) for p in (left, right)), key=_atom_key)
+        return {(UOp(Op.MUL, index, tuple(factors)),): 1}
+    total: dict[_Term, int] = {}
+    for x, a in left.items():
+        for y, b in right.items():
+            term = tuple(sorted(x + y, key=_atom_key))
+            total[term] = total.get(term, 0) + a * b
+    return {term: number for term, number in total.items() if number}
+
+
+def _floor_divide(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    """`(c*q + r) // c -> q + r // c`, and `% c -> r % c`, for a constant c."""
+    divisor = _constant(right)
+    if divisor is None or divisor == 0:
+        exact = _divide(left, right) if op is Op.IDIV and right else None
+        return _make_atom(op, left, right) if exact is None else exact
+    quotient = {term: number // divisor for term, number in left.items() if number // divisor}
+    rest = {term: number % divisor for term, number in left.items() if number % divisor}
+    low, high = _bounds(rest)
+    if low >= 0 and high < divisor:
+        remainder, carry = rest, _ZERO
+    else:
+        remainder, carry = _make_atom(Op.MOD, rest, right), _make_atom(Op.IDIV, rest, right)
+    return remainder if op is Op.MOD else _add(quotient, carry, 1)
+
+
+def _choose(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    difference = _add(left, right, -1)
+    if _is_known_positive(difference, 4):
+        return left if op is Op.MAX else right
+    if _is_known_positive(_add(_ZERO, difference, -1), 4):
+        return right if op is Op.MAX else left
+    first, second = sorted((left, right), key=lambda p: _atom_key(to_node(_to_size(p))))
+    return _make_atom(op, first, second)
+
+
+def _make_atom(op: Op, *operands: _Polynomial) -> _Polynomial:
+    return {(UOp(op, index, tuple(to_node(_to_size(p)) for p in operands)),): 1}
+
+
+def _constant(polynomial: _Polynomial) -> int | None:
+    if not polynomial:
+        return 0
+    return polynomial.get(()) if len(polynomial) == 1 else None
+
+
+def _to_size(polynomial: _Polynomial) -> SInt:
+    constant = _constant(polynomial)
+    if constant is not None:
+        return constant
+    total: UOp | None = None
+    # Positive terms come first: what is left after a subtraction reads as one.
+    for term in sorted(polynomial, key=lambda t: (not t, polynomial[t] < 0, -len(t), [_atom_key(a) for a in t])):
+        node = UOp.const(index, 1)
+        for atom in term:
+            node = node * atom
+        node = node * polynomial[term]
+        total = node if total is None else total + node
+    assert total is not None
+    return total
+
+
+def _atom_key(atom: UOp) -> tuple[str, str]:
+    variables = [str(n.arg) for n in atom.toposort() if n.op is Op.DEFINE_VAR]
+    return format_size(atom), " ".join(variables)
+
+
+def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
+    """The exact quotient, by long division on the leading terms."""
+    if not right:
+        return None
+    quotient: _Polynomial = {}
+    rest = left
+    lead = max(right, key=_term_order)
+    while rest:
+        first = max(rest, key=_term_order)
+        factor = _divide_term(first, lead)
+        if factor is None or rest[first] % right[lead] or len(quotient) > _MAX_TERMS:
+            return None
+        step = {factor: rest[first] // right[lead]}
+        quotient = _add(quotient, step, 1)
+        rest = _add(rest, _multiply(step, right), -1)
+    return quotient
+
+
+def _term_order(term: _Term) -> tuple[int, list[tuple[str, str]]]:
+    return len(term), [_atom_key(a) for a in term]
+
+
+def _divide_term(term: _Term, divisor: _Term) -> _Term | None:
+    rest = list(term)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
+def _bounds(polynomial: _Polynomial) -> tuple[int, int]:
+    """Exact at the corners where each atom stands in each term once; else the sum of the terms' intervals."""
+    atoms = list(dict.fromkeys(a for term in polynomial for a in term))
+    is_linear = all(len(set(term)) == len(term) for term in polynomial)
+    if is_linear and len(atoms) <= _MAX_CORNERS:
+        ends = [(int(a.vmin), int(a.vmax)) for a in atoms]
+        values = [_value(polynomial, dict(zip(atoms, corner, strict=True))) for corner in itertools.product(*ends)]
+        return min(values), max(values)
+    low = high = 0
+    for term, number in polynomial.items():
+        corners = [number * math.prod(c) for c in itertools.product(*((int(a.vmin), int(a.vmax)) for a in term))]
+        low, high = low + min(corners), high + max(corners)
+    return low, high
+
+
+def _value(polynomial: _Polynomial, values: Mapping[UOp, int]) -> int:
+    return sum(number * math.prod(values[a] for a in term) for term, number in polynomial.items())
+
+
+def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
+    """Whether a polynomial is never below 0, each `//`, `max` and `min` in it replaced by what it cannot exceed."""
+    if _bounds(polynomial)[0] >= 0:
+        return True
+    if depth == 0:
+        return False
+    for term, number in polynomial.items():
+        if len(term) != 1:
+            continue
+        rest = {t: k for t, k in polynomial.items() if t != term}
+        if any(_is_known_positive(p, depth - 1) for p in _lower_estimates(term[0], number, rest)):
+            return True
+    return False
+
+
+def _lower_estimates(atom: UOp, number: int, rest: _Polynomial) -> list[_Polynomial]:
+    """Polynomials that are nowhere above a positive multiple of `number * atom + rest`."""
+    if atom.op is Op.IDIV and atom.src[1].op is Op.CONST and atom.src[1].arg > 0:
+        # x - c + 1 <= c * (x // c) <= x.
+        divisor, x = atom.src[1].arg, _to_polynomial(atom.src[0])
+        scaled = _add(_add(_ZERO, rest, divisor), x, number)
+        return [scaled if number < 0 else _add(scaled, {(): 1 - divisor}, number)]
+    if (atom.op is Op.MAX and number > 0) or (atom.op is Op.MIN and number < 0):
+        return [_add(rest, _to_polynomial(s), number) for s in atom.src]
+    return []
