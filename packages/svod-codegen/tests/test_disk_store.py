@@ -310,6 +310,12 @@ def test_the_default_directory_follows_xdg():
     assert CodegenOptions.from_env({"XDG_CACHE_HOME": "relative"}).cache_dir == Path.home() / ".cache" / "svod"
 
 
+def test_a_relative_directory_stays_where_it_was_when_the_process_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    directory = CodegenOptions.from_env({"SVOD_CACHE_DIR": "here"}).cache_dir
+    assert directory == tmp_path / "here"
+
+
 def test_a_process_without_a_home_uses_the_temporary_directory(monkeypatch: pytest.MonkeyPatch):
     def refuse() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -323,6 +329,7 @@ def test_a_process_without_a_home_uses_the_temporary_directory(monkeypatch: pyte
     [
         ("SVOD_THREADS", "0"), ("SVOD_THREADS", "-1"), ("SVOD_THREADS", "many"), ("SVOD_OBJECT_CACHE", "maybe"),
         ("SVOD_OBJECT_CACHE_MAX_BYTES", "1G"), ("SVOD_OBJECT_CACHE_MAX_BYTES", "0"),
+        ("SVOD_CACHE_DIR", "~no-such-user/cache"),
     ],
 )  # fmt: skip
 def test_a_variable_that_means_nothing_is_an_error_that_shows_it(name: str, value: str):

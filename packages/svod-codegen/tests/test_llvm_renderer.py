@@ -11,8 +11,8 @@ import pytest
 
 from svod_codegen.errors import CompileError, RenderError
 from svod_codegen.llvm.compiler import compile_ir
-from svod_codegen.llvm.loader import load_object
 from svod_codegen.llvm.renderer import render
+from svod_codegen.loader import load_object
 from svod_dtype import (
     ALL_DTYPES,
     INTEGER_DTYPES,

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from svod_codegen.llvm.compiler import compile_ir
-from svod_codegen.llvm.loader import load_object
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
+from svod_codegen.loader import load_object
 from svod_dtype import DType
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from svod_codegen.cores import count_usable_cores
 from svod_ir.environment import read_integer, read_switch
+from svod_ir.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,14 +46,26 @@ class CodegenOptions:
             OptionError: A variable that is set to something it cannot mean.
         """
         env = os.environ if environment is None else environment
-        directory = env.get("SVOD_CACHE_DIR", "")
         return CodegenOptions(
             threads=read_integer(env, "SVOD_THREADS", count_usable_cores(), minimum=1),
-            cache_dir=Path(directory).expanduser() if directory else _default_cache_dir(env),
+            cache_dir=_read_cache_dir(env),
             use_object_cache=read_switch(env, "SVOD_OBJECT_CACHE", default=True),
             use_kernel_store=read_switch(env, "SVOD_KERNEL_STORE", default=True),
             object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
         )
+
+
+def _read_cache_dir(env: Mapping[str, str]) -> Path:
+    directory = env.get("SVOD_CACHE_DIR", "")
+    if not directory:
+        return _default_cache_dir(env)
+    try:
+        # Absolute, so that the process may change its working directory.
+        return Path(directory).expanduser().absolute()
+    except RuntimeError as error:
+        raise OptionError(
+            variable="SVOD_CACHE_DIR", value=directory, expected="a directory (there is no such home)"
+        ) from error
 
 
 def _default_cache_dir(env: Mapping[str, str]) -> Path:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, cast
 from _cffi_backend import FFI
 
 from svod_codegen.launcher.ir import EXPORTS, Parking, PoolLayout, make_launcher_ir
-from svod_codegen.llvm.loader import load_internal
 from svod_codegen.llvm.target import find_machine
+from svod_codegen.loader import load_internal
 from svod_codegen.options import CodegenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from svod_codegen.llvm.loader import LoadedCode
+    from svod_codegen.loader import LoadedCode
 
 __all__ = ["Pool", "find_parking", "get_pool"]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, cast
 from _cffi_backend import FFI
 
 from svod_codegen.launcher.pool import get_pool
-from svod_codegen.llvm.loader import load_object
+from svod_codegen.loader import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from svod_codegen.llvm.loader import LoadedCode
+    from svod_codegen.loader import LoadedCode
     from svod_device.protocols import Dims
     from svod_device.spec import CompiledSpec
 

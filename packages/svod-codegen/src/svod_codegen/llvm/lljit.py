@@ -7,9 +7,9 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
+from svod_codegen.elf import find_process_symbol, find_undefined_symbols
 from svod_codegen.errors import LoadError, MissingSymbolError
 from svod_codegen.llvm.binding import load_binding
-from svod_codegen.llvm.elf import find_process_symbol, find_undefined_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

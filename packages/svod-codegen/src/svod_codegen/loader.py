@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from svod_codegen.elf import UnsupportedObject, can_link_elf, find_process_symbol, link_elf
 from svod_codegen.llvm.cached import default_compiler
-from svod_codegen.llvm.elf import UnsupportedObject, can_link_elf, find_process_symbol, link_elf
 from svod_codegen.llvm.lljit import link_with_lljit
 from svod_codegen.llvm.support import SUPPORT_SYMBOLS, make_support_ir
 
