@@ -78,7 +78,11 @@ class ExecutionPlan:
     """
 
     def __init__(
-        self, template: PlanTemplate, buffers: Sequence[Buffer], values: Mapping[str, int], input_ids: Sequence[int] | None
+        self,
+        template: PlanTemplate,
+        buffers: Sequence[Buffer],
+        values: Mapping[str, int],
+        input_ids: Sequence[int] | None,
     ) -> None:
         self._template, self._input_ids = template, input_ids
         self._buffers = list(buffers)
@@ -331,6 +335,5 @@ class ExecutionPlan:
         """Every kernel in schedule order."""
         with self._lock:
             return [
-                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size)
-                for s in self._states
+                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size) for s in self._states
             ]

@@ -74,7 +74,9 @@ class PlanTemplate:
         self._forms = [_form_of(buffer) for buffer in inputs]
         self._sharing = find_sharing(inputs)
         self._makers, self._places = _describe_memory(buffers, inputs)
-        self._written_inputs = [p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)]
+        self._written_inputs = [
+            p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)
+        ]
         self._input_indices = self._find_inputs(buffers, inputs)
         named = {index for index in self._input_indices if index is not None}
         self._ids = dict(ast_to_buffer)

@@ -50,14 +50,13 @@ def explain(tensors: Sequence[Tensor], config: PrepareConfig | None = None) -> I
     """
     from svod_tensor.options import PrepareConfig
     from svod_tensor.preschedule import create_pre_schedule
-    from svod_tensor.realize import main_device
     from svod_tensor.schedule_cache import normalize_graph
 
     config = config or PrepareConfig.from_env()
     sink = UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors))
     yield Artifact("build", "graph", _show_graph(sink))
-    device = main_device(sink)
     normalized = normalize_graph(sink)
+    device = normalized.device
     ranged = _run("rangeify", normalized.graph, device)
     yield Artifact("rangeify", "graph", _show_graph(ranged))
     kernel_graph = _run("kernelize", ranged, device)

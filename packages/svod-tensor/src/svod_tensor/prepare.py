@@ -24,6 +24,7 @@ from svod_runtime import (
     CachedKernel,
     ExecutionPlan,
     ExecutionPlanBuilder,
+    PlanTemplate,
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
@@ -41,13 +42,29 @@ if TYPE_CHECKING:
     from svod_schedule.pipeline import Context
     from svod_tensor.options import PrepareConfig
 
-__all__ = ["PreparedSource", "device_of", "effect_of", "is_kernel", "make_context", "prepare_plan", "render_kernel"]
+__all__ = [
+    "PreparedSource",
+    "device_of",
+    "effect_of",
+    "is_kernel",
+    "make_context",
+    "prepare_plan",
+    "prepare_template",
+    "render_kernel",
+]
 
 _log = get_logger("tensor")
 
 
 def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPlan:
-    """The plan that runs `schedule`: memory shared, kernels compiled, arguments in the kernels' order.
+    """The plan that runs `schedule` on its own buffers: those of tensors, and whatever has memory already."""
+    owned = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
+    inputs = [buffer for number, buffer in owned.items() if number > 0 or buffer.is_allocated]
+    return prepare_template(schedule, inputs, config).bind(inputs)
+
+
+def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config: PrepareConfig) -> PlanTemplate:
+    """What runs `schedule` with any `inputs`: memory shared, kernels compiled, arguments in the kernels' order.
 
     Raises:
         EmptyScheduleError: if there is nothing to run.
@@ -72,7 +89,7 @@ def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPl
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
     builder.set_output_buffers([index_of[i] for i in schedule.output_ids])
-    return builder.build()
+    return builder.build_template(inputs)
 
 
 def _main_device(items: Sequence[ScheduleItem]) -> str:
@@ -121,8 +138,9 @@ def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | N
         case Op.CUSTOM_FUNCTION:
             variables = tuple(Variable(*n.arg) for n in effect.iter_ops(Op.DEFINE_VAR))
             return PreparedCustomFunction(
-                item.kernel_id, effect.arg, tuple(indices), effect.src, variables, item.fixedvars, item.dependencies
-            )
+                item.kernel_id, effect.arg, tuple(indices), effect.src, variables, _loop_values(item), item.dependencies,
+                values=item.fixedvars,
+            )  # fmt: skip
         case _:
             assert kernel is not None
             return _prepare_launch(item, indices, kernel)
@@ -155,9 +173,13 @@ def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel
         buffer_indices=tuple(indices[place[slot]] for slot in spec.globals),
         output_indices=tuple(sorted({position_of[slot] for slot in spec.outs})),
         values=tuple(item.fixedvars.get(name, _lowest(spec, name)) for name in spec.var_names),
-        fixedvars={name: item.fixedvars[name] for name in item.loop_var_names},
+        fixedvars=_loop_values(item),
         dependencies=item.dependencies,
     )  # fmt: skip
+
+
+def _loop_values(item: ScheduleItem) -> dict[str, int]:
+    return {name: item.fixedvars[name] for name in item.loop_var_names}
 
 
 def _lowest(spec: ProgramSpec, name: str) -> int:

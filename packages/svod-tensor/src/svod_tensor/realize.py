@@ -5,7 +5,7 @@ The first of the two spines: it calls rangeify, kernelize, preschedule, instanti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -21,14 +21,19 @@ from svod_tensor.ops.creation import view_prefix
 from svod_tensor.options import PrepareConfig
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.schedule import ScheduleResult, instantiate_schedule, is_disk
-from svod_tensor.schedule_cache import get_pre_schedule, normalize_graph, restore_pre_schedule
-from svod_tensor.variable import collect_bindings
+from svod_tensor.schedule_cache import (
+    CachedSchedule,
+    NormalizedGraph,
+    get_schedule,
+    normalize_graph,
+    restore_pre_schedule,
+)
 
 if TYPE_CHECKING:
     from svod_device import Buffer
-    from svod_runtime import ExecutionPlan
+    from svod_runtime import ExecutionPlan, PlanTemplate
 
-__all__ = ["main_device", "make_plan", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
+__all__ = ["make_plan", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
@@ -104,25 +109,66 @@ def _make_result(node: UOp) -> UOp:
 
 
 def make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
-    """The plan whose outputs are the values of `nodes`."""
-    from svod_tensor.prepare import prepare_plan
+    """The plan whose outputs are the values of `nodes`.
 
-    return prepare_plan(make_schedule(UOp.sink(*map(_make_result, nodes)), config), config)
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+    """
+    normalized = _normalize(UOp.sink(*map(_make_result, nodes)))
+    inputs = tuple(map(_get_buffer, normalized.params))
+    template = _get_template(normalized, inputs, config)
+    return template.bind(inputs, normalized.values, [node.arg.id for node in normalized.params])
 
 
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
     """What to run for the results of `sink`, in order, on which buffers."""
-    values = collect_bindings(sink)
-    device = main_device(sink)
-    normalized = normalize_graph(_copy_files(sink, device))
+    normalized = _normalize(sink)
+    inputs = tuple(map(_get_buffer, normalized.params))
+    return _instantiate(_get_schedule(normalized, config).pre, normalized, inputs, normalized.values)
+
+
+def _get_template(normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig) -> PlanTemplate:
+    from svod_runtime import find_sharing
+    from svod_tensor.prepare import prepare_template
+
+    schedule = _get_schedule(normalized, config)
+    # Kernels depend on the fingerprint, memory on the planner, and the order of the kernels on inputs that share memory.
+    key = (config.fingerprint, config.memory_planner, find_sharing(inputs))
+    template = schedule.templates.get(key)
+    if template is None:
+        template = prepare_template(_instantiate(schedule.pre, normalized, inputs, {}), inputs, config)
+        schedule.add_template(key, template)
+    return template
+
+
+def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedSchedule:
+    device = normalized.device
     if config.disable_schedule_cache:
-        pre = make_pre_schedule(normalized.graph, device)
-    else:
-        key = f"{device} {_compiler_key(device)}"
-        pre, is_hit = get_pre_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, device))
-        _log.debug("schedule.looked_up", is_hit=is_hit)
-    restored = restore_pre_schedule(pre, normalized)
-    return instantiate_schedule(restored, {node: _get_buffer(node) for node in normalized.params}, values)
+        return CachedSchedule(make_pre_schedule(normalized.graph, device))
+    key = f"{device} {_compiler_key(device)}"
+    schedule, is_hit = get_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, device))
+    _log.debug("schedule.looked_up", is_hit=is_hit)
+    return schedule
+
+
+def _instantiate(
+    pre: PreSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], values: Mapping[str, int]
+) -> ScheduleResult:
+    buffers = dict(zip(normalized.params, inputs, strict=True))
+    return instantiate_schedule(restore_pre_schedule(pre, normalized), buffers, values)
+
+
+def _normalize(sink: UOp) -> NormalizedGraph:
+    """`sink` normalised, with the files that it reads copied to its device, unless kernels there can read them where they are."""
+    from svod_device import get_allocator
+
+    normalized = normalize_graph(sink)
+    files = [node for node in normalized.params if is_disk(node.arg.device)]
+    if not files or get_allocator(normalized.device).is_host_addressable:
+        return normalized
+    copied = {op.src[0] for op in sink.iter_ops(Op.COPY)}
+    copies = {node: UOp(Op.COPY, node.dtype, (node,), normalized.device) for node in files if node not in copied}
+    return normalize_graph(sink.substitute(copies))
 
 
 def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
@@ -134,23 +180,6 @@ def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
     context = Context(target=get_device(device).target, device=device, options=IROptions.from_env())
     ranged = run_pipeline("rangeify", sink, context)
     return create_pre_schedule(run_pipeline("kernelize", ranged, context))
-
-
-def main_device(sink: UOp) -> str:
-    """Where values that come from no buffer are computed: on the first device in the graph that is no disk."""
-    found = (node.arg if node.op is Op.COPY else node.arg.device for node in sink.iter_ops(Op.BUFFER, Op.COPY))
-    return next((device for device in found if not is_disk(device)), "CPU")
-
-
-def _copy_files(sink: UOp, device: str) -> UOp:
-    """`sink` with the files that it reads copied to `device`, unless kernels there can read them where they are."""
-    from svod_device import get_allocator
-
-    if get_allocator(device).is_host_addressable:
-        return sink
-    copied = {op.src[0] for op in sink.iter_ops(Op.COPY)}
-    files = [n for n in sink.iter_ops(Op.BUFFER) if is_disk(n.arg.device) and n not in copied]
-    return sink.substitute({node: UOp(Op.COPY, node.dtype, (node,), device) for node in files})
 
 
 def _compiler_key(device: str) -> str:

@@ -2,34 +2,58 @@
 
 A graph is normalised: each BUFFER becomes a numbered PARAM, each bound variable the variable itself.
 Nodes are hash-consed, so that equal normalised graphs are one object and key the cache by identity
-(together with the compiler's cache key); a hit costs no hashing of content. What is cached holds no buffer.
+(together with the compiler's cache key); a hit costs no hashing of content. What is cached holds no memory: a
+PreSchedule, and templates of the plans that were made from it, which wait for buffers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.bounded_cache import BoundedCache
 from svod_tensor.preschedule import PreSchedule
+from svod_tensor.schedule import is_disk
+from svod_tensor.variable import add_binding
+
+if TYPE_CHECKING:
+    from svod_runtime import PlanTemplate
 
 __all__ = [
     "MAX_ENTRIES",
+    "CachedSchedule",
     "NormalizedGraph",
     "clear",
     "counts",
-    "get_pre_schedule",
+    "get_schedule",
     "normalize_graph",
     "restore_pre_schedule",
 ]
 
 MAX_ENTRIES: Final = 1024
 
-_cache: Final = BoundedCache[tuple[UOp, str], PreSchedule](lambda: MAX_ENTRIES)
+_MAX_TEMPLATES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSchedule:
+    """What equal graphs share: kernels in order, and the templates of plans that run them, by what else those depend on."""
+
+    pre: PreSchedule
+    templates: dict[object, PlanTemplate] = field(default_factory=dict["object", "PlanTemplate"])
+
+    def add_template(self, key: object, template: PlanTemplate) -> None:
+        """Keep a template; there are several where buffers share memory in several ways, or for several options."""
+        if len(self.templates) >= _MAX_TEMPLATES:
+            self.templates.clear()
+        self.templates[key] = template
+
+
+_cache: Final = BoundedCache[tuple[UOp, str], CachedSchedule](lambda: MAX_ENTRIES)
 
 counts = _cache.counts
 clear = _cache.clear
@@ -37,30 +61,56 @@ clear = _cache.clear
 
 @dataclass(frozen=True, slots=True)
 class NormalizedGraph:
-    """A graph without identities, and the BUFFER that each PARAM stands for, by slot."""
+    """A graph without identities, and what it left out.
+
+    Attributes:
+        graph: the graph.
+        params: the BUFFER that each PARAM stands for, by slot.
+        values: of the variables that are bound in it.
+        device: where values that come from no buffer are computed: the first device in the graph that is no disk.
+    """
 
     graph: UOp
     params: tuple[UOp, ...]
+    values: Mapping[str, int]
+    device: str
 
 
 def normalize_graph(sink: UOp) -> NormalizedGraph:
-    """`sink` with BUFFERs numbered in the order of the graph and variables without values."""
+    """`sink` with BUFFERs numbered in the order of the graph and variables without values.
+
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+    """
     params: list[UOp] = []
-    replacements: dict[UOp, UOp] = {}
+    values: dict[str, int] = {}
+    device: str | None = None
+    done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        if node.op is Op.BUFFER:
-            replacements[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(len(params), node.arg.size, node.arg.device))
+        op, operands = node.op, node.src
+        if op is Op.BUFFER:
+            _, size, place = node.arg
+            done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(len(params), size, place))
             params.append(node)
-        elif node.op is Op.BIND and node.src[1].op is Op.CONST:
-            replacements[node] = node.src[0]
-    return NormalizedGraph(sink.substitute(replacements), tuple(params))
+        elif op is Op.BIND and operands[1].op is Op.CONST:
+            add_binding(values, node)
+            done[node] = operands[0]
+            continue
+        else:
+            done[node] = node.with_src(tuple([done[s] for s in operands])) if operands else node
+            if op is not Op.COPY:
+                continue
+            place = node.arg
+        if device is None and not is_disk(place):
+            device = place
+    return NormalizedGraph(done[sink], tuple(params), values, device or "CPU")
 
 
-def get_pre_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSchedule]) -> tuple[PreSchedule, bool]:
+def get_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSchedule]) -> tuple[CachedSchedule, bool]:
     """The schedule of a normalised graph, and whether it was there already."""
     key = (graph, compiler_key)
     found = _cache.find(key)
-    return (_cache.add(key, make(graph)), False) if found is None else (found, True)
+    return (_cache.add(key, CachedSchedule(make(graph))), False) if found is None else (found, True)
 
 
 def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSchedule:

@@ -6,7 +6,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.errors import VariableBoundsError, VariableConflictError
 
-__all__ = ["Variable", "collect_bindings"]
+__all__ = ["Variable", "add_binding", "collect_bindings"]
 
 
 class Variable:
@@ -48,10 +48,17 @@ def collect_bindings(root: UOp) -> dict[str, int]:
     """
     values: dict[str, int] = {}
     for node in root.iter_ops(Op.BIND):
-        variable, value = node.src
-        if value.op is not Op.CONST:
-            continue
-        name = variable.arg[0]
-        if values.setdefault(name, value.arg) != value.arg:
-            raise VariableConflictError(name=name, first=values[name], second=value.arg)
+        if node.src[1].op is Op.CONST:
+            add_binding(values, node)
     return values
+
+
+def add_binding(values: dict[str, int], bind: UOp) -> None:
+    """Enter the value that a BIND gives to its variable.
+
+    Raises:
+        VariableConflictError: if the variable has another value already.
+    """
+    name, value = bind.src[0].arg[0], bind.src[1].arg
+    if values.setdefault(name, value) != value:
+        raise VariableConflictError(name=name, first=values[name], second=value)
