@@ -310,7 +310,9 @@ def test_the_default_directory_follows_xdg():
     assert CodegenOptions.from_env({"XDG_CACHE_HOME": "relative"}).cache_dir == Path.home() / ".cache" / "svod"
 
 
-def test_a_relative_directory_stays_where_it_was_when_the_process_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_relative_directory_stays_where_it_was_when_the_process_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     directory = CodegenOptions.from_env({"SVOD_CACHE_DIR": "here"}).cache_dir
     assert directory == tmp_path / "here"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from svod_codegen.disk_store import DiskStore
 from svod_codegen.kernel_store import KernelStore, describe_target, fingerprint_code
 from svod_device.spec import CompiledSpec, ProgramSpec, Variable
-from svod_dtype import index
+from svod_dtype import LOADED_AT_NS, index
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
@@ -97,23 +99,60 @@ def test_other_processes_describe_a_target_and_the_code_alike():
     assert found == {f"{describe_target(Target.generic())} {fingerprint_code('json')}"}
 
 
-def test_a_change_of_any_source_file_changes_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package of files that changed long ago."""
     package = tmp_path / "svod_test_plugin"
     (package / "inner").mkdir(parents=True)
-    file = package / "inner" / "a.py"
-    (package / "__init__.py").write_text("")
-    file.write_text("x = 1\n")
+    for name in ("__init__.py", "inner/a.py"):
+        write_long_ago(package / name, "x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
+    yield package
+    fingerprint_code.cache_clear()
 
-    def fingerprint() -> str:
-        fingerprint_code.cache_clear()
-        return fingerprint_code("svod_test_plugin")
 
+def write_long_ago(file: Path, text: str) -> None:
+    file.write_text(text)
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+
+
+def fingerprint() -> str:
+    fingerprint_code.cache_clear()
+    return fingerprint_code("svod_test_plugin")
+
+
+def test_a_change_of_any_source_file_changes_the_fingerprint(plugin: Path):
     before = fingerprint()
     assert fingerprint() == before
-    file.write_text("x = 11\n")
+    write_long_ago(plugin / "inner" / "a.py", "x = 11\n")
     after = fingerprint()
     assert after != before
-    (package / "inner" / "b.py").write_text("")
+    write_long_ago(plugin / "inner" / "b.py", "")
     assert fingerprint() not in (before, after)
-    fingerprint_code.cache_clear()
+    (plugin / "inner" / "b.py").unlink()
+    assert fingerprint() == after
+
+
+def test_code_that_changed_since_it_was_loaded_is_like_no_other(plugin: Path):
+    os.utime(plugin / "inner" / "a.py", ns=(LOADED_AT_NS, LOADED_AT_NS))
+    assert fingerprint() == fingerprint()
+    os.utime(plugin / "inner" / "a.py", ns=(LOADED_AT_NS + 1, LOADED_AT_NS + 1))
+    assert fingerprint() != fingerprint()
+
+
+def test_a_whole_entry_that_is_no_kernel_is_a_miss_and_is_removed(store: KernelStore):
+    store.add(KEY, SPEC, CompiledSpec.from_bytes(SPEC, b"code"))
+    ((name, content),) = store.store.iter_entries()
+    for damaged in (b"", b"\0\0\0\0", content[:40], b"\xff" * 99, content.replace(b'"outs"', b'"uots"')):
+        store.store.put(name, damaged)
+        assert store.find(KEY) is None
+        assert store.store.counts().entries == 0
+    assert store.store.counts()[1:3] == (0, 5)
+
+
+def test_a_kernel_that_is_rejected_is_gone(store: KernelStore):
+    store.add(KEY, SPEC, CompiledSpec.from_bytes(SPEC, b"code"))
+    assert store.find(KEY) is not None
+    store.reject(KEY)
+    assert store.find(KEY) is None
+    assert store.store.counts()[:3] == (0, 0, 2)

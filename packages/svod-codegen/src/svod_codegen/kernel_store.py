@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.options import CodegenOptions
 from svod_device.spec import CompiledSpec, ProgramSpec, Variable
+from svod_dtype import LOADED_AT_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,26 +90,36 @@ def describe_target(target: Target) -> str:
 
 @cache
 def fingerprint_code(*packages: str) -> str:
-    """Names the state of the source files of the compiler and of further `packages`: sizes and times of change."""
+    """Names the state of the source files of the compiler and of further `packages`: sizes and times of change.
+
+    Where a file changed after this process loaded svod, nobody knows which state runs here: it gets a name of its own.
+    """
     names = sorted({*_COMPILER_PACKAGES, *packages})
-    return make_key(*(part for name in names for part in _iter_file_states(name)))
+    states = [state for name in names for state in _iter_file_states(name)]
+    is_known = all(state.changed_ns <= LOADED_AT_NS for state in states)
+    return make_key(*map(repr, states), *(() if is_known else (os.urandom(16),)))
 
 
-def _iter_file_states(package: str) -> Iterator[str]:
+class _FileState(NamedTuple):
+    path: str
+    size_bytes: int = 0
+    changed_ns: int = 0
+
+
+def _iter_file_states(package: str) -> Iterator[_FileState]:
     spec = find_spec(package)
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-        yield root
+        yield _FileState(root)
         yield from _iter_directory(root)
 
 
-def _iter_directory(path: str) -> Iterator[str]:
+def _iter_directory(path: str) -> Iterator[_FileState]:
     with os.scandir(path) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.endswith(".py"):
                 status = entry.stat()
-                yield f"{entry.name} {status.st_size} {status.st_mtime_ns}"
+                yield _FileState(entry.path, status.st_size, status.st_mtime_ns)
             elif entry.is_dir() and entry.name != "__pycache__":
-                yield entry.name
                 yield from _iter_directory(entry.path)
 
 

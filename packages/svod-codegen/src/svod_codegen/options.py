@@ -29,6 +29,7 @@ class CodegenOptions:
         cache_dir: where compiled objects are kept (`SVOD_CACHE_DIR`, the user's cache directory).
         use_object_cache: whether compiled objects are kept on disk (`SVOD_OBJECT_CACHE`).
         use_kernel_store: whether whole kernels are kept there too (`SVOD_KERNEL_STORE`; never without the object cache).
+        cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc and clang on PATH).
         object_cache_max_bytes: how large each of the two may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
@@ -37,6 +38,7 @@ class CodegenOptions:
     use_object_cache: bool = True
     use_kernel_store: bool = True
     object_cache_max_bytes: int = _GIB
+    cc: str | None = None
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> CodegenOptions:
@@ -52,6 +54,7 @@ class CodegenOptions:
             use_object_cache=read_switch(env, "SVOD_OBJECT_CACHE", default=True),
             use_kernel_store=read_switch(env, "SVOD_KERNEL_STORE", default=True),
             object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
+            cc=env.get("SVOD_CC", "").strip() or None,
         )
 
 

@@ -31,10 +31,11 @@ from svod_dtype.dtype import (
     void,
 )
 from svod_dtype.errors import DeviceNameError, InternalError, PromotionError, SvodError, UnknownDTypeError, UserError
+from svod_dtype.load_time import LOADED_AT_NS
 from svod_dtype.promotion import promote_types, promote_with_scalar, result_type
 
 __all__ = [
-    "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "AddressSpace", "DType", "DeviceName", "DeviceNameError",
+    "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "LOADED_AT_NS", "AddressSpace", "DType", "DeviceName", "DeviceNameError",
     "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError", "bfloat16", "bool_", "cast_value",
     "find_dtype", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32",
     "int64", "parse_device_name", "promote_types", "promote_with_scalar", "result_type", "to_dtype", "uint8", "uint16",
