@@ -9,7 +9,7 @@ import pytest
 
 from svod_dtype import DType, float32, float64, uint8
 from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_alu, make_flip, make_permute, make_shrink
+from svod_ir.build import make_alu, make_flip, make_permute, make_reshape, make_shrink
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
@@ -136,6 +136,34 @@ def test_a_bias_does_not_take_the_tile_away(make_kernel: MakeKernel, target: Tar
     bare = choose(make_kernel(matmul(tensor(1, 64, 128), make_permute(tensor(2, 96, 128), (1, 0)))), target)
     biased = choose(make_kernel(linear(tensor(1, 64, 128), tensor(2, 96, 128), tensor(3, 96))), target)
     assert opts_of(biased, OptOp.UPCAST, OptOp.OVERLAP) == opts_of(bare, OptOp.UPCAST, OptOp.OVERLAP)
+
+
+def strided_product(n_channels: int, n_places: int) -> UOp:
+    """`filters @ image`, of which every second column is read, as a convolution with a stride does."""
+    image = make_shrink(
+        make_reshape(tensor(1, 256, 2 * n_places), (256, n_places, 2)), [(0, 256), (0, n_places), (0, 1)]
+    )
+    return matmul(tensor(2, n_channels, 256), make_reshape(image, (256, n_places)))
+
+
+def test_filters_become_lanes_where_the_places_of_an_image_cannot(make_kernel: MakeKernel, target: Target) -> None:
+    kernel = make_kernel(strided_product(128, 49))
+    assert opts_of(choose(kernel, target), OptOp.PACK)
+    fused = {n.dtype.lanes for n in lower(kernel, target) if n.op is Op.MUL and n.dtype.kind == "float"}
+    assert fused and all(lanes % target.lanes(float32) == 0 for lanes in fused)
+
+
+def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) -> None:
+    def packed(n_rows: int) -> int:
+        kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
+        scheduler = choose(kernel, AVX512)
+        assert opts_of(scheduler, OptOp.PACK)
+        register = next(n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1)
+        fill = next(n for n in scheduler.sink.iter_ops(Op.STORE) if register in n.src[0].toposort())
+        return next(n.src[0].arg.slot for n in fill.src[1].toposort() if n.op is Op.INDEX)
+
+    # Few rows are turned round themselves; for many it is the weights, so that results are stored in vectors.
+    assert (packed(32), packed(2048)) == (1, 2)
 
 
 def test_a_kernel_with_much_work_is_split_over_all_threads_once(make_kernel: MakeKernel, target: Target) -> None:

@@ -46,17 +46,20 @@ def expand(sink: UOp) -> UOp:
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     """Which axes become vector lanes: the most consecutive accesses first, never two in one value.
 
-    An access counts as often as its loops run it.
+    An access counts as often as it is run; along an axis of n elements, n consecutive ones become one.
     """
-    depends = _dependences(sink.toposort(), axes)
-    good = dict.fromkeys(axes, 0)
+    order = sink.toposort()
+    depends = _dependences(order, axes)
+    loops = _find_loops(order)
+    good = dict.fromkeys(axes, 0.0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
-            n_times = prod(int(r.vmax) + 1 for r in node.ranges)
+            n_times = prod(int(r.vmax) + 1 for r in loops.get(node, node.ranges))
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
                     stride = find_stride(node.src[1], axis)
-                    good[axis] += n_times if stride == 1 else 0 if stride == 0 else -n_times
+                    saved = 1 - 1 / (int(axis.vmax) + 1)
+                    good[axis] += n_times * (saved if stride == 1 else 0 if stride == 0 else -1)
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())
@@ -67,6 +70,18 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
             chosen.add(axis)
             taken |= bit
     return chosen
+
+
+def _find_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
+    """For each access that depends on the loops of a reduction, all loops that run it: also those around the reduction."""
+    loops: dict[UOp, frozenset[UOp]] = {}
+    for reduce in order:
+        if reduce.op is Op.REDUCE:
+            own = frozenset(reduce.src[1:])
+            for node in reduce.src[0].iter_ops(Op.INDEX):
+                if node.ranges & own:
+                    loops[node] = loops.get(node, node.ranges) | reduce.src[0].ranges
+    return loops
 
 
 def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:

@@ -8,7 +8,8 @@ can be printed, replayed and searched around.
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
+from typing import NamedTuple
 
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
@@ -32,6 +33,10 @@ MIN_PACKED_ROWS = 16
 LONG_AXIS = 32
 """From this many tiles on, one that overlaps its neighbour does not count."""
 
+VECTOR_COPY_COST = 8
+SINGLE_COST = 2
+"""Steps of a product in the time of copying a vector to a panel, and of copying or storing one element."""
+
 MAX_PANEL_BYTES = 1 << 19
 """A panel lies on the stack of a thread, which has a few mebibytes."""
 
@@ -42,6 +47,13 @@ MIN_THREADED_WORK = 1 << 15
 def apply_heuristics(scheduler: Scheduler) -> None:
     """Choose Opts for the kernel of `scheduler` and apply them."""
     _Heuristics(scheduler).run()
+
+
+class _Panel(NamedTuple):
+    """The copied part of an operand: `n_vectors` of lanes along `axis`, all that is reduced."""
+
+    axis: UOp
+    n_vectors: int
 
 
 class _Heuristics:
@@ -62,57 +74,70 @@ class _Heuristics:
     def run(self) -> None:
         lane_axis = self._best_lane_axis(self.outputs, self.accesses)
         tiled = next((r for r in self.reduces if self._tile_axes(r, lane_axis)), None)
-        panel = self._find_panel(tiled) if tiled is not None else None
+        panel = self._find_panel(tiled, lane_axis) if tiled is not None else None
         if panel is not None:
-            lane_axis = panel
-            self._put_outside_rows(panel, tiled)
+            lane_axis = panel.axis
+            self._put_outside_rows(panel.axis, tiled)
         elif tiled is not None:
             self._order_loops(tiled)
         if lane_axis is not None:
-            self._take_lanes(lane_axis, is_tiled=tiled is not None)
+            n_vectors = self._count_vectors(lane_axis, is_tiled=tiled is not None) if panel is None else panel.n_vectors
+            self._take_outputs(lane_axis, self.lanes * n_vectors)
         elif not self.reduces:
             self._take_squares()
         for nest in self.private:
             axis = self._best_lane_axis(list(nest.src[1:]), [n for n in nest.src[0].toposort() if n.op is Op.INDEX])
             if axis is not None and not (lane_axis is not None and lane_axis in nest.ranges):
-                self._take_lanes(axis, is_tiled=False)
+                self._take_outputs(axis, self.lanes * self._count_vectors(axis, is_tiled=False))
         self._take_reduced_lanes(lane_axis, tiled)
         if tiled is not None:
-            self._take_tiles(tiled, lane_axis)
+            self._take_tiles(tiled, lane_axis, 2 if panel is None else panel.n_vectors)
         self._take_threads()
         if panel is not None:
-            self._pack(panel)
+            self._pack(panel.axis)
 
-    def _find_panel(self, reduce: UOp) -> UOp | None:
+    def _find_panel(self, reduce: UOp, lane_axis: UOp | None) -> _Panel | None:
         """The output axis of a large product along which to copy one operand, panel by panel, to private memory.
 
         A panel is read in order, again for each tile of the other operand's rows, so that neither the
-        strides of the operand nor its size matter any more. Copying pays when there are many such rows.
+        strides of the operand nor its size matter any more. Copying costs the less, the more such rows
+        there are; results that do not lie along the panel are stored one by one, which a long reduction
+        makes up for.
         """
         loads = [n for n in self._loads(reduce) if n.ranges & set(reduce.src[1:])]
         if len(loads) != 2:
             return None
         n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
-        panel_bytes = n_reduced * 2 * self.lanes * reduce.dtype.itemsize
-        if panel_bytes > min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES):
-            return None
-        for axis in self.outputs:
+        column_bytes = n_reduced * reduce.dtype.itemsize
+        limit = min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES)
+        n_vectors = min(limit // (column_bytes * self.lanes), 2)
+        outside = [n for n in self.accesses if not n.ranges & set(reduce.src[1:])]
+        best, least = None, self._cost_in_place(lane_axis, column_bytes)
+        for axis in sorted(self.outputs, key=lambda a: not self._is_stored_along(a)):
             size = extent(axis)
             packed = [n for n in loads if axis in n.ranges]
-            rows = [a for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)]
+            n_rows = prod(
+                int(a.vmax) + 1 for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)
+            )
             # Fewer than two panels leave no loop over panels to copy in.
-            is_panelled = isinstance(size, int) and size >= 4 * self.lanes
-            if len(packed) != 1 or not is_panelled or not self._is_stored_along(axis):
+            if len(packed) != 1 or not isinstance(size, int) or n_rows < MIN_PACKED_ROWS:
                 continue
-            # What is stored across its rows has to be turned round before it can be taken in vectors; what lies in
-            # order needs to be copied only where it does not stay in the cache.
-            is_in_order = find_stride(packed[0].src[1], axis) == 1
-            operand_bytes = n_reduced * (int(axis.vmax) + 1) * reduce.dtype.itemsize
-            if is_in_order and operand_bytes <= self.target.l2_bytes // 2:
-                continue
-            if prod(int(a.vmax) + 1 for a in rows) >= MIN_PACKED_ROWS:
-                return axis
-        return None
+            panel = _Panel(axis, min(n_vectors, size // (2 * self.lanes)))
+            n_single = sum(find_stride(n.src[1], axis) not in (0, 1) for n in outside)
+            copying = VECTOR_COPY_COST if find_stride(packed[0].src[1], axis) == 1 else SINGLE_COST * self.lanes
+            cost = copying / n_rows + SINGLE_COST * n_single * self.lanes / n_reduced
+            if panel.n_vectors > 0 and cost < least:
+                best, least = panel, cost
+        return best
+
+    def _cost_in_place(self, axis: UOp | None, column_bytes: int) -> float:
+        """What taking lanes along `axis` without a copy adds to the work of a product, as a part of that work."""
+        if axis is None or column_bytes * (int(axis.vmax) + 1) > self.target.l2_bytes // 2:
+            return inf
+        # Lanes stay idle where the axis ends.
+        size = int(axis.src[0].vmin)
+        widths = [self.lanes >> i for i in range(self.lanes.bit_length()) if self.lanes >> i <= size]
+        return min((-(-size // w) * self.lanes / size for w in widths), default=self.lanes) - 1
 
     def _pack(self, axis: UOp) -> None:
         # With one panel for each thread, the loop over the panels is the THREAD axis.
@@ -124,12 +149,16 @@ class _Heuristics:
             self.scheduler.try_opt(Opt(OptOp.PACK, position))
 
     def _put_outside_rows(self, axis: UOp, reduce: UOp | None) -> None:
-        """Swap `axis` outwards past the loops over the rows that use each panel."""
+        """Swap the loops that choose a panel outwards, past those over the rows that use it."""
         assert reduce is not None
         panel = next(n for n in self._loads(reduce) if axis in n.ranges)
-        while (position := self._position(axis)) > 0 and self.scheduler.axes[position - 1] not in panel.ranges:
-            if not self.scheduler.try_opt(Opt(OptOp.SWAP, position - 1, position)):
-                return
+        is_sorted = False
+        while not is_sorted:
+            is_sorted = True
+            for position in range(self._position(axis)):
+                outer, inner = self.scheduler.axes[position : position + 2]
+                if outer not in panel.ranges and inner in panel.ranges:
+                    is_sorted = not self.scheduler.try_opt(Opt(OptOp.SWAP, position, position + 1))
 
     def _best_lane_axis(self, axes: list[UOp], accesses: list[UOp]) -> UOp | None:
         """The axis along which every access that depends on it is consecutive, with the most such accesses."""
@@ -142,15 +171,13 @@ class _Heuristics:
                 best, best_count = axis, count
         return best
 
-    def _take_lanes(self, axis: UOp, *, is_tiled: bool) -> None:
-        reduces_inside = any(axis in r.ranges for r in self.reduces)
+    def _count_vectors(self, axis: UOp, *, is_tiled: bool) -> int:
+        """How many vectors of outputs to compute at a time, so that their latencies overlap."""
         if is_tiled:
-            n_vectors = 2
-        elif reduces_inside:
-            n_vectors = 8
-        else:
-            n_vectors = 1 if self.n_slow > 2 else 2 if self.n_slow else 4
-        self._take_outputs(axis, self.lanes * n_vectors)
+            return 2
+        if any(axis in r.ranges for r in self.reduces):
+            return 8
+        return 1 if self.n_slow > 2 else 2 if self.n_slow else 4
 
     def _take_outputs(self, axis: UOp, amount: int) -> None:
         """Take `amount` outputs along `axis` at a time, or as many (a power of two) as it has."""
@@ -226,13 +253,13 @@ class _Heuristics:
     def _loads(self, reduce: UOp) -> list[UOp]:
         return [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
 
-    def _take_tiles(self, reduce: UOp, lane_axis: UOp | None) -> None:
+    def _take_tiles(self, reduce: UOp, lane_axis: UOp | None, n_vectors: int) -> None:
         # Accumulators fill the registers but for the operands of one step.
         n_accumulators = self.target.vector_registers - (4 if self.target.vector_registers <= 16 else 8)
         axes = self._tile_axes(reduce, lane_axis)
         if lane_axis is not None and lane_axis in reduce.ranges:
             axes = axes[:1]
-            wanted = [n_accumulators // 2]
+            wanted = [n_accumulators // n_vectors]
         elif len(axes) == 1:
             wanted = [4]
         else:
