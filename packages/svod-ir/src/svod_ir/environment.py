@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from math import inf, nan
+from typing import TypeVar, cast
 
 from svod_ir.errors import OptionError
 
-__all__ = ["read_integer", "read_number", "read_switch"]
+__all__ = ["read_integer", "read_number", "read_switch", "remember"]
+
+T = TypeVar("T")
 
 _FALSE, _TRUE = ("0", "false", "no", "off"), ("1", "true", "yes", "on")
 
@@ -54,3 +58,22 @@ def read_number(environment: Mapping[str, str], variable: str, default: float, *
     if not minimum <= number < inf:
         raise OptionError(variable=variable, value=value, expected=f"a number of at least {minimum:g}")
     return number
+
+
+def remember(read: Callable[[], T]) -> Callable[[], T]:
+    """`read`, which derives something from the environment, called anew only when the environment has changed.
+
+    Each look-up in `os.environ` encodes a name and decodes a value, some 0.7 us; the table below it compares at once.
+    """
+    table = cast("Mapping[object, object]", getattr(os.environ, "_data", os.environ))
+    last: tuple[dict[object, object], T] | None = None
+
+    def read_if_changed() -> T:
+        nonlocal last
+        known = last
+        if known is None or known[0] != table:
+            # The table is copied first: what changes meanwhile is seen by the next call.
+            known = last = dict(table), read()
+        return known[1]
+
+    return read_if_changed

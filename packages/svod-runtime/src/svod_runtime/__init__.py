@@ -5,6 +5,7 @@ from __future__ import annotations
 from svod_runtime.builder import ExecutionPlanBuilder
 from svod_runtime.custom_function import CustomFunction, clear_custom_functions, register_custom_function
 from svod_runtime.errors import DependencyError, ExecutionError, PlanError, UnsupportedError, VariableBoundsError
+from svod_runtime.memory_report import MemoryReport
 from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
     CachedKernel,
@@ -28,6 +29,7 @@ __all__ = [
     "KernelProfile",
     "KernelSummary",
     "Limits",
+    "MemoryReport",
     "PlanError",
     "PlanTemplate",
     "PlannedKernel",

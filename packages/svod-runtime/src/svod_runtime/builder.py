@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from svod_device import Buffer, canonical_device
 from svod_runtime.errors import PlanError
 from svod_runtime.execute import describe_op
+from svod_runtime.memory_report import MemoryReport
 from svod_runtime.prepared import (
     PreparedBufferView,
     PreparedCopy,
@@ -34,6 +35,7 @@ class ExecutionPlanBuilder:
         self._ast_to_buffer: dict[int, int] = {}
         self._output_indices: list[int] = []
         self._alias_ids: list[int] = []
+        self._memory_report = MemoryReport("disabled")
 
     def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
         """Add a buffer under an AST id and return its index."""
@@ -66,6 +68,10 @@ class ExecutionPlanBuilder:
     def add_alias_ids(self, ids: Iterable[int]) -> None:
         """Add ids that releasing reports besides the buffers' own."""
         self._alias_ids.extend(ids)
+
+    def set_memory_report(self, report: MemoryReport) -> None:
+        """Say what a memory planner made of the buffers, for inspection."""
+        self._memory_report = report
 
     def build(self) -> ExecutionPlan:
         """Check everything, get the memory of every buffer, and make the plan.
@@ -101,6 +107,7 @@ class ExecutionPlanBuilder:
             self._ast_to_buffer,
             self._output_indices,
             self._alias_ids,
+            self._memory_report,
         )
 
     def _check_outputs(self) -> None:

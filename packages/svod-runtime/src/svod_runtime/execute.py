@@ -28,7 +28,7 @@ from svod_runtime.profile import KernelProfile
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["KernelState", "Step", "check_view", "describe_op", "make_steps"]
+__all__ = ["KernelState", "Sizes", "Step", "check_view", "describe_op", "find_constant_sizes", "make_steps"]
 
 _WORTH_A_THREAD = 1 << 16
 """Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
@@ -47,6 +47,29 @@ def describe_op(op: PreparedOp) -> str:
             return f"custom function {op.kind!r} (op {op.id})"
 
 
+Sizes = tuple[Dims, Dims | None]
+"""The global and the local size of a launch."""
+
+
+def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
+    """The launch sizes of a kernel, or None if they depend on variables.
+
+    Raises:
+        ExecutionError: if a size has no usable value.
+    """
+    spec = op.kernel.spec
+    is_fixed = is_constant(spec.global_size) and is_constant(spec.local_size)
+    return _resolve_sizes(op, {}) if is_fixed else None
+
+
+def _resolve_sizes(op: PreparedKernel, values: Mapping[str, int]) -> Sizes:
+    try:
+        dims = op.kernel.spec.launch_dims(values)
+    except LaunchSizeError as error:
+        raise ExecutionError(op=describe_op(op), problem=str(error)) from error
+    return dims.global_size, dims.local_size
+
+
 class KernelState:
     """What changes about a kernel between executions: addresses, values, launch sizes.
 
@@ -55,13 +78,14 @@ class KernelState:
 
     __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "values")
 
-    def __init__(self, op: PreparedKernel, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None) -> None:
+        """`sizes` are those of a kernel whose launches are all alike, None where they depend on variables."""
         self.op = op
         self.buffers = [buffers[index] for index in op.buffer_indices]
         self.addresses = array("Q", [buffer.address for buffer in self.buffers])
         self.values = array("q", op.values)
-        self.has_constant_sizes = is_constant(op.kernel.spec.global_size) and is_constant(op.kernel.spec.local_size)
-        self.global_size, self.local_size = self.resolve_sizes({})
+        self.has_constant_sizes = sizes is not None
+        self.global_size, self.local_size = self.resolve_sizes({}) if sizes is None else sizes
 
     def set_buffers(self, buffers: Sequence[Buffer]) -> None:
         """Take the kernel's buffers from all those of the plan."""
@@ -79,18 +103,13 @@ class KernelState:
         """The value of every variable, those that the schedule fixed included."""
         return {**dict(zip(self.op.kernel.spec.var_names, self.values, strict=True)), **self.op.fixedvars}
 
-    def resolve_sizes(self, changes: Mapping[str, int]) -> tuple[Dims, Dims | None]:
+    def resolve_sizes(self, changes: Mapping[str, int]) -> Sizes:
         """The launch sizes after `changes` to the variables.
 
         Raises:
             ExecutionError: if a size has no usable value.
         """
-        values = {} if self.has_constant_sizes else {**self.variables, **changes, **self.op.fixedvars}
-        try:
-            dims = self.op.kernel.spec.launch_dims(values)
-        except LaunchSizeError as error:
-            raise ExecutionError(op=describe_op(self.op), problem=str(error)) from error
-        return dims.global_size, dims.local_size
+        return _resolve_sizes(self.op, {**self.variables, **changes, **self.op.fixedvars})
 
     @property
     def is_threaded(self) -> bool:

@@ -15,6 +15,7 @@
     plan.output_buffer                                    # or output_buffer_at(1), output_buffers, num_outputs
     plan.buffer(ast_id).copyin(data)                      # new input data, in place
     plan.replace_buffer(index, buffer)                    # another buffer of equal size, dtype and device
+    plan.memory_report                                    # how intermediates share memory
     plan.kernels()                                        # name, source, device, sizes, buffers of each kernel
     plan.release_intermediate_buffers(registry.remove)
 
@@ -39,6 +40,7 @@ from svod_runtime.prepared import CachedKernel, PreparedKernel, PreparedOp
 from svod_runtime.profile import KernelProfile
 
 if TYPE_CHECKING:
+    from svod_runtime.memory_report import MemoryReport
     from svod_runtime.template import PlanTemplate
 
 __all__ = ["ExecutionPlan", "PlannedKernel"]
@@ -87,7 +89,7 @@ class ExecutionPlan:
         self._template, self._input_ids = template, input_ids
         self._buffers = list(buffers)
         self._variables = dict(template.values)
-        self._states = [KernelState(op, self._buffers) for _, op in template.kernels]
+        self._states = [KernelState(op, buffers, sizes) for _, op, sizes in template.kernels]
         self._levels = template.levels
         self._storage_uses: Counter[int] | None = None
         self._steps: list[Step] = []
@@ -184,7 +186,7 @@ class ExecutionPlan:
 
     def _make_steps(self) -> None:
         template = self._template
-        state_of = {index: state for (index, _), state in zip(template.kernels, self._states, strict=True)}
+        state_of = {index: state for (index, *_), state in zip(template.kernels, self._states, strict=True)}
         self._steps = make_steps(template.ops, self._levels, state_of, self._buffers, self._variables)
 
     def _renew(self) -> None:
@@ -311,6 +313,11 @@ class ExecutionPlan:
                 remove(ast_id)
         for alias_id in self._template.alias_ids:
             remove(alias_id)
+
+    @property
+    def memory_report(self) -> MemoryReport:
+        """How much memory the intermediates take, and would take by themselves."""
+        return self._template.memory_report
 
     @property
     def prepared_ops(self) -> tuple[PreparedOp, ...]:

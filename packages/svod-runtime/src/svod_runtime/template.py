@@ -16,6 +16,8 @@ from svod_device import CORE_ID, Buffer, Variable
 from svod_dtype import DType, uint8
 from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
 from svod_runtime.errors import PlanError
+from svod_runtime.execute import find_constant_sizes
+from svod_runtime.memory_report import MemoryReport
 from svod_runtime.prepared import (
     PreparedBufferView,
     PreparedCopy,
@@ -39,7 +41,7 @@ class PlanTemplate:
         n_buffers: of a plan, the inputs included.
         output_indices: the index of each output among them.
         alias_ids: ids that releasing reports besides the buffers' own.
-        kernels: each kernel with its index in `ops`.
+        kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are always the same.
         views: the ops that must be verified at each run.
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
         held: the buffers that are not only taken by kernels.
@@ -47,6 +49,7 @@ class PlanTemplate:
         bounds: of each variable that a caller may set.
         values: of each variable as long as no caller set it.
         levels: indices into `ops`; the ops of one level do not depend on each other.
+        memory_report: what the memory planner made of the intermediates.
     """
 
     def __init__(
@@ -59,12 +62,14 @@ class PlanTemplate:
         ast_to_buffer: Mapping[int, int],
         output_indices: Sequence[int],
         alias_ids: Sequence[int],
+        memory_report: MemoryReport,
     ) -> None:
-        self.device, self.ops = device, tuple(ops)
+        self.device, self.ops, self.memory_report = device, tuple(ops), memory_report
         self.n_buffers, self.output_indices, self.alias_ids = len(buffers), tuple(output_indices), tuple(alias_ids)
-        self.kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
+        kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
+        self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
         self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
-        self.users = _find_users(op for _, op in self.kernels)
+        self.users = _find_users(op for _, op in kernels)
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in _written_by(op)}
         self.bounds, self.values = _collect_bounds(ops), _initial_values(ops)

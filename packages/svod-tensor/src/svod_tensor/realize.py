@@ -49,10 +49,11 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     pending = _find_pending(tensors)
     if not pending:
         return
-    overtaken = states.find_overtaken(pending)
-    if overtaken:
-        tensors = (*tensors, *overtaken)
+    written = states.find_written(UOp.sink(*pending))
+    if written:
+        tensors = (*tensors, *states.find_overtaken(pending))
         pending = _find_pending(tensors)
+        written = states.find_written(UOp.sink(*pending))
     plan = make_plan(pending, config)
     prepared = perf_counter()
     plan.execute()
@@ -61,7 +62,7 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
         execute_us=round((perf_counter() - prepared) * 1e6),
     )  # fmt: skip
     adopted = _adopt_outputs(tensors, pending, plan)
-    registry.replace_nodes({**states.find_written(UOp.sink(*pending)), **adopted})
+    registry.replace_nodes({**written, **adopted})
 
 
 def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> ExecutionPlan:

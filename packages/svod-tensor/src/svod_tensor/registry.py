@@ -66,6 +66,8 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
         return
     with lock:
         pending = [t for t in iter_tensors() if not is_buffer_identity(t.uop)]
+        if not pending:
+            return
         roots = list(dict.fromkeys(t.uop for t in pending))
         replaced = UOp.sink(*roots).substitute(replacements)
         new_of = {old: new for old, new in zip(roots, replaced.src, strict=True) if old is not new}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_ir.uop import UOp
@@ -57,7 +58,7 @@ class Tensor(Assigning):
         """`realize_batch` with a configuration."""
         from svod_tensor.realize import realize_tensors
 
-        realize_tensors(tuple(tensors), config or _config_from_env())
+        realize_tensors(tuple(tensors), config or _config_reader()())
 
     def prepare(self) -> ExecutionPlan:
         """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
@@ -81,7 +82,7 @@ class Tensor(Assigning):
         """`prepare_batch` with a configuration."""
         from svod_tensor.realize import prepare_tensors
 
-        return prepare_tensors(tuple(tensors), config or _config_from_env())
+        return prepare_tensors(tuple(tensors), config or _config_reader()())
 
     def buffer(self) -> Buffer:
         """The buffer of this tensor, which is computed first if need be.
@@ -160,10 +161,12 @@ class Tensor(Assigning):
         return float(self.item())
 
 
-def _config_from_env() -> PrepareConfig:
+@cache
+def _config_reader() -> Callable[[], PrepareConfig]:
+    from svod_ir.environment import remember
     from svod_tensor.options import PrepareConfig
 
-    return PrepareConfig.from_env()
+    return remember(PrepareConfig.from_env)
 
 
 def _resolve_size(size: int | UOp) -> int:
