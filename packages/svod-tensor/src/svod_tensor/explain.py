@@ -80,7 +80,7 @@ def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
     plan = prepare_plan(schedule, config)
     yield Artifact("prepare", "graph", "\n".join(f"{i}: {_show_op(op)}" for i, op in enumerate(plan.prepared_ops)))
     levels = "\n".join(f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels))
-    yield Artifact("plan", "graph", f"{plan!r}\n{levels}")
+    yield Artifact("plan", "graph", f"{plan!r}\nmemory: {plan.memory_report}\n{levels}")
     profiles = plan.execute_profiled()
     yield Artifact("execute", "graph", "\n".join(f"{p.kernel.name} on {p.device}" for p in profiles))
 

@@ -73,8 +73,9 @@ def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config:
     """
     if not schedule.items:
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
-    items = plan_memory(schedule, config.memory_planner).items
+    items, report = plan_memory(schedule, config.memory_planner)
     builder = ExecutionPlanBuilder(_main_device(items))
+    builder.set_memory_report(report)
     index_of = _add_buffers(builder, items)
     kernels = _prepare_kernels(items, config)
     views: dict[int, Buffer] = {}

@@ -47,10 +47,17 @@ class ScheduleItem:
 
 @dataclass(slots=True)
 class ScheduleResult:
-    """Runs in dependency order, and the buffer ids of the outputs in the order of the SINK."""
+    """Runs in dependency order.
+
+    Attributes:
+        items: the runs.
+        output_ids: the buffer id of each output, in the order of the SINK.
+        donated_ids: of inputs whose content nobody needs afterwards.
+    """
 
     items: list[ScheduleItem]
     output_ids: tuple[int, ...]
+    donated_ids: tuple[int, ...] = ()
 
 
 def instantiate_schedule(pre: PreSchedule, input_buffers: InputBuffers, var_vals: Mapping[str, int]) -> ScheduleResult:

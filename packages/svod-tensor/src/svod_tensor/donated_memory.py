@@ -1,0 +1,211 @@
+"""Results in the memory of inputs that the caller gave away.
+
+An output takes the place of a donated input of its dtype and size when all that touches the input can run
+before the output is first written, or does so in the same kernel, element by element:
+
+    kernel(out, x): out[i] = x[i] * 2        kernel(x, x): x[i] = x[i] * 2
+
+The order that this needs is declared. What is written by the schedule itself, or seen through a view, stays as it is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from svod_device import Buffer
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.uop import UOp
+from svod_tensor.live_ranges import find_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
+from svod_tensor.schedule import ScheduleItem, ScheduleResult
+
+__all__ = ["place_outputs"]
+
+
+def place_outputs(schedule: ScheduleResult) -> tuple[list[ScheduleItem], dict[int, int]]:
+    """The items with outputs in donated memory, and for each such output the id of the input that it replaces."""
+    if not schedule.donated_ids:
+        return schedule.items, {}
+    uses = _find_uses(schedule.items)
+    donated = [use for number in schedule.donated_ids if (use := uses.get(number)) and _may_be_overwritten(use, uses)]
+    outputs = [use for number in dict.fromkeys(schedule.output_ids) if (use := uses.get(number)) and _is_new(use)]
+    search = _Search(schedule.items)
+    for is_allowed in (search.is_in_place, search.is_over, search.can_wait):
+        for output in outputs:
+            for given in donated:
+                if _is_alike(output.buffer, given.buffer) and is_allowed(given, output):
+                    search.take(given, output)
+                    donated.remove(given)
+                    break
+        outputs = [output for output in outputs if output.id not in search.taken]
+    return search.finish(), {output: given.id for output, given in search.taken.items()}
+
+
+@dataclass(slots=True)
+class _Use:
+    """A buffer with the positions of the items that touch it, and of those that write it."""
+
+    id: int
+    buffer: Buffer
+    items: dict[int, ScheduleItem]
+    writers: list[int]
+
+
+def _find_uses(items: Sequence[ScheduleItem]) -> dict[int, _Use]:
+    uses: dict[int, _Use] = {}
+    for position, item in enumerate(items):
+        for _, number, buffer, is_written in iter_arguments(item):
+            use = uses.setdefault(number, _Use(number, buffer, {}, []))
+            use.items[position] = item
+            if is_written:
+                use.writers.append(position)
+    return uses
+
+
+def _may_be_overwritten(given: _Use, uses: Mapping[int, _Use]) -> bool:
+    """Whether nothing but the reads that are known concerns the memory of an input."""
+    is_only_read = not given.writers and all(i.ast.op in (Op.SINK, Op.COPY) for i in given.items.values())
+    is_shared = any(u is not given and u.buffer.storage_id == given.buffer.storage_id for u in uses.values())
+    return is_only_read and not is_shared and given.buffer.is_writable
+
+
+def _is_new(output: _Use) -> bool:
+    """Whether an output is memory that the schedule made, and that kernels fill."""
+    first = next(iter(output.items))
+    writers = [output.items[p] for p in output.writers]
+    is_filled = all(item.ast.op is Op.SINK and not has_partial_store(item.ast) for item in writers)
+    return is_fresh(output.id, output.buffer) and first in output.writers and is_filled
+
+
+def _is_alike(one: Buffer, other: Buffer) -> bool:
+    return (one.nbytes, one.dtype, one.device) == (other.nbytes, other.dtype, other.device)
+
+
+class _Search:
+    """Which outputs took which inputs, and the order of the items that this needs."""
+
+    def __init__(self, items: Sequence[ScheduleItem]) -> None:
+        self.taken: dict[int, _Use] = {}
+        self._items = list(items)
+        self._predecessors = find_predecessors(items)
+        self._added: dict[int, set[int]] = {}
+        self._ancestors = _find_ancestors(self._predecessors, range(len(items)))
+
+    def is_in_place(self, given: _Use, output: _Use) -> bool:
+        """Whether the kernel that writes the output is the last that reads the input, and only where it writes."""
+        writer = next(iter(output.items))
+        return writer in given.items and self._can_precede(given, writer) and self._reads_where_it_writes(given, output)
+
+    def is_over(self, given: _Use, output: _Use) -> bool:
+        """Whether all that touches the input comes before the output as it is."""
+        before = self._ancestors[next(iter(output.items))]
+        return all(before >> position & 1 for position in given.items)
+
+    def can_wait(self, given: _Use, output: _Use) -> bool:
+        """Whether the output can wait for all that touches the input."""
+        writer = next(iter(output.items))
+        return writer not in given.items and self._can_precede(given, writer)
+
+    def take(self, given: _Use, output: _Use) -> None:
+        """Let the output be written where the input is."""
+        self.taken[output.id] = given
+        writer = next(iter(output.items))
+        new = {p for p in given.items if p != writer and not self._ancestors[writer] >> p & 1}
+        if new:
+            self._predecessors[writer] |= new
+            self._added.setdefault(writer, set()).update(new)
+            self._ancestors = _find_ancestors(self._predecessors, _sort(self._predecessors))
+        if writer in given.items:
+            item = self._items[writer]
+            read, written = _slot_of(item, given.id), _slot_of(item, output.id)
+            parameters = {p.arg.slot: p for p in item.ast.iter_ops(Op.PARAM)}
+            self._items[writer] = replace(item, ast=item.ast.substitute({parameters[read]: parameters[written]}))
+
+    def finish(self) -> list[ScheduleItem]:
+        """The items on their buffers, in an order that all dependencies allow."""
+        buffers = {output: given.buffer for output, given in self.taken.items()}
+        items = [
+            replace(
+                item, buffers=tuple(buffers.get(n, b) for n, b in zip(item.buffer_ids, item.buffers, strict=True)),
+                instance_dependencies=(*item.instance_dependencies, *sorted(self._added.get(position, ()))),
+            )
+            for position, item in enumerate(self._items)
+        ]  # fmt: skip
+        return reorder(items, list(_sort(self._predecessors))) if self._added else items
+
+    def _can_precede(self, given: _Use, writer: int) -> bool:
+        return not any(self._ancestors[p] >> writer & 1 for p in given.items if p != writer)
+
+    def _reads_where_it_writes(self, given: _Use, output: _Use) -> bool:
+        item = output.items[next(iter(output.items))]
+        if item.buffer_ids.count(given.id) != 1 or item.buffer_ids.count(output.id) != 1:
+            return False
+        return _is_elementwise(item.ast, _slot_of(item, output.id), _slot_of(item, given.id))
+
+
+def _slot_of(item: ScheduleItem, number: int) -> int:
+    return next(argument.slot for argument in iter_arguments(item) if argument.id == number)
+
+
+def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
+    """Whether each element of one argument depends on no element of the other but that in its place."""
+    if len(ast.src) != 1:
+        return False
+    loops = ast.src[0].src[1:] if ast.src[0].op is Op.END else ()
+    store = ast.src[0].src[0] if ast.src[0].op is Op.END else ast.src[0]
+    if store.op is not Op.STORE or store.src[0].op is not Op.INDEX:
+        return False
+    memory, *place = store.src[0].src
+    if memory.op is not Op.PARAM or memory.arg.slot != written:
+        return False
+    is_computed = any(node.op in (Op.INDEX, Op.LOAD) for part in place for node in part.toposort())
+    is_once = set(loops) <= set(store.src[0].ranges) and not is_computed
+    return is_once and _is_read_at(store.src[1], read, tuple(place))
+
+
+def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
+    """Whether all that elementwise operations read of an argument is at one place, and other operations read nothing."""
+    seen: set[UOp] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op in ELEMENTWISE or node.op is Op.LOAD:
+            stack.extend(node.src)
+        elif node.op is Op.INDEX and node.src[0].op is Op.PARAM and node.src[0].arg.slot == slot:
+            if node.src[1:] != place:
+                return False
+        elif any(n.op is Op.PARAM and n.arg.slot == slot for n in node.toposort()):
+            return False
+    return True
+
+
+def _find_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> list[int]:
+    """For each position, as bits, all that must run before it."""
+    ancestors = [0] * len(predecessors)
+    for position in order:
+        for earlier in predecessors[position]:
+            ancestors[position] |= ancestors[earlier] | 1 << earlier
+    return ancestors
+
+
+def _sort(predecessors: Sequence[set[int]]) -> list[int]:
+    """The positions in an order in which each follows its predecessors, otherwise as they are."""
+    n_missing = [len(earlier) for earlier in predecessors]
+    followers: list[list[int]] = [[] for _ in predecessors]
+    for position, earlier in enumerate(predecessors):
+        for p in earlier:
+            followers[p].append(position)
+    ready = [position for position, n in enumerate(n_missing) if n == 0]
+    order: list[int] = []
+    while ready:
+        position = heapq.heappop(ready)
+        order.append(position)
+        for follower in followers[position]:
+            n_missing[follower] -= 1
+            if n_missing[follower] == 0:
+                heapq.heappush(ready, follower)
+    return order
