@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from svod_device.testing import DeviceConformance
 
 pytest.importorskip("svod_toy", reason="the plugin of examples/svod-toy is not installed")
 
+needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
+
 
 class TestCpuOfLlvm(DeviceConformance):
     device = "CPU"
     backend_name = "llvm"
+
+
+@needs_compiler
+class TestCpuOfC(DeviceConformance):
+    device = "CPU"
+    backend_name = "c"
 
 
 class TestToy(DeviceConformance):

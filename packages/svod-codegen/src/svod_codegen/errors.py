@@ -1,5 +1,7 @@
 """The errors of svod-codegen.
 
+UserError
+└── NoCompilerError (LookupError)     a backend that needs a C compiler, on a system that has none
 InternalError
 ├── RenderError (ValueError)          a node that has no rendering
 ├── CompileError (RuntimeError)       source text that the compiler rejects
@@ -11,7 +13,10 @@ InternalError
 
 from __future__ import annotations
 
-from svod_dtype import InternalError
+import shlex
+from collections.abc import Sequence
+
+from svod_dtype import InternalError, UserError
 
 __all__ = [
     "CompileError",
@@ -19,8 +24,21 @@ __all__ = [
     "CompilerCrashError",
     "LoadError",
     "MissingSymbolError",
+    "NoCompilerError",
     "RenderError",
 ]
+
+
+class NoCompilerError(UserError, LookupError):
+    """No C compiler that works; `tried` says of each that was looked for why it is not used."""
+
+    def __init__(self, *, wanted: str | None, tried: Sequence[str]) -> None:
+        self.wanted, self.tried = wanted, tuple(tried)
+        super().__init__(
+            "no C compiler works here" if wanted is None else f"the C compiler {wanted!r} does not work",
+            notes=self.tried,
+            hint="install gcc or clang, or set SVOD_CC to the path of one; SVOD_CPU_BACKEND=llvm needs none",
+        )
 
 
 class RenderError(InternalError, ValueError):
@@ -32,12 +50,27 @@ class RenderError(InternalError, ValueError):
 
 
 class CompileError(InternalError, RuntimeError):
-    """Source text that the compiler rejects; `line` is 1-based, `None` where the compiler names none."""
+    """Source text that the compiler rejects.
 
-    def __init__(self, *, compiler: str, message: str, source: str, line: int | None = None) -> None:
+    `line` is 1-based, None where the compiler names none; `command`, where the compiler is a program, compiles the
+    source again, and `stderr` is all that it printed.
+    """
+
+    def __init__(
+        self,
+        *,
+        compiler: str,
+        message: str,
+        source: str,
+        line: int | None = None,
+        command: Sequence[str] = (),
+        stderr: str = "",
+    ) -> None:
         self.compiler, self.message, self.source, self.line = compiler, message, source, line
+        self.command, self.stderr = tuple(command), stderr
         notes = () if line is None else _excerpt(source, line)
-        super().__init__(f"{compiler} rejects generated code: {message}", notes=notes)
+        hint = f"the compiler says more when it runs again: {shlex.join(command)}" if command else None
+        super().__init__(f"{compiler} rejects generated code: {message}", notes=notes, hint=hint)
 
 
 class CompilerCrashError(InternalError, RuntimeError):

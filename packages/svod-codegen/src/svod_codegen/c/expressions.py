@@ -188,6 +188,8 @@ def _shift(node: UOp, dtype: DType, operands: list[str], type_name: TypeName) ->
 
 def _cast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
     name = type_name(target)
+    if source is float16:
+        x, source = f"(float){x}", float32
     if target.is_bool:
         return f"{x} != 0"
     if not source.is_float or target.is_float:
@@ -196,9 +198,8 @@ def _cast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
     low, high = float(target.min), float(int(target.max) + 1)
     limit = float64 if source is float64 else float32
     largest, smallest = (constant_expression(target, v) for v in (int(target.max), int(target.min)))
-    wide = x if source is not float16 else f"(float){x}"
     top, bottom = constant_expression(limit, high), constant_expression(limit, low)
-    return f"{wide} >= {top} ? {largest} : {wide} > {bottom} ? ({name}){wide} : {wide} <= {bottom} ? {smallest} : 0"
+    return f"{x} >= {top} ? {largest} : {x} > {bottom} ? ({name}){x} : {x} <= {bottom} ? {smallest} : 0"
 
 
 def _bitcast(x: str, source: DType, target: DType, type_name: TypeName) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from svod_codegen.abi import ABI_VERSION
 from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.llvm.compiler import COMPILER_FLAGS, compile_ir
 from svod_codegen.llvm.target import host_key
@@ -13,10 +14,7 @@ from svod_device.spec import CompiledSpec
 if TYPE_CHECKING:
     from svod_device.spec import ProgramSpec
 
-__all__ = ["ABI_VERSION", "LlvmCompiler", "default_compiler"]
-
-ABI_VERSION: Final = 1
-"""Of the convention between kernels and their callers; a change makes all cached objects unusable."""
+__all__ = ["LlvmCompiler", "default_compiler"]
 
 
 class LlvmCompiler:

@@ -1,0 +1,32 @@
+"""The backend `CPU.c`: C text, compiled by the system's compiler, linked and run like the code of `CPU.llvm`."""
+
+from __future__ import annotations
+
+from svod_codegen.c.compiler import CCompiler
+from svod_codegen.c.gnu import GnuCRenderer
+from svod_codegen.c.toolchain import find_toolchain, make_c_target
+from svod_codegen.disk_store import get_disk_store
+from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
+from svod_codegen.llvm.target import host_target
+from svod_codegen.options import CodegenOptions
+from svod_device.protocols import Backend
+
+__all__ = ["make_c_backend"]
+
+
+def make_c_backend(device: str) -> Backend:
+    """The factory behind the entry point `CPU.c`.
+
+    Raises:
+        NoCompilerError: if the system has no C compiler.
+    """
+    del device
+    toolchain = find_toolchain(CodegenOptions.from_env().cc)
+    target = make_c_target(host_target(), toolchain)
+    return Backend(
+        renderer=GnuCRenderer(target),
+        compiler=CCompiler(toolchain, get_disk_store("objects")),
+        loader=CpuProgram.load,
+        target=target,
+        launcher=CpuBatchLauncher(),
+    )

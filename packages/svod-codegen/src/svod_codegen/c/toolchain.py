@@ -1,0 +1,131 @@
+"""The C compiler of this system: where it is, what it is, and what its code needs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from svod_codegen.errors import NoCompilerError
+from svod_dtype import float16
+from svod_ir.target import COMMON_DTYPES, Target
+
+__all__ = ["Toolchain", "find_toolchain", "make_c_target"]
+
+_NAMES: Final = ("cc", "gcc", "clang")
+_NATIVE: Final = ("-march=native", "-mcpu=native")
+"""How compilers are asked for the host's instructions: some of them take only the second on some processors."""
+
+_FLAGS: Final = (
+    "-std=gnu11", "-O3", "-fPIC", "-w",
+    # Products and sums may be fused and nothing else may be changed: no -ffast-math or any part of it that changes a result.
+    # Nobody reads errno or the floating-point flags.
+    "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+    # Buffers of one kernel may be views of one storage with several dtypes.
+    "-fno-strict-aliasing",
+    # Kernels are neither unwound nor linked by a program that would check these.
+    "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none", "-fno-ident",
+)  # fmt: skip
+_GCC_FLAGS: Final = ("-fexcess-precision=16", "-mprefer-vector-width=512")
+"""Half is rounded after each operation, and vectors keep the width that they are written in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A C compiler with the flags for this machine.
+
+    `identity` names compiler, version, flags and processor: equal ones give interchangeable objects.
+    """
+
+    command: tuple[str, ...]
+    version: str
+    identity: str
+    has_half: bool
+
+    def __str__(self) -> str:
+        return f"{self.command[0]} ({self.version})"
+
+
+def find_toolchain(wanted: str | None) -> Toolchain:
+    """The compiler that `wanted` names as a command line, or the first one on PATH.
+
+    Raises:
+        NoCompilerError: if there is none, or none that works.
+    """
+    tried: list[str] = []
+    for words in [shlex.split(wanted)] if wanted else [[name] for name in _NAMES]:
+        path = shutil.which(words[0]) if words else None
+        if path is None:
+            tried.append(f"{words[0] if words else wanted}: not found on PATH={os.get_exec_path()}")
+            continue
+        try:
+            return _identify((path, *words[1:]))
+        except _DoesNotWorkError as error:
+            tried.append(f"{path}: {error}")
+    raise NoCompilerError(wanted=wanted, tried=tried)
+
+
+def make_c_target(host: Target, toolchain: Toolchain) -> Target:
+    """The host as C code reaches it: vectors are there, masks and gathers are taken apart into lanes."""
+    from dataclasses import replace
+
+    dtypes = host.native_dtypes if toolchain.has_half else host.native_dtypes - {float16}
+    assert dtypes >= COMMON_DTYPES
+    return replace(host, has_masked_access=False, has_gather=False, native_dtypes=dtypes)
+
+
+class _DoesNotWorkError(Exception):
+    """Why a compiler is not used."""
+
+
+@cache
+def _identify(command: tuple[str, ...]) -> Toolchain:
+    """Ask a compiler for its predefined macros, which tell its version and the processor's instructions."""
+    problem = ""
+    for native in _NATIVE:
+        flags = [*_FLAGS, native]
+        try:
+            macros = _preprocess((*command, *flags, "-dM"))
+        except _DoesNotWorkError as error:
+            problem = problem or str(error)
+            continue
+        names = dict(_iter_macros(macros))
+        # What one compiler calls for is an error for another one, so each is asked.
+        flags += [flag for flag in _GCC_FLAGS if _takes((*command, *flags, flag))]
+        full = (*command, *flags)
+        version = names.get("__VERSION__", "unknown version").strip('"')
+        digest = hashlib.sha256("\0".join((*full, *sorted(macros))).encode()).hexdigest()
+        return Toolchain(full, version, f"{command[0]} {version} {digest[:16]}", "__FLT16_MANT_DIG__" in names)
+    raise _DoesNotWorkError(problem)
+
+
+def _iter_macros(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        _, name, *value = line.split(None, 2)
+        yield name, value[0] if value else ""
+
+
+def _takes(command: tuple[str, ...]) -> bool:
+    try:
+        _preprocess((*command, "-Werror"))
+    except _DoesNotWorkError:
+        return False
+    return True
+
+
+def _preprocess(command: tuple[str, ...]) -> list[str]:
+    try:
+        done = subprocess.run(
+            [*command, "-E", "-x", "c", "-"], input="", capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _DoesNotWorkError(str(error)) from None
+    if done.returncode != 0:
+        raise _DoesNotWorkError(done.stderr.strip().splitlines()[0] if done.stderr.strip() else "it fails")
+    return [line for line in done.stdout.splitlines() if line.startswith("#define ")]
