@@ -8,6 +8,7 @@ from svod_dtype import InternalError, SvodError, UserError, float32
 from svod_ir import (
     AxisError,
     BroadcastError,
+    DeviceMismatchError,
     EvaluationError,
     GraphError,
     OperandError,
@@ -44,6 +45,16 @@ ONE = UOp.const(float32, 1)
             AxisError(operation="sum", axis=0, ndim=0),
             IndexError,
             "sum: axis 0 is out of range for 0 dimensions\n  hint: a 0-d tensor has no axes",
+        ),
+        (
+            DeviceMismatchError(left="CPU", right="CPU:1"),
+            ValueError,
+            'operands are on CPU and CPU:1\n  hint: move one, as in y.to("CPU")',
+        ),
+        (
+            DeviceMismatchError(left=("CPU", "CPU:1"), right="CPU"),
+            ValueError,
+            "operands are on CPU + CPU:1 and CPU\n  hint: spread the other one too, as in x.shard(('CPU', 'CPU:1'))",
         ),
         (
             OperandError(operation="SQRT", found="int32", expected="floats", hint="cast"),

@@ -23,6 +23,7 @@ from svod_ir.build import (
 from svod_ir.errors import (
     AxisError,
     BroadcastError,
+    DeviceMismatchError,
     EvaluationError,
     GraphError,
     OperandError,
@@ -36,6 +37,7 @@ from svod_ir.log import get_logger
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.pattern import Pattern, Rule, RuleSet, rule
+from svod_ir.placement import Sharding
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.spec import verify
 from svod_ir.target import Target, TensorCore
@@ -43,10 +45,10 @@ from svod_ir.text import format_expression, parse_graph, print_graph
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "EvaluationError", "GraphError", "IROptions",
-    "KernelInfo", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern", "RewriteError",
-    "Rule", "RuleSet", "SInt", "ShapeError", "SpecError", "Target", "TensorCore", "UOp", "format_expression", "get_logger",
-    "graph_rewrite", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
-    "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "print_graph",
-    "rule", "verify",
+    "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "DeviceMismatchError", "EvaluationError",
+    "GraphError", "IROptions", "KernelInfo", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
+    "ParseError", "Pattern", "RewriteError", "Rule", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError",
+    "Target", "TensorCore", "UOp", "format_expression", "get_logger", "graph_rewrite", "make_alu", "make_cast",
+    "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
+    "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "print_graph", "rule", "verify",
 ]  # fmt: skip

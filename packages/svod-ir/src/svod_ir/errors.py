@@ -5,6 +5,7 @@ UserError
 │   └── BroadcastError
 ├── AxisError (IndexError)
 ├── OperandError (TypeError)      a dtype or operand that an op does not take
+├── DeviceMismatchError (ValueError)
 ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
 ├── ParseError (ValueError)       text that is no graph
 └── OptionError (ValueError)      an environment variable with a value that it does not take
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from svod_dtype import InternalError, UserError
 
 __all__ = [
-    "AxisError", "BroadcastError", "EvaluationError", "GraphError", "OperandError", "OptionError", "ParseError",
+    "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "OperandError", "OptionError", "ParseError",
     "RewriteError", "ShapeError", "SpecError",
 ]  # fmt: skip
 
@@ -83,6 +84,19 @@ class SpecError(GraphError):
         self.rule, self.node = rule, node
         after = f"after {pass_name}: " if pass_name is not None else ""
         InternalError.__init__(self, f"{after}stage {stage}: {rule}: {node}", notes=notes)
+
+
+class DeviceMismatchError(UserError, ValueError):
+    """Operands on different devices; each side is a device, or those that a tensor is sharded over."""
+
+    def __init__(self, *, left: str | Sequence[str], right: str | Sequence[str]) -> None:
+        self.left = (left,) if isinstance(left, str) else tuple(left)
+        self.right = (right,) if isinstance(right, str) else tuple(right)
+        hint = f'move one, as in y.to("{self.left[0]}")'
+        if len(self.left) > 1 or len(self.right) > 1:
+            several = max(self.left, self.right, key=len)
+            hint = f"spread the other one too, as in x.shard({several})"
+        super().__init__(f"operands are on {' + '.join(self.left)} and {' + '.join(self.right)}", hint=hint)
 
 
 class EvaluationError(UserError, ValueError):

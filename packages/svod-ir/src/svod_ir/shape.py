@@ -15,7 +15,7 @@ _SCALAR = frozenset({
 })  # fmt: skip
 _LIKE_FIRST = frozenset({
     Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CONTIGUOUS,
-    Op.CONTIGUOUS_BACKWARD, Op.MULTI,
+    Op.CONTIGUOUS_BACKWARD,
 })  # fmt: skip
 
 
@@ -45,6 +45,8 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return tuple(normalize_size(s + sizes[2 * i] + sizes[2 * i + 1]) for i, s in enumerate(node.src[0].shape))
         case Op.SHRINK:
             return tuple(_extent(begin, end) for begin, end in zip(node.sizes[::2], node.sizes[1::2], strict=True))
+        case Op.MULTI:
+            return _join_shards(node)
         case Op.GATHER:
             source, positions = node.src[0].shape, node.src[1].shape
             return (*source[: node.arg], *positions, *source[node.arg + 1 :])
@@ -70,6 +72,15 @@ def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
             )
         shape = shape or found
     return shape
+
+
+def _join_shards(node: UOp) -> tuple[SInt, ...]:
+    shape = node.src[0].shape
+    axis: int | None = node.arg
+    if axis is None:
+        return shape
+    sizes = [shard.shape[axis] for shard in node.src[0].src]
+    return (*shape[:axis], sum(s for s in sizes if isinstance(s, int)), *shape[axis + 1 :])
 
 
 def _extent(begin: SInt, end: SInt) -> SInt:

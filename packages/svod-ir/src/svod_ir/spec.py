@@ -94,6 +94,8 @@ def _find_root_violation(root: UOp, stage: str) -> str | None:
 
 
 def _rule_graph(node: UOp) -> str | None:
+    # Raises where operands are on different devices.
+    _ = node.placement
     return "tensors have scalar dtypes" if node.dtype.lanes > 1 else None
 
 
@@ -406,6 +408,40 @@ def _rule_copy(node: UOp) -> str | None:
     return _same_as_first(node) or (None if isinstance(node.arg, str) else "COPY holds a device")
 
 
+def _rule_stack(node: UOp) -> str | None:
+    if not node.src or any(s.dtype is not node.dtype for s in node.src):
+        return "MSTACK takes shards of its dtype"
+    if any(not isinstance(s.placement, str) for s in node.src):
+        return "each shard of an MSTACK is on a device"
+    return _no_arg(node)
+
+
+def _rule_select(node: UOp) -> str | None:
+    stack, position = node.src[0], node.arg
+    if stack.op is not Op.MSTACK or not isinstance(position, int) or not 0 <= position < len(stack.src):
+        return "MSELECT holds a position in an MSTACK"
+    return _same_as_first(node)
+
+
+def _rule_multi(node: UOp) -> str | None:
+    stack, axis = node.src[0], node.arg
+    if stack.op is not Op.MSTACK or not (axis is None or 0 <= axis < len(stack.shape)):
+        return "MULTI takes an MSTACK and holds an axis or nothing"
+    shapes = [s.shape if axis is None else (*s.shape[:axis], *s.shape[axis + 1 :]) for s in stack.src]
+    if any(shape != shapes[0] for shape in shapes):
+        return "the shards of a MULTI differ in no size but that of its axis"
+    if axis is not None and any(not isinstance(s.shape[axis], int) for s in stack.src):
+        return "shards have known sizes along the axis of a MULTI"
+    return _same_as_first(node)
+
+
+def _rule_all_reduce(node: UOp) -> str | None:
+    op, device = node.arg
+    if node.src[0].op is not Op.MSTACK or op not in REDUCTIONS or not isinstance(device, str):
+        return "ALLREDUCE takes an MSTACK and holds a reduction and a device"
+    return _same_as_first(node)
+
+
 def _rule_assign(node: UOp) -> str | None:
     target, value = node.src
     return _same_as_first(node) or (
@@ -449,6 +485,7 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.WHERE: _rule_where, Op.MULACC: _rule_mulacc, Op.CAST: _rule_cast, Op.BITCAST: _rule_bitcast, Op.CONST: _rule_const,
     Op.VCONST: _rule_vconst, Op.IOTA: _rule_iota, Op.DEFINE_VAR: _rule_variable, Op.SPECIAL: _integer, Op.BIND: _rule_bind,
     Op.INDEX: _rule_index, Op.LOAD: _rule_load, Op.STORE: _rule_store, Op.COPY: _rule_copy, Op.GATHER: _rule_gather,
+    Op.MSTACK: _rule_stack, Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce,
     Op.REDUCE_AXIS: _rule_reduce_axis, Op.SCAN_AXIS: _rule_scan_axis, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
     Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.ASSIGN: _rule_assign,
     Op.VECTORIZE: _rule_vectorize, Op.BROADCAST: _rule_broadcast, Op.GEP: _rule_gep, Op.CAT: _rule_cat,

@@ -12,11 +12,14 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from svod_dtype import DType, cast_value, index, void
 from svod_ir.errors import GraphError
 from svod_ir.ops import Op
+
+if TYPE_CHECKING:
+    from svod_ir.placement import Placement
 
 __all__ = ["SInt", "UOp", "clear_interned", "count_interned", "to_node"]
 
@@ -35,7 +38,19 @@ class UOp:
     `svod_ir.build` check operands and shapes and are what code outside the compiler calls.
     """
 
-    __slots__ = ("__weakref__", "_bounds", "_hash", "_key", "_ranges", "_shape", "arg", "dtype", "op", "src")
+    __slots__ = (
+        "__weakref__",
+        "_bounds",
+        "_hash",
+        "_key",
+        "_placement",
+        "_ranges",
+        "_shape",
+        "arg",
+        "dtype",
+        "op",
+        "src",
+    )
 
     op: Op
     dtype: DType
@@ -52,7 +67,7 @@ class UOp:
         self = object.__new__(cls)
         self.op, self.dtype, self.src, self.arg = op, dtype, src, arg
         self._key = key
-        self._shape = self._bounds = self._ranges = self._hash = _UNSET
+        self._shape = self._bounds = self._ranges = self._hash = self._placement = _UNSET
         with _lock:
             # Another thread may have made the same node since the look-up above.
             ref = _table.get(key)
@@ -204,11 +219,23 @@ class UOp:
         return tuple(next(symbolic) if size is None else size for size in self.arg)
 
     @property
-    def device(self) -> str | None:
-        """The device of the first buffer below, or None for a graph of constants alone."""
-        from svod_ir.scope import find_device
+    def placement(self) -> Placement:
+        """Where the values of this node are: a device, a `Sharding` over several, or None for what comes from no memory.
 
-        return find_device(self)
+        Raises:
+            DeviceMismatchError: if operands are on different devices.
+        """
+        if self._placement is _UNSET:
+            from svod_ir.placement import infer_placement
+
+            _derive(self, "_placement", infer_placement)
+        return self._placement
+
+    @property
+    def device(self) -> str | tuple[str, ...] | None:
+        """The device of `placement`, or the devices of its shards."""
+        found = self.placement
+        return found if found is None or isinstance(found, str) else found.devices
 
     @staticmethod
     def const(dtype: DType, value: bool | int | float) -> UOp:

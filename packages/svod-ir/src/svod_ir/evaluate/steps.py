@@ -79,9 +79,9 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.MSTACK:
             return lambda *shards: shards
         case Op.MSELECT:
-            return lambda shards: shards[node.arg]
+            return lambda stack: stack[node.arg]
         case Op.MULTI:
-            return lambda x: np.concatenate(x, axis=node.arg) if isinstance(x, tuple) else x
+            return lambda shards: shards[0] if node.arg is None else np.concatenate(shards, axis=node.arg)
         case Op.ALLREDUCE:
             return lambda x: all_reduce(x, node)
         case Op.VECTORIZE:

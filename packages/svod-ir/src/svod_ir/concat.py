@@ -1,0 +1,49 @@
+"""Tensors one after the other along an axis, written with the ops that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svod_dtype import DType, int32, int64
+from svod_ir.build import make_alu, make_expand, make_iota, make_pad, make_reshape
+from svod_ir.ops import Op
+from svod_ir.sizes import max_size, product
+from svod_ir.uop import SInt, UOp
+
+__all__ = ["index_dtype_for", "make_concat", "make_empty"]
+
+
+def make_concat(parts: Sequence[UOp], axis: int) -> UOp:
+    """Each part padded to the whole size, and at each position the one that covers it."""
+    if len(parts) == 1:
+        return parts[0]
+    ends: list[SInt] = [parts[0].shape[axis]]
+    for part in parts[1:]:
+        ends.append(ends[-1] + part.shape[axis])
+    total = ends[-1]
+    shape = tuple(total if a == axis else s for a, s in enumerate(parts[0].shape))
+    if product(shape) == 0:
+        return make_empty(parts[0].dtype, shape)
+    dtype = index_dtype_for(total)
+    position = make_reshape(make_iota(total, dtype), tuple(total if a == axis else 1 for a in range(len(shape))))
+    position = make_expand(position, shape)
+    result = _padded_part(parts[-1], axis, ends[-2], 0)
+    for part, end in zip(reversed(parts[:-1]), reversed(ends[:-1]), strict=True):
+        placed = _padded_part(part, axis, end - part.shape[axis], total - end)
+        limit = end.cast(dtype) if isinstance(end, UOp) else UOp.const(dtype, end)
+        result = make_alu(Op.WHERE, make_alu(Op.LT, position, limit), placed, result)
+    return result
+
+
+def make_empty(dtype: DType, shape: Sequence[SInt]) -> UOp:
+    """A tensor of `shape`, which has no elements."""
+    return make_expand(make_reshape(UOp.const(dtype, 0), (1,) * len(shape)), shape)
+
+
+def index_dtype_for(size: SInt) -> DType:
+    """int32 where positions below `size` fit it, else int64."""
+    return int32 if max_size(size) <= 1 << 31 else int64
+
+
+def _padded_part(part: UOp, axis: int, before: SInt, after: SInt) -> UOp:
+    return make_pad(part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape))))

@@ -1,0 +1,269 @@
+"""Where the values of a node are: on one device, on several (`Sharding`), or on none yet.
+
+A placement is derived from the memory below a node, as a shape is:
+
+    BUFFER, PARAM, COPY         the device that they name
+    CONST, IOTA, ...            none: they are computed where they are read
+    MULTI(MSTACK(x, y), axis)   the devices of the shards
+    any other node              that of its operands, which must agree
+
+Several devices work on one tensor in the manner of one program on parts of the data. `lay_out` is the one
+place that knows, for each op, how its result is split when its operands are, and how each operand
+must be split for that. What an op cannot do on shards is done on the whole by every device, so that
+every op has a layout.
+
+DISK holds bytes and computes nothing: what is made from a file, other than the file under another shape, is on no device yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Final, NamedTuple, TypeAlias
+
+from svod_dtype import void
+from svod_ir.errors import DeviceMismatchError
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.uop import SInt, UOp
+
+__all__ = ["Layout", "Placement", "Sharding", "infer_placement", "is_file", "lay_out", "split_evenly"]
+
+
+class Sharding(NamedTuple):
+    """One tensor on several devices: split along `axis` in parts of `sizes`, or, where `axis` is None, whole on each."""
+
+    devices: tuple[str, ...]
+    axis: int | None = None
+    sizes: tuple[int, ...] = ()
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Where the shard at `position` begins and ends along the axis."""
+        end = sum(self.sizes[: position + 1])
+        return end - self.sizes[position], end
+
+    @property
+    def replicated(self) -> Sharding:
+        """The whole tensor on each of the same devices."""
+        return Sharding(self.devices)
+
+
+Placement: TypeAlias = "str | Sharding | None"
+
+
+class Layout(NamedTuple):
+    """How a node is computed: where its result is, and where each operand must be (None: as it is)."""
+
+    result: Placement
+    operands: tuple[Sharding | None, ...]
+
+
+def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
+    """The sizes of `n_parts` parts, of which the first ones are larger by one where they must be."""
+    small, n_large = divmod(size, n_parts)
+    return tuple(small + (position < n_large) for position in range(n_parts))
+
+
+def infer_placement(node: UOp) -> Placement:
+    """The placement of `node`, whose operands' placements are known.
+
+    Raises:
+        DeviceMismatchError: if operands are on different devices.
+    """
+    match node.op:
+        case Op.BUFFER | Op.PARAM | Op.BUFFERIZE:
+            return node.arg.device
+        case Op.COPY:
+            return node.arg
+        case Op.ALLREDUCE:
+            return node.arg[1]
+        case Op.MSTACK:
+            devices = [s.placement for s in node.src]
+            return Sharding(tuple(d if isinstance(d, str) else "" for d in devices))
+        case Op.MSELECT:
+            return _devices(node.src[0].placement)[int(node.arg)]
+        case Op.MULTI:
+            stack, axis = node.src[0], node.arg
+            devices = _devices(stack.placement)
+            return Sharding(devices) if axis is None else Sharding(devices, axis, _shard_sizes(stack, axis))
+        case Op.RESHAPE | Op.BUFFER_VIEW if is_file(node.src[0].placement):
+            return node.src[0].placement
+        case _ if node.dtype is void:
+            return None
+        case _:
+            return _common_placement(node)
+
+
+def _common_placement(node: UOp) -> Placement:
+    found: Placement = None
+    for operand in node.src:
+        other = operand.placement
+        if found is None:
+            found = other
+        elif other is not None and other != found:
+            return lay_out(node).result
+    return lay_out(node).result if isinstance(found, Sharding) or is_file(found) else found
+
+
+def is_file(placement: Placement) -> bool:
+    """Whether a placement is a file, which kernels of other devices read."""
+    return isinstance(placement, str) and placement.startswith("DISK:")
+
+
+def lay_out(node: UOp) -> Layout:
+    """The layout of a node that computes on tensors.
+
+    Raises:
+        DeviceMismatchError: if operands are on different devices.
+    """
+    found = [None if is_file(p := s.placement) else p for s in node.src]
+    if node.op in (Op.AFTER, Op.BIND):
+        # What comes behind the first operand is an effect, or no tensor.
+        found[1:] = [None] * (len(found) - 1)
+    first = next((p for p in found if p is not None), None)
+    for other in found:
+        if other is not None and other is not first and _devices(other) != _devices(first):
+            raise DeviceMismatchError(left=_devices(first), right=_devices(other))
+    if not isinstance(first, Sharding):
+        return Layout(first, (None,) * len(node.src))
+    rule = _RULES.get(node.op)
+    if node.op in ELEMENTWISE:
+        return _lay_out_elementwise(node, [p for p in found if isinstance(p, Sharding)])
+    return _lay_out_whole(node, first) if rule is None else rule(node, first)
+
+
+def _devices(placement: Placement) -> tuple[str, ...]:
+    if isinstance(placement, Sharding):
+        return placement.devices
+    return () if placement is None else (placement,)
+
+
+def _shard_sizes(stack: UOp, axis: int) -> tuple[int, ...]:
+    sizes = [s.shape[axis] for s in stack.src]
+    return tuple(s for s in sizes if isinstance(s, int))
+
+
+def _lay_out_elementwise(node: UOp, found: Sequence[Sharding]) -> Layout:
+    """Operands are split as the first one that is split at all; a number is whole everywhere."""
+    split = next((p for p in found if p.axis is not None), found[0])
+    return Layout(split, tuple(split if s.shape else split.replicated for s in node.src))
+
+
+def _lay_out_whole(node: UOp, first: Sharding) -> Layout:
+    """Every device computes everything."""
+    whole = first.replicated
+    return Layout(whole, tuple(whole if s.find_shape() is not None else None for s in node.src))
+
+
+def _lay_out_first(node: UOp, first: Sharding) -> Layout:
+    """The result is split as the first operand."""
+    return Layout(first, (first, *(None,) * (len(node.src) - 1)))
+
+
+def _lay_out_move(node: UOp, first: Sharding) -> Layout:
+    """The axis that is split moves along; where it does not survive, the operand is gathered."""
+    moved = first if first.axis is None else _MOVES[node.op](node, first, first.axis)
+    rest = (None,) * (len(node.src) - 1)
+    return Layout(first.replicated, (first.replicated, *rest)) if moved is None else Layout(moved, (first, *rest))
+
+
+def _lay_out_reduce(node: UOp, first: Sharding) -> Layout:
+    """A reduction over the split axis gives every device the whole result."""
+    return Layout(first.replicated if first.axis in node.arg[1] else first, (first,))
+
+
+def _lay_out_scan(node: UOp, first: Sharding) -> Layout:
+    """A scan along the split axis needs all of it."""
+    return _lay_out_whole(node, first) if first.axis == node.arg[1] else Layout(first, (first,))
+
+
+def _lay_out_gather(node: UOp, first: Sharding) -> Layout:
+    """Other axes of the source may be split, or the positions."""
+    source, positions = (s.placement for s in node.src)
+    axis, n_axes = node.arg, len(node.src[1].shape)
+    whole = first.replicated
+    if isinstance(source, Sharding) and source.axis is not None and source.axis != axis:
+        moved = source.axis if source.axis < axis else source.axis + n_axes - 1
+        return Layout(source._replace(axis=moved), (source, whole))
+    source_axis = source.axis if isinstance(source, Sharding) else None
+    if source_axis is None and isinstance(positions, Sharding) and positions.axis is not None:
+        return Layout(positions._replace(axis=axis + positions.axis), (whole, positions))
+    return Layout(whole, (whole, whole))
+
+
+_RULES: Final[dict[Op, Callable[[UOp, Sharding], Layout]]] = {
+    **dict.fromkeys((Op.CONTIGUOUS, Op.CONTIGUOUS_BACKWARD, Op.DETACH, Op.AFTER), _lay_out_first),
+    **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
+    Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,
+}  # fmt: skip
+
+
+def _permuted(node: UOp, first: Sharding, axis: int) -> Sharding:
+    return first._replace(axis=node.arg.index(axis))
+
+
+def _expanded(node: UOp, first: Sharding, axis: int) -> Sharding | None:
+    return first if node.src[0].shape[axis] == node.shape[axis] else None
+
+
+def _flipped(node: UOp, first: Sharding, axis: int) -> Sharding:
+    return first._replace(sizes=first.sizes[::-1]) if node.arg[axis] else first
+
+
+def _padded(node: UOp, first: Sharding, axis: int) -> Sharding | None:
+    """What is added belongs to the first and to the last shard."""
+    before, after = node.sizes[2 * axis : 2 * axis + 2]
+    if not (isinstance(before, int) and isinstance(after, int)):
+        return None
+    sizes = list(first.sizes)
+    sizes[0] += before
+    sizes[-1] += after
+    return first._replace(sizes=tuple(sizes))
+
+
+def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
+    """What is left stays where it is; a shard may be left with nothing."""
+    begin, end = node.sizes[2 * axis : 2 * axis + 2]
+    if not (isinstance(begin, int) and isinstance(end, int)):
+        return None
+    ends = accumulate(first.sizes)
+    kept = (max(0, min(end, e) - max(begin, e - s)) for e, s in zip(ends, first.sizes, strict=True))
+    return first._replace(sizes=tuple(kept))
+
+
+def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
+    """The split axis is the outermost of those that are joined, and of those that it is taken apart into."""
+    old, new = node.src[0].shape, node.shape
+    kept = _unchanged_axis(old, new, axis)
+    if kept is not None:
+        return first._replace(axis=kept)
+    known_old, known_new = _known(old), _known(new)
+    if known_old is None or known_new is None or 0 in known_old:
+        return None
+    outer, inner = prod(known_old[:axis]), prod(known_old[axis + 1 :])
+    for place, size in enumerate(known_new):
+        if size == 1 or prod(known_new[:place]) != outer:
+            continue
+        row = prod(known_new[place + 1 :])
+        if all(s * inner % row == 0 for s in first.sizes):
+            return Sharding(first.devices, place, tuple(s * inner // row for s in first.sizes))
+    return None
+
+
+def _unchanged_axis(old: Sequence[SInt], new: Sequence[SInt], axis: int) -> int | None:
+    """Where an axis is after a reshape that changes only axes on one side of it."""
+    if tuple(old[: axis + 1]) == tuple(new[: axis + 1]):
+        return axis
+    n_behind = len(old) - axis
+    return len(new) - n_behind if n_behind <= len(new) and tuple(old[axis:]) == tuple(new[-n_behind:]) else None
+
+
+def _known(shape: Sequence[SInt]) -> list[int] | None:
+    sizes = [s for s in shape if isinstance(s, int)]
+    return sizes if len(sizes) == len(shape) else None
+
+
+_MOVES: Final[dict[Op, Callable[[UOp, Sharding, int], Sharding | None]]] = {
+    Op.RESHAPE: _reshaped, Op.PERMUTE: _permuted, Op.EXPAND: _expanded, Op.PAD: _padded, Op.SHRINK: _shrunk,
+    Op.FLIP: _flipped,
+}  # fmt: skip

@@ -1,0 +1,155 @@
+"""Where values are: devices are derived from memory, and shardings from those of operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_dtype import float32, int32
+from svod_ir import BufferArg, DeviceMismatchError, Op, Sharding, UOp
+from svod_ir.build import (
+    make_alu,
+    make_expand,
+    make_flip,
+    make_gather,
+    make_iota,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_scan_axis,
+    make_shrink,
+)
+from svod_ir.concat import make_concat
+from svod_ir.evaluate import evaluate
+from svod_ir.placement import lay_out, split_evenly
+from svod_ir.spec import find_violation, verify
+
+DEVICES = ("CPU", "CPU:1")
+NUMBER = UOp.const(float32, 2)
+
+
+def buffer(number: int, size: int, device: str) -> UOp:
+    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, device))
+
+
+def stacked(*shapes: tuple[int, ...]) -> UOp:
+    shards = [make_reshape(buffer(n + 1, int(np.prod(shape)), DEVICES[n]), shape) for n, shape in enumerate(shapes)]
+    return UOp(Op.MSTACK, float32, tuple(shards))
+
+
+def split(axis: int | None, *shapes: tuple[int, ...]) -> UOp:
+    return UOp(Op.MULTI, float32, (stacked(*shapes),), axis)
+
+
+ROWS = split(0, (3, 4), (2, 4))
+COLUMNS = split(1, (5, 2), (5, 2))
+WHOLE = split(None, (5, 4), (5, 4))
+
+
+def on(axis: int | None = None, sizes: tuple[int, ...] = ()) -> Sharding:
+    return Sharding(DEVICES, axis, sizes)
+
+
+def test_a_node_is_where_its_memory_is() -> None:
+    x = buffer(1, 4, "CPU:1")
+    assert (make_reshape(x, (2, 2)) * 2.0).device == "CPU:1"
+    assert UOp(Op.COPY, float32, (x,), "CPU").device == "CPU"
+    assert UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.ADD, "CPU:1")).device == "CPU:1"
+    assert UOp(Op.MSELECT, float32, (stacked((2,), (2,)),), 1).device == "CPU:1"
+
+
+def test_a_constant_is_on_no_device_and_takes_that_of_what_it_meets() -> None:
+    assert NUMBER.placement is None
+    assert make_iota(3, int32).placement is None
+    assert make_alu(Op.ADD, NUMBER, buffer(1, 1, "CPU:1")).device == "CPU:1"
+
+
+def test_what_is_made_from_a_file_is_on_no_device_yet() -> None:
+    file = buffer(1, 4, "DISK:/f")
+    assert make_reshape(file, (2, 2)).device == "DISK:/f"
+    assert (file * 2.0).device is None
+    assert make_alu(Op.ADD, buffer(2, 4, "CPU:1"), file).device == "CPU:1"
+
+
+def test_operands_on_two_devices_are_an_error() -> None:
+    with pytest.raises(DeviceMismatchError, match="CPU and CPU:1"):
+        _ = make_alu(Op.ADD, buffer(1, 4, "CPU"), buffer(2, 4, "CPU:1")).device
+    with pytest.raises(DeviceMismatchError, match=r"CPU \+ CPU:1 and CPU"):
+        _ = make_alu(Op.ADD, split(0, (2,), (2,)), buffer(9, 4, "CPU")).device
+
+
+def test_a_multi_has_the_shape_of_its_shards_together() -> None:
+    assert (ROWS.shape, COLUMNS.shape, WHOLE.shape) == ((5, 4), (5, 4), (5, 4))
+    assert ROWS.placement == on(0, (3, 2))
+    assert WHOLE.placement == on()
+    assert WHOLE.device == DEVICES
+    verify(ROWS, "graph")
+
+
+def test_the_reference_value_of_a_multi_is_its_shards_together() -> None:
+    arrays = {n: np.arange(n.arg.size, dtype=np.float32) for n in ROWS.iter_ops(Op.BUFFER)}
+    first, second = (a.reshape(-1, 4) for a in arrays.values())
+    np.testing.assert_array_equal(evaluate(ROWS, arrays), np.concatenate([first, second]))
+    whole = {n: np.arange(20, dtype=np.float32) for n in WHOLE.iter_ops(Op.BUFFER)}
+    np.testing.assert_array_equal(evaluate(WHOLE, whole), np.arange(20).reshape(5, 4))
+
+
+@pytest.mark.parametrize(
+    ("node", "result", "wanted"),
+    [
+        (make_alu(Op.ADD, WHOLE, COLUMNS), on(1, (2, 2)), (on(1, (2, 2)),) * 2),
+        (make_alu(Op.ADD, ROWS, COLUMNS), on(0, (3, 2)), (on(0, (3, 2)),) * 2),
+        (make_alu(Op.MUL, ROWS, NUMBER), on(0, (3, 2)), (on(0, (3, 2)), on())),
+        (make_permute(ROWS, (1, 0)), on(1, (3, 2)), (on(0, (3, 2)),)),
+        (make_reshape(ROWS, (20,)), on(0, (12, 8)), (on(0, (3, 2)),)),
+        (make_reshape(ROWS, (5, 1, 2, 2)), on(0, (3, 2)), (on(0, (3, 2)),)),
+        (make_reshape(ROWS, (1, 5, 4)), on(1, (3, 2)), (on(0, (3, 2)),)),
+        (make_reshape(ROWS, (10, 2)), on(0, (6, 4)), (on(0, (3, 2)),)),
+        (make_reshape(ROWS, (2, 10)), on(), (on(),)),
+        (make_reshape(COLUMNS, (20,)), on(), (on(),)),
+        (make_reshape(COLUMNS, (5, 2, 2)), on(1, (1, 1)), (on(1, (2, 2)),)),
+        (make_expand(make_reshape(ROWS, (5, 1, 4)), (5, 3, 4)), on(0, (3, 2)), (on(0, (3, 2)),)),
+        (make_pad(ROWS, ((1, 2), (0, 0))), on(0, (4, 4)), (on(0, (3, 2)),)),
+        (make_shrink(ROWS, ((1, 4), (0, 4))), on(0, (2, 1)), (on(0, (3, 2)),)),
+        (make_shrink(ROWS, ((0, 2), (0, 4))), on(0, (2, 0)), (on(0, (3, 2)),)),
+        (make_flip(ROWS, (True, False)), on(0, (2, 3)), (on(0, (3, 2)),)),
+        (make_reduce_axis(ROWS, Op.ADD, (1,)), on(0, (3, 2)), (on(0, (3, 2)),)),
+        (make_reduce_axis(ROWS, Op.ADD, (0, 1)), on(), (on(0, (3, 2)),)),
+        (make_scan_axis(ROWS, Op.ADD, 1), on(0, (3, 2)), (on(0, (3, 2)),)),
+        (make_scan_axis(ROWS, Op.ADD, 0), on(), (on(),)),
+        (make_gather(ROWS, make_iota(3, int32), 1), on(0, (3, 2)), (on(0, (3, 2)), on())),
+        (make_gather(ROWS, make_iota(3, int32), 0), on(), (on(), on())),
+        (make_gather(COLUMNS, make_reshape(make_iota(6, int32), (2, 3)), 0), on(2, (2, 2)), (on(1, (2, 2)), on())),
+    ],
+)  # fmt: skip
+def test_a_layout_follows_the_split_axis(node: UOp, result: Sharding, wanted: tuple[Sharding, ...]) -> None:
+    assert lay_out(node) == (result, wanted)
+    assert node.placement == result
+
+
+def test_sizes_that_do_not_divide_give_the_first_shards_one_more() -> None:
+    assert split_evenly(7, 3) == (3, 2, 2)
+    assert split_evenly(2, 3) == (1, 1, 0)
+    assert [Sharding(("a", "b", "c"), 0, (3, 2, 2)).bounds(i) for i in range(3)] == [(0, 3), (3, 5), (5, 7)]
+
+
+@pytest.mark.parametrize(
+    ("node", "rule"),
+    [
+        (UOp(Op.MULTI, float32, (buffer(1, 4, "CPU"),), 0), "takes an MSTACK"),
+        (UOp(Op.MULTI, float32, (stacked((2, 3), (2, 4)),), 0), "differ in no size but that of its axis"),
+        (UOp(Op.MSTACK, float32, (NUMBER,)), "is on a device"),
+        (UOp(Op.MSELECT, float32, (stacked((2,), (2,)),), 2), "holds a position"),
+        (UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.SUB, "CPU")), "holds a reduction"),
+    ],
+)
+def test_the_specification_knows_the_ops_of_several_devices(node: UOp, rule: str) -> None:
+    assert rule in (find_violation(node, "graph") or "")
+
+
+def test_tensors_one_after_the_other() -> None:
+    parts = [make_reshape(buffer(n, 2 * n, "CPU"), (2, n)) for n in (1, 2, 3)]
+    arrays = {n: np.arange(n.arg.size, dtype=np.float32) for p in parts for n in p.iter_ops(Op.BUFFER)}
+    expected = np.concatenate([a.reshape(2, -1) for a in arrays.values()], 1)
+    np.testing.assert_array_equal(evaluate(make_concat(parts, 1), arrays), expected)
