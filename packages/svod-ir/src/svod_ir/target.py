@@ -72,6 +72,7 @@ class Rates:
         issued: instructions of any kind.
         vector, loads, stores: instructions on a whole vector register.
         add_latency: cycles from the operands of a floating-point addition to its result.
+        window: instructions that the core looks ahead.
         l2_bytes, l3_bytes: what comes from the second and third level of the cache.
         loop_entry: cycles for beginning and leaving a loop.
         launch_seconds, fork_seconds: for starting a kernel, and for starting its other threads.
@@ -83,6 +84,7 @@ class Rates:
     loads: float = 2.0
     stores: float = 1.0
     add_latency: float = 4.0
+    window: float = 300.0
     l2_bytes: float = 32.0
     l3_bytes: float = 12.0
     loop_entry: float = 6.0

@@ -124,7 +124,7 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
         native_dtypes=COMMON_DTYPES | {float16} if has_half else COMMON_DTYPES,
         # Two vector units at about 3 GHz, each a fused multiply-add or an add.
         peak_flops=3e9 * 2 * (vector_bits // 32) * (2 if has_fma else 1),
-        memory_bandwidth=15e9,
+        memory_bandwidth=30e9,
     )
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from math import ceil, log2, prod
+from math import ceil, inf, log2, prod
 
 from svod_dtype import DType
 from svod_ir.ops import COMPARISON, ELEMENTWISE, AxisType, Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
+from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, find_accesses, trip_count
 
@@ -62,6 +63,12 @@ class _Body:
     loads: float = 0.0
     stores: float = 0.0
     chain: float = 0.0
+    run: float = inf
+
+    def stalled(self, target: Target) -> float:
+        """The cycles in which nothing is issued: as many turns run at once as the core looks ahead, past the end of a chain."""
+        ahead = target.rates.window / max(self.issued, 1.0)
+        return max(self.chain / (1 + ahead / self.run) - self.cycles(target), 0.0)
 
     def cycles(self, target: Target) -> float:
         rates = target.rates
@@ -107,19 +114,13 @@ class _Estimate:
         n_threads = min(n_threads, target.cores)
         cycle = 1.0 / rates.clock / n_threads
         issue = sum(body.cycles(target) * count_runs(loops) for loops, body in self.bodies.items()) * cycle
-        latency = (
-            sum(max(body.chain - body.cycles(target), 0) * count_runs(loops) for loops, body in self.bodies.items())
-            * cycle
-        )
-        traffic = Traffic(list(self.accesses.values()), target.cache_line_bytes)
-        l2 = self._bytes_into(traffic, target.l1_bytes) / rates.l2_bytes * cycle
-        l3 = self._bytes_into(traffic, target.l2_bytes) / rates.l3_bytes * cycle
-        memory = (
-            self._bytes_into(traffic, target.l3_bytes or target.l2_bytes) / target.memory_bandwidth / min(n_threads, 2)
-        )
+        latency = sum(body.stalled(target) * count_runs(loops) for loops, body in self.bodies.items()) * cycle
+        l2 = self._bytes_into(target.l1_bytes) / rates.l2_bytes * cycle
+        l3 = self._bytes_into(target.l2_bytes) / rates.l3_bytes * cycle
+        memory = self._bytes_into(target.l3_bytes or target.l2_bytes) / target.memory_bandwidth / min(n_threads, 1.5)
         start = rates.launch_seconds + (rates.fork_seconds if n_threads > 1 else 0.0)
         parts = (issue + latency, l2, l3, memory)
-        seconds = start + max(parts) + 0.3 * (sum(parts) - max(parts))
+        seconds = start + max(parts) + 0.2 * (sum(parts) - max(parts))
         return Cost(
             seconds,
             issue,
@@ -172,6 +173,7 @@ class _Estimate:
 
     def _add_arithmetic(self, node: UOp) -> None:
         copies, lanes = self._shape(node)
+        self.n_taken = max(self.n_taken, copies * lanes)
         loops = self.nest.loops_of(node)
         body = self.bodies[loops]
         if node.dtype.kind == "index":
@@ -230,6 +232,7 @@ class _Estimate:
             accumulators = copies if copies <= MAX_ACCUMULATORS else kept
             latency = self.target.rates.add_latency if value.dtype.kind == "float" else 1.0
             body.chain = max(body.chain, latency * slow)
+            body.run = _run_length(node, own_loops)
             self.registers[loops] += accumulators * n_vectors
         after = self.bodies[self.nest.loops_of(node)]
         if any(r in self.lane_axes for r in own):
@@ -254,9 +257,22 @@ class _Estimate:
                 body.issued += 2 * excess
                 self.n_spilled += excess
 
-    def _bytes_into(self, traffic: Traffic, cache_bytes: int) -> float:
-        return sum(traffic.bytes_into(a, cache_bytes) * (2 if a.is_store else 1) for a in self.accesses.values())
+    def _bytes_into(self, cache_bytes: int) -> float:
+        accesses = list(self.accesses.values())
+        traffic = Traffic(accesses, cache_bytes, self.target.cache_line_bytes)
+        # A line is read before it is written.
+        return sum(traffic.bytes_of(a) * (2 if a.is_store else 1) for a in accesses)
 
 
 def _is_sum(node: UOp) -> bool:
     return node.op is Op.ADD or (node.op is Op.REDUCE and node.arg is Op.ADD)
+
+
+def _run_length(reduce: UOp, loops: list[UOp]) -> float:
+    """How many additions depend on each other; long sums are taken in blocks."""
+    n = max(map(trip_count, loops))
+    return (
+        n**0.5
+        if n > MAX_RUN and reduce.arg is Op.ADD and reduce.dtype.kind == "float"
+        else prod(map(trip_count, loops))
+    )

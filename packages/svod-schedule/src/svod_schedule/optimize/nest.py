@@ -6,14 +6,17 @@ access reuses what lies in a cache if a whole turn of a loop around it touches n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, prod
+from math import ceil, gcd, inf, prod
 
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
 
-__all__ = ["Access", "LoopNest", "Traffic", "count_runs", "estimate_stride", "find_accesses", "trip_count"]
+__all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate_stride", "find_accesses", "trip_count"]
+
+_WAYS = 8
+"""So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
 _PARALLEL = (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL, AxisType.WARP)
@@ -66,19 +69,38 @@ class Access:
     strides: dict[UOp, float | None]
     is_store: bool
 
-    def footprint(self, ranges: Iterable[UOp], line_bytes: int) -> float:
-        """The bytes of the cache lines that are touched while `ranges` run and all others stand still."""
+    def footprint(self, ranges: Iterable[UOp], line_bytes: int) -> Footprint:
+        """The cache lines that are touched while `ranges` run and all others stand still."""
         moved = [(s, trip_count(r)) for r in ranges if (s := self.strides.get(r, 0.0)) != 0]
-        itemsize = float(self.node.dtype.itemsize)
-        run, n_runs = itemsize, 1.0
+        run = float(self.node.dtype.itemsize)
+        jumps: list[tuple[float, int]] = []
         for stride, n in sorted(((inf if s is None else abs(s)), n) for s, n in moved):
             if stride <= run + line_bytes:
                 run += stride * (n - 1)
             else:
-                n_runs *= n
-        bytes_touched = n_runs * (ceil(run / line_bytes) * line_bytes if n_runs > 1 else max(run, line_bytes))
-        whole = _n_elements(_memory(self.node)) * itemsize
-        return min(bytes_touched, max(whole, line_bytes))
+                jumps.append((stride, n))
+        # A row begins anywhere in a line.
+        run = max(run, line_bytes) if not jumps else ceil(run / line_bytes) * line_bytes
+        whole = max(_n_elements(_memory(self.node)) * self.node.dtype.itemsize, line_bytes)
+        return Footprint(min(run * prod(n for _, n in jumps), whole), run, tuple(jumps))
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of cache lines: rows of `run_bytes` each, and for each loop over rows the distance in bytes and how many."""
+
+    n_bytes: float
+    run_bytes: float
+    jumps: tuple[tuple[float, int], ...]
+
+    def occupied(self, cache_bytes: float) -> float:
+        """The part of a cache that is needed to keep all of it there: rows that lie a power of two apart share a few sets."""
+        period = cache_bytes / _WAYS
+        used = self.run_bytes
+        for distance, n in self.jumps:
+            apart = n if distance == inf else period / gcd(int(distance), int(period))
+            used *= min(n, apart)
+        return self.n_bytes * max(1.0, period / used) if self.jumps and self.n_bytes >= used else self.n_bytes
 
 
 class LoopNest:
@@ -132,46 +154,42 @@ def find_accesses(order: list[UOp], nest: LoopNest) -> list[Access]:
 
 
 class Traffic:
-    """How many bytes move into a cache of a given size."""
+    """How many bytes move into a cache of `cache_bytes`, in one launch that finds there what fits."""
 
-    def __init__(self, accesses: list[Access], line_bytes: int) -> None:
+    def __init__(self, accesses: Sequence[Access], cache_bytes: float, line_bytes: int) -> None:
         self._accesses = accesses
+        self._cache_bytes = cache_bytes
         self._line_bytes = line_bytes
-        self._sizes: dict[UOp, float] = {}
-        self.whole = self._working_set(None)
+        self._fits: dict[tuple[UOp, ...], bool] = {}
 
-    def _inside(self, access: Access, loop: UOp | None) -> list[UOp]:
-        """What runs in one turn around `loop`: it, the loops in it, and what is taken at a time."""
-        expanded = [r for r in access.strides if r.arg[1] in _EXPANDED]
-        start = 0 if loop is None else access.loops.index(loop)
-        return [*access.loops[start:], *expanded]
-
-    def _working_set(self, loop: UOp | None) -> float:
-        by_memory: dict[UOp, float] = {}
-        for a in self._accesses:
-            if loop is None or loop in a.loops:
-                memory = _memory(a.node)
-                size = a.footprint(self._inside(a, loop), self._line_bytes)
-                by_memory[memory] = max(by_memory.get(memory, 0.0), size)
-        return sum(by_memory.values())
-
-    def size_of(self, loop: UOp) -> float:
-        """The bytes touched by one complete run of `loop`."""
-        if loop not in self._sizes:
-            self._sizes[loop] = self._working_set(loop)
-        return self._sizes[loop]
-
-    def bytes_into(self, access: Access, cache_bytes: float) -> float:
-        """The bytes that `access` moves into a cache of this size, in one launch that finds there what fits."""
-        if self.whole <= cache_bytes:
-            return 0.0
+    def bytes_of(self, access: Access) -> float:
+        """What `access` moves."""
         loops = access.loops
-        first = next((i for i, r in enumerate(loops) if self.size_of(r) <= cache_bytes), len(loops))
-        # The loop around what fits finds again what its turns have in common.
-        first = max(first - 1, 0)
-        expanded = [r for r in access.strides if r.arg[1] in _EXPANDED]
-        moved = access.footprint([*loops[first:], *expanded], self._line_bytes)
-        return moved * count_runs(loops[:first])
+        if self._does_fit(()):
+            return 0.0
+        first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
+        if first is None:
+            # Not even what one turn of the innermost loop touches stays for the next.
+            return access.footprint(_expanded(access), self._line_bytes).n_bytes * count_runs(loops)
+        # The loop whose turns fit finds again what they have in common.
+        moved = access.footprint([*loops[first:], *_expanded(access)], self._line_bytes)
+        return moved.n_bytes * count_runs(loops[:first])
+
+    def _does_fit(self, around: tuple[UOp, ...]) -> bool:
+        """Whether what runs inside `around`, once, touches no more than the cache holds."""
+        if around not in self._fits:
+            by_memory: dict[UOp, float] = {}
+            for a in self._accesses:
+                if a.loops[: len(around)] == around:
+                    size = a.footprint([*a.loops[len(around) :], *_expanded(a)], self._line_bytes)
+                    memory = _memory(a.node)
+                    by_memory[memory] = max(by_memory.get(memory, 0.0), size.occupied(self._cache_bytes))
+            self._fits[around] = sum(by_memory.values()) <= self._cache_bytes
+        return self._fits[around]
+
+
+def _expanded(access: Access) -> list[UOp]:
+    return [r for r in access.strides if r.arg[1] in _EXPANDED]
 
 
 def _memory(node: UOp) -> UOp:

@@ -1,0 +1,299 @@
+"""The search under measures of its own making: what it finds, what it survives, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svod_ir.args import KernelInfo, Opt, OptOp
+from svod_ir.build import make_permute
+from svod_ir.ops import Op
+from svod_ir.target import Target
+from svod_ir.testing import assert_same
+from svod_ir.testing.programs import matmul, reduce, softmax, tensor
+from svod_ir.uop import UOp
+from svod_schedule.linearize import linearize
+from svod_schedule.optimize.beam import Event, Tried, format_event, predict, search
+from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed, check_length, make_key
+from svod_schedule.optimize.result import Round, StopReason, find_result
+from svod_schedule.options import OptimizerConfig
+from svod_schedule.pipeline import Context, run_pipeline
+
+TARGET = replace(Target.generic(cores=4), has_fma=True)
+CONTEXT = Context(target=TARGET)
+SMALL = OptimizerConfig(strategy="beam", width=2, max_measured=6, max_rounds=4)
+
+FAILURES = (DropReason.CRASH, DropReason.COMPILE_TIMEOUT, DropReason.UOPS)
+
+MakeKernel = Callable[[UOp], UOp]
+
+
+class Noisy:
+    """Believes the cost model but for a factor that depends on the candidate and a seed, and fails for some."""
+
+    def __init__(self, seed: int = 0, noise: float = 1.0, failing: float = 0.0) -> None:
+        self.seed, self.noise, self.failing = seed, noise, failing
+        self.measured: list[str] = []
+        self.best: list[float | None] = []
+
+    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> list[Outcome]:
+        self.measured += [c.key for c in candidates]
+        self.best.append(best_seconds)
+        return [self.outcome(c) for c in candidates]
+
+    def outcome(self, candidate: Candidate) -> Outcome:
+        random = Random(f"{self.seed} {candidate.key}")
+        if random.random() < self.failing:
+            return Dropped(random.choice(FAILURES), "as planned")
+        return Timed(candidate.predicted * (1 + self.noise * random.random()))
+
+
+GRAPHS: dict[str, Callable[[], UOp]] = {
+    "matmul": lambda: matmul(tensor(1, 48, 40), tensor(2, 40, 64)),
+    "softmax": lambda: softmax(tensor(1, 24, 48)),
+    "sum of rows": lambda: reduce(tensor(1, 40, 100), 1),
+    "sum of columns": lambda: reduce(tensor(1, 100, 40), 0),
+    "elementwise": lambda: tensor(1, 60, 20) * tensor(2, 60, 20) + 1,
+    "transposed copy": lambda: make_permute(tensor(1, 24, 32), (1, 0)),
+}  # fmt: skip
+
+
+@pytest.fixture(params=GRAPHS)
+def body(request: pytest.FixtureRequest, make_kernel: MakeKernel) -> UOp:
+    return make_kernel(GRAPHS[request.param]())
+
+
+@pytest.fixture
+def product(make_kernel: MakeKernel) -> UOp:
+    return make_kernel(GRAPHS["matmul"]())
+
+
+def optimize(kernel: UOp, opts: tuple[Opt, ...]) -> UOp:
+    return run_pipeline("optimize", kernel, replace(CONTEXT, opts=opts))
+
+
+def test_the_result_is_never_slower_than_the_heuristics_or_no_opts(body: UOp) -> None:
+    for seed in range(3):
+        result = search(body, CONTEXT, SMALL, Noisy(seed))
+        assert result.seconds is not None
+        assert result.heuristic_seconds is not None
+        assert result.unoptimized_seconds is not None
+        assert result.seconds <= result.heuristic_seconds
+        assert result.heuristic_opts == run_pipeline("optimize", body, CONTEXT).arg.applied_opts
+
+
+def test_a_search_finds_better_opts_than_a_bad_start(product: UOp) -> None:
+    result = search(product, CONTEXT, SMALL, predict)
+    assert result.seconds is not None
+    assert result.unoptimized_seconds is not None
+    assert result.seconds < result.unoptimized_seconds / 4
+
+
+def test_the_opts_that_were_found_make_the_kernel_that_was_measured(body: UOp) -> None:
+    seen: dict[tuple[Opt, ...], UOp] = {}
+
+    def note(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        seen.update((c.opts, c.kernel) for c in candidates)
+        return predict(candidates)
+
+    search(body, CONTEXT, SMALL, note)
+    assert len(seen) > 2
+    for opts, kernel in seen.items():
+        assert optimize(body, opts) is kernel
+
+
+def test_the_same_measurements_give_the_same_result(body: UOp) -> None:
+    first, second = (search(body, CONTEXT, SMALL, Noisy(5, failing=0.2)) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("n", range(0, 80, 9))
+def test_a_search_can_be_stopped_at_any_time(product: UOp, n: int) -> None:
+    answers = iter([False] * n)
+    measure = Noisy(1)
+    result = search(product, CONTEXT, SMALL, measure, should_stop=lambda: next(answers, True))
+    assert result.stop is StopReason.STOPPED
+    assert not result.is_complete
+    times = [o.seconds for o in result.outcomes.values() if isinstance(o, Timed)]
+    assert result.seconds is not None
+    assert result.heuristic_seconds is not None
+    assert result.seconds in (min(times), result.heuristic_seconds)
+    assert optimize(product, result.opts)
+
+
+def test_a_search_of_which_all_candidates_fail_chooses_as_the_heuristics_do(body: UOp) -> None:
+    result = search(body, CONTEXT, SMALL, Noisy(failing=1.0))
+    assert result.opts == result.heuristic_opts
+    assert result.seconds is None
+    failed = [o for o in result.outcomes.values() if isinstance(o, Dropped) and o.reason in FAILURES]
+    assert {o.detail for o in failed} == {"as planned"}
+    # The last comparison repeats nothing where there is nothing to compare.
+    assert sum(result.n_dropped.get(r, 0) for r in FAILURES) == len(failed)
+
+
+def test_a_failing_candidate_drops_out_alone(product: UOp) -> None:
+    result = search(product, CONTEXT, SMALL, Noisy(3, failing=0.5))
+    assert any(isinstance(o, Dropped) for o in result.outcomes.values())
+    assert any(isinstance(o, Timed) for o in result.outcomes.values())
+    assert result.seconds is not None
+
+
+def test_what_is_known_is_not_measured_again(product: UOp) -> None:
+    first = Noisy(2, failing=0.1)
+    whole = search(product, CONTEXT, SMALL, first)
+    again = Noisy(2, failing=0.1)
+    resumed = search(product, CONTEXT, SMALL, again, known=whole.outcomes)
+    assert resumed.opts == whole.opts
+    # What is left is the comparison at the end.
+    assert len(again.measured) <= SMALL.width + 1
+    calls = iter([False] * 20)
+    half = search(product, CONTEXT, SMALL, Noisy(2, failing=0.1), should_stop=lambda: next(calls, True))
+    rest = Noisy(2, failing=0.1)
+    assert search(product, CONTEXT, SMALL, rest, known=half.outcomes).opts == whole.opts
+    assert not set(rest.measured[: -SMALL.width - 1]) & set(half.outcomes)
+
+
+def test_a_stopped_measurement_is_not_remembered(product: UOp) -> None:
+    def give_up(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        return [Dropped(DropReason.STOPPED)] * len(candidates)
+
+    result = search(product, CONTEXT, SMALL, give_up)
+    assert not [o for o in result.outcomes.values() if o == Dropped(DropReason.STOPPED)]
+    assert result.n_dropped[DropReason.STOPPED] > 0
+
+
+def test_no_kernel_is_measured_twice_but_for_the_last_comparison(body: UOp) -> None:
+    measure = Noisy(4)
+    search(body, CONTEXT, SMALL, measure)
+    first = measure.measured[: -SMALL.width - 1]
+    assert len(first) == len(set(first))
+
+
+def test_who_measures_is_told_the_best_time_so_far(product: UOp) -> None:
+    measure = Noisy(6)
+    search(product, CONTEXT, SMALL, measure)
+    assert measure.best[0] is None
+    told = [b for b in measure.best[1:-1] if b is not None]
+    assert told == sorted(told, reverse=True)
+
+
+def test_limits_keep_candidates_from_being_measured(product: UOp) -> None:
+    config = replace(SMALL, max_upcast=8)
+    outcomes: list[Tried] = []
+    result = search(
+        product, CONTEXT, config, predict, report=lambda e: outcomes.append(e) if isinstance(e, Tried) else None
+    )
+    assert result.n_dropped[DropReason.LIMIT] > 0
+    assert all("in one turn" in o.outcome.detail for o in outcomes if o.outcome != o and isinstance(o.outcome, Dropped))
+
+
+def test_one_round_more_is_made_only_where_the_last_one_gained(product: UOp) -> None:
+    result = search(product, CONTEXT, replace(SMALL, min_gain=10.0), predict)
+    assert len(result.rounds) == 1
+    assert result.stop is StopReason.CONVERGED
+    assert search(product, CONTEXT, replace(SMALL, max_rounds=0), predict).stop is StopReason.ROUNDS
+
+
+def test_a_gain_that_could_be_chance_is_none(product: UOp) -> None:
+    result = search(product, CONTEXT, replace(SMALL, min_gain=0.99), Noisy(1))
+    assert result.opts == result.heuristic_opts
+
+
+def test_a_kernel_with_nothing_to_choose_is_left_as_it_is(make_kernel: MakeKernel) -> None:
+    single = make_kernel(tensor(1, 1) + 1)
+    result = search(single, CONTEXT, SMALL, predict)
+    assert (result.opts, result.stop) == ((), StopReason.EXHAUSTED)
+
+
+def test_what_happens_is_reported_as_it_happens(product: UOp) -> None:
+    events: list[Event] = []
+    result = search(product, CONTEXT, SMALL, Noisy(3, failing=0.3), report=events.append)
+    assert [e for e in events if isinstance(e, Round)] == list(result.rounds)
+    lines = [format_event(e) for e in events]
+    assert any(line.startswith("dropped, crashes (as planned): ") for line in lines)
+    assert any("us (expected" in line for line in lines)
+    assert any(line.startswith("round of ") for line in lines)
+    assert not [line for line in lines if "\n" in line]
+
+
+def test_a_result_is_read_back_from_its_text(product: UOp) -> None:
+    result = search(product, CONTEXT, SMALL, Noisy(3, failing=0.3))
+    assert find_result(result.to_text()) == result
+    assert "\n" not in result.to_text()
+    nothing = search(product, CONTEXT, SMALL, Noisy(failing=1.0))
+    assert find_result(nothing.to_text()) == nothing
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "7",
+        '{"version": 0}',
+        '{"version": 1}',
+        '{"version": 1, "opts": "UPCAST(", "seconds": 1}',
+    ],
+)
+def test_other_text_is_no_result(text: str) -> None:
+    assert find_result(text) is None
+
+
+def test_a_result_of_another_version_or_with_damage_is_no_result(product: UOp) -> None:
+    text = search(product, CONTEXT, SMALL, predict).to_text()
+    assert find_result(text.replace('"version": 1', '"version": 99')) is None
+    assert (
+        find_result(text.replace("CONVERGED", "TIRED").replace("EXHAUSTED", "TIRED").replace("ROUNDS", "TIRED")) is None
+    )
+    assert find_result(text[: len(text) // 2]) is None
+
+
+def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(tensor(1, 24, 32) * make_permute(tensor(2, 32, 24), (1, 0)))
+    rows_first = optimize(kernel, (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.UPCAST, 1, 8)))
+    columns_first = optimize(kernel, (Opt(OptOp.UPCAST, 1, 8), Opt(OptOp.UPCAST, 0, 4)))
+    assert rows_first is not columns_first
+    assert make_key(rows_first) == make_key(columns_first)
+    assert make_key(rows_first) != make_key(optimize(kernel, (Opt(OptOp.UPCAST, 0, 4),)))
+    assert make_key(rows_first.with_arg(KernelInfo("other"))) == make_key(rows_first)
+
+
+def test_a_program_that_is_too_long_is_dropped_with_its_most_frequent_ops(product: UOp) -> None:
+    linear = linearize(run_pipeline("lower", optimize(product, ()), CONTEXT))
+    assert check_length(linear, len(linear)) is None
+    dropped = check_length(linear, len(linear) - 1)
+    assert dropped is not None
+    assert dropped.reason is DropReason.UOPS
+    n_consts = sum(n.op is Op.CONST for n in linear)
+    assert dropped.detail.startswith(f"{len(linear)} > {len(linear) - 1}: ")
+    assert f"{n_consts} CONST" in dropped.detail
+
+
+SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
+    "matmul": lambda: matmul(tensor(1, 6, 10), tensor(2, 10, 16)),
+    "softmax": lambda: softmax(tensor(1, 5, 24)),
+    "sum of rows": lambda: reduce(tensor(1, 7, 24), 1),
+    "elementwise": lambda: tensor(1, 6, 20) * tensor(2, 6, 20) + 1,
+}  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(SMALL_GRAPHS)), st.integers(0, 1 << 20))
+def test_whatever_a_search_tries_computes_the_same(make_kernel: MakeKernel, name: str, seed: int) -> None:
+    kernel = make_kernel(SMALL_GRAPHS[name]())
+    tried: list[UOp] = []
+
+    def note(candidates: Sequence[Candidate], best: float | None) -> Sequence[Outcome]:
+        tried.extend(c.kernel for c in candidates)
+        return Noisy(seed, 8.0)(candidates, best)
+
+    search(kernel, CONTEXT, replace(SMALL, max_measured=3, max_rounds=3, min_gain=0.0), note)
+    for optimized in Random(seed).sample(tried, min(len(tried), 3)):
+        assert_same(kernel, linearize(run_pipeline("lower", optimized, CONTEXT)))
