@@ -20,7 +20,6 @@ from svod_ir.errors import OptionError
 
 KEY = make_key("a key")
 posix_only = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
-not_root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write anywhere")
 
 
 @pytest.fixture
@@ -147,20 +146,6 @@ def test_the_user_may_put_the_cache_elsewhere_with_a_link(cache: DiskStore, tmp_
     cache.put(KEY, b"code")
     (tmp_path / "link").symlink_to(cache.directory.parent)
     assert DiskStore(tmp_path / "link", kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
-
-
-@posix_only
-@not_root
-def test_a_read_only_directory_still_serves_what_it_has_and_warns_once(cache: DiskStore):
-    cache.put(KEY, b"code")
-    for directory in {path.parent for path in entry_files(cache)} | {cache.directory}:
-        directory.chmod(0o500)
-    reader = DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20)
-    assert reader.get(KEY) == b"code"
-    with pytest.warns(RuntimeWarning, match="cannot write to its cache"):
-        reader.put(make_key("new"), b"x")
-    reader.put(make_key("newer"), b"x")
-    assert reader.get(KEY) == b"code"
 
 
 def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: pytest.MonkeyPatch):

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -295,6 +296,56 @@ def test_only_entries_are_removed(root: Path):
         other.write_text("mine")
     store.clear()
     assert list_files(root) == sorted(others)
+
+
+AS_NOBODY = """\
+import os, sys, tempfile
+from pathlib import Path
+from svod_codegen.disk_store import DiskStore, make_key
+from svod_codegen.options import CodegenOptions
+if os.geteuid() == 0:
+    os.setgid(54321)
+    os.setuid(54321)
+"""
+
+READ_ONLY = """\
+root = Path(sys.argv[1])
+DiskStore(root, kind="objects", max_bytes=1 << 20).put(make_key("a key"), b"code")
+for folder in (root, *root.rglob("*/")):
+    folder.chmod(0o500)
+for kind in ("objects", "kernels"):
+    store = DiskStore(root, kind=kind, max_bytes=1 << 20)
+    found = store.get(make_key("a key"))
+    assert found == (b"code" if kind == "objects" else None), found
+    for n in range(300):
+        store.put(make_key(str(n)), b"x")
+    assert store.get(make_key("1")) is None
+"""
+
+NO_HOME = """\
+for name in ("HOME", "XDG_CACHE_HOME", "SVOD_CACHE_DIR"):
+    os.environ.pop(name, None)
+options = CodegenOptions.from_env()
+if os.geteuid() == 54321:
+    assert options.cache_dir == Path(tempfile.gettempdir()) / "svod-54321"
+assert options.cache_dir.is_absolute()
+"""
+
+
+@posix_only
+def test_a_user_who_may_only_read_the_directory_reads_it_and_is_warned_once():
+    with tempfile.TemporaryDirectory() as folder:  # not below pytest's directory, which is root's alone
+        os.chmod(folder, 0o777)
+        done = run(AS_NOBODY + READ_ONLY, Path(folder) / "cache")
+        subprocess.run(["chmod", "-R", "u+w", folder], check=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("RuntimeWarning") == 1, done.stderr
+
+
+@posix_only
+def test_a_user_whom_the_system_does_not_know_has_a_directory():
+    done = run(AS_NOBODY + NO_HOME)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 WORK = """\
