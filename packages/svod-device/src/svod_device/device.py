@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Mapping
 
@@ -57,6 +58,7 @@ class Device:
         self.name, self.allocator, self.default_backend = name, allocator, default
         self._factories, self._cache = dict(factories), cache
         self._backends: dict[str, Backend] = {}
+        self._variants: dict[str, Device] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -85,6 +87,23 @@ class Device:
             if name not in self._backends:
                 self._backends[name] = self._factories[name](self.name)
             return self._backends[name]
+
+    def with_backend(self, name: str | None) -> Device:
+        """This device with another default backend, None meaning the one that it has; all else is shared.
+
+        Raises:
+            UnknownBackendError: if the device has no such backend.
+        """
+        if name is None or name == self.default_backend:
+            return self
+        if name not in self._factories:
+            raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
+        with self._lock:
+            if name not in self._variants:
+                variant = copy.copy(self)
+                variant.default_backend = name
+                self._variants[name] = variant
+            return self._variants[name]
 
     @property
     def backend(self) -> Backend:

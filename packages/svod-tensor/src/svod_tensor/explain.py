@@ -86,10 +86,9 @@ def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
 
 
 def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareConfig) -> Iterator[Artifact]:
-    from svod_device import get_device
-    from svod_tensor.prepare import make_context, render_kernel
+    from svod_tensor.prepare import find_device, make_context, render_kernel
 
-    device = get_device(device_name)
+    device = find_device(device_name, config)
     made = render_kernel(ast, device, make_context(device, config))
     yield Artifact("optimize", subject, _show_graph(made.optimized))
     yield Artifact("lower", subject, _show_graph(made.lowered))

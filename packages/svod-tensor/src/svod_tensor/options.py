@@ -29,12 +29,15 @@ class PrepareConfig:
         memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them into one
             block for each device, `remap` reuses whole buffers, `disabled` gives each its own.
         disable_schedule_cache: whether equal graphs are scheduled anew each time (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
+        backend: what compiles the kernels: `c` on every device that they run on, `CPU.c` on the CPU alone; None
+            leaves it to the device (`SVOD_<KIND>_BACKEND`).
     """
 
     opts: tuple[Opt, ...] | None = None
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     memory_planner: PlannerMode = "arena"
     disable_schedule_cache: bool = False
+    backend: str | None = None
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
@@ -59,7 +62,13 @@ class PrepareConfig:
     def fingerprint(self) -> str:
         """Names the fields that a compiled kernel depends on."""
         opts = self.fixed_opts
-        return self.optimizer.fingerprint if opts is None else f"opts {format_opts(opts)}"
+        chosen = self.optimizer.fingerprint if opts is None else f"opts {format_opts(opts)}"
+        return chosen if self.backend is None else f"{chosen}, backend {self.backend}"
+
+    def find_backend(self, device: str) -> str | None:
+        """The backend that is asked for on a device, None where that is left to the device."""
+        kind, dot, name = (self.backend or "").rpartition(".")
+        return name or None if not dot or kind.upper() == device.partition(":")[0] else None
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
