@@ -46,6 +46,7 @@ __all__ = [
     "PreparedSource",
     "device_of",
     "effect_of",
+    "find_device",
     "is_kernel",
     "make_context",
     "prepare_plan",
@@ -218,6 +219,15 @@ class PreparedSource:
     spec: ProgramSpec
 
 
+def find_device(name: str, config: PrepareConfig) -> Device:
+    """The device of this name, with the backend that the configuration asks for.
+
+    Raises:
+        UnknownBackendError: if the device has no such backend.
+    """
+    return get_device(name).with_backend(config.find_backend(name))
+
+
 def make_context(device: Device, config: PrepareConfig) -> Context:
     """What the passes may look at when they compile for `device`."""
     from svod_schedule.pipeline import Context
@@ -265,7 +275,7 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
             kernels[place] = found
     pending: list[tuple[tuple[UOp, str], KernelKey, ProgramSpec, Future[CompiledSpec] | CompiledSpec]] = []
     for place, key in missing:
-        device = get_device(place[1])
+        device = find_device(place[1], config)
         context = make_context(device, config)
         stored = _load_stored_kernel(key, device, context.options)
         if stored is not None:
@@ -275,7 +285,7 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
         compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
         pending.append((place, key, spec, compiled))
     for place, key, spec, compiled in pending:
-        device = get_device(place[1])
+        device = find_device(place[1], config)
         binary = compiled.result() if isinstance(compiled, Future) else compiled
         kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, spec, binary))
         store_kernel(key, device, spec, binary)
@@ -300,7 +310,7 @@ def _load_kernel(device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> C
 
 
 def _make_key(ast: UOp, device: str, config: PrepareConfig) -> KernelKey:
-    return KernelKey(ast.content_hash, device, get_device(device).compiler.cache_key, config.fingerprint)
+    return KernelKey(ast.content_hash, device, find_device(device, config).compiler.cache_key, config.fingerprint)
 
 
 @cache

@@ -145,9 +145,9 @@ def _get_template(normalized: NormalizedGraph, inputs: Sequence[Buffer], config:
 def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedSchedule:
     device = normalized.device
     if config.disable_schedule_cache:
-        return CachedSchedule(make_pre_schedule(normalized.graph, device))
-    key = f"{device} {_compiler_key(device)}"
-    schedule, is_hit = get_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, device))
+        return CachedSchedule(make_pre_schedule(normalized.graph, device, config))
+    key = f"{device} {_compiler_key(device, config)}"
+    schedule, is_hit = get_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, device, config))
     _log.debug("schedule.looked_up", is_hit=is_hit)
     return schedule
 
@@ -172,21 +172,21 @@ def _normalize(sink: UOp) -> NormalizedGraph:
     return normalize_graph(sink.substitute(copies))
 
 
-def make_pre_schedule(sink: UOp, device: str) -> PreSchedule:
+def make_pre_schedule(sink: UOp, device: str, config: PrepareConfig) -> PreSchedule:
     """The kernels for the results of `sink`; `device` is for values that come from no buffer."""
-    from svod_device import get_device
     from svod_ir.options import IROptions
     from svod_schedule.pipeline import Context, run_pipeline
+    from svod_tensor.prepare import find_device
 
-    context = Context(target=get_device(device).target, device=device, options=IROptions.from_env())
+    context = Context(target=find_device(device, config).target, device=device, options=IROptions.from_env())
     ranged = run_pipeline("rangeify", sink, context)
     return create_pre_schedule(run_pipeline("kernelize", ranged, context))
 
 
-def _compiler_key(device: str) -> str:
-    from svod_device import get_device
+def _compiler_key(device: str, config: PrepareConfig) -> str:
+    from svod_tensor.prepare import find_device
 
-    return get_device(device).compiler.cache_key
+    return find_device(device, config).compiler.cache_key
 
 
 def _get_buffer(node: UOp) -> Buffer:
