@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from svod_runtime.builder import ExecutionPlanBuilder
 from svod_runtime.custom_function import CustomFunction, clear_custom_functions, register_custom_function
-from svod_runtime.errors import DependencyError, ExecutionError, PlanError, UnsupportedError, VariableBoundsError
+from svod_runtime.errors import (
+    DependencyError,
+    DonatedBufferError,
+    ExecutionError,
+    PlanError,
+    UnsupportedError,
+    VariableBoundsError,
+)  # fmt: skip
 from svod_runtime.memory_report import MemoryReport
 from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
@@ -23,6 +30,7 @@ __all__ = [
     "CachedKernel",
     "CustomFunction",
     "DependencyError",
+    "DonatedBufferError",
     "ExecutionError",
     "ExecutionPlan",
     "ExecutionPlanBuilder",

@@ -36,6 +36,7 @@ class ExecutionPlanBuilder:
         self._output_indices: list[int] = []
         self._alias_ids: list[int] = []
         self._memory_report = MemoryReport("disabled")
+        self._donated_indices: list[int] = []
 
     def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
         """Add a buffer under an AST id and return its index."""
@@ -73,6 +74,10 @@ class ExecutionPlanBuilder:
         """Say what a memory planner made of the buffers, for inspection."""
         self._memory_report = report
 
+    def set_donated_buffers(self, indices: Iterable[int]) -> None:
+        """Say which inputs an execution may overwrite, so that they must be replaced before the next one."""
+        self._donated_indices = list(indices)
+
     def build(self) -> ExecutionPlan:
         """Check everything, get the memory of every buffer, and make the plan.
 
@@ -108,12 +113,14 @@ class ExecutionPlanBuilder:
             self._output_indices,
             self._alias_ids,
             self._memory_report,
+            self._donated_indices,
         )
 
     def _check_outputs(self) -> None:
         if not self._output_indices and self._buffers:
             raise PlanError(op="plan", problem="output buffers must be set explicitly")
         self._check_indices("outputs", self._output_indices)
+        self._check_indices("donated inputs", self._donated_indices)
         self._check_indices("AST ids", self._ast_to_buffer.values())
 
     def _check_indices(self, what: str, indices: Iterable[int]) -> None:

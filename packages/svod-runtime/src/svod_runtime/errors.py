@@ -2,6 +2,7 @@
 
 UserError
 ├── VariableBoundsError (ValueError)         a value outside [min, max]
+├── DonatedBufferError (RuntimeError)        a plan run on memory that was given away
 └── UnsupportedError (NotImplementedError)   a custom function that nothing implements
 InternalError
 ├── PlanError (ValueError)                   a plan whose indices, sizes or devices do not fit
@@ -15,7 +16,9 @@ from collections.abc import Sequence
 
 from svod_dtype import InternalError, UserError
 
-__all__ = ["DependencyError", "ExecutionError", "PlanError", "UnsupportedError", "VariableBoundsError"]
+__all__ = [
+    "DependencyError", "DonatedBufferError", "ExecutionError", "PlanError", "UnsupportedError", "VariableBoundsError",
+]  # fmt: skip
 
 
 class VariableBoundsError(UserError, ValueError):
@@ -26,6 +29,18 @@ class VariableBoundsError(UserError, ValueError):
         super().__init__(
             f"variable {name} = {value} is outside its bounds [{min}, {max}]",
             hint="buffers are sized for the largest value; declare the variable with wider bounds",
+        )
+
+
+class DonatedBufferError(UserError, RuntimeError):
+    """A plan that is run on a buffer whose content went elsewhere."""
+
+    def __init__(self, *, index: int, buffer: object, taker: str) -> None:
+        self.index, self.taker = index, taker
+        super().__init__(
+            f"buffer {index} of the plan, {buffer}, was donated: {taker}",
+            hint=f"give the plan new content, as in plan.replace_buffer({index}, buffer); "
+            "a function under jit gets what is donated elsewhere as an argument",
         )
 
 

@@ -1,7 +1,8 @@
-"""Steps: the plan's ops, grouped into what one call runs.
+"""Steps: the plan's ops, arranged by what one call runs.
 
 A step is made when the plan is built and only run afterwards. Consecutive kernels of one batch
-launcher are one step, whatever their levels, since a batch has levels of its own ("groups").
+launcher are one step, whatever their levels, since a batch has levels of its own ("groups"); only a
+long run of them is cut, so that signals are handled between the parts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,12 +28,30 @@ from svod_runtime.prepared import (
 from svod_runtime.profile import KernelProfile
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["KernelState", "Sizes", "Step", "check_view", "describe_op", "find_constant_sizes", "make_steps"]
+__all__ = [
+    "MAX_BATCH_WORK",
+    "Arrangement",
+    "KernelState",
+    "Sizes",
+    "Step",
+    "arrange",
+    "check_view",
+    "describe_op",
+    "find_constant_sizes",
+    "make_steps",
+]
 
 _WORTH_A_THREAD = 1 << 16
 """Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
+
+MAX_BATCH_WORK = 1 << 27
+"""Bytes and operations after which a batch ends: some 10 ms of work.
+
+Python handles signals between two calls, so that Ctrl-C ends a long plan soon, at the price of less
+than a microsecond for each such amount of work.
+"""
 
 
 def describe_op(op: PreparedOp) -> str:
@@ -187,18 +207,32 @@ class _Parallel:
         self._states = list(states)
 
     def run(self) -> None:
-        futures = [_get_pool().submit(state.run) for state in self._states[1:]]
-        errors: list[BaseException | None] = []
+        futures: list[Future[None]] = []
         try:
+            futures.extend(_get_pool().submit(state.run) for state in self._states[1:])
             self._states[0].run()
         finally:
-            errors = [future.exception() for future in futures]
+            errors = _wait_for_all(futures)
         for error in errors:
             if error is not None:
                 raise error
 
     def run_profiled(self) -> Iterable[KernelProfile]:
         return [state.run_profiled() for state in self._states]
+
+
+def _wait_for_all(futures: Sequence[Future[None]]) -> list[BaseException | None]:
+    """The error of each future, when all are done: also if Ctrl-C interrupts the wait, since they write to the plan's buffers."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            errors = [future.exception() for future in futures]
+        except KeyboardInterrupt as error:
+            interrupt = error
+            continue
+        if interrupt is not None:
+            raise interrupt
+        return errors
 
 
 class _Single:
@@ -274,77 +308,103 @@ def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
         raise ExecutionError(op=describe_op(op), problem=problem)
 
 
-def make_steps(
-    ops: Sequence[PreparedOp],
-    levels: Sequence[Sequence[int]],
-    states: Mapping[int, KernelState],
-    buffers: Sequence[Buffer],
-    variables: Mapping[str, int],
-) -> list[Step]:
-    """The steps of a plan, in order. `states` has one entry for the index of each kernel."""
-    steps: list[Step] = []
-    launcher: BatchLauncher | None = None
-    groups: list[list[KernelState]] = []
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Kernels, by number, that may run at the same time, and who launches them."""
 
-    def close_batch() -> None:
-        if groups and launcher is not None:
-            steps.append(_Batch(launcher, groups))
-        groups.clear()
+    launcher: BatchLauncher | None
+    numbers: tuple[int, ...]
 
+
+Arrangement = Sequence[Sequence[_Group] | PreparedCopy | PreparedCustomFunction]
+"""What one call runs, for each call: groups one after the other, or a single op that is no kernel."""
+
+
+def arrange(ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Sequence[KernelState]) -> Arrangement:
+    """Put the ops into calls; `states` are those of the kernels, in schedule order."""
+    calls: list[Sequence[_Group] | PreparedCopy | PreparedCustomFunction] = []
+    batch: list[_Group] = []
+    n_work = 0
     for unit in _iter_units(ops, levels, states):
-        if isinstance(unit, list):
-            wanted = unit[0].op.kernel.launcher
-            if wanted is not launcher:
-                close_batch()
-                launcher = wanted
-            if launcher is not None:
-                groups.append(unit)
-            else:
-                steps.append(_Single(unit[0]) if len(unit) == 1 else _Parallel(unit))
-        elif not isinstance(unit, PreparedBufferView):
-            close_batch()
-            steps.append(_Copy(unit, buffers) if isinstance(unit, PreparedCopy) else _Custom(unit, buffers, variables))
-    close_batch()
+        if not isinstance(unit, _Group):
+            batch = []
+            calls.append(unit)
+            continue
+        work = sum(_work_of(states[number]) for number in unit.numbers)
+        if (
+            not batch
+            or unit.launcher is None
+            or unit.launcher is not batch[0].launcher
+            or n_work + work > MAX_BATCH_WORK
+        ):
+            batch, n_work = [], 0
+            calls.append(batch)
+        batch.append(unit)
+        n_work += work
+    return calls
+
+
+def make_steps(
+    arrangement: Arrangement, states: Sequence[KernelState], buffers: Sequence[Buffer], variables: Mapping[str, int]
+) -> list[Step]:
+    """The steps of a plan, in order."""
+    steps: list[Step] = []
+    for call in arrangement:
+        match call:
+            case PreparedCopy():
+                steps.append(_Copy(call, buffers))
+            case PreparedCustomFunction():
+                steps.append(_Custom(call, buffers, variables))
+            case _:
+                groups = [[states[number] for number in group.numbers] for group in call]
+                launcher = call[0].launcher
+                if launcher is not None:
+                    steps.append(_Batch(launcher, groups))
+                else:
+                    steps.append(_Single(groups[0][0]) if len(groups[0]) == 1 else _Parallel(groups[0]))
     return steps
 
 
-_Unit = list[KernelState] | PreparedCopy | PreparedBufferView | PreparedCustomFunction
+_Unit = _Group | PreparedCopy | PreparedCustomFunction
 
 
 def _iter_units(
-    ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Mapping[int, KernelState]
+    ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Sequence[KernelState]
 ) -> Iterator[_Unit]:
-    """Groups of kernels that may run at the same time, and the other ops, each by itself."""
+    """Groups of kernels that may run at the same time, and the other ops, each by itself; a view costs no call."""
+    number_of = {index: n for n, index in enumerate(i for i, op in enumerate(ops) if isinstance(op, PreparedKernel))}
     for level in levels:
-        pending: list[KernelState] = []
+        pending: list[int] = []
         for index in level:
             op = ops[index]
             if isinstance(op, PreparedKernel) and op.kernel.is_host_parallel_safe:
-                pending.append(states[index])
+                pending.append(number_of[index])
                 continue
-            yield from _split_group(pending)
+            yield from _split_group(pending, states)
             pending = []
             if isinstance(op, PreparedKernel):
-                yield [states[index]]
-            else:
+                yield _Group(op.kernel.launcher, (number_of[index],))
+            elif not isinstance(op, PreparedBufferView):
                 yield op
-        yield from _split_group(pending)
+        yield from _split_group(pending, states)
 
 
-def _split_group(states: list[KernelState]) -> Iterator[list[KernelState]]:
+def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Iterator[_Group]:
     """Kernels of one level, which share no bytes that one of them writes: by launcher, and together if that pays."""
-    by_launcher: dict[BatchLauncher | None, list[KernelState]] = {}
-    for state in states:
-        by_launcher.setdefault(state.op.kernel.launcher, []).append(state)
-    for group in by_launcher.values():
-        if any(state.is_threaded for state in group) or sum(map(_is_worth_a_thread, group)) < 2:
-            yield from ([state] for state in group)
+    by_launcher: dict[BatchLauncher | None, list[int]] = {}
+    for number in numbers:
+        by_launcher.setdefault(states[number].op.kernel.launcher, []).append(number)
+    for launcher, group in by_launcher.items():
+        members = [states[number] for number in group]
+        if any(s.is_threaded for s in members) or sum(_work_of(s) >= _WORTH_A_THREAD for s in members) < 2:
+            yield from (_Group(launcher, (number,)) for number in group)
         else:
-            yield group
+            yield _Group(launcher, tuple(group))
 
 
-def _is_worth_a_thread(state: KernelState) -> bool:
-    return max(state.n_bytes, state.op.kernel.spec.n_operations) >= _WORTH_A_THREAD
+def _work_of(state: KernelState) -> int:
+    """Bytes or operations, whichever are more."""
+    return max(state.n_bytes, state.op.kernel.spec.n_operations)
 
 
 @lru_cache(maxsize=1)

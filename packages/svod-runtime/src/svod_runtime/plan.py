@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 from svod_device import CORE_ID, Buffer, Dims
 from svod_ir.forks import make_lock
-from svod_runtime.errors import PlanError, VariableBoundsError
+from svod_runtime.errors import DonatedBufferError, PlanError, VariableBoundsError
 from svod_runtime.execute import KernelState, Step, check_view, make_steps
 from svod_runtime.prepared import CachedKernel, PreparedKernel, PreparedOp
 from svod_runtime.profile import KernelProfile
@@ -94,6 +94,7 @@ class ExecutionPlan:
         self._storage_uses: Counter[int] | None = None
         self._steps: list[Step] = []
         self._is_stale = False
+        self._donated: dict[int, str] = {}
         self._lock = make_lock()
         if values:
             self._change_variables(values)
@@ -121,6 +122,7 @@ class ExecutionPlan:
         Raises:
             ExecutionError: if an op fails or a view is not what it must be.
             UnsupportedError: if a custom function has a kind that nothing implements.
+            DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced since.
         """
         with self._lock:
             self._check()
@@ -153,10 +155,14 @@ class ExecutionPlan:
             return self.execute_profiled()
 
     def _check(self) -> None:
+        for index, taker in self._donated.items():
+            raise DonatedBufferError(index=index, buffer=self._buffers[index], taker=taker)
         if self._is_stale:
             self._renew()
         for view in self._template.views:
             check_view(view, self._buffers)
+        for index in self._template.donated_indices:
+            self._donated[index] = "the last execution took it"
 
     def _set_variables(self, values: Mapping[str, int]) -> None:
         if self._change_variables(values):
@@ -185,9 +191,8 @@ class ExecutionPlan:
         return bool(changed)
 
     def _make_steps(self) -> None:
-        template = self._template
-        state_of = {index: state for (index, *_), state in zip(template.kernels, self._states, strict=True)}
-        self._steps = make_steps(template.ops, self._levels, state_of, self._buffers, self._variables)
+        arrangement = self._template.arrange(self._levels, self._states)
+        self._steps = make_steps(arrangement, self._states, self._buffers, self._variables)
 
     def _renew(self) -> None:
         """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
@@ -213,6 +218,11 @@ class ExecutionPlan:
     def output_indices(self) -> tuple[int, ...]:
         """The index of each output in `buffers`."""
         return self._template.output_indices
+
+    @property
+    def donated_indices(self) -> tuple[int, ...]:
+        """The inputs that an execution may overwrite, by their index in `buffers`."""
+        return self._template.donated_indices
 
     @property
     def output_buffer(self) -> Buffer | None:
@@ -241,6 +251,8 @@ class ExecutionPlan:
     def replace_buffer(self, index: int, buffer: Buffer) -> None:
         """Let the plan use another buffer from now on: new inputs without a copy.
 
+        A donated input is replaced before each execution, be it by the same buffer with new content.
+
         Raises:
             PlanError: if there is no such index, or the buffer differs in size, dtype or device.
         """
@@ -253,6 +265,8 @@ class ExecutionPlan:
             for index, buffer in replacements.items():
                 self._check_replacement(index, buffer)
                 buffer.ensure_allocated()
+            if self._donated:
+                self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
             changes = {index: buffer for index, buffer in replacements.items() if buffer is not buffers[index]}
             if not changes and not self._is_stale:
                 return
@@ -270,6 +284,13 @@ class ExecutionPlan:
             if is_shared or not self._template.held.isdisjoint(changes):
                 self._make_steps()
             self._is_stale = False
+
+    def forget_content(self, buffer: Buffer, taker: str) -> None:
+        """Refuse to run until everything on the memory of `buffer` is replaced; `taker` says who took it."""
+        with self._lock:
+            for index, own in enumerate(self._buffers):
+                if own.storage_id == buffer.storage_id:
+                    self._donated[index] = taker
 
     def _check_replacement(self, index: int, buffer: Buffer) -> None:
         if not 0 <= index < len(self._buffers):

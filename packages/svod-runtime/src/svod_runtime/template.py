@@ -16,7 +16,7 @@ from svod_device import CORE_ID, Buffer, Variable
 from svod_dtype import DType, uint8
 from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
 from svod_runtime.errors import PlanError
-from svod_runtime.execute import find_constant_sizes
+from svod_runtime.execute import Arrangement, KernelState, arrange, find_constant_sizes
 from svod_runtime.memory_report import MemoryReport
 from svod_runtime.prepared import (
     PreparedBufferView,
@@ -50,6 +50,7 @@ class PlanTemplate:
         values: of each variable as long as no caller set it.
         levels: indices into `ops`; the ops of one level do not depend on each other.
         memory_report: what the memory planner made of the intermediates.
+        donated_indices: the inputs that an execution may overwrite.
     """
 
     def __init__(
@@ -63,11 +64,15 @@ class PlanTemplate:
         output_indices: Sequence[int],
         alias_ids: Sequence[int],
         memory_report: MemoryReport,
+        donated_indices: Sequence[int],
     ) -> None:
         self.device, self.ops, self.memory_report = device, tuple(ops), memory_report
+        self.donated_indices = tuple(donated_indices)
         self.n_buffers, self.output_indices, self.alias_ids = len(buffers), tuple(output_indices), tuple(alias_ids)
         kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
         self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
+        self._has_constant_sizes = all(sizes is not None for *_, sizes in self.kernels)
+        self._arrangement: Arrangement | None = None
         self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
         self.users = _find_users(op for _, op in kernels)
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
@@ -138,6 +143,14 @@ class PlanTemplate:
         """The levels of the ops on these buffers; hazards depend on which buffers share memory."""
         hazards = find_hazards(self.ops, self._order, buffers)
         return make_levels(self._order, [d | h for d, h in zip(self._declared, hazards, strict=True)])
+
+    def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
+        """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""
+        if levels is not self.levels or not self._has_constant_sizes:
+            return arrange(self.ops, levels, states)
+        if self._arrangement is None:
+            self._arrangement = arrange(self.ops, levels, states)
+        return self._arrangement
 
     def map_ids(self, input_ids: Sequence[int] | None) -> dict[int, int]:
         """AST id -> index of the buffer, with these ids for the inputs."""
