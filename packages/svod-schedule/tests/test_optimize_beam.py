@@ -26,7 +26,7 @@ from svod_schedule.pipeline import Context, run_pipeline
 
 TARGET = replace(Target.generic(cores=4), has_fma=True)
 CONTEXT = Context(target=TARGET)
-SMALL = OptimizerConfig(strategy="beam", width=2, max_measured=6, max_rounds=4)
+SMALL = OptimizerConfig(strategy="beam", width=2, max_measured=6, max_rounds=3)
 
 FAILURES = (DropReason.CRASH, DropReason.COMPILE_TIMEOUT, DropReason.UOPS)
 
@@ -284,7 +284,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(SMALL_GRAPHS)), st.integers(0, 1 << 20))
 def test_whatever_a_search_tries_computes_the_same(make_kernel: MakeKernel, name: str, seed: int) -> None:
     kernel = make_kernel(SMALL_GRAPHS[name]())

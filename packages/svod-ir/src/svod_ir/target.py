@@ -74,6 +74,7 @@ class Rates:
         add_latency: cycles from the operands of a floating-point addition to its result.
         window: instructions that the core looks ahead.
         l2_bytes, l3_bytes: what comes from the second and third level of the cache.
+        scattered: how many times longer a byte takes that is read from page to page.
         loop_entry: cycles for beginning and leaving a loop.
         launch_seconds, fork_seconds: for starting a kernel, and for starting its other threads.
     """
@@ -85,8 +86,9 @@ class Rates:
     stores: float = 1.0
     add_latency: float = 4.0
     window: float = 300.0
-    l2_bytes: float = 32.0
-    l3_bytes: float = 12.0
+    l2_bytes: float = 48.0
+    l3_bytes: float = 24.0
+    scattered: float = 3.0
     loop_entry: float = 6.0
     launch_seconds: float = 3e-7
     fork_seconds: float = 2e-6

@@ -18,6 +18,8 @@ __all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate
 _WAYS = 8
 """So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
 
+_PAGE_BYTES = 4096
+
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
 _PARALLEL = (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL, AxisType.WARP)
 
@@ -168,12 +170,15 @@ class Traffic:
         if self._does_fit(()):
             return 0.0
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
-        if first is None:
-            # Not even what one turn of the innermost loop touches stays for the next.
-            return access.footprint(_expanded(access), self._line_bytes).n_bytes * count_runs(loops)
-        # The loop whose turns fit finds again what they have in common.
-        moved = access.footprint([*loops[first:], *_expanded(access)], self._line_bytes)
-        return moved.n_bytes * count_runs(loops[:first])
+        # The loop whose turns fit finds again what they have in common; if none does, nothing stays for the next turn.
+        outside = len(loops) if first is None else first
+        moved = access.footprint([*loops[outside:], *_expanded(access)], self._line_bytes)
+        return moved.n_bytes * count_runs(loops[:outside])
+
+    def is_scattered(self, access: Access) -> bool:
+        """Whether `access` goes from page to page, where nothing is fetched ahead and addresses have to be looked up."""
+        walked = access.footprint([*access.loops[-1:], *_expanded(access)], self._line_bytes)
+        return walked.run_bytes <= 2 * self._line_bytes and any(distance >= _PAGE_BYTES for distance, _ in walked.jumps)
 
     def _does_fit(self, around: tuple[UOp, ...]) -> bool:
         """Whether what runs inside `around`, once, touches no more than the cache holds."""
