@@ -8,7 +8,7 @@ from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import PrepareConfig, Tensor, kernel_cache, schedule_cache
+from svod_tensor import PrepareConfig, Tensor, kernel_cache, realize, schedule_cache
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.schedule import instantiate_schedule
@@ -140,6 +140,31 @@ def test_both_paths_give_equal_results(rng):
     assert np.array_equal(results[0], results[2])
 
 
+@pytest.mark.parametrize("asks", ["the variable", "the caller"])
+def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
+    made = []
+    make = realize.make_pre_schedule
+    monkeypatch.setattr(realize, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
+    if asks == "the variable":
+        monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
+    config = PrepareConfig.from_env() if asks == "the variable" else PrepareConfig(disable_schedule_cache=True)
+    assert config.disable_schedule_cache
+    schedule_cache.clear()
+    for n in range(1, 4):
+        x = Tensor([float(n), 2.0]) * 11 - 3
+        found = x.tolist() if asks == "the variable" else x.realize_with(config).tolist()
+        assert found == [n * 11 - 3, 19]
+        assert len(made) == n
+    assert schedule_cache.counts()[:3] == (0, 0, 0)
+
+
+def test_a_field_that_the_caller_sets_wins_over_the_variable(monkeypatch):
+    monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
+    schedule_cache.clear()
+    (Tensor([1.0]) * 13).realize_with(PrepareConfig(disable_schedule_cache=False))
+    assert schedule_cache.counts().entries == 1
+
+
 def test_the_schedule_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     def is_cached(n):
         graph = UOp.sink(UOp.const(float32, n))
@@ -175,4 +200,21 @@ def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     for n in range(4):
         (x * (n + 2.5)).realize()
     assert kernel_cache.counts().entries == 2
+    assert kernel_cache.counts().max_entries == 2
+    schedule_cache.clear()  # which keeps the kernels of its plans
+    made = kernel_cache.counts().misses
+    for n in (3, 2):
+        (x * (n + 2.5)).realize()
+    assert kernel_cache.counts().misses == made
+    (x * 2.5).realize()
+    assert kernel_cache.counts().misses == made + 1
     kernel_cache.clear()
+
+
+def test_a_size_that_means_nothing_gives_a_warning_and_the_usual_cache(monkeypatch):
+    kernel_cache.clear()
+    monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "lots")
+    with pytest.warns(UserWarning, match="SVOD_OPT_CACHE_MAX is 'lots', which is no positive integer; 4096 is used"):
+        assert (Tensor([1.0, 2.0]) * 77.5).tolist() == [77.5, 155.0]
+    with pytest.warns(UserWarning, match="4096"):
+        assert kernel_cache.counts()[::3] == (1, 4096)
