@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -65,6 +66,8 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "a matmul of something cheap": (lambda: (matmul(X + 1, tensor(2, 128, 32)),), 1),
     "a matmul of something dear": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
     "a matmul of something padded": (lambda: (matmul(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), tensor(2, 128, 64)),), 2),
+    "a product of deep matrices": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 64)),), 2),
+    "a product of a deep matrix and few vectors": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 4)),), 1),
     "a sum of something padded": (lambda: (reduce(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), 1),), 1),
     "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
     "two results of something cheap": (lambda: ((X + 1) * 3, (X + 1) * 5), 2),
@@ -97,6 +100,15 @@ def test_the_kernels_compute_what_the_program_means(graph: UOp) -> None:
     assert_same(UOp.sink(graph), compile_graph(graph))
 
 
+@pytest.mark.parametrize("depth", [64, 70, 128])
+def test_the_parts_of_a_deep_product_add_up(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[split_reduce.__module__], "MAX_DEPTH", 20)
+    graph = UOp.sink(matmul(tensor(1, 2, 33, depth), make_permute(tensor(2, 2, 35, depth), (0, 2, 1))))
+    split = split_reduce(graph)
+    assert sum(1 for _ in split.iter_ops(Op.REDUCE_AXIS)) > 1
+    assert_same(graph, split)
+
+
 def test_a_dear_value_that_two_results_read_is_computed_once() -> None:
     dear = make_alu(Op.POW, X, Y)
     assert count_ops(compile_graph(dear + 1, dear * 2), Op.POW) == 1
@@ -123,6 +135,11 @@ def test_a_row_that_is_read_again_is_kept_in_the_threads_own_memory() -> None:
     graph = compile_graph(softmax(X))
     assert count_ops(graph, Op.EXP) == 1
     assert count_ops(graph, Op.DEFINE_REG) == 1
+
+
+def test_a_column_is_not_kept_since_columns_are_taken_side_by_side() -> None:
+    columns = make_permute(softmax(make_permute(X, (1, 0))), (1, 0))
+    assert count_ops(compile_graph(columns), Op.DEFINE_REG) == 0
 
 
 def test_no_memory_of_the_threads_own_is_used_on_a_target_with_workgroups() -> None:

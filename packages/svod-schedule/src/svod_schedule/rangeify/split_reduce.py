@@ -1,19 +1,22 @@
-"""split-reduce: reduce a long axis in two steps, so that the first has parts to run in parallel.
+"""split-reduce: reduce a long axis in two steps.
 
 before → after, for the sum of 16,777,216 numbers:
 
     REDUCE_AXIS (ADD, (0,))     RESHAPE (256, 65536), REDUCE_AXIS (ADD, (1,)), CONTIGUOUS, REDUCE_AXIS (ADD, (0,))
 
-What is left over when the parts do not divide the axis is reduced on its own and joined at the end.
+A reduction to few results gets parts that run in parallel. A product of deep matrices gets parts of
+which a panel stays in the cache. What is left over when the parts do not divide the axis is reduced on
+its own and joined at the end.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from svod_ir.build import make_reduce_axis, make_reshape, make_shrink
+from svod_ir.build import make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_schedule.rangeify.contraction import count_rows
 
 __all__ = ["split_reduce"]
 
@@ -23,6 +26,12 @@ MIN_RATIO = 1 << 15
 N_PARTS = 256
 MAX_OUTPUT = 1 << 12
 """A reduction with more results than this has parallel work without being split."""
+
+MAX_DEPTH = 1 << 11
+"""Products that add more elements than this to each result are split, so that a panel stays in the second cache."""
+
+MIN_ROWS = 32
+"""Products in which an element is used fewer times than this are bound by memory; a panel would not help."""
 
 
 def split_reduce(sink: UOp) -> UOp:
@@ -35,27 +44,38 @@ def split_reduce(sink: UOp) -> UOp:
 
 
 def _split(node: UOp) -> UOp:
-    op: Op = node.arg[0]
     axes: tuple[int, ...] = node.arg[1]
-    if not all(isinstance(s, int) for s in node.src[0].shape):
-        return node
     sizes = [s for s in node.src[0].shape if isinstance(s, int)]
-    n_reduced = prod(sizes[a] for a in axes)
-    if n_reduced < MIN_RATIO or prod(sizes) // n_reduced > MAX_OUTPUT or node.device is None:
+    if len(sizes) < len(node.src[0].shape) or node.device is None:
         return node
-    x, sizes, axes = _merge_axes(node.src[0], sizes, axes)
+    n_reduced = prod(sizes[a] for a in axes)
+    if n_reduced >= MIN_RATIO and prod(sizes) // n_reduced <= MAX_OUTPUT:
+        return _reduce_in_parts(node, *_merge_axes(node.src[0], sizes, axes), N_PARTS)
+    if n_reduced > MAX_DEPTH and count_rows(node) >= MIN_ROWS:
+        fewest = -(-n_reduced // MAX_DEPTH)
+        longest = max(sizes[a] for a in axes)
+        # Parts that divide the axis leave nothing to join.
+        n_parts = next((n for n in range(fewest, 2 * fewest) if longest % n == 0), fewest)
+        return _reduce_in_parts(node, node.src[0], sizes, axes, n_parts)
+    return node
+
+
+def _reduce_in_parts(node: UOp, x: UOp, sizes: list[int], axes: tuple[int, ...], n_parts: int) -> UOp:
+    """`node`, a reduction of `x` over `axes`, as the reduction of `n_parts` results for parts of the longest axis."""
+    op: Op = node.arg[0]
     axis = max(axes, key=lambda a: sizes[a])
-    part = sizes[axis] // N_PARTS
+    part = sizes[axis] // n_parts
     if part < 2:
         return node
-    main = make_shrink(x, [(0, part * N_PARTS if a == axis else s) for a, s in enumerate(sizes)])
-    split = make_reshape(main, (*sizes[:axis], N_PARTS, part, *sizes[axis + 1 :]))
+    main = make_shrink(x, [(0, part * n_parts if a == axis else s) for a, s in enumerate(sizes)])
+    split = make_reshape(main, (*sizes[:axis], n_parts, part, *sizes[axis + 1 :]))
     inner = make_reduce_axis(split, op, [a + (a >= axis) for a in axes])
-    parts = UOp(Op.CONTIGUOUS, x.dtype, (inner,))
-    whole = make_reshape(make_reduce_axis(parts, op, [axis]), node.shape)
-    if part * N_PARTS == sizes[axis]:
+    # The parts are stored one after the other, each as the whole result would be.
+    parts = make_permute(inner, (axis, *(a for a in range(len(inner.shape)) if a != axis)))
+    whole = make_reshape(make_reduce_axis(UOp(Op.CONTIGUOUS, x.dtype, (parts,)), op, [0]), node.shape)
+    if part * n_parts == sizes[axis]:
         return whole
-    rest = make_shrink(x, [(part * N_PARTS if a == axis else 0, s) for a, s in enumerate(sizes)])
+    rest = make_shrink(x, [(part * n_parts if a == axis else 0, s) for a, s in enumerate(sizes)])
     return UOp(op, x.dtype, (whole, make_reshape(make_reduce_axis(rest, op, axes), node.shape)))
 
 

@@ -27,6 +27,7 @@ from svod_dtype import index
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
+from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.readers import count_readers
@@ -162,7 +163,8 @@ class _Chooser:
         columns = [a for a in range(len(node.shape)) if len({use.at.indices[a] for use in uses}) > 1]
         kept = [i for a, i in enumerate(uses[0].at.indices) if a not in columns and i.op is not Op.CONST]
         rows = frozenset(kept)
-        is_row = rows < set(loops) and len(rows) == len(kept) and rows and columns
+        # Rows that lie across the result are better taken side by side, as lanes.
+        is_row = rows < set(loops) and len(rows) == len(kept) and rows and columns and loops[-1] not in rows
         if not is_row or any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
             return None
         n_kept = kernel.n_kept + prod(max_size(node.shape[a]) for a in columns)
@@ -207,7 +209,7 @@ class _Chooser:
         rows = _ranges_of(use.at)
         if len(rows) < len(self._loops(use.kernel)):
             kernel.rows.append(rows)
-        kernel.has_contraction |= _is_contraction(node)
+        kernel.has_contraction |= is_contraction(node)
         return True
 
     def _is_fusable(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
@@ -223,9 +225,9 @@ class _Chooser:
         if use.kernel.op in (Op.SCAN_AXIS, Op.COPY):
             return False
         if len(rows) == len(loops) == len(use.scope):
-            return not (_is_contraction(node) and kernel.rows)
+            return not (is_contraction(node) and kernel.rows)
         trips = prod(max_size(s) for s in node.src[0].shape)
-        if kernel.has_contraction or (_is_contraction(node) and trips > RECOMPUTE_TOTAL):
+        if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
             return False
         if prod(int(r.vmax) + 1 for r in rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
@@ -312,35 +314,3 @@ def _recomputed(use: _Use) -> int:
         else:
             pending *= int(loop.vmax) + 1
     return factor
-
-
-def _is_contraction(node: UOp) -> bool:
-    """Whether a reduction multiplies two operands that each lack an output axis of the other, as a matmul does."""
-    product = node.src[0]
-    while product.op is Op.CAST:
-        product = product.src[0]
-    if node.arg[0] is not Op.ADD or product.op is not Op.MUL:
-        return False
-    kept = [a for a, s in enumerate(product.shape) if a not in node.arg[1] and s != 1]
-    left, right = (_broadcast_axes(s, kept) for s in product.src)
-    return bool(left - right) and bool(right - left)
-
-
-def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
-    """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head tell."""
-    constant = set(axes)
-    stack = [(node, tuple(axes))]
-    while stack:
-        current, places = stack.pop()
-        if not current.shape:
-            continue
-        if current.op is Op.EXPAND:
-            source = current.src[0].shape
-            constant &= {a for a, place in zip(axes, places, strict=True) if source[place] == 1}
-        elif current.op is Op.PERMUTE:
-            stack.append((current.src[0], tuple(current.arg[place] for place in places)))
-        elif current.op in ELEMENTWISE:
-            stack.extend((s, places) for s in current.src)
-        else:
-            return set()
-    return constant

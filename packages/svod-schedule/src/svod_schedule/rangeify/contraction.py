@@ -1,0 +1,54 @@
+"""Which reductions are products of two operands over different axes, as matrix products and convolutions are."""
+
+from __future__ import annotations
+
+from math import prod
+
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.shape import max_size
+from svod_ir.uop import UOp
+
+__all__ = ["count_rows", "is_contraction"]
+
+
+def is_contraction(node: UOp) -> bool:
+    """Whether a reduction multiplies two operands that each lack an output axis of the other, as a matmul does."""
+    left, right = _own_axes(node)
+    return bool(left) and bool(right)
+
+
+def count_rows(node: UOp) -> int:
+    """How many results share each element of an operand of a contraction, at least; 1 where it is none."""
+    return min(prod(max_size(node.src[0].shape[a]) for a in axes) for axes in _own_axes(node))
+
+
+def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
+    """The output axes that only the left factor of a sum of products depends on, and those of the right one."""
+    product = node.src[0]
+    while product.op is Op.CAST:
+        product = product.src[0]
+    if node.arg[0] is not Op.ADD or product.op is not Op.MUL:
+        return set(), set()
+    kept = [a for a, s in enumerate(product.shape) if a not in node.arg[1] and s != 1]
+    left, right = (_broadcast_axes(s, kept) for s in product.src)
+    return right - left, left - right
+
+
+def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
+    """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head tell."""
+    constant = set(axes)
+    stack = [(node, tuple(axes))]
+    while stack:
+        current, places = stack.pop()
+        if not current.shape:
+            continue
+        if current.op is Op.EXPAND:
+            source = current.src[0].shape
+            constant &= {a for a, place in zip(axes, places, strict=True) if source[place] == 1}
+        elif current.op is Op.PERMUTE:
+            stack.append((current.src[0], tuple(current.arg[place] for place in places)))
+        elif current.op in ELEMENTWISE:
+            stack.extend((s, places) for s in current.src)
+        else:
+            return set()
+    return constant
