@@ -18,6 +18,7 @@ from svod_device.host_memory import ALIGNMENT, address_of, copy_host, fill_zero,
 from svod_device.protocols import Allocator, Memory
 from svod_device.wrapped import WrappedAllocator
 from svod_dtype import DType, uint8
+from svod_ir.forks import hold_across_fork
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +30,13 @@ __all__ = ["Buffer", "copy_buffer"]
 _NO_MEMORY = Memory(0, 0)
 _storage_ids = count(1)
 _host = HostAllocator()
+_publishing = hold_across_fork(threading.Lock())
 
 
 class _Storage:
     """One block of memory, allocated at first use and returned by its finalizer."""
 
-    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "lock", "memory", "nbytes")
+    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "memory", "nbytes")
 
     def __init__(
         self, allocator: Allocator, nbytes: int, is_zeroed: bool, memory: Memory | None, is_writable: bool
@@ -45,16 +47,18 @@ class _Storage:
         self.memory = memory
         self.is_writable = is_writable
         self.id = next(_storage_ids)
-        self.lock = threading.Lock()
 
     def allocate(self) -> Memory:
-        with self.lock:
-            memory = self.memory
-            if memory is None:
-                memory = self.allocator.allocate(self.nbytes) if self.nbytes else _NO_MEMORY
-                if self.is_zeroed and self.nbytes:
-                    _clear(self.allocator, memory.address, self.nbytes)
-                self.memory = memory
+        memory = self.memory
+        if memory is None:
+            made = self.allocator.allocate(self.nbytes) if self.nbytes else _NO_MEMORY
+            if self.is_zeroed and self.nbytes:
+                _clear(self.allocator, made.address, self.nbytes)
+            # Two threads may both have made some: the first one's counts. Nobody waits for an allocation under a lock.
+            with _publishing:
+                memory = self.memory = self.memory or made
+            if memory is not made and made is not _NO_MEMORY:
+                self.allocator.free(made)
         return memory
 
     def __del__(self) -> None:

@@ -9,6 +9,7 @@ from itertools import count
 from svod_device.errors import OutOfMemoryError
 from svod_device.protocols import Allocator, Memory
 from svod_device.wrapped import WrappedAllocator
+from svod_ir.forks import hold_across_fork
 
 __all__ = ["CachingAllocator"]
 
@@ -27,7 +28,7 @@ class CachingAllocator(WrappedAllocator):
         super().__init__(inner)
         self.budget_bytes = budget_bytes
         self.in_use_bytes = self.cached_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = hold_across_fork(threading.Lock())
         self._order: OrderedDict[int, Memory] = OrderedDict()  # all cached blocks, least recently freed first
         self._by_size: dict[int, dict[int, Memory]] = {}  # the same blocks, for each size the latest last
         self._serial = count()

@@ -10,6 +10,7 @@ from svod_device.errors import UnknownBackendError
 from svod_device.protocols import Allocator, Backend, BatchLauncher, Compiler, Loader, Renderer
 from svod_device.spec import CompiledSpec, ProgramSpec
 from svod_dtype import parse_device_name
+from svod_ir.forks import hold_across_fork, make_lock
 from svod_ir.target import Target
 
 __all__ = ["CompiledCache", "Device", "base_device_key"]
@@ -28,7 +29,7 @@ class CompiledCache:
     def __init__(self, max_entries: int = 1024) -> None:
         self.max_entries = max_entries
         self._entries: dict[tuple[str, str, str, str], CompiledSpec] = {}
-        self._lock = threading.Lock()
+        self._lock = hold_across_fork(threading.Lock())
 
     def compile(self, compiler: Compiler, spec: ProgramSpec) -> CompiledSpec:
         """The compiled form of `spec`, from the cache where it is there."""
@@ -59,7 +60,7 @@ class Device:
         self._factories, self._cache = dict(factories), cache
         self._backends: dict[str, Backend] = {}
         self._variants: dict[str, Device] = {}
-        self._lock = threading.RLock()
+        self._lock = make_lock()
 
     def __repr__(self) -> str:
         return f"Device({self.name}, backends: {', '.join(self.backend_names) or 'none'})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
+from svod_ir.forks import hold_across_fork
+
 __all__ = ["CacheCounts", "HitCounter"]
 
 
@@ -29,7 +31,7 @@ class HitCounter:
 
     def __init__(self) -> None:
         self.hits = self.misses = 0
-        self._lock = threading.Lock()
+        self._lock = hold_across_fork(threading.Lock())
 
     def record(self, *, is_hit: bool) -> None:
         """Count one look-up."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from svod_dtype import DType, cast_value, index, void
 from svod_ir.errors import GraphError
+from svod_ir.forks import hold_across_fork
 from svod_ir.ops import Op
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Key = tuple[Op, DType, tuple["UOp", ...], object]
 T = TypeVar("T")
 
 _table: dict[Key, weakref.ref[UOp]] = {}
-_lock = threading.RLock()
+_lock = hold_across_fork(threading.RLock())
 _UNSET: Any = object()
 
 

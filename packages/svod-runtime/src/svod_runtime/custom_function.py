@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from svod_device import Buffer
+from svod_ir.forks import hold_across_fork
 from svod_ir.uop import UOp
 from svod_runtime.errors import UnsupportedError
 
@@ -16,7 +17,7 @@ CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], 
 """Takes the buffers, the values of the variables, and the operands of the IR node. It may write any of the buffers."""
 
 _functions: Final[dict[str, CustomFunction]] = {}
-_lock: Final = threading.Lock()
+_lock: Final = hold_across_fork(threading.Lock())
 
 
 def register_custom_function(kind: str, function: CustomFunction) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from svod_ir.cache_counts import CacheCounts, HitCounter
+from svod_ir.forks import hold_across_fork
 
 __all__ = ["BoundedCache"]
 
@@ -20,7 +21,7 @@ class BoundedCache(Generic[K, V]):
     def __init__(self, read_limit: Callable[[], int]) -> None:
         self._read_limit = read_limit
         self._entries: dict[K, V] = {}
-        self._lock = threading.Lock()
+        self._lock = hold_across_fork(threading.Lock())
         self._counter = HitCounter()
 
     def find(self, key: K) -> V | None:
