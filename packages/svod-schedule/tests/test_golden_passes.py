@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from svod_ir.args import KernelInfo
+from svod_ir.args import KernelInfo, OptOp
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.testing import GoldenCase, find_cases
@@ -26,9 +26,13 @@ NOT_REPEATED = ("apply-opts", "split-reduce", "range-values", "cut-kernels")
 
 
 def make_context(case: GoldenCase) -> Context:
-    """`--- apply-opts opts=(UPCAST(0, 4),)`: with these opts; `--- decompose-math +EXP`: on a target with one op more."""
+    """`--- apply-opts opts=(UPCAST(0, 4),)`: with these opts; `--- apply-opts workgroups opts=...`: on a target that has
+    workgroups; `--- decompose-math +EXP`: on a target with one op more."""
     _, _, rest = case.pass_name.partition(" ")
     target = Target.generic()
+    if rest.startswith("workgroups "):
+        target = replace(target, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
+        rest = rest.removeprefix("workgroups ")
     opts = None
     if rest.startswith("opts="):
         info = parse_graph(f'%0 = SINK ["kernel", {rest.removeprefix("opts=")}]').arg
@@ -82,3 +86,8 @@ def test_every_pass_has_a_case_in_which_it_changes_the_graph() -> None:
 
 def run_or_none(case: GoldenCase) -> UOp | None:
     return None if case.expected.startswith("error:") else run(case, parse_graph(case.before))
+
+
+def test_every_opt_has_a_golden_case() -> None:
+    shown = {opt.op for c in CASES if c.path.stem == "apply-opts" for opt in make_context(c).opts or ()}
+    assert shown == set(OptOp)

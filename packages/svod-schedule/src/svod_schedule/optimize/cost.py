@@ -259,12 +259,9 @@ class _Estimate:
 
     def _bytes_into(self, cache_bytes: int) -> float:
         accesses = list(self.accesses.values())
-        traffic = Traffic(accesses, cache_bytes, self.target.cache_line_bytes)
-        return sum(traffic.bytes_of(a) * self._weight(traffic, a) for a in accesses)
-
-    def _weight(self, traffic: Traffic, access: Access) -> float:
+        traffic = Traffic(accesses, cache_bytes, self.target.cache_line_bytes, self.target.rates.scattered)
         # A line is read before it is written.
-        return (2 if access.is_store else 1) * (self.target.rates.scattered if traffic.is_scattered(access) else 1)
+        return sum(traffic.bytes_of(a) * (2 if a.is_store else 1) for a in accesses)
 
 
 def _is_sum(node: UOp) -> bool:

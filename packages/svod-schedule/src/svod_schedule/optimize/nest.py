@@ -156,12 +156,17 @@ def find_accesses(order: list[UOp], nest: LoopNest) -> list[Access]:
 
 
 class Traffic:
-    """How many bytes move into a cache of `cache_bytes`, in one launch that finds there what fits."""
+    """How many bytes move into a cache of `cache_bytes`, in one launch that finds there what fits.
 
-    def __init__(self, accesses: Sequence[Access], cache_bytes: float, line_bytes: int) -> None:
+    Bytes that are read from page to page, where nothing is fetched ahead and addresses have to be looked up, count
+    `scattered` times.
+    """
+
+    def __init__(self, accesses: Sequence[Access], cache_bytes: float, line_bytes: int, scattered: float = 1.0) -> None:
         self._accesses = accesses
         self._cache_bytes = cache_bytes
         self._line_bytes = line_bytes
+        self._scattered = scattered
         self._fits: dict[tuple[UOp, ...], bool] = {}
 
     def bytes_of(self, access: Access) -> float:
@@ -172,12 +177,12 @@ class Traffic:
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
         # The loop whose turns fit finds again what they have in common; if none does, nothing stays for the next turn.
         outside = len(loops) if first is None else first
-        moved = access.footprint([*loops[outside:], *_expanded(access)], self._line_bytes)
-        return moved.n_bytes * count_runs(loops[:outside])
+        expanded = _expanded(access)
+        moved = access.footprint([*loops[outside:], *expanded], self._line_bytes)
+        walked = access.footprint(expanded if first is None else [*loops[-1:], *expanded], self._line_bytes)
+        return moved.n_bytes * count_runs(loops[:outside]) * (self._scattered if self._is_scattered(walked) else 1.0)
 
-    def is_scattered(self, access: Access) -> bool:
-        """Whether `access` goes from page to page, where nothing is fetched ahead and addresses have to be looked up."""
-        walked = access.footprint([*access.loops[-1:], *_expanded(access)], self._line_bytes)
+    def _is_scattered(self, walked: Footprint) -> bool:
         return walked.run_bytes <= 2 * self._line_bytes and any(distance >= _PAGE_BYTES for distance, _ in walked.jumps)
 
     def _does_fit(self, around: tuple[UOp, ...]) -> bool:

@@ -1,0 +1,100 @@
+"""Which Opts are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from svod_dtype import float32
+from svod_ir.args import Opt, OptOp, parse_opts
+from svod_ir.target import Target, TensorCore
+from svod_ir.testing.programs import matmul, reduce, tensor
+from svod_ir.uop import UOp
+from svod_schedule.errors import OptError
+from svod_schedule.optimize import Scheduler
+from svod_schedule.optimize.actions import iter_actions, iter_neighbours
+
+MakeKernel = Callable[[UOp], UOp]
+
+CPU = Target.generic(cores=4)
+GPU = replace(CPU, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
+
+
+@pytest.fixture
+def product(make_kernel: MakeKernel) -> UOp:
+    return make_kernel(matmul(tensor(1, 48, 40), tensor(2, 40, 64)))
+
+
+def kinds(kernel: UOp, target: Target, *, can_pad: bool = False) -> set[OptOp]:
+    return {opt.op for opt in iter_actions(Scheduler(kernel, target), can_pad=can_pad)}
+
+
+def test_actions_follow_what_the_target_has(product: UOp) -> None:
+    on_cpu = {OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.SWAP, OptOp.THREAD, OptOp.PACK}
+    assert kinds(product, CPU) == on_cpu
+    assert kinds(product, replace(CPU, cores=1)) == on_cpu - {OptOp.THREAD}
+    assert kinds(product, GPU) == on_cpu - {OptOp.THREAD, OptOp.PACK} | {OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP}
+    assert OptOp.GROUP not in kinds(product, replace(GPU, has_shared=False))
+    core = TensorCore((16, 8, 4), 32, (8, 4, 8), float32, float32)
+    assert OptOp.TC in kinds(product, replace(GPU, tensor_cores=(core,)))
+
+
+def test_axes_are_padded_only_where_that_is_asked_for(make_kernel: MakeKernel) -> None:
+    odd = make_kernel(reduce(tensor(1, 7, 25), 1))
+    assert OptOp.PADTO not in kinds(odd, CPU)
+    assert OptOp.PADTO in kinds(odd, CPU, can_pad=True)
+
+
+def test_amounts_are_whole_vectors_tiles_and_whole_axes(product: UOp) -> None:
+    amounts = {opt.amount for opt in iter_actions(Scheduler(product, CPU)) if opt.op is OptOp.UPCAST and opt.axis == 1}
+    assert {0, 2, 4, 8, 16, 32} <= amounts
+    wide = replace(CPU, vector_bits=512)
+    assert 64 not in amounts
+    overlaps = {
+        opt.amount for opt in iter_actions(Scheduler(product, wide)) if opt.op is OptOp.OVERLAP and opt.axis == 0
+    }
+    assert {5, 7, 32} <= overlaps
+
+
+def test_an_action_that_is_refused_leaves_the_kernel_as_it_is(kernel: UOp) -> None:
+    for target in (CPU, GPU):
+        scheduler = Scheduler(kernel, target)
+        n_allowed = 0
+        actions = list(iter_actions(scheduler, can_pad=True))
+        assert len(actions) == len(set(actions))
+        for opt in actions:
+            other = scheduler.copy()
+            try:
+                other.apply_opt(opt)
+            except OptError:
+                assert (other.sink, other.applied_opts) == (scheduler.sink, [])
+            else:
+                assert other.applied_opts == [opt]
+                n_allowed += 1
+        assert n_allowed >= len(actions) // 3
+
+
+def test_neighbours_differ_in_one_opt(product: UOp) -> None:
+    schedulers: dict[tuple[Opt, ...], Scheduler | None] = {(): Scheduler(product, CPU)}
+
+    def apply(opts: tuple[Opt, ...]) -> Scheduler | None:
+        if opts not in schedulers:
+            made = Scheduler(product, CPU)
+            schedulers[opts] = made if all(made.try_opt(opt) for opt in opts) else None
+        return schedulers[opts]
+
+    start = parse_opts("UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 4) PACK(1)")
+    found = set(iter_neighbours(start, apply))
+    assert {len(opts) for opts in found} == {3, 4, 5}
+    for text in (
+        "UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 4)",
+        "UPCAST(0, 4) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 32) UPCAST(0, 4) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 16) OVERLAP(0, 5) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 2) PACK(1)",
+        "UPCAST(1, 16) UPCAST(0, 4) UNROLL(0, 4) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 4) PACK(1) UNROLL(0, 4)",
+    ):
+        assert parse_opts(text) in found, text
