@@ -33,6 +33,16 @@ EXAMPLES = {
     "DataError": ({"found": {}}, "cannot make a tensor from dict", TypeError),
     "DependencyCycleError": ({"kernels": ["a", "b"]}, "2 kernels wait for each other: a, b", ValueError),
     "DeviceMismatchError": ({"left": "CPU", "right": "CUDA"}, "operands are on CPU and CUDA", ValueError),
+    "DonatedTensorError": (
+        {"argument": "x", "taker": "step"},
+        "this tensor was donated: step took its memory as x",
+        RuntimeError,
+    ),
+    "DonationError": (
+        {"function": "step", "argument": "x", "problem": "is a file", "hint": "copy it"},
+        "cannot donate x to step: it is a file",
+        ValueError,
+    ),
     "EinsumError": ({"formula": "ij", "problem": "it is odd"}, "einsum 'ij': it is odd", ValueError),
     "EmptyReductionError": (
         {"operation": "max", "shape": (0,), "axis": 0},

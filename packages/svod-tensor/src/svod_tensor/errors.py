@@ -15,6 +15,8 @@ UserError
 ├── DeviceMismatchError (ValueError)
 ├── AssignmentDtypeError (TypeError)
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
+├── DonationError (ValueError)            memory that cannot be given away
+├── DonatedTensorError (RuntimeError)     a tensor whose memory was given away
 ├── MissingFileError (FileNotFoundError)
 ├── SafetensorsError (ValueError)
 ├── VariableBoundsError (ValueError)
@@ -38,8 +40,8 @@ from svod_dtype import InternalError, UserError
 
 __all__ = [
     "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "CaptureError",
-    "DataDependentShapeError", "DataError",
-    "DependencyCycleError", "DeviceMismatchError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
+    "DataDependentShapeError", "DataError", "DependencyCycleError", "DeviceMismatchError", "DonatedTensorError",
+    "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
     "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
     "ScheduleError", "SymbolicShapeError", "VariableBoundsError", "VariableConflictError", "ViewBoundsError",
@@ -177,6 +179,25 @@ class CaptureError(UserError, RuntimeError):
     def __init__(self, *, function: str, problem: str, hint: str) -> None:
         self.function, self.problem = function, problem
         super().__init__(f"cannot capture {function}: {problem}", hint=hint)
+
+
+class DonationError(UserError, ValueError):
+    """An argument whose memory a function or a plan cannot have."""
+
+    def __init__(self, *, function: str, argument: str, problem: str, hint: str) -> None:
+        self.function, self.argument, self.problem = function, argument, problem
+        super().__init__(f"cannot donate {argument} to {function}: it {problem}", hint=hint)
+
+
+class DonatedTensorError(UserError, RuntimeError):
+    """A use of a tensor after its memory was given away."""
+
+    def __init__(self, *, argument: str, taker: str) -> None:
+        self.argument, self.taker = argument, taker
+        super().__init__(
+            f"this tensor was donated: {taker} took its memory as {argument}",
+            hint="use the result of that call instead, or donate a copy, as in x.clone()",
+        )
 
 
 class MissingFileError(UserError, FileNotFoundError):

@@ -10,6 +10,8 @@ during the capture alone.
   are: what is assigned to them is seen, a new tensor in their place is not.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
+- Arguments named in `donate` give their memory away: results of their size are written there, and using
+  such a tensor afterwards is an error. Another captured function that is called inside one donates nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import gc
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from cachetools import LRUCache
@@ -32,13 +33,14 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.capture import Capture, find_capture, start_capture
-from svod_tensor.errors import CaptureError
+from svod_tensor.captured import Captured, Input
+from svod_tensor.donation import NOTHING_DONATED, Donate, DonatedParameters, resolve_donated
+from svod_tensor.errors import CaptureError, DonationError
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
 from svod_tensor.signature import Argument, Signature, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
-from svod_tensor.variable import collect_bindings
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -56,13 +58,24 @@ _log = get_logger("tensor")
 
 
 @overload
-def jit(function: Callable[P, R], /) -> JitFunction[P, R]: ...
-@overload
-def jit(*, config: PrepareConfig) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 def jit(
-    function: Callable[P, R] | None = None, /, *, config: PrepareConfig | None = None
+    function: Callable[P, R], /, *, config: PrepareConfig | None = None, donate: Donate = ()
+) -> JitFunction[P, R]: ...
+@overload
+def jit(
+    *, config: PrepareConfig | None = None, donate: Donate = ()
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+def jit(
+    function: Callable[P, R] | None = None, /, *, config: PrepareConfig | None = None, donate: Donate = ()
 ) -> JitFunction[P, R] | Callable[[Callable[P, R]], JitFunction[P, R]]:
     """Let `function`, which computes tensors from tensors, run as one execution plan for each signature.
+
+    Args:
+        function: what to run.
+        config: how its plans are prepared; by default as the environment says.
+        donate: names or positions of parameters (`self` counts) whose tensors are given away by each call: their memory
+            may hold intermediates and results, and they cannot be used any more. `x = step(x)` then
+            needs no second buffer where `x` is large. What belongs to a numpy array is copied before.
 
     Example:
         >>> from svod_tensor import Tensor, jit
@@ -76,22 +89,28 @@ def jit(
           1. 2 calls, 1 kernel; captured for the first call
              args[0]: float32 (2,) on CPU
 
+    Raises:
+        DonationError: if `donate` names no parameter.
+
     Raises (when called):
         CaptureError: if the function reads values while it is captured, returns what is no tensor, or
             changes what a plan cannot change.
+        DonationError: if what is donated is a file, no tensor, or used under another name too.
+        DonatedTensorError: if an argument was donated before.
     """
     if function is None:
-        return lambda f: JitFunction(f, config)
-    return JitFunction(function, config)
+        return lambda f: JitFunction(f, config, donate)
+    return JitFunction(function, config, donate)
 
 
 class JitFunction(Generic[P, R]):
     """A function that runs as plans; any thread may call it."""
 
-    def __init__(self, function: Callable[P, R], config: PrepareConfig | None) -> None:
+    def __init__(self, function: Callable[P, R], config: PrepareConfig | None, donate: Donate = ()) -> None:
         self.function = function
         self._config = config
-        self._captures: LRUCache[tuple[object, ...], _Captured] = LRUCache(MAX_CAPTURES)
+        self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
+        self._captures: LRUCache[tuple[object, ...], Captured] = LRUCache(MAX_CAPTURES)
         self._n_calls = 0
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
@@ -127,6 +146,8 @@ class JitFunction(Generic[P, R]):
                 kernels = _count(captured.n_kernels, "kernel")
                 lines.append(f"  {number}. {_count(captured.n_calls, 'call')}, {kernels}; captured {captured.reason}")
                 lines += [f"     {argument.path}: {argument.text}" for argument in captured.arguments]
+                if captured.plan is not None:
+                    lines.append(f"     memory: {captured.plan.memory_report}")
             return "\n".join(lines)
 
     def clear(self) -> None:
@@ -138,123 +159,23 @@ class JitFunction(Generic[P, R]):
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
 
-    def _capture(self, signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> _Captured:
+    def _capture(self, signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
         from svod_tensor.options import PrepareConfig
 
         arguments = describe_arguments(args, kwargs)
         reason = find_reason(arguments, [c.arguments for c in self._captures.values()])
         config = self._config or PrepareConfig.from_env()
-        captured = _make_captured(self._name, self.function, signature, args, kwargs, config)
+        inputs = _name_inputs(self._name, arguments, self._donated)
+        captured = _make_captured(self._name, self.function, signature, args, kwargs, inputs, config)
         captured.reason, captured.arguments = reason, arguments
         _log.info("jit.captured", function=self._name, reason=reason, kernels=captured.n_kernels)
         return captured
 
 
-@dataclass(slots=True)
-class _Input:
-    """An input of the plan: which one, the BUFFER that stood for it, and whether the plan writes to it."""
-
-    position: int
-    memory: UOp
-    index: int | None = None
-    is_written: bool = False
-
-
-@dataclass(slots=True)
-class _Captured:
-    """One signature's plan, and how arguments and results are wired to it.
-
-    `results` are graphs over the memory of inputs and of outputs, `outputs` that memory with its buffer's index.
-    """
-
-    plan: ExecutionPlan | None
-    inputs: list[_Input]
-    outputs: list[tuple[UOp, int]]
-    results: list[tuple[UOp, str]]
-    build: Callable[[Iterator[object]], object]
-    written: set[UOp]
-    lock: threading.Lock
-    arguments: tuple[Argument, ...] = ()
-    reason: str = ""
-    n_calls: int = 0
-
-    @property
-    def n_kernels(self) -> int:
-        return 0 if self.plan is None else self.plan.num_kernels
-
-    def run(self, given: Sequence[Tensor | UOp]) -> object:
-        """Run the plan on the tensors and variables of a call."""
-        values = _bind(given)
-        pending = [t for t in given if isinstance(t, Tensor) and not t.is_realized]
-        if pending:
-            Tensor.realize_batch(pending)
-        with self.lock:
-            self.n_calls += 1
-            nodes = {i.memory: self._feed(i, given[i.position]) for i in self.inputs}
-            self._finish_readers(nodes)
-            for memory, index in self.outputs:
-                nodes[memory] = self._renew_output(memory, index)
-            if self.plan is not None:
-                self.plan.execute_with_vars(values) if values else self.plan.execute()
-        if values:
-            nodes.update({n: _rebind(n, values) for node, _ in self.results for n in node.iter_ops(Op.BIND)})
-        made = (Tensor.from_uop(node.substitute(nodes), device) for node, device in self.results)
-        return self.build(iter(made))
-
-    def _feed(self, given: _Input, tensor: Tensor | UOp) -> UOp:
-        """Let the plan read, and write, the memory of `tensor`; the BUFFER of that memory."""
-        assert isinstance(tensor, Tensor)
-        if given.is_written:
-            states.make_writable(tensor.uop)
-        node = registry.find_base(tensor.uop)
-        buffer = None if node is None else registry.find_buffer(node)
-        if node is None or buffer is None:
-            return given.memory  # a tensor without elements
-        if given.index is not None and self.plan is not None:
-            self.plan.replace_buffer(given.index, buffer)
-        return node
-
-    def _finish_readers(self, nodes: Mapping[UOp, UOp]) -> None:
-        """Compute what reads memory that the plan is about to write."""
-        if self.written:
-            readers = states.find_readers({nodes.get(memory, memory) for memory in self.written})
-            Tensor.realize_batch(t for t in readers if isinstance(t, Tensor))
-
-    def _renew_output(self, memory: UOp, index: int) -> UOp:
-        """New memory for an output; the earlier results keep theirs."""
-        assert self.plan is not None
-        node = UOp(
-            Op.BUFFER, memory.dtype, (), BufferArg(registry.make_buffer_id(), memory.arg.size, memory.arg.device)
-        )
-        buffer = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
-        self.plan.replace_buffer(index, buffer)
-        registry.add_buffer(node, buffer)
-        return node
-
-
-def _bind(given: Sequence[Tensor | UOp]) -> dict[str, int]:
-    """The values of the variables among the inputs of a call, and in their shapes."""
-    values: dict[str, int] = {}
-    for value in given:
-        if isinstance(value, UOp):
-            values.update(collect_bindings(value))
-            continue
-        for size in value.shape:
-            if not isinstance(size, int):
-                values.update(collect_bindings(size))
-    return values
-
-
-def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
-    variable = bind.src[0]
-    value = values.get(variable.arg[0])
-    return bind if value is None else UOp(Op.BIND, bind.dtype, (variable, UOp.const(bind.dtype, value)))
-
-
 def _make_captured(
     name: str, function: Callable[..., object], signature: Signature, args: Sequence[object],
-    kwargs: Mapping[str, object], config: PrepareConfig,
-) -> _Captured:  # fmt: skip
+    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig,
+) -> Captured:  # fmt: skip
     """Run the function on placeholders and make the plan of what it does."""
     _settle()
     placeholders: list[Tensor | None] = []
@@ -262,7 +183,7 @@ def _make_captured(
     named = cast("dict[str, object]", _replace_tensors(dict(kwargs), placeholders))
     positions = [n for n, value in enumerate(signature.inputs) if isinstance(value, Tensor)]
     inputs = [
-        _Input(position, memory)
+        Input(position, memory, *names[position])
         for position, placeholder in zip(positions, placeholders, strict=True)
         if placeholder is not None and (memory := registry.find_base(placeholder.uop)) is not None
     ]
@@ -273,7 +194,25 @@ def _make_captured(
         build = _make_builder(name, result, outputs)
         del result
         _check_leaks(name, {i.memory for i in inputs}, alive, outputs, placeholders)
-        return _finish(capture, inputs, outputs, build, config)
+        return _finish(name, capture, inputs, outputs, build, config)
+
+
+def _name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:
+    """What each input is called, and whether it is donated."""
+    for root in {argument.root for argument in arguments if donated.find_name(argument.root) in donated.names}:
+        parts = [argument for argument in arguments if argument.root == root]
+        if not any(part.is_input for part in parts):
+            raise DonationError(
+                function=name,
+                argument=donated.find_name(root),
+                problem=f"is {parts[0].text}, which has no memory",
+                hint="donate parameters that are tensors, or lists, tuples and dicts of tensors",
+            )
+    return [
+        (donated.find_name(a.root) + a.place, donated.find_name(a.root) in donated.names)
+        for a in arguments
+        if a.is_input
+    ]
 
 
 def _settle() -> None:
@@ -350,9 +289,9 @@ def _check_leaks(
 
 
 def _finish(
-    capture: Capture, inputs: list[_Input], outputs: Sequence[Tensor],
+    name: str, capture: Capture, inputs: list[Input], outputs: Sequence[Tensor],
     build: Callable[[Iterator[object]], object], config: PrepareConfig,
-) -> _Captured:  # fmt: skip
+) -> Captured:  # fmt: skip
     from svod_tensor.realize import make_plan
 
     written = {state: memory for node in [*capture.states.values(), *(t.uop for t in outputs)]
@@ -361,7 +300,10 @@ def _finish(
         t.uop for t in outputs if not t.is_realized and t.size != 0 and states.find_whole_state(t.uop) is None
     ))  # fmt: skip
     effects = list(capture.states.values())
-    plan = make_plan([*computed, *effects], config) if computed or effects else None
+    # What is returned as it is, or assigned to, keeps its content.
+    kept = {*capture.states, *(registry.find_base(t.uop) for t in outputs)}
+    donated = {given.memory for given in inputs if given.is_donated} - kept
+    plan = make_plan([*computed, *effects], config, donated) if computed or effects else None
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
     for given in inputs:
         given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
@@ -371,14 +313,25 @@ def _finish(
         buffer = plan.buffers[index]
         memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), buffer.size, buffer.device))
         made[node] = (view_prefix(memory, node.shape), memory, index)
-    results = [
-        (made[t.uop][0] if t.uop in made else t.uop.substitute(written), t.uop.device or t.device) for t in outputs
-    ]
+    results = [(made[t.uop][0] if t.uop in made else t.uop.substitute(written), t.device) for t in outputs]
     registry.replace_nodes(written)
-    return _Captured(
-        plan, inputs, [(memory, index) for _, memory, index in made.values()], results, build,
-        set(capture.states), threading.Lock(),
+    if plan is not None:
+        registry.add_plan(plan)
+    return Captured(
+        name, plan, inputs, [(memory, index) for _, memory, index in made.values()], results, build,
+        set(capture.states), _find_held(plan, inputs), threading.Lock(),
     )  # fmt: skip
+
+
+def _find_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:
+    """The memory of tensors that a function uses without getting them as arguments."""
+    if plan is None:
+        return {}
+    own = {given.memory.arg.id for given in inputs}
+    return {
+        f"a tensor that the function holds (buffer {number})": plan.buffers[index]
+        for number, index in plan.ast_to_buffer.items() if number > 0 and number not in own
+    }  # fmt: skip
 
 
 def _count(number: int, noun: str) -> str:

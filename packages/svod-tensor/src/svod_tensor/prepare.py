@@ -91,6 +91,7 @@ def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config:
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
     builder.set_output_buffers([index_of[i] for i in schedule.output_ids])
+    builder.set_donated_buffers(index_of[i] for i in schedule.donated_ids if i in index_of)
     return builder.build_template(inputs)
 
 

@@ -5,7 +5,7 @@ The first of the two spines: it calls rangeify, kernelize, preschedule, instanti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -65,8 +65,12 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     registry.replace_nodes({**written, **adopted})
 
 
-def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> ExecutionPlan:
+def prepare_tensors(
+    tensors: Sequence[TensorBase], config: PrepareConfig, donated: Collection[UOp] = ()
+) -> ExecutionPlan:
     """The plan that computes all tensors, which are wired to its outputs: they read what `plan.execute()` last wrote.
+
+    It may overwrite the BUFFERs in `donated`.
 
     Assignments that the tensors depend on are part of the plan. What reads the old elements and is none
     of the tensors is computed now.
@@ -85,9 +89,10 @@ def prepare_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Exe
         else:
             _compute_aside(tensor, config)
     pending = _find_pending(tensors)
-    plan = make_plan(pending, config)
+    plan = make_plan(pending, config, donated)
     _adopt_outputs(tensors, pending, plan)
     registry.replace_nodes(states.find_written(UOp.sink(*pending)))
+    registry.add_plan(plan)
     return plan
 
 
@@ -109,15 +114,15 @@ def _make_result(node: UOp) -> UOp:
     return UOp(Op.CONTIGUOUS, node.dtype, (node,)) if state is None else states.effect_of_state(state)
 
 
-def make_plan(nodes: Sequence[UOp], config: PrepareConfig) -> ExecutionPlan:
-    """The plan whose outputs are the values of `nodes`.
+def make_plan(nodes: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
+    """The plan whose outputs are the values of `nodes`; it may overwrite the BUFFERs in `donated`.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
     """
     normalized = _normalize(UOp.sink(*map(_make_result, nodes)))
     inputs = tuple(map(_get_buffer, normalized.params))
-    template = _get_template(normalized, inputs, config)
+    template = _get_template(normalized, inputs, config, donated)
     return template.bind(inputs, normalized.values, [node.arg.id for node in normalized.params])
 
 
@@ -128,16 +133,22 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
     return _instantiate(_get_schedule(normalized, config).pre, normalized, inputs, normalized.values)
 
 
-def _get_template(normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig) -> PlanTemplate:
+def _get_template(
+    normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig, donated: Collection[UOp]
+) -> PlanTemplate:
     from svod_runtime import find_sharing
     from svod_tensor.prepare import prepare_template
 
     schedule = _get_schedule(normalized, config)
-    # Kernels depend on the fingerprint, memory on the planner, and the order of the kernels on inputs that share memory.
-    key = (config.fingerprint, config.memory_planner, find_sharing(inputs))
+    # Kernels depend on the fingerprint, memory on the planner and what is donated, and the order of the kernels on
+    # inputs that share memory.
+    slots = tuple(slot for slot, node in enumerate(normalized.params) if node in donated) if donated else ()
+    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots)
     template = schedule.templates.get(key)
     if template is None:
-        template = prepare_template(_instantiate(schedule.pre, normalized, inputs, {}), inputs, config)
+        items = _instantiate(schedule.pre, normalized, inputs, {})
+        items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
+        template = prepare_template(items, inputs, config)
         schedule.add_template(key, template)
     return template
 

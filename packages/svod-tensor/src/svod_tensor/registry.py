@@ -1,6 +1,6 @@
-"""The process-wide tables of live tensors and of the buffers behind BUFFER nodes.
+"""The process-wide tables of live tensors, of plans, and of the buffers behind BUFFER nodes.
 
-Both hold their entries weakly: a tensor that nobody refers to leaves its table, and a buffer lives
+All hold their entries weakly: a tensor that nobody refers to leaves its table, and a buffer lives
 as long as its BUFFER node does, that is, as long as some graph mentions it.
 """
 
@@ -12,23 +12,26 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from svod_ir.forks import hold_across_fork
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
     from svod_device import Buffer
+    from svod_runtime import ExecutionPlan
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "add_buffer", "add_tensor", "clear", "find_base", "find_buffer", "is_buffer_identity", "iter_tensors", "lock",
-    "make_buffer_id", "replace_nodes",
+    "add_buffer", "add_plan", "add_tensor", "clear", "find_base", "find_buffer", "is_buffer_identity", "iter_plans", "iter_tensors",
+    "lock", "make_buffer_id", "remove_buffer", "remove_tensor", "replace_nodes",
 ]  # fmt: skip
 
-lock = threading.RLock()
+lock = hold_across_fork(threading.RLock())
 """Held while a tensor's node is replaced."""
 
 _tensors: weakref.WeakValueDictionary[int, TensorBase] = weakref.WeakValueDictionary()
 _buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()
+_plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
 _ids = itertools.count(1)
 
 
@@ -42,9 +45,19 @@ def add_tensor(tensor: TensorBase) -> None:
     _tensors[id(tensor)] = tensor
 
 
+def remove_tensor(tensor: TensorBase) -> None:
+    """Let `tensor` be none of the live ones any more."""
+    _tensors.pop(id(tensor), None)
+
+
 def add_buffer(node: UOp, buffer: Buffer) -> None:
     """Say that `buffer` is the storage of the BUFFER `node`."""
     _buffers[node] = buffer
+
+
+def remove_buffer(node: UOp) -> None:
+    """Let the BUFFER `node` have no storage any more."""
+    _buffers.pop(node, None)
 
 
 def find_buffer(node: UOp) -> Buffer | None:
@@ -58,6 +71,16 @@ def iter_tensors() -> Iterator[TensorBase]:
         tensor = ref()
         if tensor is not None:
             yield tensor
+
+
+def add_plan(plan: ExecutionPlan) -> None:
+    """Let `plan` be told when memory that it uses is given away."""
+    _plans.add(plan)
+
+
+def iter_plans() -> Iterator[ExecutionPlan]:
+    """The plans that are kept by somebody, as they were when the iteration began."""
+    yield from list(_plans)
 
 
 def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
@@ -95,7 +118,8 @@ def find_base(node: UOp) -> UOp | None:
 
 
 def clear() -> None:
-    """Forget every tensor and buffer, for tests."""
+    """Forget every tensor, buffer and plan, for tests."""
     with lock:
         _tensors.clear()
         _buffers.clear()
+        _plans.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -26,11 +26,25 @@ class Signature(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument, or a part of one, for people: where it is, and what of it is part of the signature."""
+    """An argument, or a part of one, for people.
 
-    path: str
+    Attributes:
+        root: position or name of the whole argument.
+        place: of the part in it, as it is written in Python.
+        text: what it is.
+        key: what of it is part of the signature.
+        is_input: whether it is a tensor or a bound variable.
+    """
+
+    root: int | str
+    place: str
     text: str
     key: tuple[object, ...]
+    is_input: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"args[{self.root}]{self.place}" if isinstance(self.root, int) else f"{self.root}{self.place}"
 
 
 def read_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
@@ -49,9 +63,9 @@ def describe_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> 
     """The parts of a signature, for people."""
     found: list[Argument] = []
     for number, value in enumerate(args):
-        _describe(value, f"args[{number}]", found)
+        _describe(value, number, "", found)
     for name, value in kwargs.items():
-        _describe(value, name, found)
+        _describe(value, name, "", found)
     return tuple(found)
 
 
@@ -95,9 +109,13 @@ def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
             _read(item, key, inputs)
         return
     value = _as_tensor(value)
-    if isinstance(value, Tensor) or (isinstance(value, UOp) and value.op is Op.BIND):
+    if _is_input(value):
         inputs.append(value)
     key += _key_of(value)
+
+
+def _is_input(value: object) -> TypeGuard[Tensor | UOp]:
+    return isinstance(value, Tensor) or (isinstance(value, UOp) and value.op is Op.BIND)
 
 
 def _as_tensor(value: object) -> object:
@@ -129,15 +147,16 @@ def _unbind(node: UOp) -> UOp:
     return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
 
 
-def _describe(value: object, path: str, found: list[Argument]) -> None:
-    parts = take_apart(value)
+def _describe(value: object, root: int | str, place: str, found: list[Argument]) -> None:
+    parts = None if isinstance(value, Tensor) else take_apart(value)
     if parts is not None:
-        found.append(Argument(path, f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}", parts.kind))
+        text = f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}"
+        found.append(Argument(root, place, text, parts.kind))
         for name, item in zip(parts.names, parts.items, strict=True):
-            _describe(item, f"{path}{name}", found)
+            _describe(item, root, f"{place}{name}", found)
         return
     value = _as_tensor(value)
-    found.append(Argument(path, _show(value), _key_of(value)))
+    found.append(Argument(root, place, _show(value), _key_of(value), _is_input(value)))
 
 
 def _show(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_ir.uop import UOp
 from svod_tensor import registry
-from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError
+from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError
 from svod_tensor.ops.assignment import Assigning
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Tensor(Assigning):
         [[8.0, 11.0], [16.0, 23.0]]
     """
 
-    __slots__ = ()
+    __slots__ = ("_donation",)
 
     def realize(self) -> Self:
         """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer."""
@@ -60,29 +60,42 @@ class Tensor(Assigning):
 
         realize_tensors(tuple(tensors), config or _config_reader()())
 
-    def prepare(self) -> ExecutionPlan:
+    def prepare(self, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
         """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
+
+        Args:
+            donate: tensors whose memory the plan may overwrite, with results too. They cannot be used any more,
+                and each execution but the first needs new content for them by `plan.replace_buffer`.
 
         Raises:
             EmptyScheduleError: if the tensor is realized already, or empty.
+            DonationError: if a donated tensor has no memory that can be given away.
         """
-        return self.prepare_with(None)
+        return self.prepare_with(None, donate=donate)
 
-    def prepare_with(self, config: PrepareConfig | None) -> ExecutionPlan:
+    def prepare_with(self, config: PrepareConfig | None, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
         """`prepare` with a configuration."""
-        return self.prepare_batch_with((self,), config)
+        return self.prepare_batch_with((self,), config, donate=donate)
 
     @classmethod
-    def prepare_batch(cls, tensors: Iterable[Tensor]) -> ExecutionPlan:
+    def prepare_batch(cls, tensors: Iterable[Tensor], *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
         """One plan for several tensors, with one output for each of them that is not realized, in order."""
-        return cls.prepare_batch_with(tensors, None)
+        return cls.prepare_batch_with(tensors, None, donate=donate)
 
     @classmethod
-    def prepare_batch_with(cls, tensors: Iterable[Tensor], config: PrepareConfig | None) -> ExecutionPlan:
+    def prepare_batch_with(
+        cls, tensors: Iterable[Tensor], config: PrepareConfig | None, *, donate: Iterable[Tensor] = ()
+    ) -> ExecutionPlan:
         """`prepare_batch` with a configuration."""
         from svod_tensor.realize import prepare_tensors
 
-        return prepare_tensors(tuple(tensors), config or _config_reader()())
+        config = config or _config_reader()()
+        donated = tuple(donate)
+        if not donated:
+            return prepare_tensors(tuple(tensors), config)
+        from svod_tensor.donation import prepare_donating
+
+        return prepare_donating(tuple(tensors), config, donated)
 
     def buffer(self) -> Buffer:
         """The buffer of this tensor, which is computed first if need be.
@@ -150,6 +163,25 @@ class Tensor(Assigning):
         import numpy as np
 
         return cls.from_numpy(np.from_dlpack(source))  # pyright: ignore[reportArgumentType]
+
+    def give_away(self, argument: str, taker: str) -> None:
+        """Refuse every further use: `taker` took the memory, as `argument`."""
+        self._donation = argument, taker
+        del self._uop
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Comes here for what is not there; a tensor that was given away has no node.
+            if name == "_uop":
+                raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        try:
+            return super().__repr__()
+        except DonatedTensorError as error:
+            return f"<{type(self).__name__} given away to {error.taker} as {error.argument}>"
 
     def __bool__(self) -> bool:
         return bool(self.item())

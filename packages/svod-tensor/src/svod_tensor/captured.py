@@ -1,0 +1,175 @@
+"""A captured function with one signature: its plan, and how arguments and results are wired to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, get_allocator
+from svod_ir.args import BufferArg
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+from svod_tensor.donation import Donated, check_distinct, find_memory, find_readers, give_away
+from svod_tensor.signature import Argument
+from svod_tensor.tensor import Tensor
+from svod_tensor.variable import collect_bindings
+
+if TYPE_CHECKING:
+    from svod_runtime import ExecutionPlan
+
+__all__ = ["Captured", "Input", "make_memory"]
+
+
+@dataclass(slots=True)
+class Input:
+    """An input of the plan.
+
+    Attributes:
+        position: among the tensors and variables of a call.
+        memory: the BUFFER that stood for it.
+        argument: what messages call it.
+        is_donated: whether its memory is given away.
+        index: in the plan, if that uses it.
+        is_written: whether the plan assigns to it.
+    """
+
+    position: int
+    memory: UOp
+    argument: str
+    is_donated: bool
+    index: int | None = None
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class Captured:
+    """One signature's plan.
+
+    Attributes:
+        name: of the function.
+        plan: what computes the results; None if there is nothing to compute.
+        inputs: the arguments that have memory.
+        outputs: the memory of each result that the plan computes, with the index of its buffer.
+        results: graphs over the memory of inputs and of outputs, with their devices.
+        build: arranges results as the function did.
+        written: the memory that the plan assigns to.
+        held: the buffers that the plan uses besides inputs and outputs, by what messages call them.
+    """
+
+    name: str
+    plan: ExecutionPlan | None
+    inputs: list[Input]
+    outputs: list[tuple[UOp, int]]
+    results: list[tuple[UOp, str]]
+    build: Callable[[Iterator[object]], object]
+    written: set[UOp]
+    held: Mapping[str, Buffer]
+    lock: threading.Lock
+    arguments: tuple[Argument, ...] = ()
+    reason: str = ""
+    n_calls: int = 0
+
+    @property
+    def n_kernels(self) -> int:
+        return 0 if self.plan is None else self.plan.num_kernels
+
+    def run(self, given: Sequence[Tensor | UOp]) -> object:
+        """Run the plan on the tensors and variables of a call."""
+        values = _bind(given)
+        pending = [t for t in given if isinstance(t, Tensor) and not t.is_realized]
+        if pending:
+            Tensor.realize_batch(pending)
+        with self.lock:
+            self.n_calls += 1
+            nodes = self._feed(given)
+            self._feed_outputs(nodes)
+            if self.plan is not None:
+                self.plan.execute_with_vars(values) if values else self.plan.execute()
+        if values:
+            nodes.update({n: _rebind(n, values) for node, _ in self.results for n in node.iter_ops(Op.BIND)})
+        made = (Tensor.from_uop(node.substitute(nodes), device) for node, device in self.results)
+        return self.build(iter(made))
+
+    def _feed(self, given: Sequence[Tensor | UOp]) -> dict[UOp, UOp]:
+        """Let the plan read, and write, the memory of the arguments; the BUFFER that each placeholder stands for."""
+        memory = {
+            i.memory: found for i in self.inputs if (found := self._find_memory(i, given[i.position])) is not None
+        }
+        donated = [memory[i.memory] for i in self.inputs if i.is_donated and i.memory in memory]
+        if donated:
+            others = {
+                i.argument: memory[i.memory].buffer for i in self.inputs if not i.is_donated and i.memory in memory
+            }
+            check_distinct(self.name, donated, {**self.held, **others})
+        overwritten = {memory[m].memory if m in memory else m for m in self.written} | {d.memory for d in donated}
+        if overwritten:
+            # What reads this memory and is not computed yet would read something else.
+            Tensor.realize_batch(find_readers(overwritten))
+        if donated:
+            give_away(donated, self.name)
+        nodes: dict[UOp, UOp] = {}
+        for i in self.inputs:
+            found = memory.get(i.memory)
+            if found is not None:
+                nodes[i.memory] = make_memory(found.memory, found.buffer) if i.is_donated else found.memory
+        if self.plan is not None:
+            self.plan.replace_buffers(
+                {i.index: memory[i.memory].buffer for i in self.inputs if i.index is not None and i.memory in memory}
+            )
+        return nodes
+
+    def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> Donated | None:
+        """The memory of an argument; None if it has no elements."""
+        assert isinstance(tensor, Tensor)
+        if wanted.is_donated:
+            return find_memory(self.name, tensor, wanted.argument)
+        if wanted.is_written:
+            states.make_writable(tensor.uop)
+        node = registry.find_base(tensor.uop)
+        buffer = None if node is None else registry.find_buffer(node)
+        return None if node is None or buffer is None else Donated(node, buffer, wanted.argument)
+
+    def _feed_outputs(self, nodes: dict[UOp, UOp]) -> None:
+        """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""
+        if self.plan is None:
+            return
+        given = set(self.plan.donated_indices)
+        buffers = self.plan.buffers if given else ()
+        fresh: dict[int, Buffer] = {}
+        for memory, index in self.outputs:
+            if index in given:
+                nodes[memory] = make_memory(memory, buffers[index])
+            else:
+                fresh[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
+                nodes[memory] = make_memory(memory, fresh[index])
+        self.plan.replace_buffers(fresh)
+
+
+def make_memory(like: UOp, buffer: Buffer | None = None) -> UOp:
+    """A BUFFER of its own with the size of another one, for what `buffer` holds."""
+    node = UOp(Op.BUFFER, like.dtype, (), BufferArg(registry.make_buffer_id(), like.arg.size, like.arg.device))
+    if buffer is not None:
+        registry.add_buffer(node, buffer)
+    return node
+
+
+def _bind(given: Sequence[Tensor | UOp]) -> dict[str, int]:
+    """The values of the variables among the inputs of a call, and in their shapes."""
+    values: dict[str, int] = {}
+    for value in given:
+        if isinstance(value, UOp):
+            values.update(collect_bindings(value))
+            continue
+        for size in value.shape:
+            if not isinstance(size, int):
+                values.update(collect_bindings(size))
+    return values
+
+
+def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
+    variable = bind.src[0]
+    value = values.get(variable.arg[0])
+    return bind if value is None else UOp(Op.BIND, bind.dtype, (variable, UOp.const(bind.dtype, value)))

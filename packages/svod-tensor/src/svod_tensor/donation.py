@@ -1,0 +1,161 @@
+"""Memory that its owner gives away: a plan may write intermediates and results where an input was.
+
+Whoever donates a tensor gives up its memory, with every view of it. What was computed from the tensor but not yet
+realized gets its values before. Nothing may use the tensor afterwards; a plan that would read it, or a captured function
+that holds on to it, says so instead.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+from svod_tensor.errors import DonationError
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_device import Buffer
+    from svod_runtime import ExecutionPlan
+    from svod_tensor.options import PrepareConfig
+
+__all__ = [
+    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_memory", "find_readers", "give_away",
+    "prepare_donating", "resolve_donated",
+]  # fmt: skip
+
+Donate: TypeAlias = str | int | Sequence[str | int]
+"""Parameters of a function by name, or by position from 0."""
+
+
+class DonatedParameters(NamedTuple):
+    """Which parameters of a function are donated.
+
+    Attributes:
+        names: theirs.
+        positional: the names of all parameters that an argument without a name can be for.
+    """
+
+    names: frozenset[str]
+    positional: tuple[str, ...]
+
+    def find_name(self, root: int | str) -> str:
+        """The parameter of an argument that is given by position or by name."""
+        if isinstance(root, str):
+            return root
+        return self.positional[root] if root < len(self.positional) else f"args[{root}]"
+
+
+NOTHING_DONATED: Final = DonatedParameters(frozenset(), ())
+
+
+class Donated(NamedTuple):
+    """The memory of a donated tensor, and what the tensor is called in messages."""
+
+    memory: UOp
+    buffer: Buffer
+    argument: str
+
+
+def resolve_donated(name: str, function: Callable[..., object], donate: Donate) -> DonatedParameters:
+    """The parameters of `function` that `donate` names.
+
+    Raises:
+        DonationError: if it has no such parameter.
+    """
+    wanted = [donate] if isinstance(donate, (str, int)) else list(donate)
+    kinds = inspect.Parameter
+    parameters = list(inspect.signature(function).parameters.values())
+    single = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    positional = [p.name for p in single if p.kind is not kinds.KEYWORD_ONLY]
+    names: set[str] = set()
+    for one in wanted:
+        is_known = any(p.name == one for p in single) if isinstance(one, str) else 0 <= one < len(positional)
+        if not is_known:
+            shown = ", ".join(p.name for p in single) or "none"
+            raise DonationError(
+                function=name, argument=repr(one), problem="is no parameter", hint=f"there are: {shown}"
+            )
+        names.add(one if isinstance(one, str) else positional[one])
+    return DonatedParameters(frozenset(names), tuple(positional))
+
+
+def find_memory(taker: str, tensor: Tensor, argument: str) -> Donated:
+    """The memory of a realized tensor, which may be given away; what numpy owns is copied before.
+
+    Raises:
+        DonationError: if it is a file, or part of something larger.
+    """
+    node = registry.find_base(tensor.uop)
+    buffer = None if node is None else registry.find_buffer(node)
+    if node is None or buffer is None:
+        problem = "is not computed yet, and so has no memory"
+        raise DonationError(function=taker, argument=argument, problem=problem, hint="realize it before")
+    if not buffer.allocator.is_writable:
+        problem = f"is a file, on {buffer.device}"
+        raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
+    if buffer.offset or buffer.nbytes != buffer.storage_nbytes:
+        problem = "is a part of larger memory"
+        raise DonationError(function=taker, argument=argument, problem=problem, hint="donate x.clone().realize()")
+    if not buffer.is_writable:
+        node = states.make_writable(node)
+        buffer = registry.find_buffer(node)
+        assert buffer is not None
+    return Donated(node, buffer, argument)
+
+
+def give_away(donated: Sequence[Donated], taker: str) -> None:
+    """Let nothing use this memory any more: no tensor, no plan."""
+    argument_of = {given.memory: given.argument for given in donated}
+    with registry.lock:
+        for tensor in list(registry.iter_tensors()):
+            state = states.find_state(tensor.uop)
+            argument = None if state is None else argument_of.get(states.memory_of(state))
+            if argument is not None and isinstance(tensor, Tensor):
+                registry.remove_tensor(tensor)
+                tensor.give_away(argument, taker)
+        for given in donated:
+            registry.remove_buffer(given.memory)
+    for plan in registry.iter_plans():
+        for given in donated:
+            plan.forget_content(given.buffer, f"{taker} took it as {given.argument}")
+
+
+def find_readers(memories: Iterable[UOp]) -> list[Tensor]:
+    """What was built on the content of `memories` and is not computed yet."""
+    return [t for t in states.find_readers(set(memories)) if isinstance(t, Tensor)]
+
+
+def check_distinct(taker: str, donated: Sequence[Donated], others: Mapping[str, Buffer]) -> None:
+    """Check that what is donated is given once, and used under no other name.
+
+    Raises:
+        DonationError: if not.
+    """
+    known = {buffer.storage_id: argument for argument, buffer in others.items()}
+    for given in donated:
+        other = known.get(given.buffer.storage_id)
+        if other is not None:
+            problem = f"has the memory of {other}"
+            hint = "donate a tensor that is given once, or a copy, as in x.clone()"
+            raise DonationError(function=taker, argument=given.argument, problem=problem, hint=hint)
+        known[given.buffer.storage_id] = given.argument
+
+
+def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Sequence[Tensor]) -> ExecutionPlan:
+    """The plan that computes `tensors` and may overwrite the memory of those in `given`."""
+    from svod_tensor.realize import prepare_tensors
+
+    Tensor.realize_batch(t for t in given if not t.is_realized)
+    donated = [find_memory("a plan", t, f"donate[{i}]") for i, t in enumerate(given) if t.size != 0]
+    check_distinct("a plan", donated, {})
+    memories = {one.memory for one in donated}
+    wanted = set(map(id, tensors))
+    Tensor.realize_batch(t for t in find_readers(memories) if id(t) not in wanted)
+    plan = prepare_tensors(tensors, config, memories)
+    give_away(donated, "a plan")
+    # This plan has their content, for the first execution.
+    plan.replace_buffers({index: plan.buffers[index] for index in plan.donated_indices})
+    return plan
