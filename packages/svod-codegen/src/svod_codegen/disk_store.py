@@ -16,13 +16,13 @@ import stat
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_codegen.options import CodegenOptions
 from svod_ir.cache_counts import CacheCounts, HitCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["DiskStore", "get_disk_store", "make_key"]
 
@@ -33,9 +33,12 @@ _HEADER_BYTES: Final = len(_MAGIC) + _DIGEST_BYTES
 _SUFFIX: Final = ".svo"
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _STALE_SECONDS: Final = 3600.0
-# Looking at every entry's size takes a while, so it is done once for this much of new data (and
-# once at the first write of a process).
-_EVICT_EVERY_FRACTION: Final = 16
+_FOLDERS: Final = 256  # by the first two digits of the key, so that each of them stays short
+# The size is looked at after this much of new data, and at the first write of a process.
+_CHECK_EVERY_FRACTION: Final = 1 / 16
+# A store that is fuller than this is emptied down to that, so that eviction, which looks at every entry, is rare.
+_FULL_FRACTION: Final = 7 / 8
+_KEPT_FRACTION: Final = 3 / 4
 _ATTEMPTS: Final = 3  # to outlast someone who removes directories meanwhile
 
 
@@ -55,7 +58,7 @@ class DiskStore:
     `kind` names a subdirectory, one for each sort of entry: a new sort needs a name and nothing else.
     A key is `make_key` of all that the content depends on (for code: the graph, the compiler, the
     processor), and what else its reader needs to trust it stands in the content. Writing a key again
-    replaces its content; of two writers at once the last wins. When the entries of the kind exceed
+    replaces its content; of two writers at once the last wins. When the entries of the kind come near
     `max_bytes`, those that were not used for longest are removed, so that anything may be gone at any
     time. A store of 0 bytes holds nothing and touches no disk.
 
@@ -101,16 +104,17 @@ class DiskStore:
         """Keep `content` under `key`; a directory that cannot be written is reported once, as a warning."""
         if not (self._prepare() and self._is_writable) or len(content) + _HEADER_BYTES > self.max_bytes:
             return
+        path = self._path(key)
         try:
-            self._publish(key, b"".join((_MAGIC, self._digest(key, content), content)))
+            self._publish(path, b"".join((_MAGIC, self._digest(key, content), content)))
         except OSError as error:
             self._is_writable = False
             _warn(f"svod cannot write to its cache {self._root}: {error.strerror or error}")
             return
         self._unchecked_bytes += _HEADER_BYTES + len(content)
-        if self._unchecked_bytes >= self.max_bytes // _EVICT_EVERY_FRACTION:
+        if self._unchecked_bytes >= self.max_bytes * _CHECK_EVERY_FRACTION:
             self._unchecked_bytes = 0
-            self._evict()
+            self._check_size(os.path.dirname(path))
 
     def reject(self, key: str) -> None:
         """Remove an entry that `get` just gave and that turned out to be of no use; its hit counts as a miss."""
@@ -144,7 +148,6 @@ class DiskStore:
                 _remove(file.path)
 
     def _path(self, key: str) -> str:
-        # 256 subdirectories keep each of them short.
         return f"{self.directory}/{key[:2]}/{key}{_SUFFIX}"
 
     def _read(self, key: str) -> bytes | None:
@@ -189,9 +192,8 @@ class DiskStore:
             if folder is not None:
                 os.makedirs(folder, mode=0o700, exist_ok=True)
 
-    def _publish(self, key: str, data: bytes) -> None:
+    def _publish(self, path: str, data: bytes) -> None:
         """Write an entry that is there whole or not at all."""
-        path = self._path(key)
         for _ in range(_ATTEMPTS):
             try:
                 _write_whole(path, data)
@@ -204,29 +206,36 @@ class DiskStore:
 
     def _iter_files(self) -> Iterator[os.DirEntry[str]]:
         """Entries and temporary files, and nothing else that may lie in the directory."""
-        if self._is_usable is False:
-            return
-        for folder in _list_directory(str(self.directory)):
-            if len(folder.name) == 2:
-                yield from (f for f in _list_directory(folder.path) if f.name.endswith((_SUFFIX, _TEMPORARY_SUFFIX)))
+        if self._is_usable is not False:
+            for folder in _list_directory(str(self.directory)):
+                if len(folder.name) == 2:
+                    yield from _list_files(folder.path)
+
+    def _check_size(self, folder: str) -> None:
+        """Evict if one subdirectory is so full that all of them together must be too full."""
+        size = sum(entry.size_bytes for entry in _find_entries(_list_files(folder)))
+        if size * _FOLDERS > self.max_bytes * _FULL_FRACTION:
+            self._evict()
 
     def _evict(self) -> None:
-        """Remove what was not used for longest until the rest fits, and temporary files of killed writers.
+        """Remove what was not used for longest, if the store is full.
 
         Processes that do so at the same time agree on what is oldest; what another one removed is gone for both.
         """
-        entries: list[tuple[float, int, str]] = []
-        for file in self._iter_files():
-            with contextlib.suppress(OSError):
-                status = file.stat()
-                entries.append((status.st_mtime, status.st_size, file.path))
-        newest = max((time for time, _, _ in entries), default=0.0)
-        total = sum(size for _, size, _ in entries)
-        for time, size, path in sorted(entries):
-            is_entry = path.endswith(_SUFFIX)
-            if total > self.max_bytes if is_entry else newest - time > _STALE_SECONDS:
-                _remove(path)
-                total -= size
+        entries = sorted(_find_entries(self._iter_files()))
+        total = sum(entry.size_bytes for entry in entries)
+        if total > self.max_bytes * _FULL_FRACTION:
+            for entry in entries:
+                if total <= self.max_bytes * _KEPT_FRACTION:
+                    break
+                _remove(entry.path)
+                total -= entry.size_bytes
+
+
+class _Entry(NamedTuple):
+    used_at: float
+    size_bytes: int
+    path: str
 
 
 @cache
@@ -258,6 +267,25 @@ def _open_private(path: str, flags: int) -> int:
 def _warn(problem: str) -> None:
     """Warn, once in a process however many stores have the problem."""
     warnings.warn(problem, RuntimeWarning, stacklevel=5)
+
+
+def _list_files(folder: str) -> list[os.DirEntry[str]]:
+    return [file for file in _list_directory(folder) if file.name.endswith((_SUFFIX, _TEMPORARY_SUFFIX))]
+
+
+def _find_entries(files: Iterable[os.DirEntry[str]]) -> list[_Entry]:
+    """The entries among `files`, from which temporary files of killed writers are removed."""
+    found: list[_Entry] = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            found.append(_Entry(status.st_mtime, status.st_size, file.path))
+    # The clock of the file system, which may be another machine's.
+    now = max((entry.used_at for entry in found), default=0.0)
+    for entry in found:
+        if entry.path.endswith(_TEMPORARY_SUFFIX) and now - entry.used_at > _STALE_SECONDS:
+            _remove(entry.path)
+    return [entry for entry in found if entry.path.endswith(_SUFFIX)]
 
 
 def _list_directory(path: str) -> list[os.DirEntry[str]]:
