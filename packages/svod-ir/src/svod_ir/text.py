@@ -465,7 +465,7 @@ def _axes(value: object) -> tuple[int, ...]:
     return tuple(_int(v) for v in _tuple(value))
 
 
-_OPTIONAL: Final = frozenset({Op.IOTA, Op.SINK, Op.CALL, Op.WMMA, Op.PROGRAM})
+_OPTIONAL: Final = frozenset({Op.IOTA, Op.MULTI, Op.SINK, Op.CALL, Op.WMMA, Op.PROGRAM})
 
 _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.CONST: lambda dtype, values: _decode_scalar(dtype, _only(values)),

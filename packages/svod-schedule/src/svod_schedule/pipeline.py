@@ -7,7 +7,7 @@ a pass is a function from graph to graph and does nothing else.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -33,7 +33,15 @@ from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.decompose_math import decompose_math
 from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
-from svod_schedule.rangeify import mark_results, permute_early, protect_assigned, range_values, split_reduce
+from svod_schedule.rangeify import (
+    all_reduce,
+    mark_results,
+    permute_early,
+    protect_assigned,
+    range_values,
+    shard_values,
+    split_reduce,
+)
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
 __all__ = [
@@ -56,6 +64,7 @@ class Context:
 
     `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
     `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
+    `targets` are those of the devices in a graph, where there are others than `device`.
     """
 
     target: Target = field(default_factory=Target.generic)
@@ -63,6 +72,11 @@ class Context:
     opts: tuple[Opt, ...] | None = None
     options: IROptions = field(default_factory=IROptions)
     observe: Callable[[str, str, UOp, float], None] | None = None
+    targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
+
+    def target_of(self, device: str) -> Target:
+        """The target of one of the devices in a graph."""
+        return self.targets.get(device, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +101,17 @@ def _check_order(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 
 RANGEIFY = _check_order((
-    Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph"),
+    Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph"),
+    # Each device reduces its shards first, and then all of them meet.
+    Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values",)),
+    # What is stored, and what must be copied before it changes, are questions of one device.
+    Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph", after=("shard-values",)),
     Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph"),
     # A result has a reader of its own, so that it keeps the order of axes that was asked for.
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
     # The parts of a split reduction are results of their own, so results are marked first.
     Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results",)),
-    Pass("range-values", lambda g, c: range_values(g, c.device, has_private_rows=not c.target.has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
+    Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
 ))  # fmt: skip
 
 KERNELIZE = _check_order((

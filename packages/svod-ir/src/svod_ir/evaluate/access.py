@@ -21,7 +21,7 @@ from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "assigned_before", "dependencies", "fill", "is_effect", "make_allocate", "make_assign", "make_load",
+    "assigned_before", "dependencies", "fill", "fill_whole", "is_effect", "make_allocate", "make_assign", "make_load",
     "make_read", "make_store", "ranges_of", "view_bytes", "view_chain",
 ]  # fmt: skip
 
@@ -145,6 +145,12 @@ def make_allocate(node: UOp) -> Callable[..., Any]:
 
 def fill(array: Values, value: Any, *positions: Any) -> Values:
     array[tuple(int(p) for p in positions)] = checked(value)
+    return array
+
+
+def fill_whole(array: Values, value: Values) -> Values:
+    """The value of what is no expression of one element but of all of them: a COPY, a BUFFER_VIEW."""
+    array.reshape(-1)[:] = value.reshape(-1)
     return array
 
 

@@ -11,7 +11,16 @@ from typing import Any, Final, TypeAlias
 
 from svod_ir.arithmetic import Values, identity_value
 from svod_ir.errors import EvaluationError
-from svod_ir.evaluate.access import assigned_before, dependencies, fill, is_effect, make_allocate, ranges_of, view_chain
+from svod_ir.evaluate.access import (
+    assigned_before,
+    dependencies,
+    fill,
+    fill_whole,
+    is_effect,
+    make_allocate,
+    ranges_of,
+    view_chain,
+)
 from svod_ir.evaluate.memory import MEMORY_BASES, Environment, is_location, memory_of, new_memory
 from svod_ir.evaluate.reduction import accumulator_dtype, make_accumulate, make_finish, make_keep, make_resume, scan_key
 from svod_ir.evaluate.steps import copy, make_step
@@ -210,6 +219,9 @@ class Layout:
             self.step(lambda: start, target)
         elif node.op is Op.BUFFERIZE:
             self.step(make_allocate(node), target, *(self._extent_slot(p) for p in node.src[1:]))
+            if node.src[0].op in (Op.COPY, Op.BUFFER_VIEW):
+                self.step(fill_whole, target, target, self.slot(node.src[0]))
+                return
         elif node.op is Op.SCAN:
             self._add_scan(node)
             return

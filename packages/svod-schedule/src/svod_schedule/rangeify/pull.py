@@ -11,7 +11,7 @@ is found there. A reduction opens a loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 from svod_dtype import AddressSpace, bool_, index
 from svod_ir.args import BufferizeArg
@@ -23,6 +23,7 @@ from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.kernel_loops import KernelLoops
+from svod_schedule.rangeify.place import is_transfer
 from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
 
@@ -34,40 +35,22 @@ _NO_WORK = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS})
 _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
 
-def pull_values(sink: UOp, storage: Storage, default_device: str) -> UOp:
+def pull_values(sink: UOp, storage: Storage, devices: Mapping[UOp, str]) -> UOp:
     """The ranged graph of `sink`: a SINK of BUFFERIZE nodes, one for each of its sources."""
     order = sink.toposort()
-    puller = _Puller(storage, _find_devices(order), default_device)
+    puller = _Puller(storage, devices)
     for node in order:
         if node in storage.stored:
             puller.bufferize(node)
     return UOp(Op.SINK, sink.dtype, tuple(puller.bufferized[s] for s in sink.src), sink.arg)
 
 
-def _find_devices(order: list[UOp]) -> dict[UOp, str]:
-    """The device of each node that reads memory: that of its first operand with one.
-
-    DISK holds bytes and runs no kernels: what is computed from it alone has no device here.
-    """
-    devices: dict[UOp, str] = {}
-    for node in order:
-        if node.op is Op.COPY:
-            devices[node] = node.arg
-        elif node.op in (Op.BUFFER, Op.PARAM):
-            if node.arg.device is not None and not node.arg.device.startswith("DISK"):
-                devices[node] = node.arg.device
-        else:
-            found = next((devices[s] for s in node.src if s in devices), None)
-            if found is not None:
-                devices[node] = found
-    return devices
-
-
 class _Puller:
-    def __init__(self, storage: Storage, devices: dict[UOp, str], default_device: str) -> None:
+    def __init__(self, storage: Storage, devices: Mapping[UOp, str]) -> None:
         self.rows = storage.rows
         self.devices = devices
-        self.default_device = default_device
+        self.device = ""
+        self.copies: dict[tuple[UOp, str], UOp] = {}
         self.bufferized: dict[UOp, UOp] = {}
         self.values: dict[tuple[UOp, Coordinates], UOp] = {}
         self.row_values: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
@@ -75,11 +58,10 @@ class _Puller:
 
     def bufferize(self, node: UOp) -> None:
         """Store `node`, whose stored operands are known."""
-        device = self.devices.get(node, self.default_device)
+        self.device = self.devices[node]
         self.loops = KernelLoops()
-        if node.op is Op.COPY:
-            value, ranges = node.with_src((self._whole(node.src[0]),)), ()
-            self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *self.loops.open(node)), BufferizeArg(device))
+        if is_transfer(node):
+            self.bufferized[node] = self._copy(self._whole(node.src[0]), node)
             return
         ranges = self.loops.open(node)
         self.values.clear()
@@ -88,7 +70,25 @@ class _Puller:
             self._assign(node, ranges)
             return
         value = self._pull(node, Coordinates(ranges), self._value(node, Coordinates(ranges)))
-        self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(device))
+        self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(self.device))
+
+    def _copy(self, memory: UOp, node: UOp) -> UOp:
+        """A copy of `memory` for this kernel's device, in the shape of `node`."""
+        value = UOp(Op.COPY, memory.dtype, (memory,), self.device)
+        return UOp(Op.BUFFERIZE, memory.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
+
+    def _stored(self, node: UOp) -> UOp:
+        """The memory of a stored node, or a copy of it where the kernel cannot read it.
+
+        That happens to what is on no device by itself, and so was computed on that of another reader.
+        """
+        memory = self.bufferized[node]
+        if memory.op is not Op.BUFFERIZE or memory.arg.device == self.device:
+            return memory
+        key = (node, self.device)
+        if key not in self.copies:
+            self.copies[key] = self._copy(memory, node)
+        return self.copies[key]
 
     def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:
         """Store into the memory of the target; what reads it afterwards reads AFTER(memory, this effect)."""
@@ -129,6 +129,8 @@ class _Puller:
             node = node.src[0]
         if node in self.bufferized:
             return self.bufferized[node]
+        if node.op is Op.AFTER:
+            return self._after(node)
         if node.op in MEMORY:
             return node
         raise UnsupportedGraphError(
@@ -157,7 +159,7 @@ class _Puller:
             memory, at = self._locate(node, at)
             return memory.index(*at.indices, gate=at.valid)
         if node in self.bufferized:
-            return self.bufferized[node].index(*at.indices, gate=at.valid)
+            return self._stored(node).index(*at.indices, gate=at.valid)
         if node in self.rows:
             return (yield from self._from_row(node, at))
         return (yield from self._value(node, at))
@@ -173,8 +175,7 @@ class _Puller:
                 node, Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices)))
             )
             columns = tuple(r for a, r in enumerate(fresh) if a not in named)
-            device = self.devices.get(node, self.default_device)
-            kept = UOp(Op.BUFFERIZE, node.dtype, (value, *columns), BufferizeArg(device, AddressSpace.REG))
+            kept = UOp(Op.BUFFERIZE, node.dtype, (value, *columns), BufferizeArg(self.device, AddressSpace.REG))
             self.row_values[(node, row)] = kept
         return kept.index(*(i for a, i in enumerate(at.indices) if a not in named), gate=at.valid)
 
@@ -195,7 +196,7 @@ class _Puller:
             )
         if op in MEMORY:
             return node.index(*at.indices, gate=at.valid)
-        if op in _NO_WORK:
+        if op in _NO_WORK or op is Op.COPY:
             return (yield node.src[0], at)
         if op is Op.PAD:
             return (yield from self._padded(node, at))

@@ -5,35 +5,54 @@ before → after:
     SINK(x, ADD(x, y))      SINK(c, ADD(c, y)) with c = CONTIGUOUS(x)
 
 Each operand of the SINK becomes a CONTIGUOUS node, which is always stored, and every other reader
-of the same value reads the stored one.
+of the same value reads the stored one. So does what is copied to another device and has no memory of its own.
 """
 
 from __future__ import annotations
 
-from svod_ir.ops import Op
+from collections.abc import Iterator
+
+from svod_ir.ops import MEMORY, Op
 from svod_ir.uop import UOp
+from svod_schedule.rangeify.place import is_transfer
 
 __all__ = ["mark_results"]
 
 _DROPPED = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD})
-_STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
+_STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
 
 
 def mark_results(sink: UOp) -> UOp:
     """`sink` with CONTIGUOUS operands, and without the nodes that only a gradient reads."""
-    wanted = {_value_of(s) for s in sink.src}
+    order = sink.toposort()
+    wanted = {_value_of(s) for s in (*sink.src, *_find_copied(order))}
     done: dict[UOp, UOp] = {}
-    for node in sink.toposort():
+    for node in order:
         if node.op in _DROPPED:
             done[node] = done[node.src[0]]
             continue
         operands = tuple(done[s] for s in node.src)
-        if node.op is Op.CONTIGUOUS and operands[0].op in _STORED_ANYWAY:
+        if node.op is Op.CONTIGUOUS and _is_stored(operands[0]):
             done[node] = operands[0]
             continue
         new = node.with_src(operands)
-        done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in wanted and new.op not in _STORED_ANYWAY else new
+        done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in wanted and not _is_stored(new) else new
     return done[sink]
+
+
+def _find_copied(order: list[UOp]) -> Iterator[UOp]:
+    """What is copied to another device and is no memory yet."""
+    for node in order:
+        if is_transfer(node):
+            source = node.src[0]
+            while source.op is Op.RESHAPE:
+                source = source.src[0]
+            if source.op not in MEMORY and source.op is not Op.AFTER and not _is_stored(source):
+                yield source
+
+
+def _is_stored(node: UOp) -> bool:
+    return node.op in _STORED_ANYWAY or is_transfer(node)
 
 
 def _value_of(node: UOp) -> UOp:

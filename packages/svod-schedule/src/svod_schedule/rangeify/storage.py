@@ -19,6 +19,7 @@ that it knows how often an element would be recomputed:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.kernel_loops import KernelLoops
+from svod_schedule.rangeify.place import is_transfer
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["Storage", "choose_stored"]
@@ -64,10 +66,13 @@ SERIAL_TRIPS = 1 << 15
 
 _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER,
-    Op.MSTACK, Op.MSELECT,
 }  # fmt: skip
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
-_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.SCAN_AXIS, Op.ASSIGN})
+_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
+
+
+def _is_always_stored(node: UOp) -> bool:
+    return node.op in _ALWAYS_STORED or is_transfer(node)
 
 
 @dataclass(slots=True)
@@ -98,7 +103,7 @@ class Storage(NamedTuple):
 
 
 class _Chooser:
-    def __init__(self, sink: UOp, *, has_private_rows: bool) -> None:
+    def __init__(self, sink: UOp, has_private_rows: Callable[[UOp], bool]) -> None:
         self.order = sink.toposort()
         self.results = set(sink.src)
         self.has_private_rows = has_private_rows
@@ -131,7 +136,7 @@ class _Chooser:
         if node not in self.results and 0 in (node.find_shape() or ()):
             # What has no elements needs no memory: nobody reads any of it.
             return False
-        if node.op in _ALWAYS_STORED:
+        if _is_always_stored(node):
             return True
         uses = self.uses.get(node)
         if not uses or node.op in _NEVER_STORED:
@@ -157,7 +162,12 @@ class _Chooser:
     def _keep_for_row(self, node: UOp) -> tuple[_Use, ...] | None:
         """Keep `node` for one row if that pays: then it is computed in one place, with loops of its own."""
         uses = tuple(self.uses.get(node, ()))
-        if len(uses) < 2 or node.op not in ELEMENTWISE or not self.has_private_rows or self.cost[node] < ROW_COST:
+        if (
+            len(uses) < 2
+            or node.op not in ELEMENTWISE
+            or not self.has_private_rows(uses[0].kernel)
+            or self.cost[node] < ROW_COST
+        ):
             return None
         kernel, loops = self.kernels[uses[0].kernel], self._loops(uses[0].kernel)
         columns = [a for a in range(len(node.shape)) if len({use.at.indices[a] for use in uses}) > 1]
@@ -189,7 +199,7 @@ class _Chooser:
             current, use = stack.pop()
             if current.op is Op.REDUCE_AXIS:
                 reached.setdefault(current, {})[use] = None
-            elif current not in self.stored and self.heads[current] and current.op not in _ALWAYS_STORED:
+            elif current not in self.stored and self.heads[current] and not _is_always_stored(current):
                 stack.extend(
                     read
                     for read in self._reads(current, use)
@@ -274,9 +284,9 @@ class _Chooser:
         return reads
 
 
-def choose_stored(sink: UOp, *, has_private_rows: bool = True) -> Storage:
-    """What below `sink` is kept, where a thread has memory of its own for rows or not."""
-    return _Chooser(sink, has_private_rows=has_private_rows).run()
+def choose_stored(sink: UOp, has_private_rows: Callable[[UOp], bool]) -> Storage:
+    """What below `sink` is kept; in some kernels, by the node that they store, a thread has memory of its own for rows."""
+    return _Chooser(sink, has_private_rows).run()
 
 
 def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, bool]]:
@@ -288,12 +298,13 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
     heads: dict[UOp, bool] = {}
     for node in order:
         operands = dict.fromkeys(node.src)
-        if node.op in _ALWAYS_STORED or node.op is Op.REDUCE_AXIS:
+        is_stored = _is_always_stored(node)
+        if is_stored or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
         else:
             own = _OWN_COST.get(node.op, 1) if node.op in _COMPUTED else 0
             cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
-        heads[node] = node.op is Op.REDUCE_AXIS or (node.op not in _ALWAYS_STORED and any(heads[s] for s in operands))
+        heads[node] = node.op is Op.REDUCE_AXIS or (not is_stored and any(heads[s] for s in operands))
     return cost, heads
 
 

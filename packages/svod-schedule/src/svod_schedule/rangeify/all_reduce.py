@@ -1,0 +1,90 @@
+"""all-reduce: reduce the shards of several devices by copies and ordinary ops.
+
+before → after, for the device of x0:
+
+    ALLREDUCE(MSTACK(x0, x1), (ADD, d0))        ADD(x0, COPY(x1, d0))
+
+Between more than two devices, each device reduces one part of the result, and then has the others' parts copied (a reduce-scatter and
+an all-gather): every device receives 2 * (n - 1) / n times the result instead of n - 1 times. The parts go straight from device to device
+and in no ring: where all devices share one memory, or are all connected, a ring would only add steps.
+
+Every device adds in the same order, so that all of them get the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+
+from svod_ir.build import make_shrink
+from svod_ir.concat import make_concat
+from svod_ir.ops import Op
+from svod_ir.placement import Sharding, split_evenly
+from svod_ir.sizes import max_size
+from svod_ir.uop import UOp
+
+__all__ = ["all_reduce"]
+
+MIN_SCATTERED = 1 << 14
+"""Results of fewer elements are reduced on every device: more, smaller copies would take longer."""
+
+MIN_SCATTERED_DEVICES = 3
+"""Two devices have as much to copy either way."""
+
+
+def all_reduce(sink: UOp) -> UOp:
+    """`sink` without ALLREDUCE."""
+    order = sink.toposort()
+    if not any(node.op is Op.ALLREDUCE for node in order):
+        return sink
+    done: dict[UOp, UOp] = {}
+    for node in order:
+        new = node.with_src(tuple(done[s] for s in node.src))
+        done[node] = _write(new) if new.op is Op.ALLREDUCE else new
+    return done[sink]
+
+
+def _write(node: UOp) -> UOp:
+    op, device = node.arg
+    shards = node.src[0].src
+    axis = _find_axis(node, len(shards))
+    if axis is None:
+        return _join(op, shards, device)
+    return _scatter(op, shards, device, axis)
+
+
+def _find_axis(node: UOp, n_devices: int) -> int | None:
+    """The axis along which the result is worth being reduced in parts, or None."""
+    shape = node.shape
+    splittable = [a for a, s in enumerate(shape) if isinstance(s, int) and s >= n_devices]
+    is_large = prod(max_size(s) for s in shape) >= MIN_SCATTERED
+    # Along the first axis, parts are consecutive elements.
+    return splittable[0] if splittable and is_large and n_devices >= MIN_SCATTERED_DEVICES else None
+
+
+def _join(op: Op, shards: Sequence[UOp], device: str) -> UOp:
+    """All shards, on one device."""
+    return reduce(lambda x, y: UOp(op, x.dtype, (x, y)), [_copy(s, device) for s in shards])
+
+
+def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
+    """The parts that each device reduces, on one device."""
+    devices = tuple(str(s.device) for s in shards)
+    size = shards[0].shape[axis]
+    assert isinstance(size, int)
+    split = Sharding(devices, axis, split_evenly(size, len(devices)))
+    parts: list[UOp] = []
+    for position, owner in enumerate(devices):
+        reduced = _join(op, [_part(s, split, axis, position) for s in shards], owner)
+        # One device computes it for all.
+        parts.append(_copy(UOp(Op.CONTIGUOUS, reduced.dtype, (reduced,)), device))
+    return make_concat(parts, axis)
+
+
+def _part(x: UOp, split: Sharding, axis: int, position: int) -> UOp:
+    return make_shrink(x, [split.bounds(position) if a == axis else (0, s) for a, s in enumerate(x.shape)])
+
+
+def _copy(x: UOp, device: str) -> UOp:
+    return x if x.placement == device else UOp(Op.COPY, x.dtype, (x,), device)

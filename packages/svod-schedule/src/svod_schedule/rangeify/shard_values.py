@@ -1,0 +1,215 @@
+"""shard-values: compute what lies on several devices on each of them, shard by shard.
+
+before → after, for the sum of the rows of x, which is split in two:
+
+    REDUCE_AXIS(MULTI(MSTACK(x0, x1), 0), (1,))     REDUCE_AXIS(x0, (1,)) and REDUCE_AXIS(x1, (1,))
+
+and for the sum over the split axis, which needs the other shard:
+
+    REDUCE_AXIS(MULTI(MSTACK(x0, x1), 0), (0,))     ALLREDUCE(MSTACK(REDUCE_AXIS(x0, (0,)), REDUCE_AXIS(x1, (0,))), device) for each device
+
+How each result lies is derived from how its operands lie (`svod_ir.placement`); here its shards are written.
+An operand that lies otherwise than the op needs is cut where each device has all of it, and put together from copies of
+other devices' parts where it has not. Results are replaced by their shards, in the order of the devices; shards without
+elements are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from svod_ir.build import (
+    make_alu,
+    make_expand,
+    make_flip,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_shrink,
+)
+from svod_ir.concat import make_concat, make_empty
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.placement import Placement, Sharding, lay_out
+from svod_ir.uop import SInt, UOp
+
+__all__ = ["shard_values"]
+
+Shards = tuple[UOp, ...]
+
+
+def shard_values(sink: UOp) -> UOp:
+    """`sink` without MULTI: each of its nodes is on one device, or on none."""
+    order = sink.toposort()
+    if not any(node.op is Op.MULTI or node.op is Op.MSELECT for node in order):
+        return sink
+    writer = _Writer()
+    for node in order:
+        writer.visit(node)
+    return sink.with_src(tuple(s for operand in sink.src for s in writer.iter_results(operand)))
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.plain: dict[UOp, UOp] = {}
+        self.shards: dict[UOp, Shards] = {}
+
+    def visit(self, node: UOp) -> None:
+        """Write `node`, whose operands are written."""
+        placement = node.placement
+        if node.op is Op.MULTI:
+            self.shards[node] = self._operands(node.src[0])
+        elif node.op is Op.MSELECT:
+            self.plain[node] = self._operands(node.src[0])[node.arg]
+        elif node.op is Op.COPY and node.src[0] in self.shards:
+            source = node.src[0]
+            self.plain[node] = self._fetch(source, source.placement, Sharding((node.arg,)), 0)
+        elif isinstance(placement, Sharding) and node.op is not Op.MSTACK:
+            self.shards[node] = self._split(node, placement)
+        elif node.op is not Op.SINK:
+            self.plain[node] = node.with_src(self._operands(node))
+
+    def iter_results(self, node: UOp) -> Iterator[UOp]:
+        """What stands for an operand of the SINK."""
+        if node in self.shards:
+            yield from (s for s in self.shards[node] if 0 not in s.shape)
+        else:
+            yield self.plain[node]
+
+    def _operands(self, node: UOp) -> Shards:
+        return tuple(self.plain[s] for s in node.src)
+
+    def _split(self, node: UOp, placement: Sharding) -> Shards:
+        """The shards of `node`, each of the shards of its operands."""
+        layout = lay_out(node)
+        parts = [
+            tuple(
+                self.plain[s] if wanted is None else self._fetch(s, s.placement, wanted, position)
+                for s, wanted in zip(node.src, layout.operands, strict=True)
+            )
+            for position in range(len(placement.devices))
+        ]
+        if node.op is Op.REDUCE_AXIS:
+            return _reduce(node, layout.operands[0], parts)
+        if node.op is Op.FLIP:
+            return _flip(node, layout.operands[0], parts)
+        make = _MOVES.get(node.op)
+        if make is not None:
+            own = layout.operands[0] or placement
+            return tuple(make(node, part[0], own, placement, position) for position, part in enumerate(parts))
+        return tuple(_rebuild(node, part) for part in parts)
+
+    def _fetch(self, node: UOp, have: Placement, want: Sharding, position: int) -> UOp:
+        """Shard `position` of `node` as `want` splits it, on its device."""
+        device = want.devices[position]
+        if not isinstance(have, Sharding):
+            return _cut(self.plain[node], want, position)
+        shards = self.shards[node]
+        if have == want:
+            return shards[position]
+        if have.axis is None:
+            own = have.devices.index(device) if device in have.devices else 0
+            return _copy(_cut(shards[own], want, position), device)
+        if want.axis == have.axis:
+            pieces = [_overlap(s, have, want, i, position) for i, s in enumerate(shards)]
+        else:
+            pieces = [_cut(s, want, position) for s in shards]
+        copied = [_copy(p, device) for p in pieces if 0 not in p.shape]
+        return make_concat(copied, have.axis) if copied else _copy(make_empty(node.dtype, pieces[0].shape), device)
+
+
+def _copy(x: UOp, device: str) -> UOp:
+    return x if x.placement == device else UOp(Op.COPY, x.dtype, (x,), device)
+
+
+def _rebuild(node: UOp, operands: Shards) -> UOp:
+    # Integers are folded as they are when the graph is built.
+    is_exact = node.op in ELEMENTWISE and node.op not in (Op.CAST, Op.BITCAST) and not node.dtype.is_float
+    return make_alu(node.op, *operands) if is_exact else node.with_src(operands)
+
+
+def _cut(x: UOp, want: Sharding, position: int) -> UOp:
+    """The part of a whole tensor that a shard holds."""
+    return x if want.axis is None else _narrow(x, want.axis, *want.bounds(position))
+
+
+def _overlap(shard: UOp, have: Sharding, want: Sharding, source: int, position: int) -> UOp:
+    """What of one shard belongs to shard `position` of another split along the same axis."""
+    assert have.axis is not None
+    first, last = have.bounds(source)
+    begin, end = want.bounds(position)
+    low = min(max(begin, first), last)
+    return _narrow(shard, have.axis, low - first, max(low, min(end, last)) - first)
+
+
+def _narrow(x: UOp, axis: int, begin: int, end: int) -> UOp:
+    return make_shrink(x, [(begin, end) if a == axis else (0, s) for a, s in enumerate(x.shape)])
+
+
+def _reduce(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
+    """REDUCE_AXIS over the split axis -> ALLREDUCE of what each device reduces."""
+    op, axes = node.arg
+    reduced = tuple(make_reduce_axis(part[0], op, axes) for part in parts)
+    if own is None or own.axis not in axes:
+        return reduced
+    stack = UOp(Op.MSTACK, node.dtype, reduced)
+    return tuple(UOp(Op.ALLREDUCE, node.dtype, (stack,), (op, device)) for device in own.devices)
+
+
+def _flip(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
+    """FLIP of the split axis -> the flipped shards, moved to the devices in reverse order."""
+    flipped = tuple(make_flip(part[0], node.arg) for part in parts)
+    if own is None or own.axis is None or not node.arg[own.axis]:
+        return flipped
+    return tuple(_copy(x, device) for x, device in zip(flipped[::-1], own.devices, strict=True))
+
+
+def _reshape(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
+    """RESHAPE -> the same with the size of the shard."""
+    return make_reshape(x, _shard_shape(node, result, position))
+
+
+def _expand(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
+    """EXPAND -> the same with the size of the shard."""
+    return make_expand(x, _shard_shape(node, result, position))
+
+
+def _permute(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
+    """PERMUTE -> the same."""
+    return make_permute(x, node.arg)
+
+
+def _pad(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
+    """PAD of the split axis -> of the first shard before, and of the last one after."""
+    pairs = _pairs(node)
+    if own.axis is not None:
+        before, after = pairs[own.axis]
+        is_last = position == len(own.devices) - 1
+        pairs[own.axis] = (before if position == 0 else 0, after if is_last else 0)
+    return make_pad(x, pairs)
+
+
+def _shrink(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
+    """SHRINK of the split axis -> what of it each shard holds."""
+    pairs = _pairs(node)
+    if own.axis is not None:
+        first, last = own.bounds(position)
+        begin, end = pairs[own.axis]
+        assert isinstance(begin, int) and isinstance(end, int)
+        low = min(max(begin, first), last)
+        pairs[own.axis] = (low - first, max(low, min(end, last)) - first)
+    return make_shrink(x, pairs)
+
+
+def _pairs(node: UOp) -> list[tuple[SInt, SInt]]:
+    return list(zip(node.sizes[::2], node.sizes[1::2], strict=True))
+
+
+def _shard_shape(node: UOp, result: Sharding, position: int) -> tuple[SInt, ...]:
+    return tuple(result.sizes[position] if a == result.axis else s for a, s in enumerate(node.shape))
+
+
+_MOVES: Final[dict[Op, Callable[[UOp, UOp, Sharding, Sharding, int], UOp]]] = {
+    Op.RESHAPE: _reshape, Op.EXPAND: _expand, Op.PERMUTE: _permute, Op.PAD: _pad, Op.SHRINK: _shrink,
+}  # fmt: skip

@@ -1,0 +1,126 @@
+"""Tensors on several devices: every pass keeps what a random sharded graph means, and no kernel mixes devices."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_dtype import float32
+from svod_ir.args import BufferArg
+from svod_ir.build import make_reshape, make_shrink
+from svod_ir.evaluate import evaluate
+from svod_ir.ops import Op
+from svod_ir.options import IROptions
+from svod_ir.placement import Sharding, split_evenly
+from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_ir.text import parse_graph, print_graph
+from svod_ir.uop import UOp
+from svod_schedule.pipeline import Context, run_pipeline
+from svod_schedule.rangeify import all_reduce, shard_values
+from svod_schedule.rangeify.all_reduce import MIN_SCATTERED
+
+CHECKED = Context(options=IROptions(check=True))
+
+
+def shard(node: UOp, devices: tuple[str, ...], axis: int | None, sizes: tuple[int, ...]) -> UOp:
+    """`node` on several devices, as COPYs of its parts."""
+    own = Sharding(devices, axis, sizes)
+    shards: list[UOp] = []
+    for position, device in enumerate(devices):
+        bounds = [own.bounds(position) if a == axis else (0, s) for a, s in enumerate(node.shape)]
+        part = make_shrink(node, bounds)
+        shards.append(part if part.placement == device else UOp(Op.COPY, node.dtype, (part,), device))
+    return UOp(Op.MULTI, node.dtype, (UOp(Op.MSTACK, node.dtype, tuple(shards)),), axis)
+
+
+@st.composite
+def sharded_graphs(draw: st.DrawFn) -> UOp:
+    """A random graph whose inputs are spread over the same two or three devices, each in a way of its own."""
+    graph = draw(graphs(max_ops=8, max_elements=64))
+    devices = ("CPU", "CPU:1", "CPU:2")[: draw(st.integers(2, 3))]
+    views = [n for n in graph.iter_ops(Op.RESHAPE) if n.src[0].op is Op.BUFFER]
+    known = {n.src[0] for n in views}
+    views += [n for n in graph.iter_ops(Op.BUFFER) if n not in known]
+    replacements: dict[UOp, UOp] = {}
+    for view in views:
+        axis = draw(st.one_of(st.none(), st.integers(0, len(view.shape) - 1))) if view.shape else None
+        size = view.shape[axis] if axis is not None else 0
+        cuts = sorted(draw(st.integers(0, size)) for _ in devices[1:])
+        is_even = draw(st.booleans())
+        sizes = tuple(b - a for a, b in zip((0, *cuts), (*cuts, size), strict=True))
+        replacements[view] = shard(view, devices, axis, split_evenly(size, len(devices)) if is_even else sizes)
+    return graph.substitute(replacements)
+
+
+def join(values: tuple[Any, ...], placement: Any, shape: tuple[int, ...]) -> Any:
+    """The whole of what the results of a graph hold, each of which may be flat memory."""
+    if not isinstance(placement, Sharding):
+        return values[0].reshape(shape)
+    if placement.axis is None:
+        assert len({v.tobytes() for v in values}) == 1
+        return values[0].reshape(shape)
+    axis, sizes = placement.axis, [size for size in placement.sizes if size]
+    shards = [v.reshape(*shape[:axis], n, *shape[axis + 1 :]) for v, n in zip(values, sizes, strict=True)]
+    return np.concatenate(shards, axis)
+
+
+@pytest.mark.parametrize("has_scatter", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(graph=sharded_graphs())
+def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UOp) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # The package has a function of the module's name.
+        patch.setattr(sys.modules[all_reduce.__module__], "MIN_SCATTERED", 1 if has_scatter else MIN_SCATTERED)
+        assert parse_graph(print_graph(graph)) is graph
+        inputs = random_inputs(graph, seed=0)
+        expected = evaluate(graph, {n: a.copy() for n, a in inputs.items()})
+        if expected.size == 0:
+            return
+        sink = UOp.sink(UOp(Op.CONTIGUOUS, graph.dtype, (graph,)))
+        steps = [shard_values(sink)]
+        steps.append(all_reduce(steps[0]))
+        steps.append(run_pipeline("rangeify", sink, CHECKED))
+        steps.append(run_pipeline("kernelize", steps[2], CHECKED))
+        for step in steps:
+            found = join(evaluate(step, {n: a.copy() for n, a in inputs.items()}), graph.placement, expected.shape)
+            assert_close(found, expected, loose=tolerance(graph), what=print_graph(step))
+        check_devices(steps[-1])
+
+
+def check_devices(kernels: UOp) -> None:
+    """Every kernel reads and writes memory of one device; only copies join two."""
+    for call in kernels.iter_ops(Op.CALL):
+        devices = {n.arg.device for a in call.src[1:] for n in [memory_of(a)] if n.op is Op.BUFFER}
+        assert len(devices) == (2 if call.src[0].op is Op.COPY else 1), print_graph(call)
+
+
+def memory_of(argument: UOp) -> UOp:
+    while argument.op is Op.AFTER:
+        argument = argument.src[0]
+    return argument
+
+
+def tensor(number: int, *shape: int, device: str = "CPU") -> UOp:
+    return make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(number, prod(shape), device)), shape)
+
+
+def test_a_part_of_a_large_sum_is_reduced_by_each_device_once() -> None:
+    devices = ("CPU", "CPU:1", "CPU:2", "CPU:3")
+    stack = UOp(Op.MSTACK, float32, tuple(tensor(n + 1, 4, MIN_SCATTERED, device=d) for n, d in enumerate(devices)))
+    results = [UOp(Op.ALLREDUCE, float32, (stack,), (Op.ADD, d)) for d in devices]
+    written = all_reduce(UOp.sink(*results))
+    sums = list(written.iter_ops(Op.ADD))
+    assert len(sums) == len(devices) * (len(devices) - 1)
+    assert {s.device for s in sums} == set(devices)
+
+
+def test_a_kernel_that_a_file_and_a_device_meet_in_is_on_the_device() -> None:
+    file, x = tensor(1, 8, device="DISK:/f"), tensor(2, 8, device="CPU:1")
+    ranged = run_pipeline("rangeify", UOp.sink(file + x), CHECKED)
+    assert [n.arg.device for n in ranged.iter_ops(Op.BUFFERIZE)] == ["CPU:1"]
