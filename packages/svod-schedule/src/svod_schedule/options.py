@@ -39,22 +39,22 @@ class OptimizerConfig:
 
     Attributes:
         strategy: `heuristic` reads the kernel and the target, `none` leaves kernels as they are (`SVOD_NOOPT=1`), `beam`
-            searches around the heuristics' choice and measures what it tries (`SVOD_BEAM=4`).
-        width: how many kernels a round of the search goes on from (`SVOD_BEAM`; 0 means no search).
+            searches around the heuristics' choice and measures what it tries.
+        width: how many kernels a round of the search goes on from (`SVOD_BEAM`); naming 1 or more there asks for `beam`.
         kernel_seconds: how long the search for one kernel may take (`BEAM_TIMEOUT`).
         plan_seconds: how long all searches of one plan may take together (`BEAM_PLAN_TIMEOUT`).
         compile_seconds: how long one candidate may take to compile (`BEAM_TIMEOUT_SEC`); its run is not counted.
         max_uops: the longest linear program that is compiled (`BEAM_UOPS_MAX`).
         max_upcast: the most outputs or reduced elements that one turn of the loops may take (`BEAM_UPCAST_MAX`).
         max_local: the most members of a workgroup (`BEAM_LOCAL_MAX`).
-        max_bloat: by how much a candidate's arithmetic or memory traffic may exceed that of what it was made from (`BEAM_BLOAT_MAX`).
+        max_bloat: how many times as much arithmetic a candidate may do as what it was made from (`BEAM_BLOAT_MAX`).
         max_rounds: how many rounds there are at most (`BEAM_ROUNDS_MAX`).
         max_measured: how many candidates of a round are measured, those that the cost model likes best (`BEAM_MEASURED_MAX`).
         n_runs: how often a candidate is timed; the least time counts (`BEAM_RUNS`).
         min_gain: the part of its time that a round has to save for another one to follow (`BEAM_MIN_PROGRESS`).
         can_pad: whether axes may be padded (`BEAM_PADTO=1`).
         log_drops: whether a line is printed for each candidate that is dropped (`BEAM_LOG_SURPASS_MAX=1`).
-        use_cache: whether what an earlier search found is used (`BEAM_IGNORE_CACHE=1` searches anew).
+        use_cache: whether what an earlier search found is used (`BEAM_IGNORE_CACHE=1`).
         tasks_per_worker: how many candidates a worker process compiles before a fresh one takes its place, 0 for
             any number (`BEAM_MAX_TASKS_PER_CHILD`).
     """

@@ -22,7 +22,7 @@ class DropReason(Enum):
     """Why a candidate is no choice. The first four are found by the search, the others by who measures."""
 
     LIMIT = "exceeds a limit of the configuration"
-    BLOAT = "computes or moves much more than what it was made from"
+    BLOAT = "computes much more than what it was made from"
     DUPLICATE = "is the kernel of other opts"
     PRUNED = "is expected to be slower than the others"
     UOPS = "has too many uops"
