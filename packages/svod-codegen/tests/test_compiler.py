@@ -192,6 +192,20 @@ def test_the_second_compilation_of_a_source_comes_from_the_cache(tmp_path, monke
     assert LlvmCompiler(cache).compile_source(SUM) == code
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="objects are ELF files on Linux")
+@pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"#!/bin/sh\n" * 20, "foreign"])
+def test_a_kept_object_for_another_machine_is_compiled_again(tmp_path, damage):
+    store = DiskStore(tmp_path, kind="objects", max_bytes=1 << 20)
+    code = LlvmCompiler(store).compile_source(SUM)
+    ((key, kept),) = store.iter_entries()
+    assert kept == code
+    machine = (183 if code[18] == 62 else 62).to_bytes(2, "little")
+    store.put(key, code[:18] + machine + code[20:] if damage == "foreign" else damage)
+    assert LlvmCompiler(store).compile_source(SUM) == code
+    assert LlvmCompiler(store).compile_source(SUM) == code
+    assert store.counts()[:3] == (1, 1, 2)
+
+
 def test_the_cache_key_names_the_flags_and_the_host():
     key = LlvmCompiler(DiskStore(Path(), kind="objects", max_bytes=0)).cache_key
     assert compiler.COMPILER_FLAGS in key

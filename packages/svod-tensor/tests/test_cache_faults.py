@@ -252,15 +252,13 @@ def test_a_cache_of_another_processor_is_not_used_and_stays(cache: Path):
 
 
 SWAP_PROCESSORS = """\
-from pathlib import Path
-import json, os
 from svod_codegen.disk_store import get_disk_store
-store = get_disk_store("kernels")
-for key, content in list(store.iter_entries()):
-    at = content.index(b"\\x7fELF")
-    machine = int.from_bytes(content[at + 18 : at + 20], "little")
-    content = content[: at + 18] + (183 if machine == 62 else 62).to_bytes(2, "little") + content[at + 20 :]
-    store.put(key, content)
+for kind in ("kernels", "objects"):
+    store = get_disk_store(kind)
+    for key, content in list(store.iter_entries()):
+        at = content.index(b"\\x7fELF")
+        machine = 183 if content[at + 18] == 62 else 62
+        store.put(key, content[: at + 18] + machine.to_bytes(2, "little") + content[at + 20 :])
 """
 
 

@@ -24,7 +24,14 @@ from svod_codegen.llvm.target import find_machine
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["UnsupportedObject", "can_link_elf", "find_process_symbol", "find_undefined_symbols", "link_elf"]
+__all__ = [
+    "UnsupportedObject",
+    "can_link_elf",
+    "find_process_symbol",
+    "find_undefined_symbols",
+    "is_foreign_object",
+    "link_elf",
+]
 
 
 class UnsupportedObject(Exception):
@@ -59,6 +66,7 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QQq")
 _IDENT: Final = b"\x7fELF\x02\x01\x01"
 _RELOCATABLE, _X86_64 = 1, 62
+_MACHINES: Final = {"x86_64": _X86_64, "aarch64": 183}
 _SYMTAB, _RELA, _NOBITS, _INIT_ARRAY = 2, 4, 8, 14
 _WRITE, _ALLOC, _THREAD_LOCAL = 1, 2, 0x400
 _TYPE_TLS, _TYPE_IFUNC = 6, 10
@@ -113,6 +121,16 @@ def find_undefined_symbols(code: bytes) -> list[str]:
         return [name for symbol, name in _read_symbols(code, _read_sections(code)) if symbol.section == 0 and name]
     except (UnsupportedObject, struct.error, ValueError):
         return []
+
+
+def is_foreign_object(code: bytes) -> bool:
+    """Whether an object cannot be for this machine; where objects are no ELF files nobody knows."""
+    if sys.platform != "linux":
+        return False
+    if len(code) < _HEADER.size or not code.startswith(_IDENT[:4]):
+        return True
+    machine: int = _HEADER.unpack_from(code)[2]
+    return machine != _MACHINES.get(find_machine(), machine)
 
 
 class _Image:

@@ -13,6 +13,7 @@ from svod_codegen.abi import ABI_VERSION
 from svod_codegen.disk_store import make_key
 from svod_codegen.elf import find_process_symbol, find_undefined_symbols
 from svod_codegen.errors import CompileError, CompilerCrashError, CompileTimeoutError
+from svod_codegen.objects import get_object
 from svod_device.spec import CompiledSpec
 
 if TYPE_CHECKING:
@@ -56,12 +57,7 @@ class CCompiler:
     def compile_source(self, source: str) -> bytes:
         """The object code of a translation unit."""
         key = make_key(*self._key_head, source)
-        found = self._store.get(key)
-        if found is not None:
-            return found
-        code = _compile(self.toolchain, source)
-        self._store.put(key, code)
-        return code
+        return get_object(self._store, key, lambda: _compile(self.toolchain, source))
 
 
 def _compile(toolchain: Toolchain, source: str) -> bytes:

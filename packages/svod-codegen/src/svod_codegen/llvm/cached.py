@@ -9,6 +9,7 @@ from svod_codegen.abi import ABI_VERSION
 from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.llvm.compiler import COMPILER_FLAGS, compile_ir
 from svod_codegen.llvm.target import host_key
+from svod_codegen.objects import get_object
 from svod_device.spec import CompiledSpec
 
 if TYPE_CHECKING:
@@ -43,12 +44,7 @@ class LlvmCompiler:
     def compile_source(self, source: str) -> bytes:
         """The object code of a module."""
         key = make_key(*self._key_head, source)
-        found = self._store.get(key)
-        if found is not None:
-            return found
-        code = compile_ir(source)
-        self._store.put(key, code)
-        return code
+        return get_object(self._store, key, lambda: compile_ir(source))
 
 
 @cache
