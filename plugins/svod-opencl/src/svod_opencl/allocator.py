@@ -1,0 +1,55 @@
+"""The memory of an OpenCL device."""
+
+from __future__ import annotations
+
+import pyopencl as cl
+
+from svod_device import CachingAllocator, DeviceOptions, Memory, OutOfMemoryError
+from svod_opencl.context import DeviceContext, get_context
+
+__all__ = ["OpenCLAllocator", "make_allocator"]
+
+_OUT_OF_MEMORY = frozenset({
+    cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE, cl.status_code.OUT_OF_RESOURCES, cl.status_code.OUT_OF_HOST_MEMORY,
+    cl.status_code.INVALID_BUFFER_SIZE,
+})  # fmt: skip
+
+
+class OpenCLAllocator:
+    """Blocks of a device's memory, and copies through its queue."""
+
+    is_host_addressable = False
+    is_writable = True
+
+    def __init__(self, context: DeviceContext) -> None:
+        self.context = context
+        self.device = context.name
+
+    def allocate(self, nbytes: int) -> Memory:
+        try:
+            memory = cl.Buffer(self.context.context, cl.mem_flags.READ_WRITE, nbytes)
+        except cl.Error as error:
+            if error.code not in _OUT_OF_MEMORY:
+                raise
+            raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=0) from error
+        return Memory(self.context.add_block(memory), nbytes)
+
+    def free(self, memory: Memory) -> None:
+        """The driver keeps a released block until the commands that use it are done."""
+        self.context.remove_block(memory.address)
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        block = self.context.find(address)
+        cl.enqueue_copy(self.context.queue, block.memory, source, dst_offset=block.offset, is_blocking=True)
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        block = self.context.find(address)
+        cl.enqueue_copy(self.context.queue, destination, block.memory, src_offset=block.offset, is_blocking=True)
+
+    def synchronize(self) -> None:
+        self.context.queue.finish()
+
+
+def make_allocator(device: str) -> CachingAllocator:
+    """The factory behind the entry point `OPENCL`."""
+    return CachingAllocator(OpenCLAllocator(get_context(device)), DeviceOptions.from_env().allocator_cache_bytes)

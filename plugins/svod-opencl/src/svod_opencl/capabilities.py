@@ -1,0 +1,68 @@
+"""What a device can do, read from its driver, as a `Target`."""
+
+from __future__ import annotations
+
+import re
+
+import pyopencl as cl
+
+from svod_dtype import float16, float64
+from svod_ir.ops import Op
+from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+
+__all__ = ["has_exact_division", "make_target", "max_vector_bytes"]
+
+_MIN_VECTOR_BITS = 128
+"""What one memory access moves on devices that compute element by element."""
+
+_VECTOR_REGISTERS = 32
+"""OpenCL does not say how many registers there are; so many vectors a CPU with 512-bit ones and a GPU's thread have."""
+
+
+def make_target(device: cl.Device) -> Target:
+    """The device as the optimizer, the lowering and the renderer see it."""
+    float_bits = min(32 * device.native_vector_width_float, 8 * max_vector_bytes(device))
+    extensions = device.extensions.split()
+    dtypes = COMMON_DTYPES - {float64}
+    if "cl_khr_fp64" in extensions or device.double_fp_config:
+        dtypes |= {float64}
+    if "cl_khr_fp16" in extensions:
+        dtypes |= {float16}
+    has_fma = bool(device.single_fp_config & cl.device_fp_config.FMA)
+    return Target(
+        name=f"opencl {device.name.strip()}",
+        vector_bits=max(float_bits, _MIN_VECTOR_BITS),
+        vector_registers=_VECTOR_REGISTERS,
+        cores=device.max_compute_units,
+        l1_bytes=min(device.local_mem_size, 32 << 10),
+        l2_bytes=_cache_bytes(device),
+        l3_bytes=0,
+        cache_line_bytes=device.global_mem_cacheline_size or 64,
+        has_fma=has_fma,
+        has_local=True,
+        has_shared=device.local_mem_type == cl.device_local_mem_type.LOCAL or device.local_mem_size > 0,
+        shared_bytes=device.local_mem_size,
+        max_global=((1 << min(device.address_bits, 63)) - 1,) * min(device.max_work_item_dimensions, 3),
+        max_local=device.max_work_group_size,
+        max_local_dims=tuple(device.max_work_item_sizes[:3]),
+        native_ops=COMMON_OPS | {Op.MULACC} if has_fma else COMMON_OPS,
+        native_dtypes=dtypes,
+    )
+
+
+def has_exact_division(device: cl.Device) -> bool:
+    """Whether the compiler can be told to round division and square root of float32 correctly."""
+    return bool(device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
+
+
+def max_vector_bytes(device: cl.Device) -> int:
+    """The largest built-in vector that the driver's compiler is to see."""
+    version = re.search(r"PoCL (\d+)", device.platform.version)
+    # PoCL before 4 chooses its built-in functions by what the CPU has, but compiles kernels for the CPU's name. Where
+    # its LLVM is older than the CPU, functions of 64-byte vectors do not fit the kernels, which never end compiling.
+    return 32 if version is not None and int(version[1]) < 4 else 128
+
+
+def _cache_bytes(device: cl.Device) -> int:
+    # Where it is the last level of a hierarchy, it is shared by all.
+    return max(device.global_mem_cache_size // max(device.max_compute_units, 1), 256 << 10)

@@ -1,0 +1,118 @@
+"""OpenCL devices by number, and what the allocator, the loader and the launcher of one share: its queue and blocks.
+
+All work of a device goes through one queue that runs it in order. So a kernel sees what was launched
+before it, a copy waits for the kernels before it, and a block that is freed may be used again at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from typing import Final, NamedTuple
+
+import pyopencl as cl
+
+from svod_dtype import parse_device_name
+from svod_opencl.errors import NoDeviceError, NoPlatformError
+from svod_opencl.options import OpenCLOptions
+
+__all__ = ["OFFSET_BITS", "Block", "DeviceContext", "clear", "find_devices", "get_context"]
+
+OFFSET_BITS: Final = 40
+"""An address is the number of a block, above these bits, and an offset into the block below them.
+
+Not every device has pointers that the host can name (shared virtual memory), and sub-buffers start only at
+multiples of up to 4 KiB. A kernel takes a block and an offset instead, so a view may start at any element.
+"""
+
+_OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+
+_contexts: dict[str, DeviceContext] = {}
+_lock = threading.Lock()
+
+
+class Block(NamedTuple):
+    """Where an address is: a memory object (None for memory of no bytes) and an offset into it."""
+
+    memory: cl.Buffer | None
+    offset: int
+
+
+class DeviceContext:
+    """One device: its OpenCL context, its queue, and its blocks of memory by number."""
+
+    def __init__(self, name: str, device: cl.Device) -> None:
+        self.name, self.device = name, device
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._blocks: dict[int, cl.Buffer] = {}
+        self._numbers = itertools.count(1)
+        self._freed: deque[int] = deque()
+
+    def add_block(self, memory: cl.Buffer) -> int:
+        """The address of a memory object, which is kept until it is removed."""
+        try:
+            number = self._freed.popleft()
+        except IndexError:
+            number = next(self._numbers)
+        self._blocks[number] = memory
+        return number << OFFSET_BITS
+
+    def remove_block(self, address: int) -> None:
+        """Release the block at an address. Takes no lock, so that finalizers may call it."""
+        number = address >> OFFSET_BITS
+        if self._blocks.pop(number, None) is not None:
+            self._freed.append(number)
+
+    def find(self, address: int) -> Block:
+        """The block that an address lies in."""
+        return Block(self._blocks.get(address >> OFFSET_BITS), address & _OFFSET_MASK)
+
+
+def find_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
+    """The devices, by name of the platform and then in the platform's own order.
+
+    Raises:
+        NoPlatformError: if there is no platform, or none of the name in `options`.
+    """
+    wanted = (options or OpenCLOptions.from_env()).platform
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        # The loader of drivers says so where it finds no driver.
+        platforms = []
+    chosen = [p for p in platforms if wanted.lower() in f"{p.name}\n{p.vendor}".lower()]
+    if not chosen:
+        raise NoPlatformError(wanted=wanted, found=[p.name for p in platforms])
+    return [device for p in sorted(chosen, key=lambda p: (p.name, p.vendor, p.version)) for device in _devices_of(p)]
+
+
+def _devices_of(platform: cl.Platform) -> list[cl.Device]:
+    try:
+        return [d for d in platform.get_devices() if d.available and d.compiler_available]
+    except cl.Error:
+        return []
+
+
+def get_context(name: str) -> DeviceContext:
+    """The context of the device of this canonical name, opened at the first call.
+
+    Raises:
+        NoPlatformError: if there is no platform.
+        NoDeviceError: if there are fewer devices.
+    """
+    with _lock:
+        if name not in _contexts:
+            devices = find_devices()
+            number = parse_device_name(name).index
+            if number >= len(devices):
+                raise NoDeviceError(device=name, found=[d.name.strip() for d in devices])
+            _contexts[name] = DeviceContext(name, devices[number])
+        return _contexts[name]
+
+
+def clear() -> None:
+    """Forget every device, for tests; allocators and programs keep theirs."""
+    with _lock:
+        _contexts.clear()

@@ -1,0 +1,52 @@
+"""The errors of svod-opencl.
+
+UserError
+├── NoPlatformError (LookupError)         no driver is installed, or none is called as asked
+├── NoDeviceError (LookupError)           the platforms have fewer devices
+└── UnsupportedDtypeError (TypeError)     arithmetic that the device does not have
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svod_dtype import DType, UserError
+
+__all__ = ["NoDeviceError", "NoPlatformError", "UnsupportedDtypeError"]
+
+
+class NoPlatformError(UserError, LookupError):
+    """No OpenCL driver, or none with the name that was asked for."""
+
+    def __init__(self, *, wanted: str, found: Sequence[str]) -> None:
+        self.wanted, self.found = wanted, tuple(found)
+        if self.found:
+            super().__init__(
+                f"no OpenCL platform is called {wanted!r}",
+                notes=(f"platforms that are there: {', '.join(self.found)}",),
+                hint="set SVOD_OPENCL_PLATFORM to a part of one of these names, or unset it",
+            )
+        else:
+            super().__init__(
+                "no OpenCL platform is installed",
+                hint="install your device's driver, or `pip install svod-opencl[pocl]` for one that runs on the CPU",
+            )
+
+
+class NoDeviceError(UserError, LookupError):
+    """A device number beyond the last device."""
+
+    def __init__(self, *, device: str, found: Sequence[str]) -> None:
+        self.device, self.found = device, tuple(found)
+        super().__init__(
+            f"no device {device!r}: {len(self.found)} OpenCL devices were found",
+            notes=tuple(f"OPENCL:{number} is {name}" for number, name in enumerate(self.found)),
+        )
+
+
+class UnsupportedDtypeError(UserError, TypeError):
+    """A dtype that the device cannot compute in and nothing emulates."""
+
+    def __init__(self, *, dtype: DType, device: str) -> None:
+        self.dtype, self.device = dtype, device
+        super().__init__(f"{device} has no arithmetic on {dtype}", hint="x.cast(float32) computes in what it has")

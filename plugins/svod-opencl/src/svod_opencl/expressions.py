@@ -1,0 +1,228 @@
+"""Elementwise ops as OpenCL C expressions, on scalars and on built-in vectors alike.
+
+Operands are names, constants or parts of vectors: they may be repeated. No expression has undefined
+behaviour for any operand: signed arithmetic that may overflow is done unsigned, shifts by too much
+and casts of floats out of range have the values that `svod_ir.ops` gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from svod_codegen.errors import RenderError
+from svod_dtype import DType, float32
+from svod_ir.ops import COMPARISON, Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+from svod_opencl.types import constant, scalar_name, vector_name
+
+__all__ = ["Expressions"]
+
+_COMPARED: Final = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
+_FLOAT_OPERATORS: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/"}
+_FUNCTIONS: Final = {
+    Op.SQRT: "sqrt", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint", Op.ABS: "fabs", Op.MULACC: "fma",
+}  # fmt: skip
+_WRAPPING: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*"}
+_BITS: Final = {Op.AND: "&", Op.OR: "|", Op.XOR: "^"}
+_BOOL_OPERATORS: Final = {
+    Op.ADD: "|", Op.OR: "|", Op.MAX: "|", Op.MUL: "&", Op.AND: "&", Op.MIN: "&", Op.XOR: "^", Op.SUB: "^", Op.NE: "^",
+}  # fmt: skip
+_ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
+
+
+@dataclass(frozen=True, slots=True)
+class Expressions:
+    """Writes ops on values of `lanes` lanes.
+
+    `has_exact_division` says that division and square root of float32 are rounded correctly.
+    """
+
+    target: Target
+    lanes: int = 1
+    has_exact_division: bool = True
+
+    def write(self, node: UOp, operands: Sequence[str]) -> str:
+        """The expression of an elementwise node.
+
+        Raises:
+            RenderError: if the op has no expression for the dtype.
+        """
+        op, result, source = node.op, node.dtype.scalar, node.src[-1].dtype.scalar
+        if op is Op.WHERE:
+            return self.choose(result, *operands)
+        if op is Op.CAST:
+            return self.cast(operands[0], source, result)
+        if op is Op.BITCAST:
+            return self.bitcast(operands[0], source, result)
+        if source.is_bool:
+            found = self._bool(op, operands)
+        elif op in COMPARISON:
+            found = self._mask(f"{operands[0]} {_COMPARED[op]} {operands[1]}", source)
+        elif source.is_float:
+            found = self._float(op, source, operands)
+        else:
+            found = self._integer(node, source, operands)
+        if found is None:
+            raise RenderError(problem=f"has no expression in OpenCL C for {source}", node=node)
+        return found
+
+    def spread(self, dtype: DType, scalar: str) -> str:
+        """A scalar in every lane."""
+        if self.lanes == 1:
+            return scalar
+        return f"({self._name(dtype)})({f'(char)-({scalar})' if dtype.is_bool else scalar})"
+
+    def choose(self, dtype: DType, condition: str, x: str, y: str) -> str:
+        """`x` where the condition holds, else `y`."""
+        if self.lanes == 1:
+            return f"{condition} ? {x} : {y}"
+        mask = condition if dtype.itemsize == 1 else f"convert_{self._mask_name(dtype)}({condition})"
+        return f"select({y}, {x}, {mask})"
+
+    def cast(self, x: str, source: DType, target: DType) -> str:
+        """The value in another dtype: floats to integers saturate, and NaN becomes 0."""
+        name = self._name(target)
+        if source.is_bool and target.is_bool:
+            return x
+        if target.is_bool:
+            return self._mask(f"{x} != {self.spread(source, constant(source, 0))}", source)
+        if source.is_bool:
+            return f"({name}){x}" if self.lanes == 1 else f"convert_{name}(-{x})"
+        if source.is_float and not target.is_float:
+            return f"convert_{name}_sat({x})"
+        return f"({name}){x}" if self.lanes == 1 else f"convert_{name}({x})"
+
+    def bitcast(self, x: str, source: DType, target: DType) -> str:
+        """The same bits as another dtype."""
+        if source.is_bool or target.is_bool:
+            return self.cast(x, source, target)
+        given, wanted = self._name(source), self._name(target)
+        # An integer constant is wider than a narrow type that it stands for.
+        return x if given == wanted else f"as_{wanted}(({given}){x})"
+
+    def _name(self, dtype: DType) -> str:
+        return scalar_name(dtype, self.target) if self.lanes == 1 else vector_name(dtype, self.lanes, self.target)
+
+    def _mask_name(self, dtype: DType) -> str:
+        return {1: "char", 2: "short", 4: "int", 8: "long"}[dtype.itemsize] + str(self.lanes)
+
+    def _mask(self, comparison: str, source: DType) -> str:
+        """A comparison as a bool; that of vectors gives lanes as wide as its operands."""
+        if self.lanes == 1 or source.itemsize == 1:
+            return comparison
+        return f"convert_char{self.lanes}({comparison})"
+
+    def _bool(self, op: Op, operands: Sequence[str]) -> str | None:
+        x, y = operands[0], operands[-1]
+        invert = "!" if self.lanes == 1 else "~"
+        if op in _BOOL_OPERATORS:
+            return f"{x} {_BOOL_OPERATORS[op]} {y}"
+        match op:
+            case Op.NOT:
+                return f"{invert}{x}"
+            case Op.EQ:
+                return f"{invert}({x} ^ {y})"
+            case Op.LT:
+                return f"{invert}{x} & {y}"
+            case Op.LE:
+                return f"{invert}{x} | {y}"
+            case Op.MULACC:
+                return f"({x} & {operands[1]}) | {y}"
+            case _:
+                return x if op in (Op.NEG, Op.ABS) or op in _ROUNDING else None
+
+    def _float(self, op: Op, dtype: DType, operands: Sequence[str]) -> str | None:
+        x = operands[0]
+        if op in (Op.MAX, Op.MIN):
+            y, sign = operands[1], ">" if op is Op.MAX else "<"
+            # A NaN on either side fails the comparison or is x itself.
+            if self.lanes == 1:
+                return f"({x} {sign} {y} || {x} != {x}) ? {x} : {y}"
+            return f"select({y}, {x}, ({x} {sign} {y}) | ({x} != {x}))"
+        if op is Op.NEG:
+            return f"-{x}"
+        if op in (Op.FDIV, Op.SQRT) and dtype is float32 and not self.has_exact_division:
+            return self._divide_in_double(op, operands)
+        if op in _FLOAT_OPERATORS:
+            return f"{x} {_FLOAT_OPERATORS[op]} {operands[1]}"
+        return f"{_FUNCTIONS[op]}({', '.join(operands)})" if op in _FUNCTIONS else None
+
+    def _divide_in_double(self, op: Op, operands: Sequence[str]) -> str:
+        """Rounding a quotient or root to double first does not change its rounding to float.
+
+        Source: Figueroa 1995, "When is double rounding innocuous?"; 53 is at least 2 * 24 + 2.
+        """
+        suffix = "" if self.lanes == 1 else str(self.lanes)
+        wide = [f"convert_double{suffix}({x})" for x in operands]
+        result = f"{wide[0]} / {wide[1]}" if op is Op.FDIV else f"sqrt({wide[0]})"
+        return f"convert_float{suffix}({result})"
+
+    def _integer(self, node: UOp, dtype: DType, operands: Sequence[str]) -> str | None:
+        op, x = node.op, operands[0]
+        if op in _WRAPPING:
+            return self._wrap(node, dtype, f"{{}} {_WRAPPING[op]} {{}}", operands)
+        if op in _BITS:
+            return self._narrow(dtype, f"{x} {_BITS[op]} {operands[1]}")
+        match op:
+            case Op.CDIV | Op.CMOD:
+                return self._narrow(dtype, f"{x} {'/' if op is Op.CDIV else '%'} {operands[1]}")
+            case Op.MAX | Op.MIN:
+                if self.lanes == 1:
+                    return f"{x} {'>' if op is Op.MAX else '<'} {operands[1]} ? {x} : {operands[1]}"
+                return f"{'max' if op is Op.MAX else 'min'}({x}, {operands[1]})"
+            case Op.NEG:
+                return self._wrap(node, dtype, "-{}", operands)
+            case Op.NOT:
+                return self._narrow(dtype, f"~{x}")
+            case Op.ABS:
+                return x if dtype.is_unsigned else f"as_{self._name(dtype)}(abs(({self._name(dtype)}){x}))"
+            case Op.SHL | Op.SHR:
+                return self._shift(node, dtype, x, operands[1])
+            case Op.MULACC:
+                return self._wrap(node, dtype, "{} * {} + {}", operands)
+            case _:
+                return x if op in _ROUNDING else None
+
+    def _narrow(self, dtype: DType, expression: str) -> str:
+        """An expression on scalars narrower than `int` gives an `int`."""
+        if self.lanes > 1 or dtype.itemsize >= 4:
+            return expression
+        return f"({self._name(dtype)})({expression})"
+
+    def _wrap(self, node: UOp, dtype: DType, form: str, operands: Sequence[str]) -> str:
+        """Arithmetic modulo 2**bits."""
+        plain = form.format(*operands)
+        low, high = node.bounds
+        is_inside = low > dtype.min or high < dtype.max
+        if dtype.itemsize >= 4 and (dtype.is_unsigned or is_inside):
+            return plain
+        if self.lanes > 1:
+            if dtype.is_unsigned:
+                return plain
+            unsigned = f"u{self._name(dtype)}"
+            return f"as_{self._name(dtype)}({form.format(*(f'as_{unsigned}({x})' for x in operands))})"
+        wide = "ulong" if dtype.itemsize == 8 else "uint"
+        return f"({self._name(dtype)})({form.format(*(f'({wide}){x}' for x in operands))})"
+
+    def _shift(self, node: UOp, dtype: DType, x: str, amount: str) -> str:
+        """OpenCL C takes the amount modulo the number of bits; ours shifts everything out."""
+        name, given, bits = self._name(dtype), node.src[1], 8 * dtype.itemsize
+        sign = "<<" if node.op is Op.SHL else ">>"
+        values = given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
+        is_small = bool(values) and all(0 <= v < bits for v in values)
+        if self.lanes == 1:
+            wide = "" if node.op is Op.SHR else "(ulong)" if bits == 64 else "(uint)"
+            shifted = f"({name})({wide}{x} {sign} {amount})"
+            if is_small:
+                return shifted
+            beyond = f"({name})({x} < 0 ? -1 : 0)" if node.op is Op.SHR and dtype.is_signed else f"({name})0"
+            return f"(ulong){amount} < {bits} ? {shifted} : {beyond}"
+        shifted = f"({x} {sign} {amount})"
+        if is_small:
+            return shifted
+        unsigned = name if dtype.is_unsigned else f"u{name}"
+        beyond = f"({x} >> ({name})({bits - 1}))" if node.op is Op.SHR and dtype.is_signed else f"({name})(0)"
+        return f"select({beyond}, {shifted}, as_{unsigned}({amount}) < ({unsigned})({bits}))"

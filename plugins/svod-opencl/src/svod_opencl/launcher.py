@@ -1,0 +1,56 @@
+"""Runs a whole batch of launches: kernel objects with their arguments are made once, a run only enqueues them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyopencl as cl
+
+from svod_device import Dims, Launch
+from svod_opencl.context import DeviceContext
+from svod_opencl.program import OpenCLProgram, global_items, set_arguments
+
+__all__ = ["OpenCLBatchLauncher"]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A launch, its own kernel object, and the arguments that this has."""
+
+    launch: Launch
+    kernel: cl.Kernel
+    items: Dims
+    addresses: array[int] = field(default_factory=lambda: array("Q"))
+    values: array[int] = field(default_factory=lambda: array("q"))
+
+    def refresh(self, context: DeviceContext) -> None:
+        """Set the arguments again if they are others than at the last run."""
+        launch = self.launch
+        if self.addresses != launch.buffers or self.values != launch.values or not self.addresses:
+            set_arguments(self.kernel, context, launch.buffers, launch.values)
+            self.addresses, self.values = launch.buffers[:], launch.values[:]
+
+
+class OpenCLBatchLauncher:
+    """The batch launcher of one device. Its queue is in order, so groups need no barriers between them."""
+
+    def __init__(self, context: DeviceContext) -> None:
+        self.context = context
+
+    def make_table(self, launches: Sequence[Launch]) -> list[_Entry]:
+        entries: list[_Entry] = []
+        for launch in launches:
+            program = launch.program
+            if not isinstance(program, OpenCLProgram) or program.context is not self.context:
+                raise ValueError(f"program {program.name} is not one of {self.context.name}")
+            entries.append(_Entry(launch, program.make_kernel(), global_items(launch.global_size, launch.local_size)))
+        return entries
+
+    def run(self, table: list[_Entry]) -> None:
+        queue = self.context.queue
+        for entry in table:
+            entry.refresh(self.context)
+            cl.enqueue_nd_range_kernel(queue, entry.kernel, entry.items, entry.launch.local_size)
+        queue.flush()

@@ -1,0 +1,82 @@
+"""How values are typed in OpenCL C: scalars, built-in vectors, and structs of vectors for other numbers of lanes.
+
+A bool is `bool` as a scalar and `uchar` in memory; a vector of bools is a vector of `char` that holds
+-1 for true, which is what comparisons give and what `select` takes. Floats that the device
+only stores are unsigned integers of their size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from svod_dtype import DType, float16, float32, float64
+from svod_ir.target import Target
+
+__all__ = ["constant", "memory_name", "scalar_name", "split_lanes", "vector_name"]
+
+_NATIVE_LANES: Final = (16, 8, 4, 3, 2, 1)
+_INTEGERS: Final = {8: "char", 16: "short", 32: "int", 64: "long"}
+
+
+def scalar_name(dtype: DType, target: Target) -> str:
+    """The type of one element as a value."""
+    scalar = dtype.scalar
+    if scalar is float32:
+        return "float"
+    if scalar is float64:
+        return "double"
+    if scalar is float16 and float16 in target.native_dtypes:
+        return "half"
+    if scalar.is_bool:
+        return "bool"
+    is_unsigned = scalar.is_float or scalar.is_unsigned
+    return ("u" if is_unsigned else "") + _INTEGERS[8 * scalar.itemsize]
+
+
+def memory_name(dtype: DType, target: Target) -> str:
+    """The type of one element in memory: kernels take no pointers to `bool`."""
+    return "uchar" if dtype.is_bool else scalar_name(dtype, target)
+
+
+def vector_name(dtype: DType, lanes: int, target: Target) -> str:
+    """The built-in type of so many lanes; that of one is a scalar (of an odd lane of bools, a `char`)."""
+    name = "char" if dtype.is_bool else scalar_name(dtype, target)
+    return name if lanes == 1 else f"{name}{lanes}"
+
+
+def split_lanes(lanes: int, most: int = 16) -> Sequence[int]:
+    """The sizes of the built-in vectors, of at most `most` lanes, that a vector consists of: 40 is 16, 16 and 8."""
+    parts: list[int] = []
+    for size in (n for n in _NATIVE_LANES if n <= most):
+        n_parts, lanes = divmod(lanes, size)
+        parts += [size] * n_parts
+    return parts
+
+
+def constant(dtype: DType, value: bool | int | float) -> str:
+    """A scalar constant, exact."""
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if dtype.is_float:
+        return _float_constant(dtype, float(value))
+    suffix = ("u" if dtype.is_unsigned else "") + ("L" if dtype.itemsize == 8 else "")
+    number = int(value)
+    if number < 0 and number == dtype.min and dtype.itemsize >= 4:
+        # The magnitude of the least integer is not one of the type.
+        return f"(-{-(number + 1)}{suffix} - 1)"
+    return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
+
+
+def _float_constant(dtype: DType, value: float) -> str:
+    cast = {float64: "(double)", float16: "(half)"}.get(dtype, "")
+    if math.isnan(value):
+        text = f"{cast}NAN"
+    elif math.isinf(value):
+        text = f"{cast}{'-' if value < 0 else ''}INFINITY"
+    elif dtype is float64:
+        text = value.hex()
+    else:
+        text = f"{cast}{value.hex()}f"
+    return f"({text})" if text[0] in "-(" else text
