@@ -56,6 +56,15 @@ def make_product(rows: int, columns: int, n: int) -> UOp:
     return UOp.sink(out.index(row * columns + column).store(value).end(row, column), arg=KernelInfo())
 
 
+def make_batched_product(batch: int, rows: int, columns: int, n: int) -> UOp:
+    """A kernel that multiplies `batch` (rows, n) matrices by the transpose of one (columns, n) matrix."""
+    b, row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((batch, rows, columns)))
+    k = UOp.range(n, 3, AxisType.REDUCE)
+    out, x, y = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1, 2))
+    value = UOp(Op.REDUCE, float32, (x.index((b * rows + row) * n + k) * y.index(column * n + k), k), Op.ADD)
+    return UOp.sink(out.index((b * rows + row) * columns + column).store(value).end(b, row, column), arg=KernelInfo())
+
+
 def make_update(size: int) -> UOp:
     """A kernel that doubles an array in place."""
     r = UOp.range(size, 0, AxisType.LOOP)
@@ -298,6 +307,20 @@ def test_an_opt_that_does_not_apply_says_why_and_changes_nothing(case: str) -> N
     assert scheduler.sink is before
     assert scheduler.applied_opts == earlier
     assert not scheduler.try_opt(last)
+
+
+@pytest.mark.parametrize(
+    "opts",
+    [
+        (Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.PACK, 1)),
+        (Opt(OptOp.UPCAST, 2, 0), Opt(OptOp.PACK, 0)),
+        (Opt(OptOp.UPCAST, 2, 0), Opt(OptOp.UPCAST, 1, 3), Opt(OptOp.THREAD, 0, 2), Opt(OptOp.PACK, 1)),
+    ],
+    ids=["a tile of a loop around it", "one panel for all", "one panel for each thread"],
+)
+def test_a_pack_holds_all_that_the_loops_inside_it_read_again(opts: tuple[Opt, ...]) -> None:
+    kernel = make_batched_product(4, 6, 8, 16)
+    assert_same(kernel, compiled(kernel, opts, CPU))
 
 
 def test_the_message_of_a_refusal_names_the_opt_and_the_reason() -> None:

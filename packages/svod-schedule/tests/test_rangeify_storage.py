@@ -66,7 +66,7 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "a matmul of something cheap": (lambda: (matmul(X + 1, tensor(2, 128, 32)),), 1),
     "a matmul of something dear": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
     "a matmul of something padded": (lambda: (matmul(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), tensor(2, 128, 64)),), 2),
-    "a product of deep matrices": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 64)),), 2),
+    "a product of deep matrices": (lambda: (matmul(tensor(1, 128, 8192), tensor(2, 8192, 128)),), 2),
     "a product of a deep matrix and few vectors": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 4)),), 1),
     "a sum of something padded": (lambda: (reduce(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), 1),), 1),
     "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
@@ -102,7 +102,8 @@ def test_the_kernels_compute_what_the_program_means(graph: UOp) -> None:
 
 @pytest.mark.parametrize("depth", [64, 70, 128])
 def test_the_parts_of_a_deep_product_add_up(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[split_reduce.__module__], "MAX_DEPTH", 20)
+    for name, value in (("MAX_DEPTH", 20), ("PART_DEPTH", 20), ("MIN_ROWS", 30)):
+        monkeypatch.setattr(sys.modules[split_reduce.__module__], name, value)
     graph = UOp.sink(matmul(tensor(1, 2, 33, depth), make_permute(tensor(2, 2, 35, depth), (0, 2, 1))))
     split = split_reduce(graph)
     assert sum(1 for _ in split.iter_ops(Op.REDUCE_AXIS)) > 1

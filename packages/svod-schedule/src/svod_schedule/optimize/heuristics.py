@@ -119,10 +119,9 @@ class _Heuristics:
             n_rows = prod(
                 int(a.vmax) + 1 for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)
             )
-            # Fewer than two panels leave no loop over panels to copy in.
-            if len(packed) != 1 or not isinstance(size, int) or n_rows < MIN_PACKED_ROWS:
+            if len(packed) != 1 or not isinstance(size, int) or size < self.lanes or n_rows < MIN_PACKED_ROWS:
                 continue
-            panel = _Panel(axis, min(n_vectors, size // (2 * self.lanes)))
+            panel = _Panel(axis, min(n_vectors, max(size // (2 * self.lanes), 1)))
             n_single = sum(find_stride(n.src[1], axis) not in (0, 1) for n in outside)
             copying = VECTOR_COPY_COST if find_stride(packed[0].src[1], axis) == 1 else SINGLE_COST * self.lanes
             cost = copying / n_rows + SINGLE_COST * n_single * self.lanes / n_reduced
@@ -140,11 +139,11 @@ class _Heuristics:
         return min((-(-size // w) * self.lanes / size for w in widths), default=self.lanes) - 1
 
     def _pack(self, axis: UOp) -> None:
-        # With one panel for each thread, the loop over the panels is the THREAD axis.
+        """Pack in the loop over the panels; where there is one panel for all, or for each thread, in the outermost loop."""
         axes = self.scheduler.axes
         position = next((i for i, r in enumerate(axes) if r.arg == axis.arg), None)
         if position is None:
-            position = next((i for i, r in enumerate(axes) if r.arg[1] is AxisType.THREAD), None)
+            position = next((i for i, r in enumerate(axes) if r.arg[1] in (AxisType.THREAD, AxisType.LOOP)), None)
         if position is not None:
             self.scheduler.try_opt(Opt(OptOp.PACK, position))
 

@@ -244,9 +244,10 @@ class Scheduler:
         nest = next((n.src[1:] for n in self.sink.src if n.op is Op.END and axis in n.src[1:]), None)
         if nest is None or self.target.has_local:
             raise OptError(opt=opt, reason="private memory is filled in a loop over the results of one thread")
-        enclosing = set(nest[: nest.index(axis) + 1]) | {r for r in nest if r.arg[1] is AxisType.THREAD}
+        outer = nest[: nest.index(axis) + 1]
+        enclosing = {r for r in nest if r.arg[1] is AxisType.THREAD or (r.arg[1] is AxisType.LOOP and r in outer)}
         inside = {r for r in nest if r.arg[1] is AxisType.LOOP} - enclosing
-        reused = [n for n in self._reduction_loads() if axis in n.ranges and not n.ranges & inside]
+        reused = [n for n in self._reduction_loads() if not n.ranges & inside]
         if not inside or not reused:
             raise OptError(opt=opt, reason="no load of a reduction is repeated inside the loop")
         packed: dict[UOp, UOp] = {}

@@ -27,10 +27,11 @@ N_PARTS = 256
 MAX_OUTPUT = 1 << 12
 """A reduction with more results than this has parallel work without being split."""
 
-MAX_DEPTH = 1 << 11
+MAX_DEPTH = 1 << 12
 """Products that add more elements than this to each result are split, so that a panel stays in the second cache."""
 
-MIN_ROWS = 32
+PART_DEPTH = 1 << 11
+MIN_ROWS = 128
 """Products in which an element is used fewer times than this are bound by memory; a panel would not help."""
 
 
@@ -52,7 +53,7 @@ def _split(node: UOp) -> UOp:
     if n_reduced >= MIN_RATIO and prod(sizes) // n_reduced <= MAX_OUTPUT:
         return _reduce_in_parts(node, *_merge_axes(node.src[0], sizes, axes), N_PARTS)
     if n_reduced > MAX_DEPTH and count_rows(node) >= MIN_ROWS:
-        fewest = -(-n_reduced // MAX_DEPTH)
+        fewest = -(-n_reduced // PART_DEPTH)
         longest = max(sizes[a] for a in axes)
         # Parts that divide the axis leave nothing to join.
         n_parts = next((n for n in range(fewest, 2 * fewest) if longest % n == 0), fewest)
