@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from svod_ir import IROptions, OptionError
-from svod_ir.environment import read_integer, read_switch
+from svod_ir.environment import read_integer, read_switch, remember
 from svod_ir.options import PassSelector
 
 
@@ -80,3 +82,22 @@ def test_integers_have_a_minimum() -> None:
 def test_a_switch_has_a_default() -> None:
     assert read_switch({}, "SVOD_X", default=True)
     assert not read_switch({"SVOD_X": "0"}, "SVOD_X", default=True)
+
+
+def test_what_is_derived_from_the_environment_is_derived_again_when_that_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_reads = [0]
+
+    def read() -> str | None:
+        n_reads[0] += 1
+        return os.environ.get("SVOD_SOMETHING")
+
+    remembered = remember(read)
+    assert [remembered(), remembered()] == [None, None]
+    monkeypatch.setenv("SVOD_SOMETHING", "1")
+    assert [remembered(), remembered()] == ["1", "1"]
+    monkeypatch.setenv("SVOD_SOMETHING", "2")
+    assert remembered() == "2"
+    monkeypatch.delenv("SVOD_SOMETHING")
+    assert [remembered(), n_reads[0]] == [None, 4]

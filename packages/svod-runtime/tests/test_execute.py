@@ -24,6 +24,7 @@ from svod_runtime import (
     VariableBoundsError,
     register_custom_function,
 )
+from svod_runtime.execute import MAX_BATCH_WORK, KernelState
 
 if TYPE_CHECKING:
     from conftest import Array, Plans
@@ -318,6 +319,17 @@ def test_fixed_variables_and_the_core_number_are_never_touched(plans: Plans) -> 
     assert (plans.read(x)[0], plans.read(y)[0]) == (2, 9)
 
 
+def test_a_variable_is_set_where_another_kernel_has_the_value_already(plans: Plans) -> None:
+    x, y, z = plans.buffer(), plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(write_n, [x], variables=[N], values=[4]))
+    plans.op(plans.kernel(write_n, [y], variables=[N], values=[7]))
+    plans.op(plans.kernel(write_n, [z], variables=[N], values=[2], fixedvars={"n": 2}))
+    plan = plans.build(x, y, z)
+    for n in (2, 7, 7):
+        plan.execute_with_vars({"n": n})
+        assert [plans.read(i)[0] for i in (x, y, z)] == [n, n, 2]
+
+
 def test_a_fixed_variable_accepts_any_value_for_its_name_elsewhere(plans: Plans) -> None:
     out = plans.buffer()
     plans.op(plans.kernel(write_n, [out], variables=[N], values=[2], fixedvars={"n": 2}))
@@ -500,3 +512,65 @@ def test_random_plans_over_one_arena_agree_with_running_them_in_order(
             model[out : out + n] = model[source : source + n].copy()
     plans.build(arena).execute()
     assert plans.read(arena) == model.tolist()
+
+
+def test_a_batch_ends_after_much_work_so_that_signals_are_handled(plans: Plans) -> None:
+    launcher = plans.launcher()
+    out = plans.buffer()
+    for work in (MAX_BATCH_WORK // 2, MAX_BATCH_WORK // 2, 5, 5, 2 * MAX_BATCH_WORK, 5):
+        plans.op(plans.kernel(plans.fill(1), [out], launcher=launcher, n_operations=work))
+    plan = plans.build(out)
+    assert [len(table) for table in launcher.tables] == [2, 2, 1, 1]
+    plan.execute()
+    assert plans.names() == ["k1", "k2", "k3", "k4", "k5", "k6"]
+
+
+def test_an_interrupt_while_buffers_change_is_made_good_by_the_next_run(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, out = plans.buffer(4, 1), plans.buffer(4, 2), plans.buffer()
+    launcher = plans.launcher()
+
+    def add(out: Array, x: Array, y: Array, n: int) -> None:
+        out[:] = x + y + n
+
+    plans.op(plans.kernel(add, [out], [first, second], variables=[N], values=[3], launcher=launcher))
+    plan = plans.build(out)
+    fresh = [Buffer(HostAllocator(), float32, 4) for _ in range(2)]
+    for buffer, value in zip(fresh, (10, 20), strict=True):
+        buffer.copyin(np.full(4, value, np.float32))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(plan), "_count_storages", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            plan.replace_buffers({first: fresh[0], second: fresh[1]})
+    plan.replace_buffers({first: fresh[0], second: fresh[1]})
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelState, "set_values", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            plan.execute_with_vars({"n": 5})
+    plan.execute()
+    assert plans.read(out) == [35] * 4
+
+
+def test_parallel_kernels_are_waited_for_when_one_is_interrupted(plans: Plans) -> None:
+    x, y = plans.buffer(), plans.buffer()
+    is_interrupted = threading.Event()
+
+    def interrupt(_: Array) -> None:
+        is_interrupted.set()
+        raise KeyboardInterrupt
+
+    def fill_late(out: Array) -> None:
+        assert is_interrupted.wait(60)
+        out[:] = 3
+
+    plans.op(plans.kernel(interrupt, [x], n_bytes=1 << 20))
+    plans.op(plans.kernel(fill_late, [y], n_bytes=1 << 20))
+    plan = plans.build(x, y)
+    with pytest.raises(KeyboardInterrupt):
+        plan.execute()
+    assert plans.read(y) == [3] * 4

@@ -131,6 +131,14 @@ class KernelState:
         """
         return _resolve_sizes(self.op, {**self.variables, **changes, **self.op.fixedvars})
 
+    def renew_sizes(self) -> bool:
+        """Give the launch the sizes that the variables ask for now; True if these are new."""
+        sizes = self.resolve_sizes({})
+        if sizes == (self.global_size, self.local_size):
+            return False
+        self.global_size, self.local_size = sizes
+        return True
+
     @property
     def is_threaded(self) -> bool:
         """True for a kernel of the host that is split over its cores."""

@@ -99,6 +99,7 @@ class ExecutionPlan:
         if values:
             self._change_variables(values)
         self._make_steps()
+        self._is_stale = False
 
     def __repr__(self) -> str:
         counts = f"{len(self._template.ops)} ops, {len(self._states)} kernels, {len(self._buffers)} buffers"
@@ -165,30 +166,35 @@ class ExecutionPlan:
             self._donated[index] = "the last execution took it"
 
     def _set_variables(self, values: Mapping[str, int]) -> None:
+        if self._is_stale:
+            self._renew()
         if self._change_variables(values):
             self._make_steps()
         self._is_stale = False
 
     def _change_variables(self, values: Mapping[str, int]) -> bool:
         """Give variables values, and say whether launch sizes changed."""
-        changes = {name: operator.index(value) for name, value in values.items() if name != CORE_ID}
-        bounds_of = self._template.bounds
-        for name, value in changes.items():
-            for bounds in bounds_of.get(name, ()):
+        given = {name: operator.index(value) for name, value in values.items() if name != CORE_ID}
+        for name, value in given.items():
+            for bounds in self._template.bounds.get(name, ()):
                 if not bounds.min <= value <= bounds.max:
                     raise VariableBoundsError(name=name, value=value, min=bounds.min, max=bounds.max)
-        symbolic = [state for state in self._states if not state.has_constant_sizes]
-        sizes = [state.resolve_sizes(changes) for state in symbolic]
+        known, uneven = self._variables, self._template.uneven_names
+        changes = {name: value for name, value in given.items() if name in uneven or known.get(name) != value}
+        if not changes:
+            return False
+        for state in self._states:
+            if not state.has_constant_sizes:
+                state.resolve_sizes(changes)
         # Everything that can fail is behind us.
         self._is_stale = True
         self._variables.update(changes)
+        has_new_sizes = False
         for state in self._states:
             state.set_values(changes)
-        changed = [(s, new) for s, new in zip(symbolic, sizes, strict=True) if (s.global_size, s.local_size) != new]
-        for state, new in changed:
-            state.global_size, state.local_size = new
-        self._is_stale = False
-        return bool(changed)
+            if not state.has_constant_sizes:
+                has_new_sizes = state.renew_sizes() or has_new_sizes
+        return has_new_sizes
 
     def _make_steps(self) -> None:
         arrangement = self._template.arrange(self._levels, self._states)
@@ -199,7 +205,8 @@ class ExecutionPlan:
         for state in self._states:
             state.set_buffers(self._buffers)
             state.set_values(self._variables)
-            state.global_size, state.local_size = state.resolve_sizes({})
+            if not state.has_constant_sizes:
+                state.renew_sizes()
         self._storage_uses = None
         self._levels = self._template.find_levels(self._buffers)
         self._make_steps()
@@ -268,8 +275,10 @@ class ExecutionPlan:
             if self._donated:
                 self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
             changes = {index: buffer for index, buffer in replacements.items() if buffer is not buffers[index]}
-            if not changes and not self._is_stale:
+            if not changes:
                 return
+            if self._is_stale:
+                self._renew()
             self._is_stale = True
             users, states = self._template.users, self._states
             is_shared = self._count_storages(changes)

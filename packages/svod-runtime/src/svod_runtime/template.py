@@ -48,6 +48,7 @@ class PlanTemplate:
         written: the buffers that kernels and copies write.
         bounds: of each variable that a caller may set.
         values: of each variable as long as no caller set it.
+        uneven_names: the variables that have several such values.
         levels: indices into `ops`; the ops of one level do not depend on each other.
         memory_report: what the memory planner made of the intermediates.
         donated_indices: the inputs that an execution may overwrite.
@@ -77,7 +78,7 @@ class PlanTemplate:
         self.users = _find_users(op for _, op in kernels)
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in _written_by(op)}
-        self.bounds, self.values = _collect_bounds(ops), _initial_values(ops)
+        self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
         self._declared = resolve_dependencies(ops, instance_dependencies)
         self._order = order_ops(ops, self._declared)
         self.levels = self.find_levels(buffers)
@@ -250,17 +251,21 @@ def _written_by(op: PreparedOp) -> list[int]:
             return []
 
 
-def _initial_values(ops: Iterable[PreparedOp]) -> dict[str, int]:
+def _initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:
+    """The value of each variable at first, and the names that have several, since the schedule or an op says so."""
     values: dict[str, int] = {}
+    uneven: set[str] = set()
     for op in ops:
         match op:
             case PreparedKernel():
-                values.update(zip(op.kernel.spec.var_names, op.values, strict=True))
+                own: Mapping[str, int] = dict(zip(op.kernel.spec.var_names, op.values, strict=True))
             case PreparedCustomFunction():
-                values.update(op.values)
+                own = op.values
             case _:
-                pass
-    return values
+                continue
+        uneven.update(name for name, value in own.items() if values.setdefault(name, value) != value)
+        values.update(own)
+    return values, uneven
 
 
 def _collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:

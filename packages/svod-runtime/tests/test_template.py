@@ -1,0 +1,150 @@
+"""Templates: one set of prepared ops, run on many sets of buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from svod_device import Buffer, HostAllocator, Variable
+from svod_dtype import float32, uint8
+from svod_runtime import PlanError, PlanTemplate, VariableBoundsError, find_sharing
+from svod_runtime.prepared import PreparedBufferView
+
+if TYPE_CHECKING:
+    from conftest import Array, Plans
+
+
+def filled(value: float, size: int = 4) -> Buffer:
+    buffer = Buffer(HostAllocator(), float32, size)
+    buffer.copyin(np.full(size, value, np.float32))
+    return buffer
+
+
+def fresh(plans: Plans, size: int = 4) -> int:
+    """A buffer that has no memory yet."""
+    return plans.add(Buffer(plans.allocator, float32, size))
+
+
+def add_and_double(plans: Plans) -> tuple[PlanTemplate, list[int]]:
+    """out = 2 * (x + y + n), by way of an intermediate."""
+    x, y, middle, out = plans.buffer(), plans.buffer(), fresh(plans), fresh(plans)
+
+    def add(out: Array, x: Array, y: Array, n: int) -> None:
+        out[:] = x + y + n
+
+    def double(out: Array, x: Array) -> None:
+        out[:] = 2 * x
+
+    launcher = plans.launcher()
+    plans.op(plans.kernel(add, [middle], [x, y], variables=[Variable("n", 0, 9)], values=[1], launcher=launcher))
+    plans.op(plans.kernel(double, [out], [middle], launcher=launcher))
+    plans.builder.set_output_buffer(out)
+    return plans.builder.build_template([plans.buffers[x], plans.buffers[y]]), [x, y, middle, out]
+
+
+def test_plans_of_one_template_have_memory_of_their_own(plans: Plans) -> None:
+    template, _ = add_and_double(plans)
+    first = template.bind([filled(1), filled(2)])
+    second = template.bind([filled(10), filled(20)], {"n": 5})
+    for plan in (first, second, first):
+        plan.execute()
+    assert [p.output_buffer.as_numpy().tolist() for p in (first, second) if p.output_buffer] == [[8] * 4, [70] * 4]
+    assert find_sharing([*first.buffers, *second.buffers]) is None
+    assert first.template is second.template is template
+    assert repr(template) == "PlanTemplate(2 ops, 2 kernels, 2 inputs on CPU)"
+
+
+def test_a_template_holds_no_memory(plans: Plans) -> None:
+    template, (_, _, middle, out) = add_and_double(plans)
+    template.bind([filled(1), filled(2)]).execute()
+    assert not plans.buffers[middle].is_allocated
+    assert not plans.buffers[out].is_allocated
+
+
+def test_inputs_are_known_by_the_ids_of_their_plan(plans: Plans) -> None:
+    template, (x, y, middle, out) = add_and_double(plans)
+    inputs = [filled(1), filled(2)]
+    assert template.bind(inputs).ast_to_buffer == {100 + i: i for i in (x, y, middle, out)}
+    plan = template.bind(inputs, ids=[7, 8])
+    assert plan.ast_to_buffer == {7: x, 8: y, 100 + middle: middle, 100 + out: out}
+    assert plan.buffer(8) is inputs[1]
+    assert plan.buffer(100) is None
+
+
+def test_inputs_that_a_plan_cannot_have_are_errors(plans: Plans) -> None:
+    template, _ = add_and_double(plans)
+    one = filled(1)
+    cases: list[tuple[list[Buffer], str]] = [
+        ([one], "takes 2 inputs, got 1"),
+        ([one, filled(1, 5)], "input 1 is 16 bytes of float32 on CPU, which"),
+        ([one, Buffer(HostAllocator("CPU:1"), float32, 4)], "input 1 is 16 bytes of float32 on CPU, which"),
+        ([one, one], "inputs share memory with each other in another way"),
+    ]
+    for inputs, message in cases:
+        with pytest.raises(PlanError, match=message):
+            template.bind(inputs)
+    with pytest.raises(VariableBoundsError):
+        template.bind([one, filled(2)], {"n": 10})
+
+
+def test_an_input_that_is_written_may_not_be_read_only(plans: Plans) -> None:
+    x = plans.buffer()
+    plans.op(plans.kernel(plans.fill(4), [x]))
+    plans.builder.set_output_buffer(x)
+    template = plans.builder.build_template([plans.buffers[x]])
+    frozen = np.zeros(32, np.float32)
+    start = -frozen.ctypes.data % 64 // 4
+    read_only = Buffer.wrap(frozen, frozen[start:].ctypes.data, 16, float32, is_writable=False)
+    with pytest.raises(PlanError, match="input 0 is written, but"):
+        template.bind([read_only])
+    plan = template.bind([filled(1)])
+    plan.execute()
+    assert plan.buffers[0].as_numpy().tolist() == [4] * 4
+
+
+def test_content_that_a_new_plan_would_not_have_is_an_error(plans: Plans) -> None:
+    x, y = plans.buffer(), fresh(plans)
+    plans.op(plans.kernel(plans.add_one, [y], [x]))
+    plans.builder.set_output_buffer(y)
+    with pytest.raises(PlanError, match="buffer 0, .*, has memory but is no input"):
+        plans.builder.build_template([])
+
+
+def test_parts_of_an_arena_and_views_of_inputs_lie_where_they_lay(plans: Plans) -> None:
+    x = plans.buffer(8)
+    view = plans.view(x, 4, 4)
+    arena = Buffer(plans.allocator, uint8, 512)
+    low, high = plans.add(arena.view(0, 16, float32)), plans.add(arena.view(256, 16, float32))
+    out = fresh(plans)
+    plans.op(PreparedBufferView(60, (view, x), 16, 16))
+    plans.op(plans.kernel(plans.add_one, [low], [view]))
+    plans.op(plans.kernel(plans.add_one, [high], [low]))
+    plans.op(plans.kernel(plans.add_one, [out], [high]))
+    plans.builder.set_output_buffer(out)
+    template = plans.builder.build_template([plans.buffers[x]])
+    data = Buffer(HostAllocator(), float32, 8)
+    data.copyin(np.arange(8, dtype=np.float32))
+    plan = template.bind([data])
+    plan.execute()
+    assert plan.buffers[out].as_numpy().tolist() == [7, 8, 9, 10]
+    assert plan.buffers[view].storage_id == data.storage_id
+    assert (plan.buffers[low].offset, plan.buffers[high].offset) == (0, 256)
+    assert plan.buffers[low].storage_id == plan.buffers[high].storage_id != arena.storage_id
+    assert plan.levels == template.bind([filled(0, 8)]).levels
+
+
+def test_inputs_that_share_memory_keep_their_order(plans: Plans) -> None:
+    whole = Buffer(plans.allocator, float32, 8)
+    left, right, out = plans.add(whole.view(0, 16)), plans.add(whole.view(0, 16, uint8)), fresh(plans)
+    plans.op(plans.kernel(plans.fill(7), [left]))
+    plans.op(plans.kernel(plans.add_one, [out], [left]))
+    plans.builder.set_output_buffer(out)
+    template = plans.builder.build_template([plans.buffers[left], plans.buffers[right]])
+    other = Buffer(plans.allocator, float32, 8)
+    template.bind([other.view(0, 16), other.view(0, 16, uint8)]).execute()
+    with pytest.raises(PlanError, match="in another way"):
+        template.bind([other.view(0, 16), other.view(16, 16, uint8)])
+    with pytest.raises(PlanError, match="in another way"):
+        template.bind([filled(1), Buffer(plans.allocator, uint8, 16)])
