@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -10,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from svod_device import (
+    INTERFACE_VERSION,
     Backend,
     CompiledSpec,
     DeviceOptions,
     Dims,
+    DiskError,
     DuplicatePluginError,
     HostAllocator,
+    PluginInterfaceError,
     PluginLoadError,
     ProgramSpec,
     Registry,
@@ -29,8 +34,9 @@ from svod_device import (
     register_allocator,
     register_backend,
 )
-from svod_device.__main__ import describe, main
+from svod_device.__main__ import main
 from svod_device.registry import ALLOCATORS, COMPILERS
+from svod_device.report import describe, report_devices
 from svod_dtype import DeviceNameError
 from svod_ir.target import Target
 from svod_ir.uop import UOp
@@ -100,9 +106,9 @@ numbers = itertools.count()
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Install a distribution: its name, its module's text, its entry points."""
+    """Install a distribution: its name, its module's text, the interface that it declares, its entry points."""
 
-    def install(name: str, text: str, **groups: list[str]) -> str:
+    def install(name: str, text: str, interface: int | None = 1, **groups: list[str]) -> str:
         module = f"plugin_{next(numbers)}"
         root = tmp_path / module
         info = root / f"{name.replace('-', '_')}-1.0.dist-info"
@@ -113,6 +119,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
             f"[svod.{group}]\n" + "\n".join(entry.replace("MODULE", module) for entry in entries)
             for group, entries in groups.items()
         ]
+        if interface is not None:
+            lines.append(f"[svod.interface]\nversion = svod_device.interface:v{interface}")
         (info / "entry_points.txt").write_text("\n".join(lines))
         monkeypatch.syspath_prepend(str(root))
         return module
@@ -210,7 +218,7 @@ def test_two_distributions_for_one_name_are_an_error_that_names_both(install: Ca
     registry = Registry()
     with pytest.raises(DuplicatePluginError) as caught:
         registry.get_allocator("TWIN")
-    providers = {f"svod-first ({first}:make)", f"svod-second ({second}:make)"}
+    providers = {f"svod-first 1.0 ({first}:make)", f"svod-second 1.0 ({second}:make)"}
     assert set(caught.value.providers) == providers
     assert caught.value.headline.startswith("plugin 'TWIN' is provided twice: by svod-")
     assert caught.value.hint == "uninstall one of them"
@@ -289,6 +297,51 @@ def test_the_process_has_one_registry_that_can_be_cleared() -> None:
         get_device("MINE")
 
 
+@pytest.mark.parametrize(("interface", "problem", "hint"), [
+    (2, "is written for version 2 of the plugin interface; svod-device has version 1", "upgrade svod-device"),
+    (0, "is written for version 0 of the plugin interface; svod-device has version 1", "upgrade svod-other"),
+    (None, "declares no version of the plugin interface; svod-device has version 1", "install a svod-other that declares it; "
+     "`docs/new-device.md` tells plugin authors how"),
+])  # fmt: skip
+def test_a_plugin_for_another_interface_is_named_and_not_imported(
+    install: Callable[..., str], interface: int | None, problem: str, hint: str
+) -> None:
+    module = install(
+        "svod-other", GOOD, interface=interface, allocators=["OTHER = MODULE:make"], compilers=["OTHER.x = MODULE:make"]
+    )
+    registry = Registry()
+    with pytest.raises(PluginInterfaceError) as caught:
+        registry.get_allocator("OTHER")
+    error = caught.value
+    assert error.headline == f"plugin 'OTHER' of svod-other 1.0 {problem}"
+    assert error.hint == hint
+    assert (error.plugin, error.distribution, error.version) == ("OTHER", "svod-other", "1.0")
+    assert (error.declared, error.expected) == (interface, 1)
+    assert isinstance(error, ImportError)
+    assert module not in sys.modules
+    with pytest.raises(PluginInterfaceError):
+        registry.make_backend("OTHER", "x")
+    assert registry.get_allocator("CPU").device == "CPU"
+
+
+def test_every_distribution_of_ours_declares_the_interface() -> None:
+    for plugin in Registry().iter_plugins():
+        if plugin.distribution.startswith("svod-"):
+            assert plugin.interface == INTERFACE_VERSION, plugin
+
+
+def test_the_error_of_a_factory_keeps_its_hint() -> None:
+    def fail(device: str) -> HostAllocator:
+        raise DiskError(path="/dev/fake", problem="no such driver", hint="install the driver")
+
+    registry = Registry([CPU])
+    registry.register(ALLOCATORS, "FAKE", fail, "fakery")
+    with pytest.raises(PluginLoadError) as caught:
+        registry.get_allocator("FAKE")
+    assert caught.value.headline.endswith("does not work: DiskError: DISK:/dev/fake: no such driver")
+    assert caught.value.hint == "install the driver"
+
+
 def test_the_report_says_who_provides_what_and_what_does_not_work(install: Callable[..., str]) -> None:
     install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
     install("svod-half", "", compilers=["HALF.x = MODULE:make"])
@@ -297,15 +350,60 @@ def test_the_report_says_who_provides_what_and_what_does_not_work(install: Calla
     registry.register(COMPILERS, "FAKE.one", make_backend, "fakery")
     registry.register(ALLOCATORS, "EMPTY", make_allocator, "fakery")
     report = "\n".join(describe(registry))
+    assert report.startswith(f"svod-device, plugin interface {INTERFACE_VERSION}\n")
     assert "FAKE: memory by fakery: works\n" in report
     assert f"  FAKE.one by fakery: works, target {Target.generic().name}, the default" in report
     assert "EMPTY: memory by fakery: works\n  no backend: it holds data, but runs no kernels" in report
     broken = "plugin 'BROKEN' of distribution 'svod-broken' does not work: ModuleNotFoundError"
-    assert f"BROKEN: memory by svod-broken: does not work: {broken}" in report
-    assert "HALF: backends x, but nothing provides its memory" in report
+    assert f"BROKEN: memory by svod-broken 1.0: does not work: {broken}" in report
+    assert "  hint: reinstall or uninstall svod-broken" in report
+    assert (
+        "HALF: no memory: does not work: nothing provides its memory\n  HALF.x by svod-half 1.0: does not work"
+        in report
+    )
     assert "DISK: memory by " in report
 
 
+def test_a_report_says_of_each_device_whether_it_works(install: Callable[..., str]) -> None:
+    install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
+    registry = Registry()
+    registry.register(ALLOCATORS, "FAKE", make_allocator, "fakery")
+    registry.register(COMPILERS, "FAKE.one", make_backend, "fakery")
+    registry.register(COMPILERS, "FAKE.two", lambda device: 1 / 0, "other")  # type: ignore[arg-type, return-value]
+    found = {report.kind: report for report in report_devices(registry)}
+    assert found["FAKE"].works and not found["BROKEN"].works
+    assert [(b.name, b.is_default, b.problem is None) for b in found["FAKE"].backends] == [
+        ("one", True, True),
+        ("two", False, False),
+    ]
+    assert found["BROKEN"].providers[0].version == "1.0"
+    assert found["CPU"].providers[0].interface == INTERFACE_VERSION
+
+
 def test_the_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main() == 0
+    main([])
     assert "CPU: memory by " in capsys.readouterr().out
+
+
+def test_the_report_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["interface"] == INTERFACE_VERSION
+    cpu = next(device for device in found["devices"] if device["kind"] == "CPU")
+    assert cpu["works"] is True and cpu["problem"] is None
+    assert cpu["providers"][0]["distribution"].startswith("svod")
+
+
+def test_the_exit_status_says_whether_all_devices_work(
+    install: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    clear()
+    try:
+        before = main([])
+        install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
+        clear()
+        assert main([]) == 1
+        assert before in (0, 1)
+        assert "svod-broken" in capsys.readouterr().out
+    finally:
+        clear()

@@ -14,6 +14,7 @@ from svod_device.errors import (
     NotAllocatedError,
     NotHostAddressableError,
     OutOfMemoryError,
+    PluginInterfaceError,
     PluginLoadError,
     ProgramStageError,
     ReadOnlyError,
@@ -22,6 +23,7 @@ from svod_device.errors import (
     UnknownDeviceError,
     ViewError,
 )  # fmt: skip
+from svod_device.interface import INTERFACE_VERSION
 from svod_device.launch_size import (
     LaunchSizes,
     evaluate_expression,
@@ -56,6 +58,7 @@ from svod_device.spec import CORE_ID, CompiledSpec, LaunchDims, ProgramSpec, Var
 
 __all__ = [
     "CORE_ID",
+    "INTERFACE_VERSION",
     "Allocator",
     "Backend",
     "BatchLauncher",
@@ -80,6 +83,7 @@ __all__ = [
     "NotAllocatedError",
     "NotHostAddressableError",
     "OutOfMemoryError",
+    "PluginInterfaceError",
     "PluginLoadError",
     "Program",
     "ProgramSpec",

@@ -1,64 +1,36 @@
-"""`python -m svod_device`: which devices there are, who provides them, and why one does not work."""
+"""`python -m svod_device`: which devices there are, who provides them, and why one does not work.
+
+The exit status is 1 if a device that something provides cannot be used: its memory, or the backend that it would use.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import asdict
 
-from svod_device.registry import ALLOCATORS, COMPILERS, Registry, get_registry
-from svod_dtype import SvodError
+from svod_device.interface import INTERFACE_VERSION
+from svod_device.registry import get_registry
+from svod_device.report import describe, report_devices
 
-__all__ = ["describe", "main"]
-
-
-def describe(registry: Registry) -> Iterator[str]:
-    """The lines of the report."""
-    for kind in registry.list_kinds():
-        providers = _providers(registry, ALLOCATORS, kind)
-        yield f"{kind}: memory by {providers}: {_try_allocator(registry, kind)}"
-        if kind == "DISK":
-            continue
-        backends = registry.list_backends(kind)
-        if not backends:
-            yield "  no backend: it holds data, but runs no kernels"
-        for backend in backends:
-            providers = _providers(registry, COMPILERS, f"{kind}.{backend}")
-            yield f"  {kind}.{backend} by {providers}: {_try_backend(registry, kind, backend)}"
-    without_memory = {p.kind for p in registry.iter_plugins() if p.group == COMPILERS} - set(registry.list_kinds())
-    for kind in sorted(without_memory):
-        yield f"{kind}: backends {', '.join(registry.list_backends(kind))}, but nothing provides its memory"
+__all__ = ["main"]
 
 
-def _providers(registry: Registry, group: str, name: str) -> str:
-    same = (p for p in registry.iter_plugins() if p.group == group and p.name.upper() == name.upper())
-    return " and ".join(p.distribution for p in same)
-
-
-def _try_allocator(registry: Registry, kind: str) -> str:
-    if kind == "DISK":
-        return "works (DISK:/path/to/file)"
-    try:
-        registry.get_allocator(kind)
-    except SvodError as error:
-        return f"does not work: {error.headline}"
-    return "works"
-
-
-def _try_backend(registry: Registry, kind: str, backend: str) -> str:
-    try:
-        device = registry.get_device(kind)
-        target = device.get_backend(backend).target
-    except SvodError as error:
-        return f"does not work: {error.headline}"
-    chosen = ", the default" if device.default_backend == backend else ""
-    return f"works, target {target.name}{chosen}"
-
-
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the report."""
-    for line in describe(get_registry()):
-        sys.stdout.write(line + "\n")
-    return 0
+    parser = argparse.ArgumentParser(prog="python -m svod_device", description="List the devices, and try them.")
+    parser.add_argument("--json", action="store_true", help="for programs: everything that is known, as JSON")
+    options = parser.parse_args(arguments)
+    registry = get_registry()
+    devices = report_devices(registry)
+    if options.json:
+        found = [{**asdict(device), "works": device.works} for device in devices]
+        sys.stdout.write(json.dumps({"interface": INTERFACE_VERSION, "devices": found}, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(describe(registry)) + "\n")
+    return 0 if all(device.works for device in devices) else 1
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ UserError
 ├── UnknownDeviceError (LookupError)       nothing provides a device of this kind
 ├── UnknownBackendError (LookupError)      the device has no backend of this name, or none at all
 ├── PluginLoadError (ImportError)          the plugin that provides it does not work
+├── PluginInterfaceError (ImportError)     it is written for another version of the plugin interface
 ├── DuplicatePluginError (ValueError)      two distributions provide the same name
 ├── OutOfMemoryError (MemoryError)
 ├── DiskError (OSError)                    a DISK file that cannot be mapped
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svod_dtype import InternalError, UserError
+from svod_dtype import InternalError, SvodError, UserError
 
 __all__ = [
     "DiskError",
@@ -30,6 +31,7 @@ __all__ = [
     "NotAllocatedError",
     "NotHostAddressableError",
     "OutOfMemoryError",
+    "PluginInterfaceError",
     "PluginLoadError",
     "ProgramStageError",
     "ReadOnlyError",
@@ -71,14 +73,39 @@ class UnknownBackendError(UserError, LookupError):
 
 
 class PluginLoadError(UserError, ImportError):
-    """A plugin that is installed but does not work."""
+    """A plugin that is installed but does not work; what its own error says of it is kept."""
 
     def __init__(self, *, name: str, distribution: str, value: str, cause: BaseException) -> None:
         self.plugin, self.distribution, self.cause = name, distribution, cause
+        known = cause if isinstance(cause, SvodError) else None
+        problem = known.headline if known is not None else str(cause)
         super().__init__(
-            f"plugin {name!r} of distribution {distribution!r} does not work: {type(cause).__name__}: {cause}",
-            notes=(f"entry point: {value}",),
-            hint=f"reinstall or uninstall {distribution}",
+            f"plugin {name!r} of distribution {distribution!r} does not work: {type(cause).__name__}: {problem}",
+            notes=(*(known.notes if known is not None else ()), f"entry point: {value}"),
+            hint=(known.hint if known is not None else None) or f"reinstall or uninstall {distribution}",
+        )
+
+
+class PluginInterfaceError(UserError, ImportError):
+    """A plugin for another version of the plugin interface; `declared` is None where it declares none."""
+
+    def __init__(self, *, name: str, distribution: str, version: str, declared: int | None, expected: int) -> None:
+        self.plugin, self.distribution, self.version = name, distribution, version
+        self.declared, self.expected = declared, expected
+        owner = " ".join(filter(None, (distribution, version)))
+        if declared is None:
+            super().__init__(
+                f"plugin {name!r} of {owner} declares no version of the plugin interface; svod-device has version {expected}",
+                notes=(
+                    f'entry point that declares it: group "svod.interface", version = "svod_device.interface:v{expected}"',
+                ),
+                hint=f"install a {distribution} that declares it; `docs/new-device.md` tells plugin authors how",
+            )
+            return
+        super().__init__(
+            f"plugin {name!r} of {owner} is written for version {declared} of the plugin interface; "
+            f"svod-device has version {expected}",
+            hint=f"upgrade {'svod-device' if declared > expected else distribution}",
         )
 
 

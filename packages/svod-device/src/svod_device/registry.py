@@ -6,23 +6,34 @@ A plugin's distribution declares
     CUDA = "my_plugin:make_allocator"          # (device name) -> Allocator
     [project.entry-points."svod.compilers"]
     "CUDA.nvptx" = "my_plugin:make_backend"    # (device name) -> Backend
+    [project.entry-points."svod.interface"]
+    version = "svod_device.interface:v1"       # what it is written for
 
 and its devices are there. CPU and DISK come in the same way. A plugin is imported when one of its
-devices is first asked for, so one that is broken is reported then, and harms no other.
+devices is first asked for, so one that is broken is reported then, and harms no other. One that
+is written for another version of the interface is not imported at all.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from svod_device.device import CompiledCache, Device
-from svod_device.errors import DuplicatePluginError, PluginLoadError, UnknownDeviceError
+from svod_device.errors import (
+    DuplicatePluginError,
+    PluginInterfaceError,
+    PluginLoadError,
+    UnknownBackendError,
+    UnknownDeviceError,
+)
+from svod_device.interface import GROUP as INTERFACE
+from svod_device.interface import INTERFACE_VERSION, parse_interface
 from svod_device.options import DeviceOptions
 from svod_device.protocols import Allocator, Backend
 from svod_dtype import DeviceNameError, parse_device_name
+from svod_ir.forks import make_lock
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -62,13 +73,18 @@ _BUILT_IN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One factory that a distribution provides: `name` is `CUDA` or `CUDA.nvptx`, `value` is `module:function`."""
+    """One factory that a distribution provides: `name` is `CUDA` or `CUDA.nvptx`, `value` is `module:function`.
+
+    `version` is the distribution's, and `interface` that of the plugin interface which it declares.
+    """
 
     group: str
     name: str
     value: str
     distribution: str
     load: Callable[[], object]
+    version: str = ""
+    interface: int | None = INTERFACE_VERSION
     is_installed: bool = False
 
     @property
@@ -84,8 +100,14 @@ class Plugin:
         """Import the plugin, call its factory, and check that it gives what it must.
 
         Raises:
+            PluginInterfaceError: if it is written for another version of the interface; it is not imported then.
             PluginLoadError: if any of this fails.
         """
+        if self.interface != INTERFACE_VERSION:
+            raise PluginInterfaceError(
+                name=self.name, distribution=self.distribution, version=self.version, declared=self.interface,
+                expected=INTERFACE_VERSION,
+            )  # fmt: skip
         try:
             factory = self.load()
             if not callable(factory):
@@ -114,7 +136,7 @@ class Registry:
         self._allocators: dict[str, Allocator] = {}
         self._devices: dict[str, Device] = {}
         self._compiled = CompiledCache()
-        self._lock = threading.RLock()
+        self._lock = make_lock()
 
     def register(
         self, group: str, name: str, factory: Callable[[str], object], distribution: str | None = None
@@ -139,19 +161,27 @@ class Registry:
 
     def _find_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
         found: dict[tuple[str, str], list[Plugin]] = {}
-        for plugin in (*map(_to_plugin, self._iter_entry_points()), *self._registered):
+        for plugin in (*self._read_entry_points(), *self._registered):
             same = found.setdefault((plugin.group, _canonical_plugin_name(plugin)), [])
             # One object may be declared by two installations of one distribution (a wheel and a source tree).
             if all(plugin.value != other.value for other in same):
                 same.append(plugin)
         return found
 
-    def _iter_entry_points(self) -> Iterable[EntryPoint]:
+    def _read_entry_points(self) -> list[Plugin]:
+        points = self._list_entry_points()
+        declared = {
+            p.dist.name: parse_interface(p.value) for p in points if p.group == INTERFACE and p.dist is not None
+        }
+        return [_to_plugin(point, declared) for point in points if point.group in (ALLOCATORS, COMPILERS)]
+
+    def _list_entry_points(self) -> Sequence[EntryPoint]:
         if self._installed is not None:
             return self._installed
         from importlib.metadata import EntryPoint, entry_points  # 30 ms, and only needed for the first device
 
-        declared = [*entry_points(group=ALLOCATORS), *entry_points(group=COMPILERS)]
+        found = entry_points()
+        declared = [point for group in (INTERFACE, ALLOCATORS, COMPILERS) for point in found.select(group=group)]
         values = {point.value for point in declared}
         missing = [EntryPoint(kind, value, ALLOCATORS) for kind, value in _BUILT_IN.items() if value not in values]
         return [*declared, *missing]
@@ -161,7 +191,8 @@ class Registry:
         if not same:
             return None
         if len(same) > 1:
-            raise DuplicatePluginError(name=name, providers=[f"{p.distribution} ({p.value})" for p in same])
+            providers = [f"{p.distribution} {p.version} ({p.value})".replace("  ", " ") for p in same]
+            raise DuplicatePluginError(name=name, providers=providers)
         return same[0]
 
     def list_kinds(self) -> tuple[str, ...]:
@@ -179,6 +210,7 @@ class Registry:
         Raises:
             UnknownDeviceError: if nothing provides a device of this kind.
             PluginLoadError: if the plugin that does is broken.
+            PluginInterfaceError: if it is written for another version of the plugin interface.
             DuplicatePluginError: if two do.
         """
         found = self._allocators.get(device)
@@ -199,7 +231,7 @@ class Registry:
         """The device of this name, made at the first call.
 
         Raises:
-            UnknownDeviceError, PluginLoadError, DuplicatePluginError: as `get_allocator`.
+            UnknownDeviceError, PluginLoadError, PluginInterfaceError, DuplicatePluginError: as `get_allocator`.
         """
         found = self._devices.get(device)
         return found if found is not None else self._make_device(device)
@@ -215,6 +247,23 @@ class Registry:
                 )
             self._devices[device] = self._devices[name]
             return self._devices[name]
+
+    def make_backend(self, kind: str, backend: str) -> Backend:
+        """A backend of a device kind, also where nothing provides the kind's memory.
+
+        Raises:
+            PluginLoadError, PluginInterfaceError, DuplicatePluginError: as `get_allocator`.
+            UnknownBackendError: if nothing provides it.
+        """
+        if backend not in self.list_backends(kind):
+            raise UnknownBackendError(device=kind, backend=backend, known=self.list_backends(kind))
+        if kind in self.list_kinds():
+            return self.get_device(kind).get_backend(backend)
+        return self._make_backend_factory(f"{kind}.{backend}")(kind)
+
+    def find_default_backend(self, kind: str) -> str | None:
+        """The backend that devices of a kind use, None where they have none."""
+        return self._choose_backend(kind, self.list_backends(kind))
 
     def _make_backend_factory(self, name: str) -> BackendFactory:
         def make(device: str) -> Backend:
@@ -248,10 +297,14 @@ class Registry:
             self._compiled = CompiledCache()
 
 
-def _to_plugin(point: EntryPoint) -> Plugin:
-    # The entry points that stand in for a distribution that is not installed have no distribution.
-    distribution = point.dist.name if point.dist is not None else f"{point.value.partition('.')[0]} (not installed)"
-    return Plugin(point.group, point.name, point.value, distribution, point.load, is_installed=True)
+def _to_plugin(point: EntryPoint, interfaces: Mapping[str, int | None]) -> Plugin:
+    if point.dist is None:
+        # It stands in for a distribution of ours that is not installed.
+        owner = f"{point.value.partition('.')[0]} (not installed)"
+        return Plugin(point.group, point.name, point.value, owner, point.load, is_installed=True)
+    name, version = point.dist.name, point.dist.version
+    interface = interfaces.get(name)
+    return Plugin(point.group, point.name, point.value, name, point.load, version, interface, is_installed=True)
 
 
 def _canonical_plugin_name(plugin: Plugin) -> str:

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import pytest
 
-from svod_device.__main__ import describe
 from svod_device.buffer import Buffer
 from svod_device.device import Device
 from svod_device.protocols import Backend, BatchLauncher, Launch
 from svod_device.registry import COMPILERS, Plugin, canonical_device, get_device, get_registry
+from svod_device.report import report_devices
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
 from svod_device.testing.kernels import find_case, iter_kernels
@@ -40,12 +40,11 @@ class RegistryConformance(Conformance):
         assert owner.allocator.device == name
 
     def test_the_report_says_that_it_works(self, owner: Device) -> None:
-        lines = list(describe(get_registry()))
-        start = next(i for i, line in enumerate(lines) if line.startswith(f"{owner.base_key}: memory by "))
-        assert lines[start].endswith("works")
-        for name in owner.backend_names:
-            line = next(line for line in lines[start:] if line.startswith(f"  {owner.base_key}.{name} by "))
-            assert "does not work" not in line, line
+        (report,) = (report for report in report_devices(get_registry()) if report.kind == owner.base_key)
+        assert report.providers and report.problem is None
+        tested = owner.default_backend if self.backend_name is None else self.backend_name
+        (backend,) = (backend for backend in report.backends if backend.name == tested)
+        assert backend.providers and backend.problem is None and backend.target
 
     def test_the_backend_under_test_is_there(self, owner: Device, backend: Backend) -> None:
         assert owner.backend_names
