@@ -30,6 +30,9 @@ _SLOW = {
 }  # fmt: skip
 """About how many plain instructions an op takes the time of; all others count as one."""
 
+_SHOWN = 0.2
+"""The part that is seen of what happens beside the slowest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -103,37 +106,37 @@ class _Estimate:
         self.n_taken = 1
 
     def cost(self) -> Cost:
-        target, rates = self.target, self.target.rates
         for node in self.order:
             self._add(node)
         self._add_loops()
         self._add_spills()
-        n_threads = prod(
-            trip_count(n) for n in self.order if n.op is Op.RANGE and n.arg[1] in (AxisType.THREAD, AxisType.GLOBAL)
-        )
-        n_threads = min(n_threads, target.cores)
+        target, rates = self.target, self.target.rates
+        parallel = (n for n in self.order if n.op is Op.RANGE and n.arg[1] in (AxisType.THREAD, AxisType.GLOBAL))
+        n_threads = min(prod(map(trip_count, parallel)), target.cores)
         cycle = 1.0 / rates.clock / n_threads
-        issue = sum(body.cycles(target) * count_runs(loops) for loops, body in self.bodies.items()) * cycle
-        latency = sum(body.stalled(target) * count_runs(loops) for loops, body in self.bodies.items()) * cycle
-        l2 = self._bytes_into(target.l1_bytes) / rates.l2_bytes * cycle
-        l3 = self._bytes_into(target.l2_bytes) / rates.l3_bytes * cycle
+        bodies = [(body, count_runs(loops)) for loops, body in self.bodies.items()]
+        issue = sum(body.cycles(target) * n for body, n in bodies) * cycle
+        latency = sum(body.stalled(target) * n for body, n in bodies) * cycle
+        l2 = self._bytes_into(target.l1_bytes, is_private=True) / rates.l2_bytes * cycle
+        l3 = self._bytes_into(target.l2_bytes, is_private=True) / rates.l3_bytes * cycle
+        # One core takes the larger part of what the memory can give.
         memory = self._bytes_into(target.l3_bytes or target.l2_bytes) / target.memory_bandwidth / min(n_threads, 1.5)
         start = rates.launch_seconds + (rates.fork_seconds if n_threads > 1 else 0.0)
         parts = (issue + latency, l2, l3, memory)
-        seconds = start + max(parts) + 0.2 * (sum(parts) - max(parts))
         return Cost(
-            seconds,
-            issue,
-            latency,
-            l2,
-            l3,
-            memory,
-            start,
-            n_threads,
-            self.n_operations,
-            self.n_bytes,
-            self.n_spilled,
-            self.n_taken,
+            # The slowest part hides most of the others.
+            seconds=start + max(parts) + _SHOWN * (sum(parts) - max(parts)),
+            issue_seconds=issue,
+            latency_seconds=latency,
+            l2_seconds=l2,
+            l3_seconds=l3,
+            memory_seconds=memory,
+            start_seconds=start,
+            n_threads=n_threads,
+            n_operations=self.n_operations,
+            n_bytes=self.n_bytes,
+            n_spilled=self.n_spilled,
+            n_taken=self.n_taken,
         )
 
     def _find_fused(self) -> set[UOp]:
@@ -257,9 +260,9 @@ class _Estimate:
                 body.issued += 2 * excess
                 self.n_spilled += excess
 
-    def _bytes_into(self, cache_bytes: int) -> float:
-        accesses = list(self.accesses.values())
-        traffic = Traffic(accesses, cache_bytes, self.target.cache_line_bytes, self.target.rates.scattered)
+    def _bytes_into(self, cache_bytes: int, *, is_private: bool = False) -> float:
+        target, accesses = self.target, list(self.accesses.values())
+        traffic = Traffic(accesses, cache_bytes, target.cache_line_bytes, target.rates.scattered, is_private=is_private)
         # A line is read before it is written.
         return sum(traffic.bytes_of(a) * (2 if a.is_store else 1) for a in accesses)
 

@@ -159,20 +159,31 @@ class Traffic:
     """How many bytes move into a cache of `cache_bytes`, in one launch that finds there what fits.
 
     Bytes that are read from page to page, where nothing is fetched ahead and addresses have to be looked up, count
-    `scattered` times.
+    `scattered` times. Every thread has a cache of its own if `is_private`.
     """
 
-    def __init__(self, accesses: Sequence[Access], cache_bytes: float, line_bytes: int, scattered: float = 1.0) -> None:
+    def __init__(
+        self,
+        accesses: Sequence[Access],
+        cache_bytes: float,
+        line_bytes: int,
+        scattered: float = 1.0,
+        *,
+        is_private: bool = False,
+    ) -> None:
         self._accesses = accesses
         self._cache_bytes = cache_bytes
         self._line_bytes = line_bytes
         self._scattered = scattered
+        self._is_private = is_private
         self._fits: dict[tuple[UOp, ...], bool] = {}
 
     def bytes_of(self, access: Access) -> float:
         """What `access` moves."""
         loops = access.loops
-        if self._does_fit(()):
+        # Each thread has its part in a cache of its own.
+        is_split = self._is_private and loops[:1] and loops[0].arg[1] is AxisType.THREAD
+        if self._does_fit(loops[:1] if is_split else ()):
             return 0.0
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
         # The loop whose turns fit finds again what they have in common; if none does, nothing stays for the next turn.
