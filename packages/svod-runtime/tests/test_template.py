@@ -108,7 +108,7 @@ def test_content_that_a_new_plan_would_not_have_is_an_error(plans: Plans) -> Non
     x, y = plans.buffer(), fresh(plans)
     plans.op(plans.kernel(plans.add_one, [y], [x]))
     plans.builder.set_output_buffer(y)
-    with pytest.raises(PlanError, match="buffer 0, .*, has memory but is no input"):
+    with pytest.raises(PlanError, match=r"buffer 0, .*, has memory but is no input"):
         plans.builder.build_template([])
 
 

@@ -105,6 +105,8 @@ class KernelState:
         self.addresses = array("Q", [buffer.address for buffer in self.buffers])
         self.values = array("q", op.values)
         self.has_constant_sizes = sizes is not None
+        self.global_size: Dims
+        self.local_size: Dims | None
         self.global_size, self.local_size = self.resolve_sizes({}) if sizes is None else sizes
 
     def set_buffers(self, buffers: Sequence[Buffer]) -> None:
