@@ -82,6 +82,10 @@ class Expressions:
         mask = condition if dtype.itemsize == 1 else f"convert_{self._mask_name(dtype)}({condition})"
         return f"select({y}, {x}, {mask})"
 
+    def _pick(self, comparison: str, x: str, y: str) -> str:
+        """`x` where a comparison of values as wide as these holds, else `y`."""
+        return f"{comparison} ? {x} : {y}" if self.lanes == 1 else f"select({y}, {x}, {comparison})"
+
     def cast(self, x: str, source: DType, target: DType) -> str:
         """The value in another dtype: floats to integers saturate, and NaN becomes 0."""
         name = self._name(target)
@@ -92,7 +96,9 @@ class Expressions:
         if source.is_bool:
             return f"({name}){x}" if self.lanes == 1 else f"convert_{name}(-{x})"
         if source.is_float and not target.is_float:
-            return f"convert_{name}_sat({x})"
+            zero = self.spread(source, constant(source, 0))
+            # Drivers differ in what they make of NaN.
+            return f"convert_{name}_sat({self._pick(f'{x} != {x}', zero, x)})"
         return f"({name}){x}" if self.lanes == 1 else f"convert_{name}({x})"
 
     def bitcast(self, x: str, source: DType, target: DType) -> str:
@@ -139,9 +145,7 @@ class Expressions:
         if op in (Op.MAX, Op.MIN):
             y, sign = operands[1], ">" if op is Op.MAX else "<"
             # A NaN on either side fails the comparison or is x itself.
-            if self.lanes == 1:
-                return f"({x} {sign} {y} || {x} != {x}) ? {x} : {y}"
-            return f"select({y}, {x}, ({x} {sign} {y}) | ({x} != {x}))"
+            return self._pick(f"({x} {sign} {y}) | ({x} != {x})", x, y)
         if op is Op.NEG:
             return f"-{x}"
         if op in (Op.FDIV, Op.SQRT) and dtype is float32 and not self.has_exact_division:

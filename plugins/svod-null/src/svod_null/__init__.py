@@ -1,0 +1,97 @@
+"""The device NULL: a processor with workgroups that nobody built. Its memory is the host's, its kernels run in the reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from svod_device import Backend, CompiledSpec, Dims, Memory, OutOfMemoryError, ProgramSpec
+from svod_device.host_memory import ALIGNMENT, address_of, copy_host, view_host
+from svod_dtype import void
+from svod_ir.evaluate import evaluate_linear
+from svod_ir.ops import Op
+from svod_ir.target import Target
+from svod_ir.text import parse_graph, print_graph
+from svod_ir.uop import UOp
+
+__all__ = ["NullAllocator", "NullCompiler", "NullProgram", "NullRenderer", "make_backend"]
+
+TARGET = replace(
+    Target.generic(cores=1), name="null", vector_bits=128, has_local=True, has_shared=True, shared_bytes=32 << 10,
+    max_global=(2**31 - 1, 65535, 65535), max_local=256,
+)  # fmt: skip
+
+
+class NullAllocator:
+    """Arrays of the host, reached by copies alone: as if they were on the other side of a bus."""
+
+    is_host_addressable = False
+    is_writable = True
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def allocate(self, nbytes: int) -> Memory:
+        try:
+            array = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except MemoryError as error:
+            raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=0) from error
+        return Memory(-(-array.ctypes.data // ALIGNMENT) * ALIGNMENT, nbytes, owner=array)
+
+    def free(self, memory: Memory) -> None:
+        """The array goes with the last reference to the block's owner."""
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        copy_host(address, address_of(source)[0], source.nbytes)
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        copy_host(address_of(destination)[0], address, destination.nbytes)
+
+    def synchronize(self) -> None:
+        """A kernel has ended when its launch returns."""
+
+
+class NullRenderer:
+    """The language of the device is the text form of the IR."""
+
+    def render(self, linear: Sequence[UOp], name: str) -> str:
+        return f"# {name}\n{print_graph(UOp(Op.LINEAR, void, tuple(linear)))}"
+
+
+class NullCompiler:
+    """There is nothing to compile: the loader takes the source."""
+
+    cache_key = "null-1"
+
+    def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        return CompiledSpec.from_source(spec)
+
+
+class NullProgram:
+    """A parsed kernel. A call keeps nothing, so that any number of threads may call it at once."""
+
+    entry = None
+
+    def __init__(self, compiled: CompiledSpec) -> None:
+        assert compiled.source is not None
+        self.name, self._var_names = compiled.name, compiled.var_names
+        self._nodes = parse_graph(compiled.source).src
+        self._params = sorted({node for node in self._nodes if node.op is Op.PARAM}, key=lambda node: node.arg.slot)
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        arrays = {
+            param.arg.slot: np.frombuffer(
+                view_host(address, param.arg.size * param.dtype.itemsize, None), param.dtype.numpy
+            )
+            for param, address in zip(self._params, buffers, strict=True)
+        }
+        evaluate_linear(self._nodes, arrays, dict(zip(self._var_names, values, strict=True)))
+
+
+def make_backend(device: str) -> Backend:
+    """The factory behind the entry point `NULL.reference`; an allocator's class is a factory by itself."""
+    return Backend(NullRenderer(), NullCompiler(), NullProgram, TARGET)
