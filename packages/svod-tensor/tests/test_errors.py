@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from svod_dtype import InternalError, UserError
+from svod_ir.uop import UOp
 from svod_tensor import errors
 
 EXAMPLES = {
@@ -32,7 +33,6 @@ EXAMPLES = {
     ),
     "DataError": ({"found": {}}, "cannot make a tensor from dict", TypeError),
     "DependencyCycleError": ({"kernels": ["a", "b"]}, "2 kernels wait for each other: a, b", ValueError),
-    "DeviceMismatchError": ({"left": "CPU", "right": "CUDA"}, "operands are on CPU and CUDA", ValueError),
     "DonatedTensorError": (
         {"argument": "x", "taker": "step"},
         "this tensor was donated: step took its memory as x",
@@ -76,9 +76,21 @@ EXAMPLES = {
     ),
     "SafetensorsError": ({"path": "/m", "problem": "it lies", "name": "w"}, "/m, tensor 'w': it lies", ValueError),
     "ScheduleError": ({"rule": "a rule", "found": "CONST"}, "a rule, found CONST", ValueError),
+    "SymbolicBoundsError": (
+        {
+            "operation": "slicing",
+            "axis": 1,
+            "found": UOp.variable("at", 0, 9) + 1,
+            "low": 0,
+            "high": 8,
+        },
+        "slicing: at + 1, which may be 1 to 10, is not known to be from 0 to 8 on axis 1",
+        IndexError,
+    ),
+    "ShardError": ({"devices": ("CPU", "CPU")}, "shard: got a device twice: CPU, CPU", ValueError),
     "SymbolicShapeError": (
         {"operation": "split", "shape": ("n",)},
-        "split needs concrete sizes, not ('n',)",
+        "split needs concrete sizes, not (n,)",
         ValueError,
     ),
     "VariableBoundsError": (

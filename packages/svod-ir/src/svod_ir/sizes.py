@@ -7,6 +7,7 @@ A size is a polynomial with integer coefficients over atoms: variables, and what
     (2*n + 5) // 2         n + 2
     4 * n // 4             n
     max(n, n + 1)          n + 1
+    n - max(n - 2, 0)      min(2, n)
 
 The order looks at names and not at values, so that a size keeps its form when its variables are bound or freed.
 """
@@ -65,7 +66,11 @@ def bounds_of_size(size: SInt) -> tuple[int, int]:
     """An interval that a size is in, whatever the values of its variables."""
     if isinstance(size, int):
         return size, size
-    return _bounds(_to_polynomial(size))
+    polynomial = _to_polynomial(size)
+    low, high = _bounds(polynomial)
+    # Written as a choice, a size may show more than as a sum.
+    least, most = to_node(_to_size(polynomial)).bounds
+    return max(low, int(least)), min(high, int(most))
 
 
 def max_size(size: SInt) -> int:
@@ -186,13 +191,21 @@ def _floor_divide(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
 
 
 def _choose(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
-    difference = _add(left, right, -1)
-    if _is_known_positive(difference, 4):
-        return left if op is Op.MAX else right
-    if _is_known_positive(_add(_ZERO, difference, -1), 4):
-        return right if op is Op.MAX else left
-    first, second = sorted((left, right), key=lambda p: _atom_key(to_node(_to_size(p))))
-    return _make_atom(op, first, second)
+    """`max(p, q) -> q + max(p - q, 0)`, and `min(p, q) -> p - max(p - q, 0)`."""
+    part = _positive_part(_add(left, right, -1))
+    return _add(right, part, 1) if op is Op.MAX else _add(left, part, -1)
+
+
+def _positive_part(polynomial: _Polynomial) -> _Polynomial:
+    """`max(p, 0)`, and `max(-p, 0) -> max(p, 0) - p` for one sign of each p."""
+    if _is_known_positive(polynomial, 4):
+        return polynomial
+    opposite = _add(_ZERO, polynomial, -1)
+    if _is_known_positive(opposite, 4):
+        return _ZERO
+    if polynomial[max(polynomial, key=_term_order)] > 0:
+        return _make_atom(Op.MAX, polynomial, _ZERO)
+    return _add(_make_atom(Op.MAX, opposite, _ZERO), polynomial, 1)
 
 
 def _make_atom(op: Op, *operands: _Polynomial) -> _Polynomial:
@@ -209,6 +222,25 @@ def _to_size(polynomial: _Polynomial) -> SInt:
     constant = _constant(polynomial)
     if constant is not None:
         return constant
+    choice = _find_choice(polynomial)
+    return _to_sum(polynomial) if choice is None else choice
+
+
+def _find_choice(polynomial: _Polynomial) -> UOp | None:
+    """`r + max(p, 0) -> max(r + p, r)` and `r - max(p, 0) -> min(r - p, r)`, where that takes no more terms."""
+    for term, number in polynomial.items():
+        if len(polynomial) == 1 or len(term) != 1 or term[0].op is not Op.MAX or abs(number) != 1:
+            continue
+        rest = {t: k for t, k in polynomial.items() if t != term}
+        part = _to_polynomial(term[0].src[0])
+        other = _add(rest, part, number)
+        if len(rest) + len(other) <= len(rest) + len(part):
+            operands = sorted((to_node(_to_size(rest)), to_node(_to_size(other))), key=_atom_key)
+            return UOp(Op.MAX if number > 0 else Op.MIN, index, tuple(operands))
+    return None
+
+
+def _to_sum(polynomial: _Polynomial) -> UOp:
     total: UOp | None = None
     # Positive terms come first: what is left after a subtraction reads as one.
     for term in sorted(polynomial, key=lambda t: (not t, polynomial[t] < 0, -len(t), [_atom_key(a) for a in t])):
@@ -277,7 +309,7 @@ def _value(polynomial: _Polynomial, values: Mapping[UOp, int]) -> int:
 
 
 def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
-    """Whether a polynomial is never below 0, each `//`, `max` and `min` in it replaced by what it cannot exceed."""
+    """Whether a polynomial is never below 0, each `//` and `max` in it replaced by what it cannot exceed."""
     if _bounds(polynomial)[0] >= 0:
         return True
     if depth == 0:
@@ -286,18 +318,20 @@ def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
         if len(term) != 1:
             continue
         rest = {t: k for t, k in polynomial.items() if t != term}
-        if any(_is_known_positive(p, depth - 1) for p in _lower_estimates(term[0], number, rest)):
-            return True
+        for estimates in _lower_estimates(term[0], number, rest):
+            if all(_is_known_positive(p, depth - 1) for p in estimates):
+                return True
     return False
 
 
-def _lower_estimates(atom: UOp, number: int, rest: _Polynomial) -> list[_Polynomial]:
-    """Polynomials that are nowhere above a positive multiple of `number * atom + rest`."""
+def _lower_estimates(atom: UOp, number: int, rest: _Polynomial) -> list[list[_Polynomial]]:
+    """Lists of polynomials: if none of a list is ever below 0, `number * atom + rest` is not either."""
     if atom.op is Op.IDIV and atom.src[1].op is Op.CONST and atom.src[1].arg > 0:
         # x - c + 1 <= c * (x // c) <= x.
         divisor, x = atom.src[1].arg, _to_polynomial(atom.src[0])
         scaled = _add(_add(_ZERO, rest, divisor), x, number)
-        return [scaled if number < 0 else _add(scaled, {(): 1 - divisor}, number)]
-    if (atom.op is Op.MAX and number > 0) or (atom.op is Op.MIN and number < 0):
-        return [_add(rest, _to_polynomial(s), number) for s in atom.src]
+        return [[scaled if number < 0 else _add(scaled, {(): 1 - divisor}, number)]]
+    if atom.op is Op.MAX:
+        both = [rest, _add(rest, _to_polynomial(atom.src[0]), number)]
+        return [both] if number < 0 else [[p] for p in both]
     return []

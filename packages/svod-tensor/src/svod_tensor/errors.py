@@ -12,6 +12,7 @@ UserError
 ├── AmbiguousTruthError (ValueError)
 ├── EinsumError (ValueError)
 ├── SymbolicShapeError (ValueError)
+├── SymbolicBoundsError (IndexError)      a position that some values of the variables put outside
 ├── DeviceMismatchError (ValueError)
 ├── AssignmentDtypeError (TypeError)
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
@@ -37,6 +38,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import InternalError, UserError
+from svod_ir.sizes import bounds_of_size, format_shape, format_size
+from svod_ir.uop import SInt
 
 __all__ = [
     "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "CaptureError",
@@ -44,7 +47,8 @@ __all__ = [
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
     "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
-    "ScheduleError", "SymbolicShapeError", "VariableBoundsError", "VariableConflictError", "ViewBoundsError",
+    "ScheduleError", "SymbolicBoundsError", "SymbolicShapeError", "VariableBoundsError", "VariableConflictError",
+    "ViewBoundsError",
 ]  # fmt: skip
 
 
@@ -150,7 +154,26 @@ class SymbolicShapeError(UserError, ValueError):
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
         super().__init__(
-            f"{operation} needs concrete sizes, not {shape}", hint="shrink the tensor to a concrete size first"
+            f"{operation} needs concrete sizes, not {format_shape(shape)}",
+            hint="shrink the tensor to a concrete size first",
+        )
+
+
+class SymbolicBoundsError(UserError, IndexError):
+    """A position or an amount that some values of the variables put outside of what an axis allows.
+
+    `low` and `high` are the limits that it must keep, as sizes.
+    """
+
+    def __init__(self, *, operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:
+        self.operation, self.axis, self.found, self.low, self.high = operation, axis, found, low, high
+        least, most = bounds_of_size(found)
+        shown = format_size(found)
+        allowed = f"at least {format_size(low)}" if high is None else f"from {format_size(low)} to {format_size(high)}"
+        values = f", which may be {least} to {most}," if least != most else ""
+        super().__init__(
+            f"{operation}: {shown}{values} is not known to be {allowed} on axis {axis}",
+            hint='declare variables with the bounds that hold, as in Variable("n", 1, 64)',
         )
 
 

@@ -7,14 +7,16 @@ from typing import SupportsIndex, TypeAlias
 
 from svod_ir.build import make_expand, make_reshape
 from svod_ir.errors import AxisError, BroadcastError, OperandError, ShapeError
+from svod_ir.sizes import is_known_at_most, normalize_size
 from svod_ir.uop import SInt, UOp
-from svod_tensor.errors import SymbolicShapeError
+from svod_tensor.errors import SymbolicBoundsError, SymbolicShapeError
 
 __all__ = [
     "Axes",
     "Shape",
     "broadcast_node",
     "broadcast_shapes",
+    "check_within",
     "concrete_shape",
     "normalize_axes",
     "normalize_axis",
@@ -104,7 +106,7 @@ def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
 
 def _to_size(operation: str, size: object) -> SInt:
     if type(size) is int or isinstance(size, UOp):
-        return size
+        return normalize_size(size)
     if isinstance(size, bool) or not isinstance(size, SupportsIndex):
         raise OperandError(operation=operation, found=repr(size), expected="integer sizes")
     return size.__index__()
@@ -119,3 +121,13 @@ def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:
     if all(isinstance(s, int) for s in shape):
         return shape  # pyright: ignore[reportReturnType]
     raise SymbolicShapeError(operation=operation, shape=shape)
+
+
+def check_within(operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:
+    """Raise unless `low <= found <= high` for all values of the variables; a `high` of None is no limit.
+
+    Raises:
+        SymbolicBoundsError: if that is not known.
+    """
+    if not is_known_at_most(low, found) or (high is not None and not is_known_at_most(found, high)):
+        raise SymbolicBoundsError(operation=operation, axis=axis, found=found, low=low, high=high)

@@ -180,7 +180,7 @@ class _Heuristics:
 
     def _take_outputs(self, axis: UOp, amount: int) -> None:
         """Take `amount` outputs along `axis` at a time, or as many (a power of two) as it has."""
-        shortest = int(axis.src[0].vmin)
+        shortest = max(int(axis.src[0].vmin), 1)
         while amount > shortest:
             amount //= 2
         while amount > 1:

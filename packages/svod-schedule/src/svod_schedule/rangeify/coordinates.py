@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from svod_dtype import bool_, index
 from svod_ir.ops import Op
+from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.symbolic import simplify
 
@@ -151,15 +152,17 @@ def _matching_runs(old: Sequence[SInt], new: Sequence[SInt]) -> list[tuple[list[
 
 
 def _symbolic_runs(old: Sequence[SInt], new: Sequence[SInt]) -> list[tuple[list[int], list[int]]]:
-    # Equal sizes at the front and at the back stand for themselves; what is between is one run.
-    front = 0
-    while front < min(len(old), len(new)) and old[front] == new[front]:
-        front += 1
-    back = 0
-    while back < min(len(old), len(new)) - front and old[len(old) - 1 - back] == new[len(new) - 1 - back]:
-        back += 1
-    runs = [([a], [a]) for a in range(front)]
-    middle = (list(range(front, len(old) - back)), list(range(front, len(new) - back)))
-    if middle[0] or middle[1]:
-        runs.append(middle)
-    return runs + [([len(old) - back + a], [len(new) - back + a]) for a in range(back)]
+    # A run ends where the sizes so far have equal products on both sides.
+    runs: list[tuple[list[int], list[int]]] = []
+    before = {product(old[:i]): i for i in reversed(range(len(old) + 1))}
+    first_old = first_new = 0
+    for last_new in range(1, len(new) + 1):
+        last_old = before.get(product(new[:last_new]))
+        if last_new == len(new):
+            last_old = len(old)
+        if last_old is not None and last_old > first_old:
+            runs.append((list(range(first_old, last_old)), list(range(first_new, last_new))))
+            first_old, first_new = last_old, last_new
+    if first_new < len(new) or first_old < len(old):
+        runs.append((list(range(first_old, len(old))), list(range(first_new, len(new)))))
+    return runs

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint8
 from svod_ir.args import BufferArg
 from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.shape import max_size
-from svod_ir.sizes import product
-from svod_ir.uop import SInt, UOp
+from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
+from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor import registry
 from svod_tensor.data import (
     copy_to_device,
@@ -88,52 +87,65 @@ class Creation(Functions):
 
     @classmethod
     def arange(
-        cls, start: int | float, stop: int | float | None = None, step: int | float = 1, *,
+        cls, start: SInt | float, stop: SInt | float | None = None, step: int | float = 1, *,
         dtype: DTypeLike | None = None, device: str | None = None,
     ) -> Self:  # fmt: skip
         """The numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart."""
         start, stop = (0, start) if stop is None else (start, stop)
         if step == 0:
             raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
-        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
-            count = len(range(start, stop, step))
-        else:
-            count = max(0, math.ceil((stop - start) / step))
-        last = start + max(count - 1, 0) * step
+        count = _count_steps(start, stop, step)
+        last = start + max(max_size(count) - 1, 0) * step
         kind = _arange_dtype(start, last, step) if dtype is None else to_dtype(dtype)
-        if count == 0:
+        if isinstance(count, int) and count == 0:
             return cls.zeros(0, dtype=kind, device=device)
         if kind.is_bool:
             raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
-        make_constant(last, kind)
+        for value in _extremes(last):
+            make_constant(value, kind)
         # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
         inner = float64 if kind.is_float else kind
         node = make_cast(make_iota(count, int64 if kind.is_float else kind), inner)
         node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
-        node = make_alu(Op.ADD, node, UOp.const(inner, start)) if start != 0 else node
+        first = start.cast(inner) if isinstance(start, UOp) else UOp.const(inner, start)
+        node = make_alu(Op.ADD, node, first) if isinstance(start, UOp) or start != 0 else node
         return cls._place(node.cast(kind), device)
 
     @classmethod
     def linspace(
-        cls, start: float, stop: float, count: int, *, endpoint: bool = True, dtype: DTypeLike = float32,
+        cls, start: float, stop: float, count: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> Self:  # fmt: skip
         """`count` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
         kind = to_dtype(dtype)
-        if count < 0:
-            raise ShapeError(operation="linspace", shape=(count,), problem="has a negative size")
-        if count == 0:
+        (count,) = _check_sizes("linspace", to_shape("linspace", (count,)))
+        if isinstance(count, int) and count == 0:
             return cls.zeros(0, dtype=kind, device=device)
-        steps = count - 1 if endpoint else count
         position = cls.from_uop(make_cast(make_iota(count, int64), float64))
-        result = position.mul((stop - start) / steps if steps else 0.0).add(start)
-        if endpoint and count > 1:
-            result = position.eq(float(count - 1)).where(float(stop), result)
+        last = count - 1
+        steps = last if endpoint else count
+        if isinstance(steps, int):
+            result = position.mul((stop - start) / steps if steps else 0.0).add(start)
+        else:
+            distance = cls(stop - start, dtype=float64).div(cls.from_uop(steps.maximum(1).cast(float64)))
+            result = position.mul(distance).add(start)
+        if endpoint and isinstance(last, UOp):
+            # Of one number, the first is the last, and is `start`.
+            is_last = position.eq(cls.from_uop(last.cast(float64))).bitwise_and(position.gt(0))
+            result = is_last.where(float(stop), result)
+        elif endpoint and isinstance(last, int) and last:
+            result = position.eq(float(last)).where(float(stop), result)
         return cls._place(result.cast(kind).uop, device)
 
     @classmethod
     def eye(
-        cls, rows: int, columns: int | None = None, *, k: int = 0, dtype: DTypeLike = float32, device: str | None = None
+        cls,
+        rows: SInt,
+        columns: SInt | None = None,
+        *,
+        k: int = 0,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
     ) -> Self:
         """Ones on diagonal `k` of a matrix, zeros elsewhere."""
         columns = rows if columns is None else columns
@@ -171,7 +183,7 @@ class Creation(Functions):
                 operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
                 expected="contiguous memory aligned to 64 bytes",
             )  # fmt: skip
-        return cls.from_uop(make_array_node(array, may_share=copy is not True), "CPU")
+        return cls.from_uop(make_array_node(array, may_share=copy is not True))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -226,7 +238,27 @@ def view_prefix(buffer: UOp, sizes: Shape) -> UOp:
     return make_reshape(make_shrink(buffer, ((0, product(sizes)),)), sizes)
 
 
-def _arange_dtype(start: int | float, last: int | float, step: int | float) -> DType:
-    if any(isinstance(v, float) for v in (start, last, step)):
+def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> SInt:
+    """How many numbers lie from `start` up to but without `stop`."""
+    if isinstance(start, UOp) or isinstance(stop, UOp):
+        if any(isinstance(v, float) for v in (start, stop, step)):
+            raise OperandError(
+                operation="arange", found=(start, stop, step), expected="integers beside symbolic bounds"
+            )
+        distance = (stop - start) if step > 0 else (start - stop)
+        size = int(abs(step))
+        return normalize_size((to_node(cast("SInt", distance)) + (size - 1)).maximum(0) // size)
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return len(range(start, stop, step))
+    return max(0, math.ceil((stop - start) / step))
+
+
+def _extremes(value: SInt | float) -> tuple[int | float, ...]:
+    return bounds_of_size(value) if isinstance(value, UOp) else (value,)
+
+
+def _arange_dtype(start: SInt | float, last: SInt | float, step: int | float) -> DType:
+    values = [*_extremes(start), *_extremes(last)]
+    if any(isinstance(v, float) for v in (*values, step)):
         return float32
-    return default_int_dtype(min(int(start), int(last)), max(int(start), int(last)))
+    return default_int_dtype(int(min(values)), int(max(values)))

@@ -8,7 +8,6 @@ never touches memory outside.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
@@ -16,13 +15,13 @@ from svod_dtype import DType, int64
 from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permute, make_reshape, make_shrink
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.sizes import product
-from svod_ir.uop import SInt, UOp
+from svod_ir.sizes import normalize_size, product
+from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.movement import index_dtype_for
 from svod_tensor.ops.reduction import Reduction
-from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
+from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, check_within, concrete_shape, normalize_axis
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
-__all__ = ["Indexing", "expand_index", "index_shape", "is_array_index", "resolve_item"]
+__all__ = ["Indexing", "expand_index", "index_shape", "is_array_index", "item_count", "resolve_item"]
 
 
 class _Selected(NamedTuple):
@@ -178,7 +177,8 @@ class Indexing(Reduction):
                 raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
             return _Array(_wrap_negative(item.uop, size), False), (item,)
         if isinstance(item, UOp):
-            return _Array(item.cast(int64), True), ()
+            position = to_node(_resolve_position(item, size, axis))
+            return _Array(position.cast(int64), True), ()
         if isinstance(item, _Selected):
             if item.size != size:
                 raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
@@ -249,14 +249,10 @@ def _reject_mask() -> None:
 def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
     """Begin, end and step of one axis; the whole axis where an array selects from it."""
     if isinstance(item, slice):
-        return _resolve_slice(item, size)
-    if isinstance(item, int):
-        if isinstance(size, int) and not -size <= item < size:
-            raise IndexOutOfRangeError(index=item, axis=axis, size=size)
-        begin = size + item if item < 0 else item
-        return begin, begin + 1, 1
-    if isinstance(item, UOp):
-        return item, item + 1, 1
+        return _resolve_slice(item, size, axis)
+    if isinstance(item, (int, UOp)):
+        begin = _resolve_position(item, size, axis)
+        return begin, normalize_size(begin + 1), 1
     return 0, size, 1
 
 
@@ -271,17 +267,31 @@ def index_shape(items: Sequence[IndexItem], shape: Shape) -> Shape:
         axis, size = next(sizes)
         begin, end, step = resolve_item(item, size, axis)
         if not isinstance(item, (int, UOp)):
-            extent = end - begin
-            selected.append(math.ceil(extent / abs(step)) if isinstance(extent, int) else extent)
+            selected.append(item_count(begin, end, step))
     return tuple(selected)
 
 
-def _resolve_slice(item: slice, size: SInt) -> tuple[SInt, SInt, int]:
+def item_count(begin: SInt, end: SInt, step: int) -> SInt:
+    """How many elements a slice takes."""
+    return normalize_size((end - begin + abs(step) - 1) // abs(step))
+
+
+def _resolve_position(item: SInt, size: SInt, axis: int) -> SInt:
+    if isinstance(item, int) and isinstance(size, int):
+        if not -size <= item < size:
+            raise IndexOutOfRangeError(index=item, axis=axis, size=size)
+        return size + item if item < 0 else item
+    position = normalize_size(item + size if isinstance(item, int) and item < 0 else item)
+    check_within("indexing", axis, position, 0, normalize_size(size - 1))
+    return position
+
+
+def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
     step = 1 if item.step is None else item.step.__index__()
     if step == 0:
         raise IndexKindError(found=item, problem="the step is 0")
     if isinstance(size, UOp) or isinstance(item.start, UOp) or isinstance(item.stop, UOp):
-        return _resolve_symbolic(item, size, step)
+        return _resolve_symbolic(item, size, step, axis)
     begin, end, step = item.indices(size)
     count = len(range(begin, end, step))
     if count == 0:
@@ -290,27 +300,34 @@ def _resolve_slice(item: slice, size: SInt) -> tuple[SInt, SInt, int]:
     return min(begin, last), max(begin, last) + 1, step
 
 
-def _resolve_symbolic(item: slice, size: SInt, step: int) -> tuple[SInt, SInt, int]:
-    if step != 1:
-        raise IndexKindError(found=item, problem="a symbolic slice has step 1")
-    begin: SInt = 0 if item.start is None else item.start
-    end: SInt = size if item.stop is None else item.stop
-    if isinstance(begin, int) and begin < 0:
-        begin = size + begin
-    if isinstance(end, int) and end < 0:
-        end = size + end
-    return begin, end, 1
+def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SInt, SInt, int]:
+    """Known bounds are clamped to the axis, as Python does; symbolic ones must lie in it for all values."""
+    # A negative step begins at the element `start` and ends before `stop`: the ends of the part are one higher.
+    first, last = (item.start, item.stop) if step > 0 else (item.stop, item.start)
+    shift = 0 if step > 0 else 1
+    begin = 0 if first is None else _resolve_end(first, shift, size, axis)
+    end = size if last is None else _resolve_end(last, shift, size, axis)
+    return begin, normalize_size(to_node(begin).maximum(end)), step
+
+
+def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
+    if isinstance(bound, UOp):
+        place = normalize_size(bound + shift)
+        check_within("slicing", axis, place, 0, size)
+        return place
+    place = to_node(size) + (bound.__index__() + shift) if bound < 0 else to_node(bound.__index__() + shift)
+    return normalize_size(place.maximum(0).minimum(size))
 
 
 def _take_every(node: UOp, axis: int, step: int) -> UOp:
     """Every `step`-th element of an axis, from the first on."""
     size = node.shape[axis]
-    if step == 1 or not isinstance(size, int) or size <= 1:
-        return node if step == 1 or size == 1 or size == 0 else make_shrink(node, ())
-    count = math.ceil(size / step)
+    if step == 1 or (isinstance(size, int) and size <= 1):
+        return node
+    count = item_count(0, size, step)
     before, after = node.shape[:axis], node.shape[axis + 1 :]
-    padding = [(0, 0)] * len(node.shape)
-    padding[axis] = (0, count * step - size)
+    padding: list[tuple[SInt, SInt]] = [(0, 0)] * len(node.shape)
+    padding[axis] = (0, normalize_size(count * step - size))
     node = make_reshape(make_pad(node, padding), (*before, count, step, *after))
     bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
     bounds[axis + 1] = (0, 1)
@@ -322,17 +339,18 @@ def _check_positions(item: object, size: SInt, axis: int) -> UOp:
     import numpy as np
 
     array = np.asarray(item, dtype=np.int64)
-    if isinstance(size, int) and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < -size or high >= size:
-            raise IndexOutOfRangeError(index=low if low < -size else high, axis=axis, size=size)
-        array = np.where(array < 0, array + size, array)
+    if array.size:
+        for extreme in (int(array.min()), int(array.max())):
+            _resolve_position(extreme, size, axis)
+        array = np.where(array < 0, array + size, array) if isinstance(size, int) else array
     dtype = index_dtype_for(size)
     from svod_tensor.data import make_array_node
 
-    if array.ndim == 0:
-        return UOp.const(dtype, int(array))
-    return make_array_node(array.astype(dtype.numpy), may_share=True)
+    is_known = isinstance(size, int) or not array.size or int(array.min()) >= 0
+    node = (
+        UOp.const(dtype, int(array)) if array.ndim == 0 else make_array_node(array.astype(dtype.numpy), may_share=True)
+    )
+    return node if is_known else _wrap_negative(node, size)
 
 
 def _wrap_negative(positions: UOp, size: SInt) -> UOp:

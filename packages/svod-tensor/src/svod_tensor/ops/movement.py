@@ -19,8 +19,8 @@ from svod_ir.build import (
 )
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.sizes import product
-from svod_ir.uop import SInt, UOp
+from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size, normalize_size, product
+from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.data import make_constant
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.shapes import (
@@ -28,6 +28,7 @@ from svod_tensor.shapes import (
     Shape,
     broadcast_node,
     broadcast_shapes,
+    check_within,
     concrete_shape,
     normalize_axes,
     normalize_axis,
@@ -128,9 +129,9 @@ class Movement(TensorBase):
             raise ShapeError(operation="roll", shape=shifts, problem=f"does not match the axes {axes}")
         result = self
         for amount, a in zip(shifts, axes, strict=True):
-            (size,) = concrete_shape("roll", (self.shape[a],))
-            cut = -amount % size if size else 0
-            if cut:
+            size = self.shape[a]
+            cut = normalize_size(-amount % _at_least_one(size))
+            if not isinstance(cut, int) or cut:
                 result = result._slice_axis(a, cut, size).cat(result._slice_axis(a, 0, cut), axis=a)
         return result
 
@@ -153,15 +154,15 @@ class Movement(TensorBase):
             raise ShapeError(operation="broadcast_to", shape=self.shape, problem=f"does not broadcast to {sizes}")
         return self._make(broadcast_node(self._uop, sizes))
 
-    def repeat(self, *counts: int | Sequence[int]) -> Self:
+    def repeat(self, *counts: SInt | Sequence[SInt]) -> Self:
         """The whole tensor again and again: `counts[i]` times along axis i (numpy's `tile`)."""
-        times = concrete_shape("repeat", to_shape("repeat", counts))
-        if any(n < 0 for n in times):
+        times = to_shape("repeat", counts)
+        if any(bounds_of_size(n)[0] < 0 for n in times):
             raise ShapeError(operation="repeat", shape=times, problem="has a negative count")
         shape: Shape = (1,) * (len(times) - self.ndim) + self.shape
         times = (1,) * (len(shape) - len(times)) + times
         node = make_reshape(self._uop, tuple(n for s in shape for n in (1, s)))
-        if any(n == 0 for n in times):
+        if any(isinstance(n, int) and n == 0 for n in times):
             return self._make(_empty_like(self._uop, tuple(n * s for n, s in zip(times, shape, strict=True))))
         node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
         return self._make(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
@@ -187,6 +188,10 @@ class Movement(TensorBase):
                 operation="shrink", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(bounds)}"
             )
         pairs = tuple((0, s) if b is None else b for s, b in zip(self.shape, bounds, strict=True))
+        for axis, (size, (begin, end)) in enumerate(zip(self.shape, pairs, strict=True)):
+            if not all(isinstance(n, int) for n in (size, begin, end)):
+                check_within("shrink", axis, begin, 0, end)
+                check_within("shrink", axis, end, begin, size)
         return self._make(make_shrink(self._uop, pairs))
 
     def split(self, sizes: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
@@ -226,8 +231,8 @@ class Movement(TensorBase):
         """The elements `[..., i, i]` of the last two axes."""
         if self.ndim < 2:
             raise AxisError(operation="diagonal", axis=-2, ndim=self.ndim)
-        rows, columns = concrete_shape("diagonal", self.shape[-2:])
-        n = min(rows, columns)
+        rows, columns = self.shape[-2:]
+        n = normalize_size(to_node(rows).minimum(columns))
         batch = self.shape[:-2]
         square = self.shrink(*(None,) * len(batch), (0, n), (0, n)).reshape(*batch, n * n)
         padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
@@ -251,7 +256,7 @@ class Movement(TensorBase):
             raise ShapeError(operation="pad", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(padding)}")
         pairs = tuple((0, 0) if p is None else p for p in padding)
         cropped = self._crop(pairs)
-        pairs = tuple((_positive_part(b), _positive_part(a)) for b, a in pairs)
+        pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
         return self._make(_pad_node(cropped._uop, pairs, make_constant(value, self.dtype)))
 
     def _crop(self, pairs: Sequence[tuple[SInt, SInt]]) -> Self:
@@ -318,7 +323,7 @@ class Movement(TensorBase):
 
 def index_dtype_for(size: SInt):
     """int32 where positions below `size` fit it, else int64."""
-    from svod_ir.shape import max_size
+    from svod_ir.sizes import max_size
 
     return int32 if max_size(size) <= 1 << 31 else int64
 
@@ -330,37 +335,23 @@ def _infer_size(old: Shape, new: Shape) -> Shape:
     if len(holes) > 1:
         raise ShapeError(operation="reshape", shape=new, problem="has more than one -1")
     known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
-    total = product(old)
-    if isinstance(known, int) and isinstance(total, int):
-        if known == 0 or total % known:
-            raise ShapeError(
-                operation="reshape", shape=old, problem=f"holds {total} elements, which {new} does not divide"
-            )
-        missing: SInt = total // known
-    else:
-        missing = _divide_sizes(old, new, total, known)
+    missing = divide_size(product(old), known)
+    if missing is None:
+        problem = f"holds {format_size(product(old))} elements, which {format_shape(new)} does not divide"
+        raise ShapeError(operation="reshape", shape=old, problem=problem)
     return (*new[: holes[0]], missing, *new[holes[0] + 1 :])
 
 
-def _divide_sizes(old: Shape, new: Shape, total: SInt, known: SInt) -> SInt:
-    # Cancel the symbolic sizes that both shapes have; what remains is a quotient of two numbers.
-    left = [s for s in old if isinstance(s, UOp)]
-    right = [s for s in new if isinstance(s, UOp)]
-    for size in list(right):
-        if size in left:
-            left.remove(size)
-            right.remove(size)
-    numerator = math.prod(s for s in old if isinstance(s, int))
-    denominator = math.prod(s for s in new if isinstance(s, int) and s != -1)
-    if right or not denominator or numerator % denominator:
-        raise ShapeError(
-            operation="reshape", shape=old, problem=f"holds {total} elements, which {known} is not known to divide"
-        )
-    return product((*left, numerator // denominator))
+def _positive_part(axis: int, amount: SInt) -> SInt:
+    if isinstance(amount, int):
+        return max(amount, 0)
+    check_within("pad", axis, amount, 0, None)
+    return amount
 
 
-def _positive_part(amount: SInt) -> SInt:
-    return max(amount, 0) if isinstance(amount, int) else amount
+def _at_least_one(size: SInt) -> SInt:
+    """`size`, or 1 where it is 0, to divide by."""
+    return max(size, 1) if isinstance(size, int) else size.maximum(1)
 
 
 def _empty_like(node: UOp, shape: Shape) -> UOp:

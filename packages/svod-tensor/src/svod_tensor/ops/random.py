@@ -14,11 +14,12 @@ from svod_dtype import DType, float32, float64, int64, to_dtype, uint32, uint64
 from svod_ir.build import make_alu, make_iota, make_reshape
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir.sizes import product
+from svod_ir.uop import SInt, UOp
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.windows import Windows
-from svod_tensor.shapes import concrete_shape, to_shape
+from svod_tensor.shapes import to_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,11 @@ class Random(Windows):
 
     @classmethod
     def rand(
-        cls, *shape: int | Sequence[int], seed: int | None = None, dtype: DTypeLike = float32, device: str | None = None
+        cls,
+        *shape: SInt | Sequence[SInt],
+        seed: int | None = None,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
     ) -> Self:
         """Numbers from 0 up to but without 1, uniformly distributed."""
         kind = _float_dtype("rand", dtype)
@@ -43,7 +48,11 @@ class Random(Windows):
 
     @classmethod
     def randn(
-        cls, *shape: int | Sequence[int], seed: int | None = None, dtype: DTypeLike = float32, device: str | None = None
+        cls,
+        *shape: SInt | Sequence[SInt],
+        seed: int | None = None,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
     ) -> Self:
         """Normally distributed numbers with mean 0 and variance 1.
 
@@ -57,7 +66,7 @@ class Random(Windows):
 
     @classmethod
     def randint(
-        cls, *shape: int | Sequence[int], low: int = 0, high: int, seed: int | None = None, dtype: DTypeLike | None = None,
+        cls, *shape: SInt | Sequence[SInt], low: int = 0, high: int, seed: int | None = None, dtype: DTypeLike | None = None,
         device: str | None = None,
     ) -> Self:  # fmt: skip
         """Integers from `low` up to but without `high`."""
@@ -73,19 +82,19 @@ class Random(Windows):
             raise OperandError(operation="dropout", found=p, expected="a probability")
         if p == 0:
             return self
-        keep = self.rand(*self.shape, seed=seed).ge(p)  # pyright: ignore[reportArgumentType]
+        keep = self.rand(*self.shape, seed=seed).ge(p)
         return keep.where(self.mul(1 / (1 - p)) if p < 1 else self.zeros_like(), 0)
 
     @classmethod
-    def _bits(cls, shape: Sequence[int | Sequence[int]], seed: int | None) -> Self:
+    def _bits(cls, shape: Sequence[SInt | Sequence[SInt]], seed: int | None) -> Self:
         """64 random bits for each element."""
-        sizes = concrete_shape("rand", to_shape("rand", shape))
-        count = math.prod(sizes)
+        sizes = to_shape("rand", shape)
+        count = product(sizes)
         if seed is None:
             # Each run of a captured function would draw the same numbers.
             check_not_capturing("draws a seed")
         key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        if not count:
+        if isinstance(count, int) and not count:
             return cls.zeros(sizes, dtype=uint64)
         counter = make_iota(count, uint64)
         return cls.from_uop(make_reshape(make_alu(Op.THREEFRY, counter, UOp.const(uint64, key)), sizes))

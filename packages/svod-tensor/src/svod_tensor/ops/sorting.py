@@ -14,8 +14,9 @@ from typing import Self, TypeVar
 
 from svod_dtype import float32, int32, int64, uint32, uint64
 from svod_ir.errors import AxisError, ShapeError
+from svod_ir.sizes import max_size, normalize_size
 from svod_tensor.ops.random import Random
-from svod_tensor.shapes import concrete_shape, normalize_axis
+from svod_tensor.shapes import check_within, normalize_axis
 
 __all__ = ["Sorting"]
 
@@ -33,12 +34,12 @@ class Sorting(Random):
         NaN counts as the largest value.
         """
         axis = normalize_axis("argsort", axis, self.ndim)
-        (size,) = concrete_shape("argsort", (self.shape[axis],))
-        if size >= 1 << 31:
+        size = self.shape[axis]
+        if max_size(size) >= 1 << 31:
             raise ShapeError(operation="argsort", shape=self.shape, problem=f"is too long on axis {axis}")
         moved = self.moveaxis(axis, -1)
         order = self.arange(size).cast(int64).broadcast_to(moved.shape)
-        if size < 2 or self.size == 0:
+        if max_size(size) < 2 or self.size == 0:
             return order.moveaxis(-1, axis)
         for word in _ordered_words(moved):
             key = word.take_along_axis(order, -1) if word.ndim else word
@@ -54,20 +55,23 @@ class Sorting(Random):
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
         """The `k` largest (or smallest) elements along `axis`, in order, and their positions."""
         axis = normalize_axis("topk", axis, self.ndim)
-        (size,) = concrete_shape("topk", (self.shape[axis],))
-        if not 0 <= k <= size:
+        size = self.shape[axis]
+        if isinstance(size, int) and not 0 <= k <= size:
             raise ShapeError(operation="topk", shape=self.shape, problem=f"has {size} elements on axis {axis}, not {k}")
+        check_within("topk", axis, k, 0, size)
         order = self.argsort(axis, descending=largest)._slice_axis(axis, 0, k)
         return self.take_along_axis(order, axis), order
 
     def median(self, axis: int = -1) -> Self:
         """The middle element in order along `axis`; the lower of the two where there are two."""
         axis = normalize_axis("median", axis, self.ndim)
-        (size,) = concrete_shape("median", (self.shape[axis],))
-        if not size:
+        size = self.shape[axis]
+        if isinstance(size, int) and not size:
             raise AxisError(operation="median of an empty axis", axis=axis, ndim=self.ndim)
+        check_within("median", axis, size, 1, None)
         values, _ = self.sort(axis)
-        return values._slice_axis(axis, (size - 1) // 2, (size - 1) // 2 + 1).squeeze(axis)
+        middle = normalize_size((size - 1) // 2)
+        return values._slice_axis(axis, middle, middle + 1).squeeze(axis)
 
 
 def _ordered_words(x: T) -> tuple[T, ...]:
@@ -90,8 +94,9 @@ def _ordered_words(x: T) -> tuple[T, ...]:
 
 def _argsort_words(key: T) -> T:
     """The stable order of 32-bit words along the last axis."""
-    (size,) = concrete_shape("argsort", key.shape[-1:])
-    width = 1 << (size - 1).bit_length()
+    size = key.shape[-1]
+    # A symbolic axis is sorted in the room that its largest size needs: what is beyond it comes last.
+    width = 1 << (max_size(size) - 1).bit_length()
     packed = key.cast(int64).lshift(32).bitwise_or(key.arange(size).cast(int64))
     packed = packed.pad(*((0, 0),) * (key.ndim - 1), (0, width - size), value=int64.max).contiguous()
     position = key.arange(width)

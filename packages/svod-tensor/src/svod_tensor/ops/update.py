@@ -15,11 +15,12 @@ from svod_dtype import bool_
 from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_reshape, make_shrink
 from svod_ir.errors import ShapeError
 from svod_ir.ops import Op
+from svod_ir.sizes import normalize_size
 from svod_ir.uop import SInt, UOp
 from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, resolve_item
+from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, item_count, resolve_item
 from svod_tensor.ops.neural import Neural
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape
 
@@ -106,30 +107,21 @@ def _place(node: UOp, items: Sequence[IndexItem], shape: Shape) -> UOp:
     """The inverse of a basic index: `node` at the places that it names in `shape`, zeros elsewhere."""
     axes = [item for item in items if item is not None]
     resolved = [resolve_item(item, size, axis) for axis, (item, size) in enumerate(zip(axes, shape, strict=True))]
-    counts = _counts(resolved)
-    node = make_reshape(node, counts)
-    for axis, (_, _, step) in enumerate(resolved):
-        node = _spread(node, axis, abs(step))
+    node = make_reshape(node, tuple(item_count(*r) for r in resolved))
+    for axis, (begin, end, step) in enumerate(resolved):
+        node = _spread(node, axis, abs(step), normalize_size(end - begin))
     flips = [step < 0 for _, _, step in resolved]
     node = make_flip(node, flips)
     padding: list[tuple[SInt, SInt]] = [
-        (begin, size - end) for (begin, end, _), size in zip(resolved, shape, strict=True)
+        (begin, normalize_size(size - end)) for (begin, end, _), size in zip(resolved, shape, strict=True)
     ]
     return make_pad(node, padding)
 
 
-def _counts(resolved: Sequence[tuple[SInt, SInt, int]]) -> tuple[SInt, ...]:
-    counts: list[SInt] = []
-    for begin, end, step in resolved:
-        extent = end - begin
-        counts.append(math.ceil(extent / abs(step)) if isinstance(extent, int) else extent)
-    return tuple(counts)
-
-
-def _spread(node: UOp, axis: int, step: int) -> UOp:
-    """Each element of an axis followed by `step` - 1 zeros, except the last."""
+def _spread(node: UOp, axis: int, step: int, extent: SInt) -> UOp:
+    """Each element of an axis followed by `step` - 1 zeros, `extent` elements in all."""
     size = node.shape[axis]
-    if step == 1 or not isinstance(size, int) or size <= 1:
+    if step == 1 or (isinstance(size, int) and size <= 1):
         return node
     before, after = node.shape[:axis], node.shape[axis + 1 :]
     node = make_reshape(node, (*before, size, 1, *after))
@@ -137,5 +129,5 @@ def _spread(node: UOp, axis: int, step: int) -> UOp:
     padding[axis + 1] = (0, step - 1)
     node = make_reshape(make_pad(node, padding), (*before, size * step, *after))
     bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
-    bounds[axis] = (0, (size - 1) * step + 1)
+    bounds[axis] = (0, extent)
     return make_shrink(node, bounds)

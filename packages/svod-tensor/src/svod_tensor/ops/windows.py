@@ -13,9 +13,10 @@ from typing import Self
 from svod_dtype import promote_types
 from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
+from svod_ir.sizes import bounds_of_size, normalize_size
 from svod_tensor.ops.reduction import accumulation_dtype
 from svod_tensor.ops.update import Updating
-from svod_tensor.shapes import concrete_shape
+from svod_tensor.shapes import check_within, concrete_shape
 
 __all__ = ["Windows"]
 
@@ -28,14 +29,15 @@ class Windows(Updating):
     def windows(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Self:
         """All windows over the last axes: shape (..., *outputs, *kernel)."""
         n, lead = len(kernel), self.ndim - len(kernel)
-        sizes = concrete_shape("windows", self.shape[lead:])
+        sizes = self.shape[lead:]
         result = self
         for i, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation, strict=True)):
-            count = (size - d * (k - 1) - 1) // s + 1
-            if count < 1:
+            count = normalize_size((size - d * (k - 1) - 1) // s + 1)
+            if bounds_of_size(count)[1] < 1:
                 raise ShapeError(
                     operation="windows", shape=self.shape, problem=f"is smaller than a window of {d * (k - 1) + 1}"
                 )
+            check_within("windows", lead + i, count, 1, None)
             positions = self.arange(count).mul(s).unsqueeze(1).add(self.arange(k).mul(d))
             result = result._make(make_gather(result.uop, positions.uop, lead + 2 * i))
         outputs, places = range(lead, lead + 2 * n, 2), range(lead + 1, lead + 2 * n, 2)
@@ -56,7 +58,10 @@ class Windows(Updating):
             groups: into how many independent parts the channels fall.
         """
         n = weight.ndim - 2
-        batch, channels, *sizes = concrete_shape("conv2d", self.shape)
+        if self.ndim < 2:
+            raise ShapeError(operation="conv2d", shape=self.shape, problem="has no axes of a batch and of channels")
+        batch, _, *sizes = self.shape
+        (channels,) = concrete_shape("conv2d", self.shape[1:2])
         outputs, per_group, *kernel = concrete_shape("conv2d", weight.shape)
         if len(sizes) != n or n < 1:
             raise ShapeError(
