@@ -98,7 +98,7 @@ def test_normalising_forgets_buffers_and_values_and_nothing_else():
     assert one.graph is two.graph
     assert one.params == (buffer(1), buffer(2))
     assert normalize_graph(graph(buffer(1), buffer(1), 3)).graph is not one.graph
-    assert normalize_graph(graph(buffer(1), buffer(2, "CPU:1"), 3)).graph is not one.graph
+    assert normalize_graph(graph(buffer(1, "CPU:1"), buffer(2, "CPU:1"), 3)).graph is not one.graph
     assert not list(one.graph.iter_ops(Op.BUFFER, Op.BIND))
 
 

@@ -27,7 +27,9 @@ from svod_ir.errors import DeviceMismatchError
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import SInt, UOp
 
-__all__ = ["Layout", "Placement", "Sharding", "infer_placement", "is_file", "lay_out", "split_evenly"]
+__all__ = [
+    "Layout", "Placement", "Sharding", "check_devices", "infer_placement", "is_file", "lay_out", "split_evenly",
+]  # fmt: skip
 
 
 class Sharding(NamedTuple):
@@ -120,16 +122,30 @@ def lay_out(node: UOp) -> Layout:
     if node.op in (Op.AFTER, Op.BIND):
         # What comes behind the first operand is an effect, or no tensor.
         found[1:] = [None] * (len(found) - 1)
-    first = next((p for p in found if p is not None), None)
-    for other in found:
-        if other is not None and other is not first and _devices(other) != _devices(first):
-            raise DeviceMismatchError(left=_devices(first), right=_devices(other))
+    first = _find_first(found)
     if not isinstance(first, Sharding):
         return Layout(first, (None,) * len(node.src))
     rule = _RULES.get(node.op)
     if node.op in ELEMENTWISE:
         return _lay_out_elementwise(node, [p for p in found if isinstance(p, Sharding)])
     return _lay_out_whole(node, first) if rule is None else rule(node, first)
+
+
+def check_devices(*nodes: UOp) -> None:
+    """Check that nodes can be operands of one op.
+
+    Raises:
+        DeviceMismatchError: if they are on different devices.
+    """
+    _find_first([None if is_file(p := node.placement) else p for node in nodes])
+
+
+def _find_first(placements: Sequence[Placement]) -> Placement:
+    first = next((p for p in placements if p is not None), None)
+    for other in placements:
+        if other is not None and other is not first and _devices(other) != _devices(first):
+            raise DeviceMismatchError(left=_devices(first), right=_devices(other))
+    return first
 
 
 def _devices(placement: Placement) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.donation import Donated, check_distinct, find_memory, find_readers, give_away
+from svod_tensor.shards import parts_of
 from svod_tensor.signature import Argument
 from svod_tensor.tensor import Tensor
 from svod_tensor.variable import collect_bindings
@@ -34,6 +35,7 @@ class Input:
         is_donated: whether its memory is given away.
         index: in the plan, if that uses it.
         is_written: whether the plan assigns to it.
+        part: which of the shards of the argument it is.
     """
 
     position: int
@@ -42,6 +44,7 @@ class Input:
     is_donated: bool
     index: int | None = None
     is_written: bool = False
+    part: int = 0
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class Captured:
         plan: what computes the results; None if there is nothing to compute.
         inputs: the arguments that have memory.
         outputs: the memory of each result that the plan computes, with the index of its buffer.
-        results: graphs over the memory of inputs and of outputs, with their devices.
+        results: graphs over the memory of inputs and of outputs.
         build: arranges results as the function did.
         written: the memory that the plan assigns to.
         held: the buffers that the plan uses besides inputs and outputs, by what messages call them.
@@ -63,7 +66,7 @@ class Captured:
     plan: ExecutionPlan | None
     inputs: list[Input]
     outputs: list[tuple[UOp, int]]
-    results: list[tuple[UOp, str]]
+    results: list[UOp]
     build: Callable[[Iterator[object]], object]
     written: set[UOp]
     held: Mapping[str, Buffer]
@@ -89,8 +92,8 @@ class Captured:
             if self.plan is not None:
                 self.plan.execute_with_vars(values) if values else self.plan.execute()
         if values:
-            nodes.update({n: _rebind(n, values) for node, _ in self.results for n in node.iter_ops(Op.BIND)})
-        made = (Tensor.from_uop(node.substitute(nodes), device) for node, device in self.results)
+            nodes.update({n: _rebind(n, values) for node in self.results for n in node.iter_ops(Op.BIND)})
+        made = (Tensor.from_uop(node.substitute(nodes)) for node in self.results)
         return self.build(iter(made))
 
     def _feed(self, given: Sequence[Tensor | UOp]) -> dict[UOp, UOp]:
@@ -125,10 +128,10 @@ class Captured:
         """The memory of an argument; None if it has no elements."""
         assert isinstance(tensor, Tensor)
         if wanted.is_donated:
-            return find_memory(self.name, tensor, wanted.argument)
+            return find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument)
         if wanted.is_written:
-            states.make_writable(tensor.uop)
-        node = registry.find_base(tensor.uop)
+            states.make_writable(parts_of(tensor.uop)[wanted.part])
+        node = registry.find_base(parts_of(tensor.uop)[wanted.part])
         buffer = None if node is None else registry.find_buffer(node)
         return None if node is None or buffer is None else Donated(node, buffer, wanted.argument)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, SupportsFloat, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, SupportsFloat, TypeAlias, cast
 
 from svod_dtype import DType, bool_, float32, int32, int64, to_dtype, uint8, uint64
 from svod_ir.args import BufferArg
 from svod_ir.build import make_expand, make_reshape
 from svod_ir.ops import Op
+from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 from svod_tensor import registry
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
@@ -24,21 +25,24 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[np.generic]
 
 __all__ = [
-    "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node", "make_buffer_node",
-    "make_constant", "make_node",
+    "DEFAULT_DEVICE", "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node",
+    "make_buffer_node", "make_constant", "make_node",
 ]  # fmt: skip
 
 Scalar: TypeAlias = bool | int | float
 
+DEFAULT_DEVICE: Final = "CPU"
+"""Where arrays go, and what is on no device when it is computed by itself."""
 
-def make_node(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
-    """The node for `data`, and the device it is on (None: it is a constant, on no device)."""
+
+def make_node(data: object, dtype: DType | None) -> UOp:
+    """The node for `data`: a constant, which is on no device, or a buffer on the CPU."""
     match data:
         case bool() | int() | float():
-            return make_constant(data, dtype or _scalar_dtype(data)), None
+            return make_constant(data, dtype or _scalar_dtype(data))
         case UOp():
             node = data if data.dtype.kind != "index" else data.cast(int64)
-            return (node if dtype is None else node.cast(dtype)), node.device
+            return node if dtype is None else node.cast(dtype)
         case bytes():
             import numpy as np
 
@@ -89,19 +93,30 @@ def make_array_node(array: Array, *, may_share: bool) -> UOp:
     return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, "CPU")
 
 
-def copy_to_device(node: UOp, current: str | None, device: str) -> tuple[UOp, str]:
-    """`node` on another device, through a COPY where it is not there yet.
+def copy_to_device(node: UOp, device: str) -> UOp:
+    """`node` on a device, through a COPY where it is not there yet.
+
+    A COPY of what is on no device moves nothing, and only says where that is computed.
 
     Raises:
         DeviceNameError: if `device` is no device name.
         UnknownDeviceError: if nothing provides such a device.
+        ReadOnlyError: if the device is only read.
     """
     from svod_tensor import storage
 
     name = storage.check_device(device)
-    if name == (current or "CPU"):
-        return node, name
-    return UOp(Op.COPY, node.dtype, (node,), name), name
+    placement = node.placement
+    if placement == name or (placement is None and name == DEFAULT_DEVICE):
+        return node
+    if placement is None and not storage.reads_files(name) and any(map(_is_on_disk, node.iter_ops(Op.BUFFER))):
+        # What is made from a file is computed where the file can be read, so that only the result moves.
+        node = UOp(Op.COPY, node.dtype, (node,), DEFAULT_DEVICE)
+    return UOp(Op.COPY, node.dtype, (node,), name)
+
+
+def _is_on_disk(memory: UOp) -> bool:
+    return is_file(memory.placement)
 
 
 def _scalar_dtype(value: Scalar) -> DType:
@@ -119,13 +134,13 @@ def default_int_dtype(low: int, high: int) -> DType:
     raise IntegerOverflowError(value=worst, dtype="int64 or uint64")
 
 
-def _from_nested(data: Sequence[object], dtype: DType | None) -> tuple[UOp, str | None]:
+def _from_nested(data: Sequence[object], dtype: DType | None) -> UOp:
     shape, leaves = _flatten(data)
     numbers = [leaf for leaf in leaves if isinstance(leaf, (bool, int, float))]
     if len(numbers) < len(leaves) or not set(map(type, leaves)) <= {bool, int, float}:
         return _from_mixed(leaves, shape, dtype)
     array = _to_array(numbers, dtype or _common_dtype(numbers))
-    return make_array_node(array.reshape(shape), may_share=False), "CPU"
+    return make_array_node(array.reshape(shape), may_share=False)
 
 
 def _common_dtype(numbers: Sequence[Scalar]) -> DType:
@@ -168,7 +183,7 @@ def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
     return isinstance(value, (list, tuple))
 
 
-def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> tuple[UOp, str | None]:
+def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> UOp:
     """Lists of numpy values; anything else in a list is a mistake."""
     import numpy as np
 
@@ -183,14 +198,14 @@ def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType |
     return _from_array(array.reshape(shape + array.shape[1:]), dtype)
 
 
-def _from_foreign(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
+def _from_foreign(data: object, dtype: DType | None) -> UOp:
     import numpy as np
 
     if isinstance(data, np.generic):
         scalar = cast("np.generic[object]", data)
         found, value = to_dtype(scalar.dtype), scalar.item()
         number = value if isinstance(value, (bool, int)) else float(cast("SupportsFloat", value))
-        return make_constant(number, dtype or found), None
+        return make_constant(number, dtype or found)
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         return _from_array(np.asarray(data), dtype)
     if isinstance(data, range):
@@ -198,14 +213,14 @@ def _from_foreign(data: object, dtype: DType | None) -> tuple[UOp, str | None]:
     raise DataError(found=data)
 
 
-def _from_array(array: Array, dtype: DType | None) -> tuple[UOp, str | None]:
+def _from_array(array: Array, dtype: DType | None) -> UOp:
     found = to_dtype(array.dtype)
     node = make_array_node(array, may_share=False)
     if dtype is None or dtype is found:
-        return node, "CPU"
+        return node
     if dtype.is_int and found.is_float:
         check_finite(array, dtype)
-    return node.cast(dtype), "CPU"
+    return node.cast(dtype)
 
 
 def check_finite(array: Array, dtype: DType) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.errors import DonationError
+from svod_tensor.shards import iter_parts
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ def resolve_donated(name: str, function: Callable[..., object], donate: Donate) 
     return DonatedParameters(frozenset(names), tuple(positional))
 
 
-def find_memory(taker: str, tensor: Tensor, argument: str) -> Donated:
-    """The memory of a realized tensor, which may be given away; what numpy owns is copied before.
+def find_memory(taker: str, tensor: UOp, argument: str) -> Donated:
+    """The memory of a realized tensor, or of one shard of it, which may be given away; what numpy owns is copied before.
 
     Raises:
         DonationError: if it is a file, or part of something larger.
     """
-    node = registry.find_base(tensor.uop)
+    node = registry.find_base(tensor)
     buffer = None if node is None else registry.find_buffer(node)
     if node is None or buffer is None:
         problem = "is not computed yet, and so has no memory"
@@ -111,8 +112,8 @@ def give_away(donated: Sequence[Donated], taker: str) -> None:
     argument_of = {given.memory: given.argument for given in donated}
     with registry.lock:
         for tensor in list(registry.iter_tensors()):
-            state = states.find_state(tensor.uop)
-            argument = None if state is None else argument_of.get(states.memory_of(state))
+            memories = [states.memory_of(state) for state in states.find_states(tensor.uop)]
+            argument = next((argument_of[memory] for memory in memories if memory in argument_of), None)
             if argument is not None and isinstance(tensor, Tensor):
                 registry.remove_tensor(tensor)
                 tensor.give_away(argument, taker)
@@ -149,7 +150,9 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
     from svod_tensor.realize import prepare_tensors
 
     Tensor.realize_batch(t for t in given if not t.is_realized)
-    donated = [find_memory("a plan", t, f"donate[{i}]") for i, t in enumerate(given) if t.size != 0]
+    donated = [
+        find_memory("a plan", part, f"donate[{i}]") for i, t in enumerate(given) for part in iter_parts((t.uop,))
+    ]
     check_distinct("a plan", donated, {})
     memories = {one.memory for one in donated}
     wanted = set(map(id, tensors))

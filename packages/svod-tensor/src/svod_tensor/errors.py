@@ -13,7 +13,7 @@ UserError
 ├── EinsumError (ValueError)
 ├── SymbolicShapeError (ValueError)
 ├── SymbolicBoundsError (IndexError)      a position that some values of the variables put outside
-├── DeviceMismatchError (ValueError)
+├── ShardError (ValueError)               devices that a tensor cannot be spread over
 ├── AssignmentDtypeError (TypeError)
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
 ├── DonationError (ValueError)            memory that cannot be given away
@@ -43,12 +43,12 @@ from svod_ir.uop import SInt
 
 __all__ = [
     "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "CaptureError",
-    "DataDependentShapeError", "DataError", "DependencyCycleError", "DeviceMismatchError", "DonatedTensorError",
+    "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
     "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
-    "ScheduleError", "SymbolicBoundsError", "SymbolicShapeError", "VariableBoundsError", "VariableConflictError",
-    "ViewBoundsError",
+    "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError", "VariableBoundsError",
+    "VariableConflictError", "ViewBoundsError",
 ]  # fmt: skip
 
 
@@ -177,12 +177,18 @@ class SymbolicBoundsError(UserError, IndexError):
         )
 
 
-class DeviceMismatchError(UserError, ValueError):
-    """Operands on different devices."""
+class ShardError(UserError, ValueError):
+    """Devices that a tensor cannot be spread over, or an operation that shards have no joint meaning for."""
 
-    def __init__(self, *, left: str, right: str) -> None:
-        self.left, self.right = left, right
-        super().__init__(f"operands are on {left} and {right}", hint=f'move one, as in y.to("{left}")')
+    def __init__(self, *, devices: tuple[str, ...], operation: str = "shard", problem: str | None = None) -> None:
+        self.devices, self.operation = devices, operation
+        found = ", ".join(devices)
+        if problem is None:
+            problem = "needs at least one device" if not devices else f"got a device twice: {found}"
+            hint = 'name each once, as in x.shard(("CPU", "CPU:1"), axis=0)'
+        else:
+            hint = f'join the shards with x.to("{devices[0]}"), or take one of x.shards()'
+        super().__init__(f"{operation}: {problem}", hint=hint)
 
 
 class AssignmentDtypeError(UserError, TypeError):

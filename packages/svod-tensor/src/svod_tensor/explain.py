@@ -56,7 +56,7 @@ def explain(tensors: Sequence[Tensor], config: PrepareConfig | None = None) -> I
     sink = UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors))
     yield Artifact("build", "graph", _show_graph(sink))
     normalized = normalize_graph(sink)
-    device = normalized.device
+    device = normalized.devices[0]
     ranged = _run("rangeify", normalized.graph, device)
     yield Artifact("rangeify", "graph", _show_graph(ranged))
     kernel_graph = _run("kernelize", ranged, device)

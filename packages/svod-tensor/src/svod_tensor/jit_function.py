@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from svod_device import Buffer, get_allocator
 from svod_ir.args import BufferArg
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
+from svod_ir.placement import Sharding
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
@@ -39,6 +41,7 @@ from svod_tensor.errors import CaptureError, DonationError
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
+from svod_tensor.shards import iter_parts, join_parts, parts_of
 from svod_tensor.signature import Argument, Signature, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
 
@@ -183,9 +186,10 @@ def _make_captured(
     named = cast("dict[str, object]", _replace_tensors(dict(kwargs), placeholders))
     positions = [n for n, value in enumerate(signature.inputs) if isinstance(value, Tensor)]
     inputs = [
-        Input(position, memory, *names[position])
+        Input(position, memory, *names[position], part=number)
         for position, placeholder in zip(positions, placeholders, strict=True)
-        if placeholder is not None and (memory := registry.find_base(placeholder.uop)) is not None
+        for number, part in enumerate(() if placeholder is None else parts_of(placeholder.uop))
+        if (memory := registry.find_base(part)) is not None
     ]
     alive = {id(t): t for t in registry.iter_tensors()}
     with start_capture(name, alive) as capture:
@@ -235,12 +239,22 @@ def _replace_tensors(value: object, made: list[Tensor | None]) -> object:
 
 
 def _make_placeholder(tensor: Tensor) -> Tensor:
-    size = 1
-    for s in tensor.shape:
-        size *= max_size(s)
-    node = UOp(Op.BUFFER, tensor.dtype, (), BufferArg(registry.make_buffer_id(), size, tensor.device))
-    registry.add_buffer(node, Buffer(get_allocator(tensor.device), tensor.dtype, size))
-    return Tensor.from_uop(view_prefix(node, tensor.shape), tensor.device)
+    sharding = tensor.sharding
+    if sharding is None:
+        return Tensor.from_uop(_make_empty(tensor.uop, str(tensor.device)))
+    parts = [
+        part if 0 in part.shape else _make_empty(part, device)
+        for part, device in zip(parts_of(tensor.uop), sharding.devices, strict=True)
+    ]
+    return Tensor.from_uop(join_parts(parts, sharding.axis))
+
+
+def _make_empty(like: UOp, device: str) -> UOp:
+    """Memory for what `like` is on one device."""
+    size = math.prod(max_size(s) for s in like.shape)
+    node = UOp(Op.BUFFER, like.dtype, (), BufferArg(registry.make_buffer_id(), size, device))
+    registry.add_buffer(node, Buffer(get_allocator(device), like.dtype, size))
+    return view_prefix(node, like.shape)
 
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
@@ -296,12 +310,13 @@ def _finish(
 
     written = {state: memory for node in [*capture.states.values(), *(t.uop for t in outputs)]
                for state, memory in states.find_written(node).items()}  # fmt: skip
-    computed = list(dict.fromkeys(
-        t.uop for t in outputs if not t.is_realized and t.size != 0 and states.find_whole_state(t.uop) is None
-    ))  # fmt: skip
+    computed = [
+        part for part in iter_parts(t.uop for t in outputs if t.size != 0)
+        if not registry.is_buffer_identity(part) and states.find_whole_state(part) is None
+    ]  # fmt: skip
     effects = list(capture.states.values())
     # What is returned as it is, or assigned to, keeps its content.
-    kept = {*capture.states, *(registry.find_base(t.uop) for t in outputs)}
+    kept = {*capture.states, *(registry.find_base(part) for t in outputs for part in parts_of(t.uop))}
     donated = {given.memory for given in inputs if given.is_donated} - kept
     plan = make_plan([*computed, *effects], config, donated) if computed or effects else None
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
@@ -313,7 +328,8 @@ def _finish(
         buffer = plan.buffers[index]
         memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), buffer.size, buffer.device))
         made[node] = (view_prefix(memory, node.shape), memory, index)
-    results = [(made[t.uop][0] if t.uop in made else t.uop.substitute(written), t.device) for t in outputs]
+    memory_of = {node: view for node, (view, _, _) in made.items()}
+    results = [_make_result(t.uop, memory_of, written) for t in outputs]
     registry.replace_nodes(written)
     if plan is not None:
         registry.add_plan(plan)
@@ -321,6 +337,13 @@ def _finish(
         name, plan, inputs, [(memory, index) for _, memory, index in made.values()], results, build,
         set(capture.states), _find_held(plan, inputs), threading.Lock(),
     )  # fmt: skip
+
+
+def _make_result(node: UOp, made: Mapping[UOp, UOp], written: Mapping[UOp, UOp]) -> UOp:
+    """A result as a graph over memory."""
+    parts = [made[part] if part in made else part.substitute(written) for part in parts_of(node)]
+    placement = node.placement
+    return join_parts(parts, placement.axis) if isinstance(placement, Sharding) else parts[0]
 
 
 def _find_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:

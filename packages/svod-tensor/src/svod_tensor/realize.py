@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from svod_ir.args import BufferArg
 from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
+from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
+from svod_tensor.files import copy_files
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.creation import view_prefix
 from svod_tensor.options import PrepareConfig
@@ -28,6 +30,8 @@ from svod_tensor.schedule_cache import (
     normalize_graph,
     restore_pre_schedule,
 )
+from svod_tensor.shards import iter_parts, join_parts, parts_of
+from svod_tensor.storage import reads_files
 
 if TYPE_CHECKING:
     from svod_device import Buffer
@@ -98,14 +102,16 @@ def prepare_tensors(
 
 def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
     """Give `tensor` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
-    plan = make_plan([tensor.uop], config)
+    pending = _find_pending([tensor])
+    plan = make_plan(pending, config)
     plan.execute()
-    _adopt_outputs([tensor], [tensor.uop], plan)
+    _adopt_outputs([tensor], pending, plan)
 
 
 def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
-    """The nodes to compute, each once, in the order of the tensors."""
-    return list(dict.fromkeys(t.uop for t in tensors if not t.is_realized and t.size != 0))
+    """The nodes to compute, each once and on one device, in the order of the tensors."""
+    parts = iter_parts(t.uop for t in tensors if not t.is_realized and t.size != 0)
+    return [part for part in parts if not registry.is_buffer_identity(part)]
 
 
 def _make_result(node: UOp) -> UOp:
@@ -154,11 +160,11 @@ def _get_template(
 
 
 def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedSchedule:
-    device = normalized.device
+    devices = normalized.devices
     if config.disable_schedule_cache:
-        return CachedSchedule(make_pre_schedule(normalized.graph, device, config))
-    key = f"{device} {_compiler_key(device, config)}"
-    schedule, is_hit = get_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, device, config))
+        return CachedSchedule(make_pre_schedule(normalized.graph, devices, config))
+    key = " ".join(f"{device} {_compiler_key(device, config)}" for device in devices)
+    schedule, is_hit = get_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, devices, config))
     _log.debug("schedule.looked_up", is_hit=is_hit)
     return schedule
 
@@ -171,25 +177,22 @@ def _instantiate(
 
 
 def _normalize(sink: UOp) -> NormalizedGraph:
-    """`sink` normalised, with the files that it reads copied to its device, unless kernels there can read them where they are."""
-    from svod_device import get_allocator
-
+    """`sink` normalised, with files copied to the devices that read them, unless kernels there can read them where they are."""
     normalized = normalize_graph(sink)
-    files = [node for node in normalized.params if is_disk(node.arg.device)]
-    if not files or get_allocator(normalized.device).is_host_addressable:
+    far = {device for device in normalized.devices if not reads_files(device)}
+    if not far or not any(is_disk(node.arg.device) for node in normalized.params):
         return normalized
-    copied = {op.src[0] for op in sink.iter_ops(Op.COPY)}
-    copies = {node: UOp(Op.COPY, node.dtype, (node,), normalized.device) for node in files if node not in copied}
-    return normalize_graph(sink.substitute(copies))
+    return normalize_graph(copy_files(sink, far, normalized.devices[0]))
 
 
-def make_pre_schedule(sink: UOp, device: str, config: PrepareConfig) -> PreSchedule:
-    """The kernels for the results of `sink`; `device` is for values that come from no buffer."""
+def make_pre_schedule(sink: UOp, devices: Sequence[str], config: PrepareConfig) -> PreSchedule:
+    """The kernels for the results of `sink`, on `devices`, the first of which is for values that come from no memory."""
     from svod_ir.options import IROptions
     from svod_schedule.pipeline import Context, run_pipeline
     from svod_tensor.prepare import find_device
 
-    context = Context(target=find_device(device, config).target, device=device, options=IROptions.from_env())
+    targets = {device: find_device(device, config).target for device in devices}
+    context = Context(target=targets[devices[0]], device=devices[0], targets=targets, options=IROptions.from_env())
     ranged = run_pipeline("rangeify", sink, context)
     return create_pre_schedule(run_pipeline("kernelize", ranged, context))
 
@@ -212,12 +215,20 @@ def _adopt_outputs(tensors: Sequence[TensorBase], pending: Sequence[UOp], plan: 
     if plan.num_outputs < len(pending):
         raise BatchOutputError(expected=len(pending), found=plan.num_outputs)
     realized = {node: _make_realized(node, buffer) for node, buffer in zip(pending, plan.output_buffers, strict=False)}
+    joined = {t.uop: _join_realized(t.uop, realized) for t in tensors if t.sharding is not None and t.size != 0}
+    realized.update(joined)
     for tensor in tensors:
         new = realized.get(tensor.uop)
         if new is not None:
             tensor.set_node(new)
     # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
     return {old: new for old, new in realized.items() if not _is_constant(old)}
+
+
+def _join_realized(node: UOp, realized: Mapping[UOp, UOp]) -> UOp:
+    placement = node.placement
+    assert isinstance(placement, Sharding)
+    return join_parts([realized.get(part, part) for part in parts_of(node)], placement.axis)
 
 
 def _make_realized(node: UOp, buffer: Buffer) -> UOp:
@@ -231,6 +242,6 @@ def _make_realized(node: UOp, buffer: Buffer) -> UOp:
 
 
 def _is_constant(node: UOp) -> bool:
-    while node.op in MOVEMENT:
+    while node.op in MOVEMENT or node.op is Op.COPY:
         node = node.src[0]
     return node.op is Op.CONST

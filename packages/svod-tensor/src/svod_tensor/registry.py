@@ -101,7 +101,9 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
 
 
 def is_buffer_identity(node: UOp) -> bool:
-    """Whether `node` is a whole buffer under another shape, so that it needs no computation."""
+    """Whether `node` is a whole buffer under another shape, or consists of such shards, so that it needs no computation."""
+    if node.op is Op.MULTI:
+        return all(find_base(shard) is not None or 0 in shard.shape for shard in node.src[0].src)
     return find_base(node) is not None
 
 

@@ -16,6 +16,7 @@ from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.bounded_cache import BoundedCache
+from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.preschedule import PreSchedule
 from svod_tensor.schedule import is_disk
 from svod_tensor.variable import add_binding
@@ -67,13 +68,13 @@ class NormalizedGraph:
         graph: the graph.
         params: the BUFFER that each PARAM stands for, by slot.
         values: of the variables that are bound in it.
-        device: where values that come from no buffer are computed: the first device in the graph that is no disk.
+        devices: those that compute, the first of which is for values that come from no memory.
     """
 
     graph: UOp
     params: tuple[UOp, ...]
     values: Mapping[str, int]
-    device: str
+    devices: tuple[str, ...]
 
 
 def normalize_graph(sink: UOp) -> NormalizedGraph:
@@ -84,7 +85,7 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
     """
     params: list[UOp] = []
     values: dict[str, int] = {}
-    device: str | None = None
+    devices: dict[str, None] = {} if all(s.placement is not None for s in sink.src) else {DEFAULT_DEVICE: None}
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         op, operands = node.op, node.src
@@ -101,9 +102,9 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
             if op is not Op.COPY:
                 continue
             place = node.arg
-        if device is None and not is_disk(place):
-            device = place
-    return NormalizedGraph(done[sink], tuple(params), values, device or "CPU")
+        if not is_disk(place):
+            devices[place] = None
+    return NormalizedGraph(done[sink], tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,))
 
 
 def get_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSchedule]) -> tuple[CachedSchedule, bool]:

@@ -131,7 +131,7 @@ def _key_of(value: object) -> tuple[object, ...]:
             shape = value.shape
             if not all(isinstance(s, int) for s in shape):
                 shape = tuple(s if isinstance(s, int) else _unbind(s) for s in shape)
-            return (Tensor, shape, value.dtype, value.device)
+            return (Tensor, shape, value.dtype, value.sharding or value.device)
         case UOp():
             return (_unbind(value),)
         case float():
@@ -163,7 +163,7 @@ def _show(value: object) -> str:
     match value:
         case Tensor():
             sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in value.shape)
-            return f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {value.device}"
+            return f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {_show_place(value)}"
         case UOp() if value.op is Op.BIND:
             name, low, high = value.src[0].arg
             return f"variable {name} from {low} to {high}"
@@ -171,6 +171,14 @@ def _show(value: object) -> str:
             return repr(value)
         case _:
             return f"this {type(value).__name__}"
+
+
+def _show_place(tensor: Tensor) -> str:
+    sharding = tensor.sharding
+    if sharding is None:
+        return str(tensor.device)
+    devices = " + ".join(sharding.devices)
+    return devices if sharding.axis is None else f"{devices} along axis {sharding.axis}"
 
 
 def _compare(new: Sequence[Argument], old: Sequence[Argument]) -> list[str]:

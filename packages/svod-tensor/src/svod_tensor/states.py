@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "assign", "effect_of_state", "find_overtaken", "find_readers", "find_state", "find_target_state", "find_whole_state", "find_written",
-    "make_writable", "memory_of",
+    "assign", "effect_of_state", "find_overtaken", "find_readers", "find_state", "find_states", "find_target_state",
+    "find_targets", "find_whole_state", "find_written", "make_writable", "memory_of",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
@@ -41,6 +41,23 @@ def find_state(node: UOp) -> UOp | None:
 def find_target_state(node: UOp) -> UOp | None:
     """`find_state` of a view that can be written to, each element of which has a place of its own."""
     return _below(node, _TARGET_VIEWS)
+
+
+def find_states(node: UOp) -> tuple[UOp, ...]:
+    """The states that `node` is a view of: one, or one for each shard with elements; none where it is computed."""
+    while node.op in _VIEWS:
+        node = node.src[0]
+    shards = node.src[0].src if node.op is Op.MULTI else (node,)
+    found = [find_state(shard) for shard in shards if 0 not in shard.shape]
+    return () if None in found else tuple(state for state in found if state is not None)
+
+
+def find_targets(node: UOp) -> tuple[UOp, ...]:
+    """The shards of a tensor on several devices, if all of those with elements can be written to."""
+    if node.op is not Op.MULTI:
+        return ()
+    shards = node.src[0].src
+    return shards if all(0 in s.shape or find_target_state(s) is not None for s in shards) else ()
 
 
 def find_whole_state(node: UOp) -> UOp | None:
@@ -89,7 +106,7 @@ def make_writable(node: UOp) -> UOp:
 
 def find_readers(memories: set[UOp]) -> list[TensorBase]:
     """The live tensors that are computed from the content of `memories`, and are no views of it."""
-    tensors = [t for t in registry.iter_tensors() if find_state(t.uop) is None]
+    tensors = [t for t in registry.iter_tensors() if not find_states(t.uop)]
     return [t for t in tensors if memories & _read_states(t.uop, {})]
 
 
@@ -127,7 +144,7 @@ def _is_later_state(node: UOp) -> bool:
 def _move_views(old: UOp, new: UOp) -> None:
     capture = find_capture()
     for tensor in registry.iter_tensors():
-        if find_state(tensor.uop) is old:
+        if old in find_states(tensor.uop):
             if capture is not None:
                 capture.record_move(tensor, tensor.uop)
             tensor.set_node(tensor.uop.substitute({old: new}))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from svod_dtype import DType
 
-__all__ = ["allocate", "check_device", "is_shareable", "make_host_buffer", "open_file"]
+__all__ = ["allocate", "check_device", "is_shareable", "make_host_buffer", "open_file", "reads_files"]
 
 _ALIGNMENT = 64
 
@@ -57,6 +57,11 @@ def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: boo
 def allocate(device: str, dtype: DType, size: int) -> Buffer:
     """A buffer on `device`, whose memory comes when it is first needed."""
     return Buffer(get_allocator(device), dtype, size)
+
+
+def reads_files(device: str) -> bool:
+    """Whether kernels of a device read mapped files, and other memory of the host, where they are."""
+    return get_allocator(device).is_host_addressable
 
 
 def open_file(device: str, dtype: DType, size: int) -> Buffer:

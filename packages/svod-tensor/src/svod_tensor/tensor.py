@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_ir.uop import UOp
 from svod_tensor import registry
-from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError
+from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
 from svod_tensor.ops.assignment import Assigning
 
 if TYPE_CHECKING:
@@ -102,7 +102,10 @@ class Tensor(Assigning):
 
         Raises:
             BufferNotFoundError: if the tensor has no elements, and so no buffer.
+            ShardError: if it is on several devices, and so has several buffers.
         """
+        if self.sharding is not None:
+            raise ShardError(devices=self.sharding.devices, operation="buffer", problem="each shard has its own")
         self.realize()
         base = registry.find_base(self._uop)
         buffer = None if base is None else registry.find_buffer(base)
@@ -144,6 +147,10 @@ class Tensor(Assigning):
         shape = tuple(_resolve_size(s) for s in self.shape)
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
+        if self.sharding is not None:
+            self.realize()
+            arrays = [shard._host_array() for shard in self.shards()]
+            return arrays[0] if self.sharding.axis is None else np.concatenate(arrays, self.sharding.axis)
         return self.buffer().as_numpy()[: math.prod(shape)].reshape(shape)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:

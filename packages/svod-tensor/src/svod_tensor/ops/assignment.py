@@ -7,6 +7,7 @@ is executed. A tensor that is computed but has no memory yet just stands for the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from svod_device import ReadOnlyError
@@ -18,6 +19,7 @@ from svod_tensor.ops.indexing import expand_index, is_array_index
 from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.update import check_value
 from svod_tensor.shapes import broadcast_node
+from svod_tensor.shards import spread
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
@@ -86,13 +88,24 @@ class Assigning(Sorting):
         wide = self._make(broadcast_node(value.uop, self.shape), value)
         if self.size == 0:
             return
-        if state is None:
+        targets = states.find_targets(self._uop)
+        if targets:
+            self._write_shards(targets, wide)
+        elif state is None:
             capture = find_capture()
             if capture is not None:
                 capture.check_has_memory(self)
             self.set_node(wide.uop)
         elif wide.uop is not self._uop:
             states.assign(self._uop, wide.uop)
+
+    def _write_shards(self, targets: Sequence[UOp], value: Self) -> None:
+        """Each device writes its own shard."""
+        if value.uop is self._uop or self.sharding is None:
+            return
+        for target, part in zip(targets, spread(value.uop, self.sharding), strict=True):
+            if 0 not in target.shape:
+                states.assign(target, part)
 
     def _check_writable(self) -> UOp | None:
         """The state of the buffer that would be written; None if this tensor has none."""

@@ -27,6 +27,7 @@ from svod_tensor.errors import MissingFileError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.functions import Functions
 from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
+from svod_tensor.shards import place_like
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,7 @@ class Creation(Functions):
     ) -> Self:  # fmt: skip
         """`value` at every element; it takes no memory until it is realized."""
         sizes = _check_sizes("full", to_shape("full", (shape,)))
-        node = make_node(value, None)[0] if dtype is None else make_constant(value, to_dtype(dtype))
+        node = make_node(value, None) if dtype is None else make_constant(value, to_dtype(dtype))
         return cls._place(_fill(node, sizes), device)
 
     @classmethod
@@ -72,12 +73,12 @@ class Creation(Functions):
         capacity = math.prod(max_size(s) for s in sizes)
         node = UOp(Op.BUFFER, kind, (), BufferArg(registry.make_buffer_id(), capacity, name))
         registry.add_buffer(node, storage.allocate(name, kind, capacity))
-        return cls.from_uop(view_prefix(node, sizes), name)
+        return cls.from_uop(view_prefix(node, sizes))
 
     def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
         """`value` in this tensor's shape, dtype and device."""
         made = self.full(self.shape, value, dtype=self.dtype if dtype is None else dtype)
-        return self._make(made.uop)
+        return self.from_uop(place_like(made.uop, self._uop))
 
     def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
         return self.full_like(0, dtype=dtype)
@@ -201,12 +202,7 @@ class Creation(Functions):
         if size == 0:
             return cls.zeros(0, dtype=uint8)
         device = f"DISK:{name}"
-        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), device)
-
-    def to(self, device: str) -> Self:
-        """This tensor on another device; itself if it is there already."""
-        node, name = copy_to_device(self._uop, self._device, device)
-        return self if node is self._uop else type(self).from_uop(node, name)
+        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device))
 
     def clone(self) -> Self:
         """The same values, computed into a buffer of their own."""
@@ -216,7 +212,7 @@ class Creation(Functions):
     def _place(cls, node: UOp, device: str | None) -> Self:
         if device is None:
             return cls.from_uop(node)
-        return cls.from_uop(*copy_to_device(node, None, device))
+        return cls.from_uop(copy_to_device(node, device))
 
 
 def _check_sizes(operation: str, shape: Shape) -> Shape:

@@ -18,14 +18,14 @@ from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.movement import index_dtype_for
+from svod_tensor.ops.placing import Placing
 from svod_tensor.shapes import Axes, Shape, broadcast_node, normalize_axes, normalize_axis
 
 __all__ = ["Reduction", "accumulation_dtype"]
 
 
-class Reduction(Creation):
+class Reduction(Placing):
     """Sums, products, extrema, moments, and their running forms.
 
     Everywhere: `axis` is one axis, several, or None for all; `keepdims` leaves reduced axes with size 1.

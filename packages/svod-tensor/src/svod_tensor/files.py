@@ -1,0 +1,46 @@
+"""Which files must be copied to be read: those that kernels of another memory than the host's read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from svod_ir.ops import Op
+from svod_ir.placement import Sharding, is_file
+from svod_ir.uop import UOp
+
+__all__ = ["copy_files"]
+
+
+def copy_files(sink: UOp, far: Collection[str], default_device: str) -> UOp:
+    """`sink` with a COPY of each file to each of the devices in `far` that computes with it."""
+    done: dict[UOp, UOp] = {}
+    files: dict[UOp, frozenset[UOp]] = {}
+    nothing: frozenset[UOp] = frozenset()
+    for node in sink.toposort():
+        if node.op is Op.BUFFER and is_file(node.placement):
+            files[node] = frozenset({node})
+        elif node.placement is None or is_file(node.placement):
+            # What is made from files alone is computed where it is read.
+            files[node] = nothing.union(*(files[s] for s in node.src))
+        else:
+            files[node] = nothing
+        device = _device_of(node, default_device)
+        # A COPY of a file moves it by itself.
+        reads = device in far and not (node.op is Op.COPY and is_file(node.src[0].placement))
+        done[node] = node.with_src(
+            tuple(_copied(done[s], files[s], device) if reads and files[s] else done[s] for s in node.src)
+        )
+    return done[sink]
+
+
+def _device_of(node: UOp, default_device: str) -> str:
+    if node.op is Op.SINK:
+        return default_device
+    placement = node.placement
+    if isinstance(placement, Sharding):
+        return placement.devices[0]
+    return "" if placement is None or is_file(placement) else placement
+
+
+def _copied(node: UOp, files: frozenset[UOp], device: str) -> UOp:
+    return node.substitute({file: UOp(Op.COPY, file.dtype, (file,), device) for file in files})

@@ -1,0 +1,76 @@
+"""Where tensors are: moving them between devices, and spreading one over several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from svod_ir.placement import Sharding, split_evenly
+from svod_tensor.data import copy_to_device
+from svod_tensor.errors import ShardError
+from svod_tensor.ops.creation import Creation
+from svod_tensor.shapes import concrete_shape, normalize_axis
+
+if TYPE_CHECKING:
+    from svod_ir.uop import UOp
+
+__all__ = ["Placing"]
+
+
+class Placing(Creation):
+    """Moving tensors between devices."""
+
+    __slots__ = ()
+
+    def to(self, device: str) -> Self:
+        """This tensor on another device; itself if it is there already. The shards of a sharded one are joined there."""
+        node = copy_to_device(self._uop, device)
+        return self if node is self._uop else type(self).from_uop(node)
+
+    def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
+        """This tensor on several devices at once, each of which computes its part of everything that is made of it.
+
+        Operations on sharded tensors are the same as on others, and give the same values; `.to(device)` and reading values
+        join the shards. All operands must be on the same devices.
+
+        Args:
+            devices: what the parts are on, in order.
+            axis: split along this axis, the first parts larger by one where its size does not divide; by
+                default each device has the whole tensor.
+
+        Example:
+            >>> from svod_tensor import Tensor
+            >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]]).shard(("CPU", "CPU:1"), axis=0)
+            >>> w = Tensor([[1.0], [10.0]]).shard(("CPU", "CPU:1"))
+            >>> (x @ w).tolist()
+            [[21.0], [43.0]]
+
+        Raises:
+            ShardError: if there is no device, or one is named twice.
+            AxisError: if there is no such axis.
+            SymbolicShapeError: if the size of the axis is symbolic.
+            UnknownDeviceError: if nothing provides a device.
+        """
+        from svod_tensor import storage
+        from svod_tensor.shards import join_parts, spread
+
+        names = tuple(storage.check_device(d) for d in ([devices] if isinstance(devices, str) else devices))
+        if not names or len(set(names)) < len(names):
+            raise ShardError(devices=names)
+        sharding = Sharding(names)
+        if axis is not None:
+            axis = normalize_axis("shard", axis, self.ndim)
+            (size,) = concrete_shape("shard", self.shape[axis : axis + 1])
+            sharding = Sharding(names, axis, split_evenly(size, len(names)))
+        if len(names) == 1:
+            return self.to(names[0])
+        return self if sharding == self.sharding else type(self).from_uop(join_parts(spread(self._uop, sharding), axis))
+
+    def shards(self) -> tuple[Self, ...]:
+        """The part of this tensor on each of its devices, as tensors of one device; the tensor itself if it has one."""
+        return tuple(map(type(self).from_uop, self._parts()))
+
+    def _parts(self) -> tuple[UOp, ...]:
+        from svod_tensor.shards import parts_of
+
+        return parts_of(self._uop)
