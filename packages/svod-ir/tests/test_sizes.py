@@ -54,14 +54,14 @@ def sizes() -> st.SearchStrategy[UOp]:
         )
         return (pairs | divided).map(lambda p: UOp(p[0], index, p[1:]))
 
-    return st.recursive(leaves, combine, max_leaves=6)
+    return st.recursive(leaves, combine, max_leaves=8)
 
 
 @given(sizes())
 def test_the_normal_form_has_the_same_value_and_is_its_own(size: UOp) -> None:
     normal = normalize_size(size)
     assert [value_of(normal, v) for v in VALUES] == [value_of(size, v) for v in VALUES]
-    assert normalize_size(normal) is normal or normalize_size(normal) == normal
+    assert isinstance(normal, int) or normalize_size(normal) is normal
 
 
 @given(sizes())
@@ -138,4 +138,4 @@ def test_errors_show_sizes_as_they_are_written() -> None:
     assert format_shape((N, 3, N * 2 + 1)) == "(n, 3, 2*n + 1)"
     error = BroadcastError(left=(N, 3), right=(M, 3), axis=-2)
     assert str(error).startswith("shapes (n, 3) and (m, 3) do not broadcast: axis -2 has sizes n and m")
-    assert "shape (n*m,)" in str(ShapeError(operation="reshape", shape=(N * M,), problem="is wrong"))
+    assert "shape (m*n,)" in str(ShapeError(operation="reshape", shape=(N * M,), problem="is wrong"))

@@ -7,7 +7,7 @@ A size is a polynomial with integer coefficients over atoms: variables, and what
     (2*n + 5) // 2         n + 2
     4 * n // 4             n
     max(n, n + 1)          n + 1
-    n - max(n - 2, 0)      min(2, n)
+    min(n, 2)              n - max(n - 2, 0)
 
 The order looks at names and not at values, so that a size keeps its form when its variables are bound or freed.
 """
@@ -69,7 +69,7 @@ def bounds_of_size(size: SInt) -> tuple[int, int]:
     polynomial = _to_polynomial(size)
     low, high = _bounds(polynomial)
     # Written as a choice, a size may show more than as a sum.
-    least, most = to_node(_to_size(polynomial)).bounds
+    least, most = _to_choice(polynomial).bounds
     return max(low, int(least)), min(high, int(most))
 
 
@@ -87,17 +87,19 @@ def is_known_at_most(size: SInt, limit: SInt) -> bool:
 
 def format_size(size: object) -> str:
     """A size as it is written in Python, with the names of its variables; anything else as `str` shows it."""
-    if not isinstance(size, UOp) or size.dtype is not index:
-        return str(size)
-    texts: dict[UOp, str] = {}
-    for node in size.toposort():
-        texts[node] = _format_node(node, texts)
-    return texts[size]
+    return _format(_to_choice(_to_polynomial(size))) if isinstance(size, UOp) and size.dtype is index else str(size)
 
 
 def format_shape(shape: Sequence[object]) -> str:
     """A shape, with `format_size` for each size."""
     return f"({', '.join(map(format_size, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _format(size: UOp) -> str:
+    texts: dict[UOp, str] = {}
+    for node in size.toposort():
+        texts[node] = _format_node(node, texts)
+    return texts[size]
 
 
 _SYMBOLS = {Op.ADD: " + ", Op.SUB: " - ", Op.MUL: "*", Op.IDIV: "//", Op.MOD: " % "}
@@ -220,13 +222,10 @@ def _constant(polynomial: _Polynomial) -> int | None:
 
 def _to_size(polynomial: _Polynomial) -> SInt:
     constant = _constant(polynomial)
-    if constant is not None:
-        return constant
-    choice = _find_choice(polynomial)
-    return _to_sum(polynomial) if choice is None else choice
+    return _to_sum(polynomial) if constant is None else constant
 
 
-def _find_choice(polynomial: _Polynomial) -> UOp | None:
+def _to_choice(polynomial: _Polynomial) -> UOp:
     """`r + max(p, 0) -> max(r + p, r)` and `r - max(p, 0) -> min(r - p, r)`, where that takes no more terms."""
     for term, number in polynomial.items():
         if len(polynomial) == 1 or len(term) != 1 or term[0].op is not Op.MAX or abs(number) != 1:
@@ -234,10 +233,10 @@ def _find_choice(polynomial: _Polynomial) -> UOp | None:
         rest = {t: k for t, k in polynomial.items() if t != term}
         part = _to_polynomial(term[0].src[0])
         other = _add(rest, part, number)
-        if len(rest) + len(other) <= len(rest) + len(part):
-            operands = sorted((to_node(_to_size(rest)), to_node(_to_size(other))), key=_atom_key)
+        if len(other) <= len(part):
+            operands = sorted((_to_choice(rest), _to_choice(other)), key=_atom_key)
             return UOp(Op.MAX if number > 0 else Op.MIN, index, tuple(operands))
-    return None
+    return to_node(_to_size(polynomial))
 
 
 def _to_sum(polynomial: _Polynomial) -> UOp:
@@ -255,7 +254,7 @@ def _to_sum(polynomial: _Polynomial) -> UOp:
 
 def _atom_key(atom: UOp) -> tuple[str, str]:
     variables = [str(n.arg) for n in atom.toposort() if n.op is Op.DEFINE_VAR]
-    return format_size(atom), " ".join(variables)
+    return _format(atom), " ".join(variables)
 
 
 def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
