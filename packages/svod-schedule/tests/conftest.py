@@ -14,6 +14,7 @@ from svod_ir.build import (
     make_pad,
     make_permute,
     make_reduce_axis,
+    make_reshape,
     make_scan_axis,
     make_shrink,
 )
@@ -49,6 +50,12 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "product of integers": lambda: reduce(tensor(1, 4, 9, dtype=int32), 1, Op.MUL),
     "transposed copy": lambda: make_permute(tensor(1, 6, 16), (1, 0)),
     "flipped": lambda: make_flip(tensor(1, 6, 16), (False, True)),
+    "every third": lambda: make_reshape(
+        make_shrink(make_reshape(tensor(1, 6, 48), (6, 16, 3)), [(0, 6), (0, 16), (1, 2)]), (6, 16)
+    ),
+    "sum of every second": lambda: reduce(
+        make_shrink(make_reshape(tensor(1, 6, 32), (6, 16, 2)), [(0, 6), (0, 16), (1, 2)]), 1
+    ),
     "scan": lambda: make_scan_axis(tensor(1, 5, 12), Op.ADD, 1),
     "scan of columns": lambda: make_scan_axis(tensor(1, 6, 16), Op.ADD, 0),
     "gather": lambda: make_gather(tensor(1, 10, 8), tensor(2, 6, dtype=int32), 0),

@@ -9,7 +9,7 @@ import pytest
 
 from svod_dtype import DType, float32, float64, uint8
 from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_alu, make_flip, make_permute, make_reshape, make_shrink
+from svod_ir.build import make_alu, make_expand, make_flip, make_permute, make_reshape, make_shrink
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
@@ -151,6 +151,15 @@ def test_filters_become_lanes_where_the_places_of_an_image_cannot(make_kernel: M
     assert opts_of(choose(kernel, target), OptOp.PACK)
     fused = {n.dtype.lanes for n in lower(kernel, target) if n.op is Op.MUL and n.dtype.kind == "float"}
     assert fused and all(lanes % target.lanes(float32) == 0 for lanes in fused)
+
+
+def test_a_tile_shares_what_is_loaded_in_vectors(make_kernel: MakeKernel, target: Target) -> None:
+    image = make_expand(make_reshape(tensor(1, 16, 128, 128), (1, 16, 128, 128)), (8, 16, 128, 128))
+    filters = make_expand(make_reshape(tensor(2, 8, 16), (8, 16, 1, 1)), (8, 16, 128, 128))
+    nodes = lower(make_kernel(make_reshape(reduce(image * filters, 1), (8, 128, 128))), target)
+    loads = [n for n in nodes if n.op is Op.LOAD and n.src[0].src[0].op is Op.PARAM]
+    n_vectors = sum(n.dtype.lanes > 1 for n in loads)
+    assert n_vectors < len(loads) - n_vectors
 
 
 def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) -> None:

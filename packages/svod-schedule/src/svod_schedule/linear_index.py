@@ -1,11 +1,25 @@
-"""How an index expression moves with one of its ranges."""
+"""How an index expression moves with one of its ranges, and what that means for reading in vectors."""
 
 from __future__ import annotations
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["find_stride"]
+__all__ = ["MAX_STRIDE", "access_cost", "find_stride"]
+
+MAX_STRIDE = 4
+"""Elements up to so far apart are read as vectors with what lies between."""
+
+
+def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
+    """How many accesses `n_lanes` elements along `axis` take, as a part of so many; above 1 where that is no use."""
+    stride = find_stride(access.src[1], axis)
+    if stride in (0, 1):
+        return 1 if stride == 0 else 1 / n_lanes
+    is_gated = len(access.src) > 2 and axis in access.src[2].ranges
+    if stride is None or abs(stride) > MAX_STRIDE or is_gated or not is_read:
+        return 2
+    return abs(stride) / n_lanes
 
 
 def find_stride(expression: UOp, r: UOp) -> int | None:

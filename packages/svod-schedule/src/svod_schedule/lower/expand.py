@@ -25,8 +25,8 @@ from math import prod
 from svod_dtype import index, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
-from svod_schedule.symbolic import simplify
+from svod_schedule.linear_index import access_cost, find_stride
+from svod_schedule.lower.vector_access import merge_accesses
 
 __all__ = ["choose_lane_axes", "expand", "widen"]
 
@@ -51,15 +51,15 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     order = sink.toposort()
     depends = _dependences(order, axes)
     loops = _find_loops(order)
+    written = {n.src[0] for n in order if n.op is Op.STORE}
     good = dict.fromkeys(axes, 0.0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
             n_times = prod(int(r.vmax) + 1 for r in loops.get(node, node.ranges))
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
-                    stride = find_stride(node.src[1], axis)
-                    saved = 1 - 1 / (int(axis.vmax) + 1)
-                    good[axis] += n_times * (saved if stride == 1 else 0 if stride == 0 else -1)
+                    n_lanes = int(axis.vmax) + 1
+                    good[axis] += n_times * (1 - access_cost(node, axis, n_lanes, is_read=node not in written))
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())
@@ -102,6 +102,11 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
 def _is_join(node: UOp) -> bool:
     """`VECTORIZE(x, inside, axis)`: the copies of x along the axis `inside` as the lanes of `axis`; exists only in this pass."""
     return node.op is Op.VECTORIZE and len(node.src) == 3 and node.src[1].op is Op.RANGE
+
+
+def _is_vector_access(node: UOp) -> bool:
+    """Whether a node is made by `merge_accesses`, so that it has its lanes already."""
+    return node.op in (Op.INDEX, Op.CAT, Op.GEP) and node.dtype.lanes > 1
 
 
 def _horizontal(sink: UOp, lanes: set[UOp]) -> list[UOp]:
@@ -153,7 +158,7 @@ class _Expander:
         self.copied = [a for a in axes if a not in lanes]
         self.expanded = set(axes)
         self.sizes = [int(a.vmax) + 1 for a in self.copied]
-        self.sink = self._merge_consecutive(sink)
+        self.sink = merge_accesses(sink, self.lane_axes)
         self.mask: dict[UOp, int] = {}
         self.lanes: dict[UOp, int] = {}
         self.copies: dict[UOp, list[UOp]] = {}
@@ -170,25 +175,11 @@ class _Expander:
     def _count_lanes(self, node: UOp) -> int:
         if node in self.lane_axes:
             return int(node.vmax) + 1
-        if node.op is Op.INDEX and node.dtype.lanes > 1:
+        if _is_vector_access(node):
             return node.dtype.lanes
         if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.src[1:]):
             return 1
         return max((self.lanes[s] for s in node.src), default=1)
-
-    def _merge_consecutive(self, sink: UOp) -> UOp:
-        """Locations whose position grows by 1 along a lane axis become vector locations at the first lane."""
-        merged: dict[UOp, UOp] = {}
-        zero = UOp.const(index, 0)
-        for node in sink.toposort():
-            new = node.with_src(tuple(merged[s] for s in node.src))
-            if node.op is Op.INDEX:
-                for axis in self.lane_axes:
-                    if axis in node.src[1].ranges and find_stride(node.src[1], axis) == 1:
-                        first = simplify(node.src[1].substitute({axis: zero}))
-                        new = UOp(Op.INDEX, node.dtype.vec(int(axis.vmax) + 1), (new.src[0], first, *new.src[2:]))
-            merged[node] = new
-        return merged[sink]
 
     def _axes_in(self, mask: int) -> list[int]:
         return [i for i in range(len(self.copied)) if mask >> i & 1]
@@ -236,7 +227,7 @@ class _Expander:
         return [build(tuple(copies[where[i]] for copies, where in operands)) for i in range(self._n_copies(mask))]
 
     def _builder(self, node: UOp, lanes: int) -> Callable[[tuple[UOp, ...]], UOp]:
-        if lanes == 1 or (node.op is Op.INDEX and node.dtype.lanes > 1):
+        if lanes == 1 or _is_vector_access(node):
             return node.with_src
         if node.op is Op.INDEX:
             # A position that is not consecutive is a vector of positions: a gather or scatter.

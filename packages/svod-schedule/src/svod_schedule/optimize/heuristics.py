@@ -14,7 +14,7 @@ from typing import NamedTuple
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
+from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
 
@@ -62,6 +62,7 @@ class _Heuristics:
         self.target = scheduler.target
         order = scheduler.sink.toposort()
         self.accesses = [n for n in order if n.op is Op.INDEX]
+        self.written = {n.src[0] for n in order if n.op is Op.STORE}
         self.reduces = [n for n in order if n.op is Op.REDUCE]
         self.n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
         axes = scheduler.axes
@@ -112,7 +113,7 @@ class _Heuristics:
         limit = min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES)
         n_vectors = min(limit // (column_bytes * self.lanes), 2)
         outside = [n for n in self.accesses if not n.ranges & set(reduce.src[1:])]
-        best, least = None, self._cost_in_place(lane_axis, column_bytes)
+        best, least = None, self._cost_in_place(lane_axis, loads, column_bytes)
         for axis in sorted(self.outputs, key=lambda a: not self._is_stored_along(a)):
             size = extent(axis)
             packed = [n for n in loads if axis in n.ranges]
@@ -129,14 +130,16 @@ class _Heuristics:
                 best, least = panel, cost
         return best
 
-    def _cost_in_place(self, axis: UOp | None, column_bytes: int) -> float:
+    def _cost_in_place(self, axis: UOp | None, loads: list[UOp], column_bytes: int) -> float:
         """What taking lanes along `axis` without a copy adds to the work of a product, as a part of that work."""
         if axis is None or column_bytes * (int(axis.vmax) + 1) > self.target.l2_bytes // 2:
             return inf
         # Lanes stay idle where the axis ends.
         size = int(axis.src[0].vmin)
         widths = [self.lanes >> i for i in range(self.lanes.bit_length()) if self.lanes >> i <= size]
-        return min((-(-size // w) * self.lanes / size for w in widths), default=self.lanes) - 1
+        idle = min((-(-size // w) * self.lanes / size for w in widths), default=self.lanes) - 1
+        n_apart = sum(find_stride(n.src[1], axis) not in (0, 1) for n in loads)
+        return idle + SINGLE_COST * n_apart
 
     def _pack(self, axis: UOp) -> None:
         """Pack in the loop over the panels; where there is one panel for all, or for each thread, in the outermost loop."""
@@ -160,14 +163,16 @@ class _Heuristics:
                     is_sorted = not self.scheduler.try_opt(Opt(OptOp.SWAP, position, position + 1))
 
     def _best_lane_axis(self, axes: list[UOp], accesses: list[UOp]) -> UOp | None:
-        """The axis along which every access that depends on it is consecutive, with the most such accesses."""
+        """The axis along which all accesses that depend on it are near each other, with the most to gain."""
         best: UOp | None = None
-        best_count = 0
+        most = 0.0
         for axis in axes:
-            strides = [find_stride(n.src[1], axis) for n in accesses if axis in n.ranges]
-            count = strides.count(1)
-            if int(axis.vmax) > 0 and all(s in (0, 1) for s in strides) and count >= max(best_count, 1):
-                best, best_count = axis, count
+            costs = [
+                access_cost(n, axis, self.lanes, is_read=n not in self.written) for n in accesses if axis in n.ranges
+            ]
+            gain = len(costs) - sum(costs)
+            if int(axis.vmax) > 0 and max(costs, default=2) <= 1 and gain >= most and gain > 0:
+                best, most = axis, gain
         return best
 
     def _count_vectors(self, axis: UOp, *, is_tiled: bool) -> int:
@@ -235,7 +240,12 @@ class _Heuristics:
             if a is not lane_axis and a in reduce.ranges and any(a not in n.ranges for n in loads)
         ]
         # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
-        return sorted(shared, key=lambda a: (not self._is_stored_along(a), -int(a.vmax)))[:2]
+        # Then those whose tile shares a load in vectors rather than one of a single element.
+        vectors = [n for n in loads if lane_axis in n.ranges]
+        return sorted(
+            shared,
+            key=lambda a: (not self._is_stored_along(a), any(a in n.ranges for n in vectors), -int(a.vmax)),
+        )[:2]
 
     def _is_stored_along(self, axis: UOp) -> bool:
         return any(find_stride(n.src[0].src[1], axis) == 1 for n in self.scheduler.sink.iter_ops(Op.STORE))

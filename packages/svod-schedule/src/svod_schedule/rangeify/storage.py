@@ -148,7 +148,7 @@ class _Chooser:
         return self._is_worth_memory(node, tuple(uses))
 
     def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        n_computed = sum(_recomputed(use) for use in uses)
+        n_computed = sum(_recomputed(node, use) for use in uses)
         if n_computed <= 1:
             return False
         if self.heads[node] and not self._keeps_reductions_fused(node, uses):
@@ -315,13 +315,18 @@ def _ranges_of(at: Coordinates) -> frozenset[UOp]:
     return found
 
 
-def _recomputed(use: _Use) -> int:
-    """How many times each element is computed at this use: the trips of loops outside the innermost one it depends on."""
+def _recomputed(node: UOp, use: _Use) -> int:
+    """How many times each element is computed at this use.
+
+    That is once for each trip of the loops outside the innermost one that it depends on. Where loops
+    overlap in it, as the places of a window do, they meet each element several times.
+    """
     used = _ranges_of(use.at)
-    factor, pending = 1, 1
+    factor, pending, n_read = 1, 1, 1
     for loop in use.scope:
+        n_trips = int(loop.vmax) + 1
         if loop in used:
-            factor, pending = factor * pending, 1
+            factor, pending, n_read = factor * pending, 1, n_read * n_trips
         else:
-            pending *= int(loop.vmax) + 1
-    return factor
+            pending *= n_trips
+    return factor * max(n_read // prod(max_size(s) for s in node.shape), 1)

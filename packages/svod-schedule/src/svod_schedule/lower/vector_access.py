@@ -1,0 +1,66 @@
+"""Reads and writes of memory along a lane axis, as vectors of consecutive elements.
+
+    p[i * 8 + u]        ->  p[i * 8]:f32x8
+    p[i * 16 + u * 2]   ->  the even lanes of p[i * 16]:f32x8 and p[i * 16 + 7]:f32x8
+    p[7 - u]            ->  p[0]:f32x8 with its lanes turned round
+
+A read of every second, third or fourth element loads what lies between as well, and nothing before the
+first or behind the last: a load that is right for the elements is right for the vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from svod_dtype import index
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_schedule.linear_index import MAX_STRIDE, find_stride
+from svod_schedule.symbolic import simplify
+
+__all__ = ["merge_accesses"]
+
+
+def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
+    """`sink` with vector locations where elements lie near each other along a lane axis."""
+    written = {n.src[0] for n in sink.iter_ops(Op.STORE)}
+    merged: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(merged[s] for s in node.src))
+        if node.op is Op.INDEX:
+            axis = next((a for a in lane_axes if a in node.src[1].ranges), None)
+            stride = None if axis is None else find_stride(node.src[1], axis)
+            if axis is not None and stride == 1:
+                new = _make_vector(node, new, axis, UOp.const(index, 0))
+            elif axis is not None and stride is not None and node not in written and axis not in _gate_ranges(node):
+                new = _read_strided(node, new, axis, stride)
+        merged[node] = new
+    return merged[sink]
+
+
+def _gate_ranges(node: UOp) -> frozenset[UOp]:
+    return node.src[2].ranges if len(node.src) > 2 else frozenset()
+
+
+def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
+    """As many consecutive elements as `axis` has, from the one that `node` names at `lane` of it."""
+    first = simplify(node.src[1].substitute({axis: lane}))
+    return UOp(Op.INDEX, node.dtype.vec(int(axis.vmax) + 1), (new.src[0], first, *new.src[2:]))
+
+
+def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
+    """The elements `stride` apart, picked from vectors that cover all from the first to the last."""
+    n_lanes, step = int(axis.vmax) + 1, abs(stride)
+    if step > MAX_STRIDE or step >= n_lanes:
+        return new
+    lowest = UOp.const(index, 0 if stride > 0 else n_lanes - 1)
+    base = _make_vector(node, new, axis, lowest)
+    starts = [min(n * n_lanes, (n_lanes - 1) * (step - 1)) for n in range(step)]
+    vectors = tuple(base.with_src((base.src[0], simplify(base.src[1] + s), *base.src[2:])) for s in starts)
+    source = vectors[0] if step == 1 else UOp(Op.CAT, node.dtype.vec(n_lanes * step), vectors)
+    places: list[int] = []
+    for lane in range(n_lanes):
+        element = step * (lane if stride > 0 else n_lanes - 1 - lane)
+        vector = next(n for n, start in enumerate(starts) if start <= element < start + n_lanes)
+        places.append(vector * n_lanes + element - starts[vector])
+    return UOp(Op.GEP, node.dtype.vec(n_lanes), (source,), tuple(places))
