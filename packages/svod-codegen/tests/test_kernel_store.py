@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from svod_codegen import kernel_store
 from svod_codegen.disk_store import DiskStore
 from svod_codegen.kernel_store import KernelStore, describe_target, fingerprint_code
 from svod_device.spec import CompiledSpec, ProgramSpec, Variable
@@ -89,19 +90,33 @@ def test_a_target_is_described_by_all_it_says():
         assert describe_target(changed) != describe_target(target)
 
 
-def test_other_processes_describe_a_target_and_the_code_alike():
+def test_other_processes_describe_a_target_and_the_code_alike(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernel_store, "_COMPILER_PACKAGES", ())
+    fingerprint_code.cache_clear()
     code = (
-        "from svod_codegen.kernel_store import describe_target, fingerprint_code; from svod_ir.target import Target;"
-        "print(describe_target(Target.generic()), fingerprint_code('json'))"
+        "from svod_codegen import kernel_store; from svod_ir.target import Target;"
+        "kernel_store._COMPILER_PACKAGES = ();"
+        "print(kernel_store.describe_target(Target.generic()), kernel_store.fingerprint_code('json'))"
     )
     command = [sys.executable, "-c", code]
     found = {subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() for _ in range(3)}
     assert found == {f"{describe_target(Target.generic())} {fingerprint_code('json')}"}
+    fingerprint_code.cache_clear()
+
+
+def test_every_distribution_that_makes_kernels_counts(monkeypatch: pytest.MonkeyPatch):
+    looked_at: list[str] = []
+    monkeypatch.setattr(kernel_store, "find_spec", looked_at.append)
+    fingerprint_code.cache_clear()
+    fingerprint_code("svod_test_plugin")
+    assert looked_at == ["svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_schedule", "svod_test_plugin"]
+    fingerprint_code.cache_clear()
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of files that changed long ago."""
+    """A package of files that changed long ago, alone: whoever works on svod changes its own files meanwhile."""
+    monkeypatch.setattr(kernel_store, "_COMPILER_PACKAGES", ())
     package = tmp_path / "svod_test_plugin"
     (package / "inner").mkdir(parents=True)
     for name in ("__init__.py", "inner/a.py"):
