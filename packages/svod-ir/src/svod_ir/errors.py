@@ -40,7 +40,8 @@ class BroadcastError(ShapeError):
 
     def __init__(self, *, left: tuple[object, ...], right: tuple[object, ...], axis: int) -> None:
         self.left, self.right, self.axis = left, right, axis
-        sizes = f"{_show_size(left[axis])} and {_show_size(right[axis])}"
+        shown = _show_size(left[axis]), _show_size(right[axis])
+        sizes = " and ".join(shown) + (", which are bound apart" if shown[0] == shown[1] else "")
         UserError.__init__(
             self,
             f"shapes {_show(left)} and {_show(right)} do not broadcast: axis {axis} has sizes {sizes}",

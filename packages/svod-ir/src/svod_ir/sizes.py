@@ -253,7 +253,8 @@ def _to_sum(polynomial: _Polynomial) -> UOp:
 
 
 def _atom_key(atom: UOp) -> tuple[str, str]:
-    variables = [str(n.arg) for n in atom.toposort() if n.op is Op.DEFINE_VAR]
+    free = atom.substitute({n: n.src[0] for n in atom.iter_ops(Op.BIND)})
+    variables = [str(n.arg) for n in free.iter_ops(Op.DEFINE_VAR)]
     return _format(atom), " ".join(variables)
 
 

@@ -218,6 +218,11 @@ class ExecutionPlan:
         return tuple(self._buffers)
 
     @property
+    def variables(self) -> Mapping[str, int]:
+        """The value that each variable has, always as of now."""
+        return self._variables
+
+    @property
     def num_outputs(self) -> int:
         return len(self._template.output_indices)
 

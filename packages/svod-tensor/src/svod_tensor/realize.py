@@ -32,6 +32,7 @@ from svod_tensor.schedule_cache import (
 )
 from svod_tensor.shards import iter_parts, join_parts, parts_of
 from svod_tensor.storage import reads_files
+from svod_tensor.variable import bind_to_plan, settle_bindings
 
 if TYPE_CHECKING:
     from svod_device import Buffer
@@ -94,7 +95,11 @@ def prepare_tensors(
             _compute_aside(tensor, config)
     pending = _find_pending(tensors)
     plan = make_plan(pending, config, donated)
+    sized_by_plan = [t for t in tensors if not t.is_realized and not all(isinstance(s, int) for s in t.shape)]
     _adopt_outputs(tensors, pending, plan)
+    for tensor in sized_by_plan:
+        # From now on its size is that of the last execution.
+        tensor.set_node(bind_to_plan(tensor.uop, plan.variables))
     registry.replace_nodes(states.find_written(UOp.sink(*pending)))
     registry.add_plan(plan)
     return plan
@@ -238,7 +243,7 @@ def _make_realized(node: UOp, buffer: Buffer) -> UOp:
         return node.substitute({state: states.memory_of(state)})
     memory = UOp(Op.BUFFER, node.dtype, (), arg)
     registry.add_buffer(memory, buffer)
-    return view_prefix(memory, node.shape)
+    return settle_bindings(view_prefix(memory, node.shape))
 
 
 def _is_constant(node: UOp) -> bool:

@@ -19,7 +19,7 @@ from svod_tensor.bounded_cache import BoundedCache
 from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.preschedule import PreSchedule
 from svod_tensor.schedule import is_disk
-from svod_tensor.variable import add_binding
+from svod_tensor.variable import add_binding, is_bound
 
 if TYPE_CHECKING:
     from svod_runtime import PlanTemplate
@@ -93,7 +93,7 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
             _, size, place = node.arg
             done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(len(params), size, place))
             params.append(node)
-        elif op is Op.BIND and operands[1].op is Op.CONST:
+        elif op is Op.BIND and is_bound(node):
             add_binding(values, node)
             done[node] = operands[0]
             continue

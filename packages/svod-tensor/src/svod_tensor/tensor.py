@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from svod_ir.uop import UOp
 from svod_tensor import registry
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
 from svod_tensor.ops.assignment import Assigning
+from svod_tensor.variable import resolve_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ class Tensor(Assigning):
     def _host_array(self) -> NDArray[np.generic]:
         import numpy as np
 
-        shape = tuple(_resolve_size(s) for s in self.shape)
+        shape = tuple(resolve_size(s) for s in self.shape)
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
         if self.sharding is not None:
@@ -206,13 +206,3 @@ def _config_reader() -> Callable[[], PrepareConfig]:
     from svod_tensor.options import PrepareConfig
 
     return remember(PrepareConfig.from_env)
-
-
-def _resolve_size(size: int | UOp) -> int:
-    """The size that the bound variables in it give."""
-    if isinstance(size, int):
-        return size
-    from svod_device import evaluate_expression
-    from svod_tensor.variable import collect_bindings
-
-    return int(evaluate_expression(size, collect_bindings(size)))

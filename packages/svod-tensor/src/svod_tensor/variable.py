@@ -1,12 +1,21 @@
-"""Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one computation."""
+"""Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one computation.
+
+BIND(DEFINE_VAR n, CONST 3)         n is 3
+BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs
+"""
 
 from __future__ import annotations
 
+import itertools
+import weakref
+from collections.abc import Mapping
+
+from svod_device import evaluate_expression
 from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir.uop import SInt, UOp
 from svod_tensor.errors import VariableBoundsError, VariableConflictError
 
-__all__ = ["Variable", "add_binding", "collect_bindings"]
+__all__ = ["Variable", "add_binding", "bind_to_plan", "collect_bindings", "is_bound", "resolve_size", "settle_bindings"]
 
 
 class Variable:
@@ -48,7 +57,7 @@ def collect_bindings(root: UOp) -> dict[str, int]:
     """
     values: dict[str, int] = {}
     for node in root.iter_ops(Op.BIND):
-        if node.src[1].op is Op.CONST:
+        if is_bound(node):
             add_binding(values, node)
     return values
 
@@ -59,6 +68,50 @@ def add_binding(values: dict[str, int], bind: UOp) -> None:
     Raises:
         VariableConflictError: if the variable has another value already.
     """
-    name, value = bind.src[0].arg[0], bind.src[1].arg
+    name, value = bind.src[0].arg[0], _value_of(bind)
     if values.setdefault(name, value) != value:
         raise VariableConflictError(name=name, first=values[name], second=value)
+
+
+def is_bound(bind: UOp) -> bool:
+    """Whether a BIND gives a value that is known outside of kernels."""
+    return bind.src[1].op is Op.CONST or bind.src[1] in _plan_values
+
+
+def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
+    """`root` with its variables bound to what `values`, the changing values of a plan, say at any time."""
+    replaced: dict[UOp, UOp] = {}
+    for bind in root.iter_ops(Op.BIND):
+        name, low, high = bind.src[0].arg
+        if name in values:
+            place = UOp.variable(f"{name}@{next(_numbers)}", low, high, bind.dtype)
+            _plan_values[place] = values
+            replaced[bind] = bind.with_src((bind.src[0], place))
+    return root.substitute(replaced) if replaced else root
+
+
+def settle_bindings(root: UOp) -> UOp:
+    """`root` with the values that plans have now, as constants."""
+    replaced = {
+        bind: bind.with_src((bind.src[0], UOp.const(bind.dtype, _value_of(bind))))
+        for bind in root.iter_ops(Op.BIND)
+        if bind.src[1] in _plan_values
+    }
+    return root.substitute(replaced) if replaced else root
+
+
+def resolve_size(size: SInt) -> int:
+    """The size that the bound variables in it give."""
+    if isinstance(size, int):
+        return size
+    free = size.substitute({bind: bind.src[0] for bind in size.iter_ops(Op.BIND)})
+    return int(evaluate_expression(free, collect_bindings(size)))
+
+
+_plan_values: weakref.WeakKeyDictionary[UOp, Mapping[str, int]] = weakref.WeakKeyDictionary()
+_numbers = itertools.count(1)
+
+
+def _value_of(bind: UOp) -> int:
+    value = bind.src[1]
+    return value.arg if value.op is Op.CONST else _plan_values[value][bind.src[0].arg[0]]
