@@ -76,3 +76,20 @@ def test_unknown_places_and_places_out_of_range_are_errors():
         x[3] = 1
     with pytest.raises(IndexOutOfRangeError):
         x[[0, -4]] = 1
+
+
+def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor():
+    values = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    x = Tensor(values, device="CPU:1")
+    order = np.array([2, 0])
+    check(x[order], values[order])
+    check(x[[0, 1], [1, 3]], values[[0, 1], [1, 3]])
+    written = values.copy()
+    written[order] = [1.0, 2.0, 3.0, 4.0]
+    written[1:, 0] = np.float32([7.0, 8.0])
+    y = x.with_items(order, [1.0, 2.0, 3.0, 4.0]).with_items((slice(1, None), 0), np.float32([7.0, 8.0]))
+    check(y, written)
+    x[order] = [1.0, 2.0, 3.0, 4.0]
+    x[1:, 0] = np.float32([7.0, 8.0])
+    check(x, written)
+    assert x.device == y.device == "CPU:1"

@@ -17,7 +17,7 @@ from svod_ir.uop import UOp
 from svod_tensor.data import copy_to_device
 from svod_tensor.shapes import Shape
 
-__all__ = ["iter_parts", "join_parts", "parts_of", "place_like", "spread"]
+__all__ = ["bring_to", "iter_parts", "join_parts", "parts_of", "place_like", "spread"]
 
 
 def parts_of(node: UOp) -> tuple[UOp, ...]:
@@ -44,6 +44,14 @@ def place_like(node: UOp, other: UOp) -> UOp:
     if isinstance(placement, Sharding):
         return join_parts(spread(node, placement), placement.axis)
     return node if placement is None or is_file(placement) else copy_to_device(node, placement)
+
+
+def bring_to(node: UOp, other: UOp) -> UOp:
+    """`node`, made from the caller's own data, on the device that `other` is on."""
+    placement = other.placement
+    if node.placement is None or not isinstance(placement, str) or is_file(placement):
+        return node
+    return copy_to_device(node, placement)
 
 
 def join_parts(parts: Sequence[UOp], axis: int | None) -> UOp:

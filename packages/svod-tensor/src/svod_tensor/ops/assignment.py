@@ -76,11 +76,6 @@ class Assigning(Sorting):
         check_value("x[index]", new.shape, target.shape)
         target._write(new)
 
-    def _to_value(self, value: Operand) -> Self:
-        if isinstance(value, TensorBase):
-            return self._wrap(value).cast(self.dtype)
-        return type(self)(value, dtype=self.dtype)
-
     def _write(self, value: Self) -> None:
         state = self._check_writable()
         check_value("a tensor", value.shape, self.shape)

@@ -22,6 +22,7 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.movement import index_dtype_for
 from svod_tensor.ops.reduction import Reduction
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, check_within, concrete_shape, normalize_axis
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -183,7 +184,7 @@ class Indexing(Reduction):
             if item.size != size:
                 raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
             item = item.positions
-        return _Array(_check_positions(item, size, axis), True), ()
+        return _Array(bring_to(_check_positions(item, size, axis), self._uop), True), ()
 
 
 def is_array_index(item: object) -> bool:

@@ -23,6 +23,7 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, item_count, resolve_item
 from svod_tensor.ops.neural import Neural
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,15 +47,19 @@ class Updating(Neural):
             DataDependentShapeError: if the index is an integer tensor, whose values are not known yet.
             BroadcastError: if the value does not broadcast.
         """
-        new = (
-            self._wrap(value).cast(self.dtype) if isinstance(value, TensorBase) else type(self)(value, dtype=self.dtype)
-        )
+        new = self._to_value(value)
         if isinstance(index, TensorBase) and index.dtype.is_bool:
             return self._with_masked(self._wrap(index), new)
         items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
         if any(is_array_index(item) for item in items):
             return self._with_arrays(index, items, new)
         return self._with_slices(items, new)
+
+    def _to_value(self, value: Operand) -> Self:
+        """What is assigned to elements of this tensor, in its dtype and, if it is the caller's data, on its device."""
+        if isinstance(value, TensorBase):
+            return self._wrap(value).cast(self.dtype)
+        return self.from_uop(bring_to(type(self)(value, dtype=self.dtype).uop, self._uop))
 
     def _with_masked(self, mask: Self, value: Self) -> Self:
         if mask.shape != self.shape[: mask.ndim]:
@@ -93,7 +98,7 @@ class Updating(Neural):
         source[places.reshape(-1)] = np.arange(places.size)
         check_value("x[index]", value.shape, places.shape)
         values = make_reshape(broadcast_node(value.uop, places.shape), (places.size,))
-        lookup = make_array_node(source.reshape(shape), may_share=True)
+        lookup = bring_to(make_array_node(source.reshape(shape), may_share=True), self._uop)
         found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup)
         return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup, 0), self._uop), value)
 
