@@ -19,7 +19,6 @@ from __future__ import annotations
 import functools
 import gc
 import math
-import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
@@ -28,6 +27,7 @@ from cachetools import LRUCache
 
 from svod_device import Buffer, get_allocator
 from svod_ir.args import BufferArg
+from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
 from svod_ir.placement import Sharding
@@ -115,7 +115,7 @@ class JitFunction(Generic[P, R]):
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: LRUCache[tuple[object, ...], Captured] = LRUCache(MAX_CAPTURES)
         self._n_calls = 0
-        self._lock = threading.RLock()
+        self._lock = make_lock()
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -335,7 +335,7 @@ def _finish(
         registry.add_plan(plan)
     return Captured(
         name, plan, inputs, [(memory, index) for _, memory, index in made.values()], results, build,
-        set(capture.states), _find_held(plan, inputs), threading.Lock(),
+        set(capture.states), _find_held(plan, inputs), make_lock(),
     )  # fmt: skip
 
 
