@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from svod_tensor.tensor import Tensor
 from svod_tensor.variable import collect_bindings
 
 if TYPE_CHECKING:
+    from svod_ir.forks import Lock
     from svod_runtime import ExecutionPlan
 
 __all__ = ["Captured", "Input", "make_memory"]
@@ -70,7 +70,7 @@ class Captured:
     build: Callable[[Iterator[object]], object]
     written: set[UOp]
     held: Mapping[str, Buffer]
-    lock: threading.Lock
+    lock: Lock
     arguments: tuple[Argument, ...] = ()
     reason: str = ""
     n_calls: int = 0
