@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_device import Buffer, HostAllocator, Variable
+from svod_device import Buffer, Dims, HostAllocator, Program, Variable
 from svod_dtype import float32
 from svod_ir.uop import UOp
 from svod_runtime import (
@@ -401,6 +402,32 @@ def test_each_kernel_has_a_profile_in_order(plans: Plans) -> None:
     assert first.elapsed_us == first.elapsed_ns / 1000
     assert "first on CPU, 2 buffers" in str(first)
     assert launcher.n_runs == 0
+
+
+def test_a_device_that_keeps_time_is_believed(plans: Plans) -> None:
+    class Timed:
+        entry = None
+
+        def __init__(self, program: Program) -> None:
+            self.name, self.program = program.name, program
+
+        def __call__(
+            self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        ) -> None:
+            raise AssertionError("profiling takes the call that is timed")
+
+        def timed_call(
+            self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        ) -> int:
+            self.program(buffers, values, global_size, local_size)
+            return 12_345
+
+    out = plans.buffer()
+    op = plans.kernel(plans.fill(7), [out])
+    plans.op(replace(op, kernel=replace(op.kernel, program=Timed(op.kernel.program))))
+    (profile,) = plans.build(out).execute_profiled()
+    assert profile.elapsed_ns == 12_345
+    assert plans.read(out) == [7] * 4
 
 
 def test_parallel_kernels_are_profiled_one_by_one(plans: Plans) -> None:

@@ -43,6 +43,7 @@ from svod_device.protocols import (
     Memory,
     Program,
     Renderer,
+    TimedProgram,
 )  # fmt: skip
 from svod_device.registry import (
     Registry,
@@ -92,6 +93,7 @@ __all__ = [
     "Registry",
     "Renderer",
     "SizeMismatchError",
+    "TimedProgram",
     "UnknownBackendError",
     "UnknownDeviceError",
     "Variable",

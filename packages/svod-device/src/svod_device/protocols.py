@@ -27,6 +27,7 @@ __all__ = [
     "Memory",
     "Program",
     "Renderer",
+    "TimedProgram",
 ]
 
 Dims = tuple[int, int, int]
@@ -113,6 +114,17 @@ class Program(Protocol):
             global_size: the grid: workgroups where there is a `local_size`, else single items.
             local_size: items in a workgroup, or None.
         """
+        ...
+
+
+@runtime_checkable
+class TimedProgram(Protocol):
+    """A program whose device keeps time; an optional addition to `Program`, for profiling and search."""
+
+    def timed_call(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> int:
+        """Run the kernel to its end, and return the nanoseconds that the device worked on it."""
         ...
 
 

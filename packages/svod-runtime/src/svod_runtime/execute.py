@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, copy_buffer, is_constant
+from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, TimedProgram, copy_buffer, is_constant
 from svod_runtime.custom_function import get_custom_function
 from svod_runtime.errors import ExecutionError, UnsupportedError
 from svod_runtime.prepared import (
@@ -42,6 +42,8 @@ __all__ = [
     "find_constant_sizes",
     "make_steps",
 ]
+
+T = TypeVar("T")
 
 _WORTH_A_THREAD = 1 << 16
 """Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
@@ -152,19 +154,25 @@ class KernelState:
 
     def run(self) -> None:
         """Launch the kernel by itself."""
+        self._call(self.op.kernel.program)
+
+    def _call(self, launch: Callable[[array[int], array[int], Dims, Dims | None], T]) -> T:
         try:
-            self.op.kernel.program(self.addresses, self.values, self.global_size, self.local_size)
+            return launch(self.addresses, self.values, self.global_size, self.local_size)
         except Exception as error:
             raise ExecutionError(op=describe_op(self.op), problem=f"{type(error).__name__}: {error}") from error
 
     def run_profiled(self) -> KernelProfile:
         """Launch the kernel by itself and time it."""
-        allocator = self.buffers[self.op.output_indices[0]].allocator
+        op, program = self.op, self.op.kernel.program
+        allocator = self.buffers[op.output_indices[0]].allocator
         start = time.perf_counter_ns()
-        self.run()
-        allocator.synchronize()
-        elapsed = time.perf_counter_ns() - start
-        op = self.op
+        if isinstance(program, TimedProgram):
+            elapsed = self._call(program.timed_call)
+        else:
+            self.run()
+            allocator.synchronize()
+            elapsed = time.perf_counter_ns() - start
         return KernelProfile(
             op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes, start
         )

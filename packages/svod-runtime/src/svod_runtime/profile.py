@@ -11,7 +11,7 @@ __all__ = ["KernelProfile"]
 
 @dataclass(frozen=True, slots=True)
 class KernelProfile:
-    """One launch of a kernel, from the call until its results were there.
+    """One launch of a kernel, from the call until its results were there; without the way to a device that keeps time.
 
     `n_operations` is 0 where nothing estimated it; `n_bytes` is then the size of all buffers. `start_ns` is on the
     clock of `time.perf_counter_ns`.
