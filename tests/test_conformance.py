@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from svod_device.testing import DeviceConformance
+from svod_tensor.testing import OperatorConformance
 
 pytest.importorskip("svod_toy", reason="the plugin of examples/svod-toy is not installed")
 
@@ -18,11 +19,26 @@ class TestCpuOfLlvm(DeviceConformance):
     backend_name = "llvm"
 
 
+class TestOperatorsOfLlvm(OperatorConformance):
+    device = "CPU"
+    backend_name = "llvm"
+
+
 @needs_compiler
 class TestCpuOfC(DeviceConformance):
     device = "CPU"
     backend_name = "c"
 
 
+@needs_compiler
+class TestOperatorsOfC(OperatorConformance):
+    device = "CPU"
+    backend_name = "c"
+
+
 class TestToy(DeviceConformance):
+    device = "TOY"
+
+
+class TestOperatorsOfToy(OperatorConformance):
     device = "TOY"

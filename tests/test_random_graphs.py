@@ -7,22 +7,20 @@ computation, so that they share kernels, memory and plans.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 
-from svod_device import Buffer
-from svod_ir import BufferArg, Op, UOp
+from svod_ir import UOp
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
 from svod_ir.text import print_graph
 from svod_schedule.optimize import heuristics
-from svod_tensor import Tensor, kernel_cache, registry
+from svod_tensor import Tensor, kernel_cache
 from svod_tensor.options import PrepareConfig
+from svod_tensor.testing import place_graph
 
 N_PARTS = 10
 N_BATCHES = 20
@@ -47,19 +45,9 @@ def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     kernel_cache.clear()
 
 
-def make_tensor(graph: UOp, inputs: dict[UOp, Any]) -> Tensor:
-    """A tensor with this graph, on buffers of its own that hold the inputs."""
-    replacements: dict[UOp, UOp] = {}
-    for node, array in inputs.items():
-        fresh = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), node.arg.size, node.arg.device))
-        registry.add_buffer(fresh, Buffer.from_host(array.view(np.uint8), node.dtype))
-        replacements[node] = fresh
-    return Tensor.from_uop(graph.substitute(replacements))
-
-
 def check(batch: Sequence[UOp], config: PrepareConfig) -> None:
     inputs = [random_inputs(graph, seed=number) for number, graph in enumerate(batch)]
-    tensors = [make_tensor(graph, arrays) for graph, arrays in zip(batch, inputs, strict=True)]
+    tensors = [place_graph(graph, arrays) for graph, arrays in zip(batch, inputs, strict=True)]
     Tensor.realize_batch_with(tensors, config)
     for graph, arrays, tensor in zip(batch, inputs, tensors, strict=True):
         expected = evaluate(graph, {node: array.copy() for node, array in arrays.items()})

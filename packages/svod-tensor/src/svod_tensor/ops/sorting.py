@@ -17,6 +17,7 @@ from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
 from svod_tensor.ops.random import Random
 from svod_tensor.shapes import check_within, normalize_axis
+from svod_tensor.shards import bring_to
 
 __all__ = ["Sorting"]
 
@@ -112,7 +113,7 @@ def _argsort_words(key: T) -> T:
 
 def _compare(packed: T, position: T, block: int, step: int) -> T:
     """One stage: the smaller of each pair first in every other block, last in the others."""
-    numbers = type(packed)([block, step])
+    numbers = packed.from_uop(bring_to(type(packed)([block, step]).uop, packed.uop))
     partner = packed.take(position.bitwise_xor(numbers[1]), -1)
     is_first = position.bitwise_and(numbers[1]).eq(0)
     is_ascending = position.bitwise_and(numbers[0]).eq(0)

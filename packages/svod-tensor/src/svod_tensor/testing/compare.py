@@ -1,4 +1,4 @@
-"""Helpers for tests of tensors, ours and those of plugins: inputs of every dtype, and comparison with numpy."""
+"""Inputs of every dtype, and comparison with numpy."""
 
 from __future__ import annotations
 

@@ -1,0 +1,23 @@
+"""What tests of tensors need, ours and those of plugins: inputs, comparison with numpy, and a conformance suite (extra `testing`).
+
+    from svod_tensor.testing import OperatorConformance
+
+    class TestOperators(OperatorConformance):
+        device = "MINE"
+
+`svod_device.testing` holds a device to what its protocols promise; this suite computes with tensors on it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Before the modules are imported: a failed assertion in them shows its operands, as in a test file.
+pytest.register_assert_rewrite(*(f"svod_tensor.testing.{name}" for name in ("compare", "conformance")))
+
+from svod_tensor.testing.compare import SHAPES, check, make_array  # noqa: E402
+from svod_tensor.testing.conformance import OperatorConformance  # noqa: E402
+from svod_tensor.testing.graphs import place_graph  # noqa: E402
+from svod_tensor.testing.operators import OPERATORS, OperatorCase  # noqa: E402
+
+__all__ = ["OPERATORS", "SHAPES", "OperatorCase", "OperatorConformance", "check", "make_array", "place_graph"]

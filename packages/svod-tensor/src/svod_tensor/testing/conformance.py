@@ -1,0 +1,136 @@
+"""Conformance of a device to numpy: operators, dtypes, shapes and random programs."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+
+from svod_device.testing import Conformance
+from svod_dtype import ALL_DTYPES, DType
+from svod_ir import UOp
+from svod_ir.evaluate import evaluate
+from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_tensor.options import PrepareConfig
+from svod_tensor.tensor import Tensor
+from svod_tensor.testing.compare import SHAPES, check, make_array
+from svod_tensor.testing.graphs import place_graph
+from svod_tensor.testing.operators import OPERATORS, OperatorCase
+
+__all__ = ["OperatorConformance"]
+
+_ARITHMETIC: Final = tuple(d for d in ALL_DTYPES if (not d.is_bool and d.itemsize > 1) or d.is_int)
+
+_UNCHECKED: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+
+
+class OperatorConformance(Conformance):
+    """Tensors on the device agree with numpy.
+
+    `n_programs` says how many random programs each of the five parts draws: fewer where the device is slow.
+    """
+
+    n_programs = 12
+
+    @property
+    def config(self) -> PrepareConfig:
+        """How the tensors are computed: with the backend under test."""
+        return PrepareConfig(backend=self.backend_name)
+
+    def compute(self, tensor: Tensor) -> Tensor:
+        """The tensor with its value, computed on the device; what depends on no element of a buffer is put there."""
+        return tensor.to(self.device).realize_with(self.config)
+
+    @pytest.mark.parametrize("case", OPERATORS, ids=lambda case: case.name)
+    def test_an_operator_agrees_with_numpy(self, case: OperatorCase) -> None:
+        arrays = case.make_inputs()
+        found = self.compute(case.on_tensors(*(Tensor(a, device=self.device) for a in arrays)))
+        check(found, case.expected(arrays), rtol=case.rtol)
+        assert found.device == self.device
+
+    @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+    def test_every_dtype_goes_there_and_back(self, dtype: DType) -> None:
+        values = make_array(np.random.default_rng(0), (3, 11), "float32")
+        expected = cast("Any", values if not dtype.is_unsigned else np.abs(values)).astype(dtype.numpy)
+        there = Tensor(expected, device=self.device)
+        assert there.dtype is dtype
+        check(there, expected)
+        check(self.compute(there.flip(0)), np.flip(expected, 0))
+
+    @pytest.mark.parametrize("dtype", _ARITHMETIC, ids=str)
+    def test_every_dtype_is_computed_with(self, dtype: DType) -> None:
+        rng = np.random.default_rng(1)
+        a, b = (rng.integers(0 if dtype.is_unsigned else -4, 5, (3, 17)).astype(dtype.numpy) for _ in range(2))
+        x, y = (Tensor(v, device=self.device) for v in (a, b))
+        # Small whole numbers, which every dtype holds exactly.
+        check(self.compute(x * y + x), a * b + a, rtol=0)
+        check(self.compute(x.maximum(y)), np.maximum(a, b), rtol=0)
+        check(self.compute((x < y).where(x, y)), np.where(a < b, a, b), rtol=0)
+
+    @pytest.mark.parametrize("target", ALL_DTYPES, ids=str)
+    @pytest.mark.parametrize("source", ["float32", "int8", "uint16", "int64", "bool"])
+    def test_casts_agree_with_numpy(self, source: str, target: DType) -> None:
+        values = np.arange(0, 12).astype(source)
+        check(self.compute(Tensor(values, device=self.device).cast(target)), values.astype(target.numpy), rtol=0)
+
+    @pytest.mark.parametrize("shape", SHAPES, ids=str)
+    def test_every_shape_is_computed_with(self, shape: tuple[int, ...]) -> None:
+        rng = np.random.default_rng(2)
+        a, b = make_array(rng, shape, "float32"), make_array(rng, shape, "float32")
+        x, y = Tensor(a, device=self.device), Tensor(b, device=self.device)
+        check(self.compute(x * y + x - 2), cast("Any", a) * b + a - np.float32(2), rtol=3e-6)
+        check(self.compute((x * 2).sum()), np.asarray(cast("Any", a) * 2).sum(dtype=np.float32), rtol=1e-4)
+
+    def test_special_floats_are_kept(self) -> None:
+        a = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, np.nan], np.float32)
+        b = np.array([1.0, -np.inf, np.nan, 0.0, -0.0, np.nan, np.nan], np.float32)
+        x, y = Tensor(a, device=self.device), Tensor(b, device=self.device)
+        with np.errstate(all="ignore"):
+            check(self.compute(x + y), a + b)
+            check(self.compute(x.maximum(y)), np.maximum(a, b))
+            check(self.compute(x.max()), a.max())
+            check(self.compute(x < y), a < b)
+            check(self.compute(x.isnan()), np.isnan(a))
+            assert np.signbit(self.compute(x[3:5] * 1.0).numpy()).tolist() == [True, False]
+
+    def test_tensors_move_between_this_device_and_the_cpu(self) -> None:
+        values = make_array(np.random.default_rng(3), (7, 13), "float32")
+        there = Tensor(values).to(self.device) * 2
+        check(there.to("CPU") + 1, cast("Any", values) * 2 + 1)
+        check((Tensor(values) + 1).to(self.device), cast("Any", values) + 1)
+
+    def test_several_results_share_one_plan(self) -> None:
+        values = make_array(np.random.default_rng(4), (6, 9), "float32")
+        x = Tensor(values, device=self.device)
+        y = (x * 2).contiguous()
+        results = [y.sum(0), y.sum(1), y + 1]
+        Tensor.realize_batch_with(results, self.config)
+        doubled = cast("Any", values).astype(np.float64) * 2
+        for found, expected in zip(results, (doubled.sum(0), doubled.sum(1), doubled + 1), strict=True):
+            check(found, expected.astype(np.float32), rtol=1e-5)
+
+    def test_a_plan_is_executed_again_on_new_inputs(self) -> None:
+        x = Tensor(np.arange(6, dtype=np.float32), device=self.device).realize_with(self.config)
+        result = (x * 3).sum()
+        plan = result.prepare_with(self.config)
+        plan.execute()
+        assert result.item() == 45.0
+        x.assign(Tensor(np.ones(6, np.float32), device=self.device)).realize_with(self.config)
+        plan.execute()
+        assert result.item() == 18.0
+
+    @pytest.mark.parametrize("part", range(5))
+    def test_random_programs_agree_with_the_reference(self, part: int) -> None:
+        @seed(part)
+        @settings(max_examples=self.n_programs, deadline=None, database=None, suppress_health_check=_UNCHECKED)
+        @given(graphs(max_ops=8, max_elements=150))
+        def run(graph: UOp) -> None:
+            inputs = random_inputs(graph)
+            found = place_graph(graph, inputs, self.device).realize_with(self.config).numpy()
+            expected = evaluate(graph, {node: array.copy() for node, array in inputs.items()})
+            assert found.shape == expected.shape
+            assert_close(found, expected, loose=tolerance(graph))
+
+        run()
