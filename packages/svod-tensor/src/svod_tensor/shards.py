@@ -35,7 +35,9 @@ def iter_parts(nodes: Iterable[UOp]) -> Iterable[UOp]:
 
 def spread(node: UOp, sharding: Sharding) -> tuple[UOp, ...]:
     """The shards of `node` as `sharding` splits it."""
-    return tuple(_part(node, sharding, position) for position in range(len(sharding.devices)))
+    parts = [_part(node, sharding, position) for position in range(len(sharding.devices))]
+    # What is written to a shard is not written to `node`.
+    return tuple(UOp(Op.CONTIGUOUS, part.dtype, (part,)) if part is node else part for part in parts)
 
 
 def place_like(node: UOp, other: UOp) -> UOp:
@@ -47,10 +49,12 @@ def place_like(node: UOp, other: UOp) -> UOp:
 
 
 def bring_to(node: UOp, other: UOp) -> UOp:
-    """`node`, made from the caller's own data, on the device that `other` is on."""
+    """`node`, made from the caller's own data, on the device that `other` is on, or on each of its devices."""
     placement = other.placement
-    if node.placement is None or not isinstance(placement, str) or is_file(placement):
+    if node.placement is None or placement is None or is_file(placement):
         return node
+    if isinstance(placement, Sharding):
+        return join_parts(spread(node, placement.replicated), None)
     return copy_to_device(node, placement)
 
 

@@ -144,10 +144,12 @@ def _is_later_state(node: UOp) -> bool:
 def _move_views(old: UOp, new: UOp) -> None:
     capture = find_capture()
     for tensor in registry.iter_tensors():
-        if old in find_states(tensor.uop):
+        states = find_states(tensor.uop)
+        if old in states:
             if capture is not None:
                 capture.record_move(tensor, tensor.uop)
-            tensor.set_node(tensor.uop.substitute({old: new}))
+            # What other shards were assigned may have been made from the old state.
+            tensor.set_node(tensor.uop.substitute({**{state: state for state in states}, old: new}))
 
 
 def _copy_shared(buffer_node: UOp) -> UOp:
