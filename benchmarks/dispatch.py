@@ -1,0 +1,239 @@
+"""Show what a call costs when there is next to nothing to compute: svod beside numpy, torch and jax, on one thread.
+
+    python benchmarks/dispatch.py
+    python benchmarks/dispatch.py --seconds 1     # per table; the least time of many counts
+
+Every call adds tensors of 16 elements; all are measured in turns, in one run. A peer that is not installed
+is left out. `one add` is a call. `100 adds` are 100 additions, each on the result of the one before: svod's plan and jit run
+100 kernels, numpy and eager torch make 100 calls; torch.compile and jax.jit fuse them into one kernel. `100 adds, unfused` keeps
+them apart: an optimization barrier after each in jax, a custom operator that torch.compile cannot look into, eager jax.
+
+Then what it costs to wake the threads for a kernel with parts, after nothing ran for a while, and how much processor
+time an idle process takes when a kernel ran on several threads before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from measure import measure_in_turns
+from report import describe_machine, format_machine, format_table, format_time, write_json
+
+N_ELEMENTS = 16
+N_ADDS = 100
+GAPS = (0.001, 0.01, 0.1)
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Calls = dict[str, Callable[[], object]]
+
+
+def main() -> int:
+    arguments = _parse_arguments()
+    _restart_on_one_thread()
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
+    makers = (_make_svod_calls, _make_numpy_calls, _make_torch_calls, _make_jax_calls)
+    report: dict[str, Mapping[str, float]] = {}
+    tables = [maker() for maker in makers]
+    for workload in ("one add", "100 adds", "100 adds, unfused"):
+        calls: Calls = {name: call for table in tables for name, call in table.get(workload, {}).items()}
+        report[workload] = measure_in_turns(calls, arguments.seconds)
+        print(f"\n{_format_calls(workload, report[workload])}", flush=True)
+    report["wake"] = measure_waking()
+    print(f"\n{_format_waking(report['wake'])}")
+    report["idle"] = {"processor seconds in a second": measure_idle()}
+    print(f"\nidle: {report['idle']['processor seconds in a second'] * 1e3:.2f} ms of processor time in a second")
+    print(write_json("dispatch", {"machine": machine, "seconds": report}))
+    return 0
+
+
+def _restart_on_one_thread() -> None:
+    """Libraries read how many threads they may have when they are loaded; svod's second thread is for `wake` alone."""
+    wanted = {**dict.fromkeys(THREADS, "1"), "SVOD_THREADS": "2", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
+
+
+def _make_inputs() -> tuple[Any, Any]:
+    return np.arange(N_ELEMENTS, dtype=np.float32), np.ones(N_ELEMENTS, np.float32)
+
+
+def _make_svod_calls() -> dict[str, Calls]:
+    from svod_tensor import Tensor, jit
+
+    a, b = (Tensor(array).realize() for array in _make_inputs())
+
+    def chain(x: Tensor, y: Tensor) -> Tensor:
+        for _ in range(N_ADDS):
+            x = (x + y).contiguous()
+        return x
+
+    captured, captured_chain = jit(lambda x, y: x + y), jit(chain)
+    one = {
+        "svod plan": (a + b).prepare().execute,
+        "svod jit": partial(captured, a, b),
+        "svod realize": lambda: (a + b).realize(),
+    }
+    many = {
+        "svod plan": chain(a, b).prepare().execute,
+        "svod jit": partial(captured_chain, a, b),
+        "svod realize": lambda: chain(a, b).realize(),
+    }
+    return {"one add": one, "100 adds": many, "100 adds, unfused": many}
+
+
+def _make_numpy_calls() -> dict[str, Calls]:
+    a, b = _make_inputs()
+    many: Calls = {"numpy": partial(_repeat, np.add, a, b)}
+    return {"one add": {"numpy": partial(np.add, a, b)}, "100 adds": many, "100 adds, unfused": many}
+
+
+def _make_torch_calls() -> dict[str, Calls]:
+    try:
+        import torch
+    except ImportError:
+        print("without torch: it is not installed")
+        return {}
+    torch.set_num_threads(1)
+    a, b = (torch.from_numpy(array) for array in _make_inputs())
+
+    @torch.library.custom_op("svod_benchmark::add", mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor")
+    def opaque_add(x: Any, y: Any) -> Any:
+        return x + y
+
+    opaque_add.register_fake(lambda x, y: torch.empty_like(x))
+    many: Calls = {"torch": partial(_repeat, torch.add, a, b)}
+    calls: dict[str, Calls] = {
+        "one add": {"torch": partial(torch.add, a, b)},
+        "100 adds": many,
+        "100 adds, unfused": dict(many),
+    }
+    try:
+        compiled = torch.compile(torch.add)
+        compiled_chain = torch.compile(partial(_repeat, torch.add))
+        compiled_apart = torch.compile(partial(_repeat, opaque_add))
+        for function in (compiled, compiled_chain, compiled_apart):
+            function(a, b)
+    except Exception as error:
+        print(f"without torch.compile: {type(error).__name__}, {str(error).splitlines()[0]}")
+        return calls
+    calls["one add"]["torch.compile"] = partial(compiled, a, b)
+    calls["100 adds"] = {**many, "torch.compile": partial(compiled_chain, a, b)}
+    calls["100 adds, unfused"] = {**many, "torch.compile": partial(compiled_apart, a, b)}
+    return calls
+
+
+def _make_jax_calls() -> dict[str, Calls]:
+    try:
+        import jax
+    except ImportError:
+        print("without jax: it is not installed")
+        return {}
+    a, b = (jax.numpy.asarray(array) for array in _make_inputs())
+    add, chain = jax.jit(jax.numpy.add), jax.jit(partial(_repeat, jax.numpy.add))
+    apart = jax.jit(partial(_repeat, lambda x, y: jax.lax.optimization_barrier(x + y)))
+
+    def trace_anew() -> object:
+        return jax.jit(lambda x, y: x + y)(a, b).block_until_ready()
+
+    return {
+        "one add": {
+            "jax.jit": lambda: add(a, b).block_until_ready(),
+            "jax": lambda: (a + b).block_until_ready(),
+            "jax.jit, traced anew": trace_anew,
+        },
+        "100 adds": {"jax.jit": lambda: chain(a, b).block_until_ready()},
+        "100 adds, unfused": {
+            "jax.jit": lambda: apart(a, b).block_until_ready(),
+            "jax": lambda: _repeat(jax.numpy.add, a, b).block_until_ready(),
+        },
+    }
+
+
+def _repeat(add: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    for _ in range(N_ADDS):
+        x = add(x, y)
+    return x
+
+
+def measure_waking(n: int = 15) -> dict[str, float]:
+    """The median seconds of a kernel with one part and with two, after gaps in which nothing runs, and their difference.
+
+    The parts do next to nothing, so that the difference is what the second thread costs.
+    """
+    from svod_tensor import Tensor
+
+    a, b = (Tensor(array).realize() for array in _make_inputs())
+    launch = _find_launch((a + b).prepare())
+    found: dict[str, float] = {}
+    for gap in (0.0, *GAPS):
+        times: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(n if gap else 20 * n):
+            for n_parts, taken in times.items():
+                time.sleep(gap)
+                start = time.perf_counter()
+                launch(n_parts)
+                taken.append(time.perf_counter() - start)
+        one, two = (sorted(taken)[len(taken) // 2] for taken in times.values())
+        name = f"{gap * 1e3:g} ms"
+        found |= {f"{name}: one part": one, f"{name}: two parts": two, f"{name}: waking": two - one}
+    return found
+
+
+def _find_launch(plan: Any) -> Callable[[int], None]:
+    """Runs the plan's only kernel in a number of parts; each part computes everything, with equal results."""
+    from array import array
+
+    (kernel,) = plan.kernels()
+    addresses = array("Q", [buffer.address for buffer in kernel.buffers])
+    values = array("q")
+    program = kernel.kernel.program
+    return lambda n_parts: program(addresses, values, (n_parts, 1, 1), None)
+
+
+def measure_idle() -> float:
+    """Processor seconds in a second in which nothing runs, after a kernel on two threads."""
+    from svod_tensor import Tensor
+
+    a, b = (Tensor(array).realize() for array in _make_inputs())
+    launch = _find_launch((a + b).prepare())
+    for _ in range(100):
+        launch(2)
+    time.sleep(0.01)
+    before = time.process_time()
+    time.sleep(1)
+    return time.process_time() - before
+
+
+def _format_calls(workload: str, times: Mapping[str, float]) -> str:
+    rows = [[name, format_time(seconds), f"{seconds / times['svod plan']:.1f}"] for name, seconds in times.items()]
+    return format_table([workload, "time", "/ svod plan"], rows)
+
+
+def _format_waking(times: Mapping[str, float]) -> str:
+    rows = [
+        [
+            f"{gap * 1e3:g} ms",
+            *(format_time(times[f"{gap * 1e3:g} ms: {what}"]) for what in ("one part", "two parts", "waking")),
+        ]
+        for gap in (0.0, *GAPS)
+    ]
+    return format_table(["after a gap of", "one part", "two parts", "difference"], rows)
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=2.0, help="time for each table")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
