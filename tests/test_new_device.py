@@ -1,0 +1,70 @@
+"""The code in docs/new-device.md is that of plugins/svod-null, or runs."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from pathlib import Path
+
+import pytest
+
+from svod_device import Launch, get_device
+from svod_device.testing import LauncherConformance
+from svod_device.testing.kernel_runner import build
+from svod_device.testing.kernels import find_case, iter_kernels
+
+pytest.importorskip("svod_null", reason="the plugin of plugins/svod-null is not installed")
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "new-device.md").read_text()
+PLUGIN = "\n".join(path.read_text() for path in sorted((ROOT / "plugins" / "svod-null").rglob("*.py")))
+
+
+def find_blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def run_page() -> dict[str, object]:
+    """The names that the blocks define which are not cut from the plugin."""
+    names: dict[str, object] = {"__name__": "new_device"}
+    for block in find_blocks("python"):
+        if block not in PLUGIN:
+            exec(compile(block, "docs/new-device.md", "exec"), names)
+    return names
+
+
+def test_most_of_the_code_is_the_plugin_s() -> None:
+    blocks = find_blocks("python")
+    assert sum(block in PLUGIN for block in blocks) >= 6
+    assert all(block in (ROOT / "plugins/svod-null/pyproject.toml").read_text() for block in find_blocks("toml"))
+
+
+def test_the_rest_of_the_code_runs() -> None:
+    assert {"MyRenderer", "LoopLauncher", "TestMine"} <= run_page().keys()
+
+
+def test_the_renderer_of_the_page_writes_every_kernel_without_vectors() -> None:
+    names = run_page()
+    target = names["TARGET"]
+    for case in iter_kernels(target):  # type: ignore[arg-type]
+        text = names["MyRenderer"](target).render(case.linear, case.name)  # type: ignore[operator]
+        assert f"kernel void {case.name}(" in text
+
+
+def test_the_launcher_of_the_page_launches() -> None:
+    launcher = run_page()["LoopLauncher"]()  # type: ignore[operator]
+    device = get_device("NULL")
+    built = build(find_case(device.target, "symbolic_loop"), device.backend, "NULL")
+    memory = [device.allocator.allocate(64) for _ in range(2)]
+    device.allocator.copy_in(memory[1].address, memoryview(array("i", range(13)).tobytes()))
+    addresses = array("Q", [block.address for block in memory])
+    launcher.run(launcher.make_table([Launch(built.program, addresses, array("q", [3]), (1, 1, 1), (1, 1, 1), 0)]))
+    found = bytearray(12)
+    device.allocator.copy_out(memoryview(found), memory[0].address)
+    assert array("i", bytes(found)).tolist() == [3, 4, 5]
+
+
+def test_the_page_names_what_the_suites_are_called() -> None:
+    assert issubclass(LauncherConformance, object)
+    for name in ("AllocatorConformance", "DeviceConformance", "OperatorConformance", "expected_failures"):
+        assert name in PAGE
