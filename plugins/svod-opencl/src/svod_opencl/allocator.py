@@ -6,6 +6,7 @@ import pyopencl as cl
 
 from svod_device import CachingAllocator, DeviceOptions, Memory, OutOfMemoryError
 from svod_opencl.context import DeviceContext, get_context
+from svod_opencl.errors import UnknownAddressError
 
 __all__ = ["OpenCLAllocator", "make_allocator"]
 
@@ -39,15 +40,21 @@ class OpenCLAllocator:
         self.context.remove_block(memory.address)
 
     def copy_in(self, address: int, source: memoryview) -> None:
-        block = self.context.find(address)
-        cl.enqueue_copy(self.context.queue, block.memory, source, dst_offset=block.offset, is_blocking=True)
+        memory, offset = self._find(address)
+        cl.enqueue_copy(self.context.queue, memory, source, dst_offset=offset, is_blocking=True)
 
     def copy_out(self, destination: memoryview, address: int) -> None:
-        block = self.context.find(address)
-        cl.enqueue_copy(self.context.queue, destination, block.memory, src_offset=block.offset, is_blocking=True)
+        memory, offset = self._find(address)
+        cl.enqueue_copy(self.context.queue, destination, memory, src_offset=offset, is_blocking=True)
 
     def synchronize(self) -> None:
         self.context.queue.finish()
+
+    def _find(self, address: int) -> tuple[cl.Buffer, int]:
+        block = self.context.find(address)
+        if block.memory is None:
+            raise UnknownAddressError(device=self.device, address=address)
+        return block.memory, block.offset
 
 
 def make_allocator(device: str) -> CachingAllocator:

@@ -45,6 +45,7 @@ def make_target(device: cl.Device) -> Target:
         max_global=((1 << min(device.address_bits, 63)) - 1,) * min(device.max_work_item_dimensions, 3),
         max_local=device.max_work_group_size,
         max_local_dims=tuple(device.max_work_item_sizes[:3]),
+        lockstep=_count_lockstep(device),
         native_ops=COMMON_OPS | {Op.MULACC} if has_fma else COMMON_OPS,
         native_dtypes=dtypes,
     )
@@ -61,6 +62,18 @@ def max_vector_bytes(device: cl.Device) -> int:
     # PoCL before 4 chooses its built-in functions by what the CPU has, but compiles kernels for the CPU's name. Where
     # its LLVM is older than the CPU, functions of 64-byte vectors do not fit the kernels, which never end compiling.
     return 32 if version is not None and int(version[1]) < 4 else 128
+
+
+def _count_lockstep(device: cl.Device) -> int:
+    """How many members of a workgroup run in step: a GPU's warp or wavefront; a CPU runs them one after the other."""
+    if not device.type & cl.device_type.GPU:
+        return 1
+    for name in ("warp_size_nv", "wavefront_width_amd"):
+        try:
+            return int(getattr(device, name))
+        except (AttributeError, cl.Error):
+            pass  # another vendor's device
+    return 32
 
 
 def _cache_bytes(device: cl.Device) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyopencl as cl
 
@@ -59,7 +59,7 @@ class OpenCLCompiler:
                 source=spec.source,
                 line=int(line[1]) if line else None,
             ) from error
-        (binary,) = program.get_info(cl.program_info.BINARIES)
+        (binary,) = cast("list[bytes]", program.get_info(cl.program_info.BINARIES))
         return CompiledSpec.from_bytes(spec, binary)
 
 
@@ -82,4 +82,4 @@ def _build(program: cl.Program, options: Sequence[str]) -> None:
         # Whatever a driver has to say of a program that it accepts.
         warnings.simplefilter("ignore", cl.CompilerWarning)
         # The caches of svod keep what is built.
-        program.build(list(options), cache_dir=False)
+        program.build(list(options), cache_dir=False)  # pyright: ignore[reportArgumentType]

@@ -4,15 +4,17 @@ UserError
 ├── NoPlatformError (LookupError)         no driver is installed, or none is called as asked
 ├── NoDeviceError (LookupError)           the platforms have fewer devices
 └── UnsupportedDtypeError (TypeError)     arithmetic that the device does not have
+InternalError
+└── UnknownAddressError (ValueError)      an address in no block of the device
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svod_dtype import DType, UserError
+from svod_dtype import DType, InternalError, UserError
 
-__all__ = ["NoDeviceError", "NoPlatformError", "UnsupportedDtypeError"]
+__all__ = ["NoDeviceError", "NoPlatformError", "UnknownAddressError", "UnsupportedDtypeError"]
 
 
 class NoPlatformError(UserError, LookupError):
@@ -50,3 +52,11 @@ class UnsupportedDtypeError(UserError, TypeError):
     def __init__(self, *, dtype: DType, device: str) -> None:
         self.dtype, self.device = dtype, device
         super().__init__(f"{device} has no arithmetic on {dtype}", hint="x.cast(float32) computes in what it has")
+
+
+class UnknownAddressError(InternalError, ValueError):
+    """An address that lies in no block: one of another device, or of a block that was freed."""
+
+    def __init__(self, *, device: str, address: int) -> None:
+        self.device, self.address = device, address
+        super().__init__(f"{address:#x} is no address of {device}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pyopencl as cl
 
@@ -48,9 +49,9 @@ class OpenCLBatchLauncher:
             entries.append(_Entry(launch, program.make_kernel(), global_items(launch.global_size, launch.local_size)))
         return entries
 
-    def run(self, table: list[_Entry]) -> None:
+    def run(self, table: object) -> None:
         queue = self.context.queue
-        for entry in table:
+        for entry in cast("list[_Entry]", table):
             entry.refresh(self.context)
             cl.enqueue_nd_range_kernel(queue, entry.kernel, entry.items, entry.launch.local_size)
         queue.flush()
