@@ -74,6 +74,7 @@ class Captured:
     arguments: tuple[Argument, ...] = ()
     reason: str = ""
     n_calls: int = 0
+    has_variables: bool | None = None
 
     @property
     def n_kernels(self) -> int:
@@ -81,48 +82,54 @@ class Captured:
 
     def run(self, given: Sequence[Tensor | UOp]) -> object:
         """Run the plan on the tensors and variables of a call."""
-        values = _bind(given)
+        if self.has_variables is None:
+            self.has_variables = any(_is_symbolic(value) for value in given)
+        values = _bind(given) if self.has_variables else {}
         pending = [t for t in given if isinstance(t, Tensor) and not t.is_realized]
         if pending:
             Tensor.realize_batch(pending)
         with self.lock:
             self.n_calls += 1
-            nodes = self._feed(given)
-            self._feed_outputs(nodes)
+            buffers: dict[int, Buffer] = {}
+            nodes = self._feed(given, buffers)
             if self.plan is not None:
+                self._feed_outputs(self.plan, nodes, buffers)
+                self.plan.replace_buffers(buffers)
                 self.plan.execute_with_vars(values) if values else self.plan.execute()
         if values:
             nodes.update({n: _rebind(n, values) for node in self.results for n in node.iter_ops(Op.BIND)})
         made = (Tensor.from_uop(node.substitute(nodes)) for node in self.results)
         return self.build(iter(made))
 
-    def _feed(self, given: Sequence[Tensor | UOp]) -> dict[UOp, UOp]:
+    def _feed(self, given: Sequence[Tensor | UOp], buffers: dict[int, Buffer]) -> dict[UOp, UOp]:
         """Let the plan read, and write, the memory of the arguments; the BUFFER that each placeholder stands for."""
         memory = {
             i.memory: found for i in self.inputs if (found := self._find_memory(i, given[i.position])) is not None
         }
         donated = [memory[i.memory] for i in self.inputs if i.is_donated and i.memory in memory]
+        if donated or self.written:
+            self._take_over(memory, donated)
+        nodes: dict[UOp, UOp] = {}
+        for i in self.inputs:
+            found = memory.get(i.memory)
+            if found is not None:
+                nodes[i.memory] = make_memory(found.memory, found.buffer) if i.is_donated else found.memory
+                if i.index is not None:
+                    buffers[i.index] = found.buffer
+        return nodes
+
+    def _take_over(self, memory: Mapping[UOp, Donated], donated: Sequence[Donated]) -> None:
+        """Compute what others still want to read from memory that the plan writes, and take what is donated."""
         if donated:
             others = {
                 i.argument: memory[i.memory].buffer for i in self.inputs if not i.is_donated and i.memory in memory
             }
             check_distinct(self.name, donated, {**self.held, **others})
         overwritten = {memory[m].memory if m in memory else m for m in self.written} | {d.memory for d in donated}
-        if overwritten:
-            # What reads this memory and is not computed yet would read something else.
-            Tensor.realize_batch(find_readers(overwritten))
+        # What reads this memory and is not computed yet would read something else.
+        Tensor.realize_batch(find_readers(overwritten))
         if donated:
             give_away(donated, self.name)
-        nodes: dict[UOp, UOp] = {}
-        for i in self.inputs:
-            found = memory.get(i.memory)
-            if found is not None:
-                nodes[i.memory] = make_memory(found.memory, found.buffer) if i.is_donated else found.memory
-        if self.plan is not None:
-            self.plan.replace_buffers(
-                {i.index: memory[i.memory].buffer for i in self.inputs if i.index is not None and i.memory in memory}
-            )
-        return nodes
 
     def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> Donated | None:
         """The memory of an argument; None if it has no elements."""
@@ -131,24 +138,21 @@ class Captured:
             return find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument)
         if wanted.is_written:
             states.make_writable(parts_of(tensor.uop)[wanted.part])
-        node = registry.find_base(parts_of(tensor.uop)[wanted.part])
+        # On one device, as nearly always, the tensor is its only part.
+        node = registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[wanted.part])
         buffer = None if node is None else registry.find_buffer(node)
         return None if node is None or buffer is None else Donated(node, buffer, wanted.argument)
 
-    def _feed_outputs(self, nodes: dict[UOp, UOp]) -> None:
+    def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""
-        if self.plan is None:
-            return
-        given = set(self.plan.donated_indices)
-        buffers = self.plan.buffers if given else ()
-        fresh: dict[int, Buffer] = {}
+        given = plan.donated_indices
         for memory, index in self.outputs:
             if index in given:
-                nodes[memory] = make_memory(memory, buffers[index])
+                # A donated buffer holds the result: this call's, not the one before it.
+                buffer = buffers.get(index) or plan.buffers[index]
             else:
-                fresh[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
-                nodes[memory] = make_memory(memory, fresh[index])
-        self.plan.replace_buffers(fresh)
+                buffer = buffers[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
+            nodes[memory] = make_memory(memory, buffer)
 
 
 def make_memory(like: UOp, buffer: Buffer | None = None) -> UOp:
@@ -157,6 +161,11 @@ def make_memory(like: UOp, buffer: Buffer | None = None) -> UOp:
     if buffer is not None:
         registry.add_buffer(node, buffer)
     return node
+
+
+def _is_symbolic(value: Tensor | UOp) -> bool:
+    """Whether an argument is a variable, or has one in its shape; the same for all calls with one signature."""
+    return isinstance(value, UOp) or not all(isinstance(size, int) for size in value.shape)
 
 
 def _bind(given: Sequence[Tensor | UOp]) -> dict[str, int]:
