@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,37 @@ def test_a_product_on_a_plugin_agrees_with_the_cpu() -> None:
     on_cpu = (Tensor(a) @ Tensor(b)).numpy()
     on_toy = (Tensor(a).to("TOY") @ Tensor(b).to("TOY")).numpy()
     np.testing.assert_allclose(on_toy, on_cpu, rtol=1e-5)
+
+
+def test_one_plan_runs_on_the_cpu_and_on_a_plugin() -> None:
+    values = np.arange(6, dtype=np.float32)
+    x = Tensor(values)
+    y = ((x + 1).to("TOY") * 2).to("CPU:1") + x.to("CPU:1")
+    plan = y.prepare()
+    assert [profile.device for profile in plan.execute_profiled()] == ["CPU", "TOY", "CPU:1"]
+    np.testing.assert_array_equal(y.numpy(), (values + 1) * 2 + values)
+
+
+def test_a_plugin_gets_copies_of_files_and_of_results_that_are_made_from_them(tmp_path: Path) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(16)))
+    file, there = Tensor.from_file(path), Tensor(np.ones(4, np.uint8)).to("TOY")
+    for result, expected in (
+        (file.to("TOY"), range(16)),
+        ((file[2:6] * 2).to("TOY"), (4, 6, 8, 10)),
+        (file[2:6] + there, (3, 4, 5, 6)),
+    ):
+        assert result.device == "TOY"
+        assert result.tolist() == list(expected)
+        assert result.buffer().device == "TOY"
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_a_tensor_is_spread_over_the_cpu_and_a_plugin(axis: int | None) -> None:
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    x = Tensor(values).shard(("CPU", "TOY"), axis)
+    np.testing.assert_array_equal((x * 2).sum(0).numpy(), (values * 2).sum(0))
+    x = x.realize()
+    x.assign(x + 1)
+    np.testing.assert_array_equal(x.to("TOY").numpy(), values + 1)
+    assert [shard.buffer().device for shard in x.shards()] == ["CPU", "TOY"]

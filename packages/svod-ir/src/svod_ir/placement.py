@@ -72,6 +72,8 @@ def infer_placement(node: UOp) -> Placement:
     Raises:
         DeviceMismatchError: if operands are on different devices.
     """
+    if node.op in ELEMENTWISE:
+        return _common_placement(node)
     match node.op:
         case Op.BUFFER | Op.PARAM | Op.BUFFERIZE:
             return node.arg.device

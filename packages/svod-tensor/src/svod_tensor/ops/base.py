@@ -87,7 +87,8 @@ class TensorBase:
             DeviceMismatchError: if they are on different devices.
         """
         # An operand of which only the shape is used, or no element, is not in the graph.
-        if operands:
+        placement = self._uop.placement
+        if any(o._uop.placement != placement for o in operands):
             check_devices(self._uop, *[o._uop for o in operands])
         return self.from_uop(uop)
 
