@@ -100,8 +100,9 @@ class Target:
 
     `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
     are what the renderer accepts: everything else is rewritten into them. `max_global` and `max_local_dims` limit
-    each dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `peak_flops` (f32
-    operations a second) and `memory_bandwidth` (bytes a second) are estimates for cost models.
+    each dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `lockstep` members of
+    a workgroup run in step, 1 where a core runs one after the other. `peak_flops` (f32 operations a second),
+    `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Target:
     max_global: tuple[int, ...] = ()
     max_local: int = 0
     max_local_dims: tuple[int, ...] = ()
+    lockstep: int = 1
     max_upcast: int = 256
     max_buffers: int | None = None
     native_ops: frozenset[Op] = COMMON_OPS
