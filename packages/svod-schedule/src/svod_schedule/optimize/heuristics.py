@@ -17,6 +17,7 @@ from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.optimize.workgroups import take_members
 
 __all__ = ["apply_heuristics"]
 
@@ -93,7 +94,10 @@ class _Heuristics:
         self._take_reduced_lanes(lane_axis, tiled)
         if tiled is not None:
             self._take_tiles(tiled, lane_axis, 2 if panel is None else panel.n_vectors)
-        self._take_threads()
+        if self.target.has_local:
+            take_members(self.scheduler)
+        else:
+            self._take_threads()
         if panel is not None:
             self._pack(panel.axis)
 
@@ -296,7 +300,7 @@ class _Heuristics:
 
     def _take_threads(self) -> None:
         n_threads = self.target.cores
-        if self.target.has_local or n_threads < 2 or self.work < MIN_THREADED_WORK:
+        if n_threads < 2 or self.work < MIN_THREADED_WORK:
             return
         results, _ = _find_nests(self.scheduler.sink)
         loops = [r for r in self.scheduler.axes if r in results and int(r.src[0].vmin) >= n_threads]
