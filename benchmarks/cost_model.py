@@ -153,10 +153,10 @@ def _measure(schedule: Any, opts: Any, seconds: float = 0.03) -> float:
     end = perf_counter() + seconds
     n_batches = 0
     while n_batches < 2 or perf_counter() < end:
-        n_calls, start = 0, perf_counter()
-        while (elapsed := perf_counter() - start) < 2e-4:
+        n_calls, elapsed, start = 0, 0.0, perf_counter()
+        while elapsed < 2e-4:
             plan.execute()
-            n_calls += 1
+            n_calls, elapsed = n_calls + 1, perf_counter() - start
         least = min(least, elapsed / n_calls)
         n_batches += 1
     return least

@@ -72,9 +72,10 @@ Outcome: TypeAlias = Timed | Dropped
 class Measure(Protocol):
     """Finds out how fast candidates are: one outcome for each, in their order.
 
-    `best_seconds` is the least time of the search so far, None at first: what takes several times as long may be
-    given up. A candidate that was not looked at for want of time is `Dropped(DropReason.STOPPED)`. It raises
-    nothing for what a candidate does.
+    Candidates of one call are compared with each other, so that it is best to time them in turns: a slow phase of the
+    machine then hits all of them. `best_seconds` is the least time of the search so far, None where there is none: what
+    takes several times as long may be given up. A candidate that was not looked at for want of time is
+    `Dropped(DropReason.STOPPED)`. It raises nothing for what a candidate does.
     """
 
     def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> Sequence[Outcome]: ...
