@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import resnet
 from demo import find_demo_encoder, make_demo_inputs, make_numpy_forward, make_torch_forward
 from encoder import Array, iter_layers, make_weights, numpy_layer, svod_layer, torch_layer
 
@@ -145,7 +146,7 @@ def _products(scale: int) -> Iterator[Workload]:
         numpy=lambda x, weight, bias: x @ weight.T + bias, svod=lambda x, weight, bias: x.linear(weight, bias),
         torch=_torch_linear, flops=2.0 * rows * inner * columns,
     )  # fmt: skip
-    yield _convolution(scale)
+    yield from _convolutions(scale)
     yield _attention(scale)
 
 
@@ -165,25 +166,31 @@ def _torch_linear(x: Any, weight: Any, bias: Any) -> Any:
     return functional.linear(x, weight, bias)
 
 
-def _convolution(scale: int) -> Workload:
-    channels, size = 64 // scale, 56
-    x, weight = _random(8, channels, size, size), _random(channels, channels, 3, 3)
+def _convolutions(scale: int) -> Iterator[Workload]:
+    channels = 64 // scale
+    yield _convolution("conv2d", 8, channels, channels, 56, 3, 1)
+    if scale == 1:
+        yield _convolution("conv-stem", 1, 3, 64, 224, 7, 2)
+        yield _convolution("conv-deep", 1, 512, 512, 7, 3, 1)
+    yield _convolution("conv-stride", 1, 2 * channels, 2 * channels, 56, 3, 2)
+
+
+def _convolution(name: str, batch: int, channels: int, outputs: int, size: int, window: int, stride: int) -> Workload:
+    """Images of `size` by `size` elements, padded so that the result has that size divided by the stride."""
+    x, weight = _random(batch, channels, size, size), _random(outputs, channels, window, window)
+    padding, n_places = window // 2, batch * (size // stride) ** 2
     return Workload(
-        name="conv2d", inputs=(x, weight), numpy=_numpy_conv2d, svod=lambda x, w: x.conv2d(w, padding=1),
-        torch=_torch_conv2d, flops=2.0 * x.size * channels * 9, tolerance=1e-3,
+        name=name, inputs=(x, weight), numpy=lambda x, w: resnet.conv2d_numpy(x, w, stride, padding),
+        svod=lambda x, w: x.conv2d(w, stride=stride, padding=padding),
+        torch=lambda x, w: _torch_conv2d(x, w, stride, padding),
+        flops=2.0 * n_places * weight.size, tolerance=1e-3,
     )  # fmt: skip
 
 
-def _numpy_conv2d(x: Array, weight: Array) -> Array:
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-    return np.einsum("nchwij,ocij->nohw", windows, weight, optimize=True)
-
-
-def _torch_conv2d(x: Any, weight: Any) -> Any:
+def _torch_conv2d(x: Any, weight: Any, stride: int, padding: int) -> Any:
     from torch.nn import functional
 
-    return functional.conv2d(x, weight, padding=1)
+    return functional.conv2d(x, weight, stride=stride, padding=padding)
 
 
 def _attention(scale: int) -> Workload:
@@ -220,6 +227,14 @@ def _networks(scale: int) -> Iterator[Workload]:
     sizes = ((4, 32), (8, 128)) if scale == 1 else ((2, 16),)
     for batch, length in sizes:
         yield _encoder(batch, length, n_layers=6 if scale == 1 else 2)
+    weights, size = (resnet.make_weights(), 224) if scale == 1 else (resnet.make_weights(8, 10), 64)
+    yield Workload(
+        name="resnet18", inputs=(_random(1, 3, size, size), *weights),
+        numpy=lambda *inputs: resnet.forward(resnet.numpy_operations(), *inputs),
+        svod=lambda *inputs: resnet.forward(resnet.svod_operations(), *inputs),
+        torch=lambda *inputs: resnet.forward(resnet.torch_operations(), *inputs),
+        flops=3.6e9 if scale == 1 else 0, tolerance=1e-3,
+    )  # fmt: skip
     demo = find_demo_encoder() if scale == 1 else None
     if demo is not None:
         yield Workload(
