@@ -274,12 +274,14 @@ class ExecutionPlan:
         """`replace_buffer` for several buffers by index; none is replaced if one cannot be."""
         with self._lock:
             buffers = self._buffers
+            changes: dict[int, Buffer] = {}
             for index, buffer in replacements.items():
+                if 0 <= index < len(buffers) and buffer is buffers[index]:
+                    continue
                 self._check_replacement(index, buffer)
-                buffer.ensure_allocated()
+                changes[index] = buffer.ensure_allocated()
             if self._donated:
                 self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
-            changes = {index: buffer for index, buffer in replacements.items() if buffer is not buffers[index]}
             if not changes:
                 return
             if self._is_stale:
@@ -312,7 +314,7 @@ class ExecutionPlan:
         old = self._buffers[index]
         if (buffer.nbytes, buffer.dtype, buffer.device) != (old.nbytes, old.dtype, old.device):
             raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
-        if old.is_writable and not buffer.is_writable and index in self._template.written:
+        if index in self._template.written and old.is_writable and not buffer.is_writable:
             raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
 
     def _count_storages(self, changes: Mapping[int, Buffer]) -> bool:
