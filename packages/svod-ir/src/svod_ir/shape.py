@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from svod_dtype import void
 from svod_ir.errors import GraphError
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.sizes import format_shape, max_size, normalize_size
@@ -52,6 +53,10 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return (*source[: node.arg], *positions, *source[node.arg + 1 :])
         case Op.REDUCE_AXIS:
             return tuple(1 if a in node.arg[1] else s for a, s in enumerate(node.src[0].shape))
+        case Op.CUSTOM_FUNCTION if node.dtype is not void:
+            from svod_ir.custom_function import read_signature
+
+            return read_signature(node).memory.shape
         case Op.BUFFERIZE:
             return tuple(_range_size(r) for r in node.src[1:])
         case _:

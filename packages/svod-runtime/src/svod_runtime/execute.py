@@ -304,7 +304,9 @@ class _Custom:
         except UnsupportedError:
             raise
         except Exception as error:
-            raise ExecutionError(op=describe_op(self._op), problem=f"{type(error).__name__}: {error}") from error
+            # The caller's own error: it passes as it is.
+            error.add_note(f"raised by {describe_op(self._op)}")
+            raise
 
     def run_profiled(self) -> Iterable[KernelProfile]:
         self.run()

@@ -38,9 +38,9 @@ from svod_tensor.capture import Capture, find_capture, start_capture
 from svod_tensor.captured import Captured, Input
 from svod_tensor.donation import NOTHING_DONATED, Donate, DonatedParameters, resolve_donated
 from svod_tensor.errors import CaptureError, DonationError
+from svod_tensor.memory_views import view_prefix
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.creation import view_prefix
 from svod_tensor.shards import iter_parts, join_parts, parts_of
 from svod_tensor.signature import Argument, Signature, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor

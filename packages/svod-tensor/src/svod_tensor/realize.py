@@ -18,8 +18,8 @@ from svod_tensor import registry, states
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.files import copy_files
+from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.creation import view_prefix
 from svod_tensor.options import PrepareConfig
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.schedule import ScheduleResult, instantiate_schedule, is_disk

@@ -17,6 +17,7 @@ from math import prod
 
 from svod_dtype import AddressSpace, index, void
 from svod_ir.args import BufferArg, KernelInfo, ParamArg
+from svod_ir.custom_function import read_signature
 from svod_ir.ops import MEMORY, AxisType, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
@@ -96,6 +97,10 @@ def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
     for n in effect.toposort(stop=units):
         if n in units or (n.op in MEMORY and n not in target):
             found[n] = None
+        while n.op is Op.BUFFERIZE and n.src[0].op is Op.BUFFER_VIEW:
+            # Who reads a view reads the memory that it is a view of.
+            n = n.src[0].src[0]
+            found[n] = None
     return found
 
 
@@ -112,6 +117,11 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
     if value.op in (Op.COPY, Op.BUFFER_VIEW):
         body = value.with_src((kernel.param(value.src[0]),))
         return UOp(Op.CALL, void, (body, *kernel.arguments))
+    if value.op is Op.CUSTOM_FUNCTION:
+        read = read_signature(value).read
+        arguments = tuple(filled.get(s, s) for s in read)
+        body = UOp(Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg)
+        return UOp(Op.CALL, void, (body, *kernel.arguments, *arguments))
     ranges = order_loops(value, tuple(r for r in node.src[1:] if r.op is Op.RANGE), filled)
     flat = flatten_index(node.src[1:], node.shape) if node.shape else UOp.const(index, 0)
     return kernel.make_call(UOp(Op.STORE, void, (kernel.target.index(flat), value)), ranges)

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svod_dtype import void
+from svod_ir.custom_function import read_signature
 from svod_ir.ops import Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 
-__all__ = ["is_transfer", "place_nodes"]
+__all__ = ["find_read_whole", "is_transfer", "place_nodes"]
 
 
 def is_transfer(node: UOp) -> bool:
-    """Whether a node is a COPY of memory; a COPY of what is on no device only says where that is computed."""
-    return node.op is Op.COPY and node.src[0].placement is not None
+    """Whether a node fills memory without a kernel: a COPY or a view of memory, or a custom function.
+
+    A COPY of what is on no device only says where that is computed.
+    """
+    if node.op is Op.COPY:
+        return node.src[0].placement is not None
+    return node.op is Op.BUFFER_VIEW or (node.op is Op.CUSTOM_FUNCTION and node.dtype is not void)
+
+
+def find_read_whole(node: UOp) -> tuple[UOp, ...]:
+    """The operands of a transfer that it takes as memory."""
+    return read_signature(node).read if node.op is Op.CUSTOM_FUNCTION else node.src[:1]
 
 
 def place_nodes(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:

@@ -92,7 +92,7 @@ def _save_overwritten(sink: UOp) -> UOp:
 
 def _state_below(view: UOp) -> UOp | None:
     """The content of memory that a view shows: the memory as it was, or the last ASSIGN to it; None for other nodes."""
-    while view.op in MOVEMENT:
+    while view.op in MOVEMENT or view.op is Op.BUFFER_VIEW:
         view = view.src[0]
     if view.op is Op.AFTER and len(view.src) == 2:
         view = view.src[1]

@@ -23,7 +23,7 @@ from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.place import is_transfer
+from svod_schedule.rangeify.place import find_read_whole, is_transfer
 from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
 
@@ -61,7 +61,7 @@ class _Puller:
         self.device = self.devices[node]
         self.loops = KernelLoops()
         if is_transfer(node):
-            self.bufferized[node] = self._copy(self._whole(node.src[0]), node)
+            self.bufferized[node] = self._transfer(node)
             return
         ranges = self.loops.open(node)
         self.values.clear()
@@ -71,6 +71,13 @@ class _Puller:
             return
         value = self._pull(node, Coordinates(ranges), self._value(node, Coordinates(ranges)))
         self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(self.device))
+
+    def _transfer(self, node: UOp) -> UOp:
+        if node.op is Op.COPY:
+            return self._copy(self._whole(node.src[0]), node)
+        whole = {operand: self._whole(operand) for operand in find_read_whole(node)}
+        value = node.with_src(tuple(whole.get(s, s) for s in node.src))
+        return UOp(Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
 
     def _copy(self, memory: UOp, node: UOp) -> UOp:
         """A copy of `memory` for this kernel's device, in the shape of `node`."""
@@ -127,6 +134,9 @@ class _Puller:
         """The memory that holds exactly the elements of `node`, for a copy."""
         while node.op is Op.RESHAPE:
             node = node.src[0]
+        if node.op is Op.SHRINK and node.arg == (0, None):
+            # Symbolic sizes are the first part of memory that has room for the largest ones.
+            node = node.src[0]
         if node in self.bufferized:
             return self.bufferized[node]
         if node.op is Op.AFTER:
@@ -134,7 +144,7 @@ class _Puller:
         if node.op in MEMORY:
             return node
         raise UnsupportedGraphError(
-            what=f"a COPY of {node.op.name}", hint="make the source contiguous before copying it"
+            what=f"memory of {node.op.name}", hint="make the source contiguous before copying it"
         )
 
     def _pull(self, root: UOp, at: Coordinates, first: Pulling) -> UOp:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svod_ir.ops import MEMORY, Op
+from svod_ir.placement import is_file
 from svod_ir.uop import UOp
-from svod_schedule.rangeify.place import is_transfer
+from svod_schedule.rangeify.place import find_read_whole, is_transfer
 
 __all__ = ["mark_results"]
 
@@ -43,8 +44,7 @@ def mark_results(sink: UOp) -> UOp:
 def _find_copied(order: list[UOp]) -> Iterator[UOp]:
     """What is copied to another device and is no memory yet."""
     for node in order:
-        if is_transfer(node):
-            source = node.src[0]
+        for source in find_read_whole(node) if is_transfer(node) else ():
             while source.op is Op.RESHAPE:
                 source = source.src[0]
             if source.op not in MEMORY and source.op is not Op.AFTER and not _is_stored(source):
@@ -52,7 +52,9 @@ def _find_copied(order: list[UOp]) -> Iterator[UOp]:
 
 
 def _is_stored(node: UOp) -> bool:
-    return node.op in _STORED_ANYWAY or is_transfer(node)
+    # A result that only were a view of memory would change with it; of a file, nothing does.
+    is_alias = node.op is Op.BUFFER_VIEW and not is_file(node.placement)
+    return node.op in _STORED_ANYWAY or (is_transfer(node) and not is_alias)
 
 
 def _value_of(node: UOp) -> UOp:

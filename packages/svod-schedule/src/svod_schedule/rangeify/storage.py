@@ -31,7 +31,7 @@ from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move
 from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.place import is_transfer
+from svod_schedule.rangeify.place import find_read_whole, is_transfer
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["Storage", "choose_stored"]
@@ -232,7 +232,7 @@ class _Chooser:
         live = [i for i in use.at.indices if i.op is not Op.CONST]
         if not rows <= set(loops) or len(live) != len(rows) or any(i.op is not Op.RANGE for i in live):
             return False
-        if use.kernel.op in (Op.SCAN_AXIS, Op.COPY):
+        if use.kernel.op is Op.SCAN_AXIS or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
@@ -251,6 +251,11 @@ class _Chooser:
         at, scope = use.at, use.scope
         if node.op in MOVEMENT:
             return [(node.src[0], _Use(use.kernel, move(node, at), scope))]
+        if is_transfer(node):
+            return [
+                (s, _Use(use.kernel, Coordinates((UOp.const(index, 0),) * len(s.shape)), scope))
+                for s in find_read_whole(node)
+            ]
         if node.op is Op.ASSIGN:
             # The target is written, not read.
             return [(node.src[1], use)]

@@ -24,6 +24,7 @@ from svod_tensor.data import (
     make_node,
 )
 from svod_tensor.errors import MissingFileError
+from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.functions import Functions
 from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Creation", "view_prefix"]
+__all__ = ["Creation"]
 
 
 class Creation(Functions):
@@ -223,15 +224,6 @@ def _check_sizes(operation: str, shape: Shape) -> Shape:
 
 def _fill(node: UOp, sizes: Shape) -> UOp:
     return make_expand(make_reshape(node, (1,) * len(sizes)), sizes) if sizes else node
-
-
-def view_prefix(buffer: UOp, sizes: Shape) -> UOp:
-    """The first elements of `buffer` as a tensor of `sizes`; all of them where every size is known."""
-    if all(isinstance(s, int) for s in sizes):
-        return make_reshape(buffer, sizes)
-    from svod_ir.build import make_shrink
-
-    return make_reshape(make_shrink(buffer, ((0, product(sizes)),)), sizes)
 
 
 def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> SInt:

@@ -14,8 +14,10 @@ from svod_dtype import DType, bool_, float32, float64, promote_types, promote_wi
 from svod_ir.build import make_alu
 from svod_ir.errors import OperandError
 from svod_ir.ops import Op
+from svod_ir.sizes import divide_size, format_shape
 from svod_ir.uop import UOp
 from svod_tensor.data import make_constant
+from svod_tensor.memory_views import view_bytes
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.movement import Movement
 from svod_tensor.shapes import broadcast_node, broadcast_shapes
@@ -43,14 +45,24 @@ class Elementwise(Movement):
     astype = cast
 
     def bitcast(self, dtype: DTypeLike) -> Self:
-        """The same bits read as another dtype of the same size."""
+        """The same bits read as another dtype; where its elements have another size, the last axis changes with it.
+
+        Bytes that lie together in a file or in memory are then read where they are.
+        """
         target = to_dtype(dtype)
-        if target.itemsize != self.itemsize or (target.is_bool != self.dtype.is_bool):
+        last = divide_size((self.shape or (1,))[-1] * self.itemsize, target.itemsize)
+        is_possible = target.itemsize == self.itemsize or (last is not None and self.ndim > 0)
+        if target.is_bool != self.dtype.is_bool or not is_possible:
             raise OperandError(
-                operation="bitcast", found=f"{self.dtype} with {self.itemsize} bytes",
-                expected=f"a dtype of {target.itemsize} bytes to become {target}",
+                operation="bitcast", found=f"{self.dtype} of shape {format_shape(self.shape)}",
+                expected=f"elements whose bytes make whole elements of {target}",
             )  # fmt: skip
-        return self._make(self._uop.bitcast(target))
+        if target.itemsize == self.itemsize or last is None:
+            return self._make(self._uop.bitcast(target))
+        shape = (*self.shape[:-1], last)
+        if 0 in shape:
+            return self._make(broadcast_node(UOp.const(target, 0), shape))
+        return self._make(view_bytes(self._uop, target, shape))
 
     def add(self, other: Operand) -> Self:
         return self._binary(Op.ADD, other)

@@ -1,0 +1,100 @@
+"""CUSTOM_FUNCTION: a function that no kernel computes, with the arrays and numbers that it gets.
+
+Its operands say how many arrays it writes and reads, each as a dtype (a constant of it), a rank and sizes; then come
+the arrays that it reads, and the numbers:
+
+    CUSTOM_FUNCTION[kind] memory, n_outputs, outputs..., n_inputs, inputs..., read..., numbers...
+
+In a graph it stands for the memory that it fills: of its output, or of bytes that hold all of them. Inside a CALL
+it is an effect on the arguments of the CALL, and has no arrays among its operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from svod_dtype import DType, index, uint8, void
+from svod_ir.ops import Op
+from svod_ir.sizes import max_size
+from svod_ir.uop import SInt, UOp, to_node
+
+__all__ = ["ArraySpec", "CustomSignature", "make_custom_function", "read_signature"]
+
+_ALIGNMENT = 64
+
+
+class ArraySpec(NamedTuple):
+    """The dtype and shape of an array."""
+
+    dtype: DType
+    shape: tuple[SInt, ...]
+
+    @property
+    def n_elements(self) -> int:
+        """How many elements there is room for, whatever the variables in the shape are."""
+        return math.prod(map(max_size, self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        return self.n_elements * self.dtype.itemsize
+
+
+class CustomSignature(NamedTuple):
+    """What a custom function gets. `read` is empty inside a CALL."""
+
+    memory: ArraySpec
+    outputs: tuple[ArraySpec, ...]
+    inputs: tuple[ArraySpec, ...]
+    read: tuple[UOp, ...]
+    numbers: tuple[UOp, ...]
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each output begins in the memory, in bytes."""
+        ends = [0]
+        for spec in self.outputs:
+            ends.append(-(-(ends[-1] + spec.nbytes) // _ALIGNMENT) * _ALIGNMENT)
+        return tuple(ends[:-1])
+
+
+def make_custom_function(
+    kind: str, outputs: Sequence[ArraySpec], inputs: Sequence[UOp], numbers: Sequence[UOp] = ()
+) -> UOp:
+    """The memory that the function of this kind fills; `inputs` are read whole."""
+    signature = CustomSignature(outputs[0], tuple(outputs), (), (), ())
+    if len(outputs) > 1:
+        n_bytes = signature.offsets[-1] + outputs[-1].nbytes
+        signature = signature._replace(memory=ArraySpec(uint8, (n_bytes,)))
+    read = [ArraySpec(x.dtype, x.shape) for x in inputs]
+    src = [*_encode(signature.memory), *_encode_all(outputs), *_encode_all(read), *inputs, *numbers]
+    return UOp(Op.CUSTOM_FUNCTION, signature.memory.dtype, tuple(src), kind)
+
+
+def read_signature(node: UOp) -> CustomSignature:
+    """What a CUSTOM_FUNCTION with a signature gets."""
+    operands = list(node.src)
+    (memory,), operands = _decode(1, operands)
+    outputs, operands = _decode(int(operands[0].arg), operands[1:])
+    inputs, operands = _decode(int(operands[0].arg), operands[1:])
+    n_read = 0 if node.dtype is void else len(inputs)
+    return CustomSignature(memory, outputs, inputs, tuple(operands[:n_read]), tuple(operands[n_read:]))
+
+
+def _encode(spec: ArraySpec) -> list[UOp]:
+    return [UOp.const(spec.dtype, 0), UOp.const(index, len(spec.shape)), *map(to_node, spec.shape)]
+
+
+def _encode_all(specs: Sequence[ArraySpec]) -> list[UOp]:
+    return [UOp.const(index, len(specs)), *(node for spec in specs for node in _encode(spec))]
+
+
+def _decode(count: int, operands: list[UOp]) -> tuple[tuple[ArraySpec, ...], list[UOp]]:
+    specs: list[ArraySpec] = []
+    for _ in range(count):
+        ndim = int(operands[1].arg)
+        sizes: tuple[SInt, ...] = tuple(s.arg if s.op is Op.CONST else s for s in operands[2 : 2 + ndim])
+        specs.append(ArraySpec(operands[0].dtype, sizes))
+        operands = operands[2 + ndim :]
+    return tuple(specs), operands
