@@ -108,6 +108,20 @@ def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor(index):
     np.testing.assert_array_equal(x.sort()[0].numpy(), np.sort(values))
 
 
+@pytest.mark.parametrize("devices", [(FAR,), ("CPU", FAR)], ids=["one", "two"])
+def test_arrays_as_operands_go_to_the_devices_of_the_tensor(devices):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = Tensor(values).shard(devices, axis=0)
+    for found, expected in (
+        (x + values, values * 2),
+        (values @ x.T, values @ values.T),
+        (x * [1.0, 2.0, 3.0], values * [1, 2, 3]),
+        ((x > 2).where(x, values * 3), np.where(values > 2, values, values * 3)),
+    ):
+        assert found.device == x.device
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
 def test_a_value_on_no_device_that_two_devices_read_is_stored_on_one_and_copied():
     steps = Tensor.arange(5).cumsum()
     near, far = steps + Tensor([1] * 5), steps + Tensor([1] * 5, device=FAR)

@@ -21,6 +21,7 @@ from svod_tensor.memory_views import view_bytes
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.movement import Movement
 from svod_tensor.shapes import broadcast_node, broadcast_shapes
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -319,7 +320,11 @@ class Elementwise(Movement):
 
     def _wrap(self, value: Operand) -> Self:
         """`value` as a tensor."""
-        return value if isinstance(value, type(self)) else type(self)(value)  # pyright: ignore[reportArgumentType]
+        if isinstance(value, type(self)):
+            return value
+        made = type(self)(value)  # pyright: ignore[reportArgumentType]
+        # The caller's own data goes where it is needed; a tensor stays where it was put.
+        return made if isinstance(value, (TensorBase, UOp)) else self.from_uop(bring_to(made.uop, self._uop))
 
     def _pair(self, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Self, Self]:
         """This tensor and `other` with one dtype."""
