@@ -308,7 +308,7 @@ def test_wrapped_read_only_memory_is_not_written() -> None:
 
 def test_only_aligned_memory_is_wrapped() -> None:
     array = _aligned(12)
-    with pytest.raises(ViewError, match="is not aligned to 64 bytes"):
+    with pytest.raises(ViewError, match="is not aligned to 16 bytes"):
         Buffer.wrap(array, array.ctypes.data + 4, 8, float32)
     with pytest.raises(ViewError, match="is no whole number of float32 elements"):
         Buffer.wrap(array, array.ctypes.data, 6, float32)

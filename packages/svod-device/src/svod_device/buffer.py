@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from svod_device.cpu import HostAllocator
 from svod_device.errors import NotAllocatedError, NotHostAddressableError, ReadOnlyError, SizeMismatchError, ViewError
-from svod_device.host_memory import ALIGNMENT, address_of, copy_host, fill_zero, view_host
+from svod_device.host_memory import SHARED_ALIGNMENT, address_of, copy_host, fill_zero, view_host
 from svod_device.protocols import Allocator, Memory
 from svod_device.wrapped import WrappedAllocator
 from svod_dtype import DType, uint8
@@ -110,11 +110,11 @@ class Buffer:
             allocator: of the device whose memory it is; by default the host's, as device CPU.
 
         Raises:
-            ViewError: if the address is not aligned to 64 bytes, which kernels rely on (copy the
-                data into a buffer of its own then), or `nbytes` is no multiple of the element size.
+            ViewError: if the address is not aligned to 16 bytes (copy the data into a buffer of its own
+                then), or `nbytes` is no multiple of the element size.
         """
-        if address % ALIGNMENT and nbytes:
-            problem = f"is not aligned to {ALIGNMENT} bytes"
+        if address % SHARED_ALIGNMENT and nbytes:
+            problem = f"is not aligned to {SHARED_ALIGNMENT} bytes"
             raise ViewError(offset=address, nbytes=nbytes, base_nbytes=nbytes, problem=problem)
         _check_elements(address, nbytes, nbytes, dtype)
         self = cls.__new__(cls)
@@ -129,7 +129,7 @@ class Buffer:
         source = memoryview(data)
         if source.c_contiguous:
             address, pin = address_of(source)
-            if address % ALIGNMENT == 0 and source.nbytes:
+            if address % SHARED_ALIGNMENT == 0 and source.nbytes:
                 return cls.wrap(pin, address, source.nbytes, dtype, is_writable=not source.readonly)
         _check_elements(0, source.nbytes, source.nbytes, dtype)
         self = cls(allocator or _host, dtype, source.nbytes // dtype.nbytes)

@@ -22,10 +22,13 @@ from svod_device.protocols import Memory
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["ALIGNMENT", "address_of", "copy_host", "fill_zero", "make_block", "view_host"]
+__all__ = ["ALIGNMENT", "SHARED_ALIGNMENT", "address_of", "copy_host", "fill_zero", "make_block", "view_host"]
 
 ALIGNMENT: Final = 64
 """Of every block: a cache line, and the widest vector register."""
+
+SHARED_ALIGNMENT: Final = 16
+"""Of memory that others allocated and svod uses where it is: what malloc gives, and a multiple of every element's size."""
 
 _HUGE_PAGE: Final = 2 << 20
 _MAPPED_FROM: Final = _HUGE_PAGE

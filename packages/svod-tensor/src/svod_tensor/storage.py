@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, ReadOnlyError, canonical_device, get_allocator
+from svod_device.host_memory import SHARED_ALIGNMENT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from svod_dtype import DType
 
 __all__ = ["allocate", "check_device", "is_shareable", "make_host_buffer", "open_file", "reads_files"]
-
-_ALIGNMENT = 64
 
 
 def check_device(device: str) -> str:
@@ -33,7 +32,7 @@ def check_device(device: str) -> str:
 
 def is_shareable(array: NDArray[np.generic]) -> bool:
     """Whether a kernel can read this array where it is."""
-    return bool(array.flags.c_contiguous) and array.ctypes.data % _ALIGNMENT == 0 and array.dtype.isnative
+    return bool(array.flags.c_contiguous) and array.ctypes.data % SHARED_ALIGNMENT == 0 and array.dtype.isnative
 
 
 def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: bool) -> Buffer:

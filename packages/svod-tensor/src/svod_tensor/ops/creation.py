@@ -173,7 +173,8 @@ class Creation(Functions):
         Args:
             array: of any dtype that svod has.
             copy: True copies. False shares the array's memory, or fails where kernels cannot read it
-                there. None, the default, shares if it can (contiguous and 64-byte aligned) and else copies.
+                there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new arrays
+                are) and else copies.
 
         Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
         writes to the array: once it is assigned to, it has memory of its own.
@@ -183,7 +184,7 @@ class Creation(Functions):
         if copy is False and not storage.is_shareable(array):
             raise OperandError(
                 operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
-                expected="contiguous memory aligned to 64 bytes",
+                expected="contiguous memory aligned to 16 bytes",
             )  # fmt: skip
         return cls.from_uop(make_array_node(array, may_share=copy is not True))
 
