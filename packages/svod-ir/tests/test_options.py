@@ -93,7 +93,7 @@ def test_what_is_derived_from_the_environment_is_derived_again_when_that_changes
         n_reads[0] += 1
         return os.environ.get("SVOD_SOMETHING")
 
-    remembered = remember(read)
+    remembered = remember(read, os.environ)
     assert [remembered(), remembered()] == [None, None]
     monkeypatch.setenv("SVOD_SOMETHING", "1")
     assert [remembered(), remembered()] == ["1", "1"]

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from svod_ir.args import Opt, format_opts
-from svod_ir.environment import read_switch
+from svod_ir.environment import read_switch, remember
 from svod_ir.errors import OptionError
 from svod_schedule.options import OptimizerConfig
 
-__all__ = ["OPT_CACHE_MAX", "PlannerMode", "PrepareConfig", "read_opt_cache_max"]
+__all__ = ["OPT_CACHE_MAX", "PlannerMode", "PrepareConfig", "find_config", "make_worker_environment", "read_opt_cache_max"]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
 OPT_CACHE_MAX: Final = 4096
@@ -31,6 +31,8 @@ class PrepareConfig:
         disable_schedule_cache: whether equal graphs are scheduled anew each time (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
         backend: what compiles the kernels: `c` on every device that they run on, `CPU.c` on the CPU alone; None
             leaves it to the device (`SVOD_<KIND>_BACKEND`).
+        use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found for them, where
+            `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
     """
 
     opts: tuple[Opt, ...] | None = None
@@ -38,6 +40,7 @@ class PrepareConfig:
     memory_planner: PlannerMode = "arena"
     disable_schedule_cache: bool = False
     backend: str | None = None
+    use_tuned: bool = True
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
@@ -51,6 +54,7 @@ class PrepareConfig:
             optimizer=OptimizerConfig.from_env(env),
             memory_planner=_read_planner(env),
             disable_schedule_cache=read_switch(env, "SVOD_DISABLE_SCHEDULE_CACHE", default=False),
+            use_tuned=read_switch(env, "SVOD_TUNED", default=True),
         )
 
     @property
@@ -59,16 +63,32 @@ class PrepareConfig:
         return () if self.opts is None and self.optimizer.strategy == "none" else self.opts
 
     @property
+    def is_tuned(self) -> bool:
+        """Whether what earlier searches found is used."""
+        return self.fixed_opts is None and self.use_tuned and self.optimizer.strategy == "heuristic"
+
+    @property
     def fingerprint(self) -> str:
         """Names the fields that a compiled kernel depends on."""
         opts = self.fixed_opts
-        chosen = self.optimizer.fingerprint if opts is None else f"opts {format_opts(opts)}"
+        chosen = f"opts {format_opts(opts)}" if opts is not None else self.optimizer.fingerprint
+        if opts is None and not self.use_tuned:
+            chosen += ", untuned"
         return chosen if self.backend is None else f"{chosen}, backend {self.backend}"
 
     def find_backend(self, device: str) -> str | None:
         """The backend that is asked for on a device, None where that is left to the device."""
         kind, dot, name = (self.backend or "").rpartition(".")
         return name or None if not dot or kind.upper() == device.partition(":")[0] else None
+
+
+find_config: Final = remember(PrepareConfig.from_env, os.environ)
+"""`PrepareConfig.from_env`, read anew only when the environment has changed."""
+
+
+def make_worker_environment(**changes: str) -> dict[str, str]:
+    """The environment of a process that works for this one."""
+    return {**os.environ, **changes}
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:

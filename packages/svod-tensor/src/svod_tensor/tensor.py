@@ -202,7 +202,6 @@ class Tensor(Assigning):
 
 @cache
 def _config_reader() -> Callable[[], PrepareConfig]:
-    from svod_ir.environment import remember
-    from svod_tensor.options import PrepareConfig
+    from svod_tensor.options import find_config
 
-    return remember(PrepareConfig.from_env)
+    return find_config
