@@ -314,10 +314,11 @@ def programs(draw: st.DrawFn) -> tuple[Any, dict[Any, Any], dict[Any, Tensor]]:
     graph = draw(graphs(max_ops=8, max_elements=64))
     devices = draw(st.sampled_from((TWO, THREE)))
     arrays = random_inputs(graph, seed=draw(st.integers(0, 3)))
-    views = [n for n in graph.iter_ops(Op.RESHAPE) if n.src[0].op is Op.BUFFER]
-    known = {n.src[0] for n in views}
     tensors: dict[Any, Tensor] = {}
-    for view in [*views, *(n for n in graph.iter_ops(Op.BUFFER) if n not in known)]:
+    # A buffer may be read in one shape, in several, and as it is.
+    for view in graph.iter_ops(Op.BUFFER, Op.RESHAPE):
+        if view.op is Op.RESHAPE and view.src[0].op is not Op.BUFFER:
+            continue
         array = arrays[view.src[0] if view.op is Op.RESHAPE else view].reshape(view.shape)
         axis = draw(st.one_of(st.none(), st.integers(0, len(view.shape) - 1))) if view.shape else None
         tensors[view] = Tensor(array).shard(devices, axis)
