@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, Opt, OptOp, ParamArg, format_opts, parse_opts
 from svod_ir.build import (
     make_alu,
     make_cast,
@@ -40,15 +40,15 @@ from svod_ir.pattern import Pattern, Rule, RuleSet, rule
 from svod_ir.placement import Sharding
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.spec import verify
-from svod_ir.target import Target, TensorCore
+from svod_ir.target import Rates, Target, TensorCore
 from svod_ir.text import format_expression, parse_graph, print_graph
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
     "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "DeviceMismatchError", "EvaluationError",
     "GraphError", "IROptions", "KernelInfo", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
-    "ParseError", "Pattern", "RewriteError", "Rule", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError",
-    "Target", "TensorCore", "UOp", "format_expression", "get_logger", "graph_rewrite", "make_alu", "make_cast",
+    "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError",
+    "Target", "TensorCore", "UOp", "format_expression", "format_opts", "get_logger", "graph_rewrite", "make_alu", "make_cast",
     "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
-    "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "print_graph", "rule", "verify",
+    "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts", "print_graph", "rule", "verify",
 ]  # fmt: skip
