@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from svod_dtype import float32
-from svod_ir.args import Opt, OptOp, parse_opts
+from svod_ir.args import Opt, OptOp, format_opts, parse_opts
 from svod_ir.target import Target, TensorCore
+from svod_ir.testing import assert_same
 from svod_ir.testing.programs import matmul, reduce, tensor
 from svod_ir.uop import UOp
 from svod_schedule.errors import OptError
-from svod_schedule.optimize import Scheduler
+from svod_schedule.linearize import linearize
+from svod_schedule.optimize import Scheduler, apply_opts
 from svod_schedule.optimize.actions import iter_actions, iter_neighbours
+from svod_schedule.optimize.cost import estimate_cost
+from svod_schedule.pipeline import Context, run_pipeline
 
 MakeKernel = Callable[[UOp], UOp]
 
 CPU = Target.generic(cores=4)
+WIDE = replace(CPU, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True)
 GPU = replace(CPU, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
 
 
@@ -98,3 +106,23 @@ def test_neighbours_differ_in_one_opt(product: UOp) -> None:
         "UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 4) PACK(1) UNROLL(0, 4)",
     ):
         assert parse_opts(text) in found, text
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 1 << 30), st.sampled_from([CPU, WIDE, GPU]))
+def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(kernel: UOp, seed: int, target: Target) -> None:
+    random = Random(seed)
+    scheduler = Scheduler(kernel, target)
+    for _ in range(random.randint(1, 4)):
+        actions = [opt for opt in iter_actions(scheduler, can_pad=True) if (opt.amount or 0) <= 16]
+        kinds = sorted({opt.op.name for opt in actions})
+        if kinds:
+            kind = random.choice(kinds)
+            scheduler.try_opt(
+                random.choice([opt for opt in actions if opt.op.name == kind and (opt.amount or 0) <= 16])
+            )
+    optimized = scheduler.finish()
+    assert apply_opts(kernel, target, optimized.arg.applied_opts) is optimized
+    assert parse_opts(format_opts(optimized.arg.applied_opts)) == optimized.arg.applied_opts
+    if estimate_cost(optimized, target).n_taken <= 128:
+        assert_same(kernel, linearize(run_pipeline("lower", optimized, Context(target=target))))
