@@ -39,17 +39,17 @@ class MemoryReport:
         return self.bytes_after / self.lower_bound if self.lower_bound else 1.0
 
     def __str__(self) -> str:
-        shared = f"{self.mode}: {self.n_buffers} intermediates of {show_bytes(self.bytes_before)}"
+        shared = f"{self.mode}: {self.n_buffers} intermediates of {_show_bytes(self.bytes_before)}"
         taken = (
-            f"in {show_bytes(self.bytes_after)}, {self.ratio:.2f} times the least possible" if self.n_buffers else ""
+            f"in {_show_bytes(self.bytes_after)}, {self.ratio:.2f} times the least possible" if self.n_buffers else ""
         )
         donated = (
-            f"{self.n_donated} outputs of {show_bytes(self.bytes_donated)} in donated memory" if self.n_donated else ""
+            f"{self.n_donated} outputs of {_show_bytes(self.bytes_donated)} in donated memory" if self.n_donated else ""
         )
         return ", ".join(part for part in (f"{shared} {taken}".rstrip(), donated) if part)
 
 
-def show_bytes(n_bytes: int) -> str:
+def _show_bytes(n_bytes: int) -> str:
     """A number of bytes with a unit."""
     size, unit = float(n_bytes), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
