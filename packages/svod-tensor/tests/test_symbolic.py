@@ -325,3 +325,50 @@ def test_the_tensor_of_a_plan_has_the_length_of_the_last_execution() -> None:
     assert (y.sum() + y.sum(0)[0]).item() == 108.0
     with pytest.raises(BroadcastError, match="sizes n and n, which are bound apart"):
         y + x[:, : N.bind(1)]
+
+
+LONG: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
+    "elementwise": (lambda x: (x * 2 + 1).exp(), lambda x: np.exp(x * 2 + 1), ((3, "n"),)),
+    "narrow": (lambda x: x.cast("int8") + 1, lambda x: x.astype(np.int8) + 1, (("n",),)),
+    "sum": (lambda x: x.sum(1), lambda x: x.sum(1), ((3, "n"),)),
+    "largest": (lambda x: x.max(), lambda x: x.max(), (("n",),)),
+    "sum of rows": (lambda x: x.sum(0), lambda x: x.sum(0), (("n", 40),)),
+    "softmax": (lambda x: x.softmax(-1), softmax, ((5, "n"),)),
+    "layer norm": (
+        lambda x: x.layernorm(),
+        lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5), ((5, "n"),),
+    ),
+    "rows": (lambda x, y: x @ y, np.matmul, (("n", 40), (40, 48))),
+    "inner": (lambda x, y: x @ y, np.matmul, ((40, "n"), ("n", 48))),
+    "columns": (lambda x, y: x @ y, np.matmul, ((40, 40), (40, "n"))),
+    "square": (lambda x, y: x @ y, np.matmul, (("n", 33), (33, "n"))),
+    "two lengths": (lambda x, y: x @ y, np.matmul, (("n", "m"), ("m", "n"))),
+    "transpose": (lambda x: (x.T + 1).contiguous(), lambda x: x.T + 1, (("n", 40),)),
+    "assigned": (lambda x: x.with_items((slice(None), slice(1, None, 2)), 0.0), lambda x: x * (np.arange(x.shape[1]) % 2 == 0), ((3, "n"),)),
+    "attention": (
+        lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True),
+        lambda q, k, v: attention(q, k, v, np.tril(np.ones((q.shape[1],) * 2, bool))), ((2, "n", 16),) * 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_symbolic_axes_are_computed_in_vectors_and_masked_at_the_end(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in (("N", Variable("n", 1, 150)), ("M", Variable("m", 1, 70))):
+        monkeypatch.setitem(globals(), variable, value)
+    monkeypatch.setitem(globals(), "LARGEST", {"n": 150, "m": 70})
+    pairs = ((1, 1), (150, 70), (31, 33), (32, 64), (97, 5))
+    monkeypatch.setitem(globals(), "VALUES", tuple({"n": n, "m": m} for n, m in pairs))
+    function, reference, shapes = LONG[name]
+    check(function, reference, *shapes)
+
+
+def test_a_symbolic_axis_is_taken_in_vectors() -> None:
+    n = Variable("n", 1, 4096)
+    x = Tensor(np.zeros((64, 4096), np.float32))[:, : n.bind(7)]
+    for y in (x.exp(), x.sum(1), x.softmax(-1), x @ Tensor(np.zeros((4096, 64), np.float32))[: n.bind(7)]):
+        for kernel in y.prepare().kernels():
+            kinds = {opt.op.name for opt in kernel.kernel.spec.ast.arg.applied_opts}
+            assert kinds & {"UPCAST", "UNROLL"}, kernel.name

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
+from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.loops import extent
@@ -119,12 +120,12 @@ class _Heuristics:
         outside = [n for n in self.accesses if not n.ranges & set(reduce.src[1:])]
         best, least = None, self._cost_in_place(lane_axis, loads, column_bytes)
         for axis in sorted(self.outputs, key=lambda a: not self._is_stored_along(a)):
-            size = extent(axis)
             packed = [n for n in loads if axis in n.ranges]
             n_rows = prod(
                 int(a.vmax) + 1 for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)
             )
-            if len(packed) != 1 or not isinstance(size, int) or size < self.lanes or n_rows < MIN_PACKED_ROWS:
+            size = max_size(extent(axis))
+            if len(packed) != 1 or size < self.lanes or n_rows < MIN_PACKED_ROWS:
                 continue
             panel = _Panel(axis, min(n_vectors, max(size // (2 * self.lanes), 1)))
             n_single = sum(find_stride(n.src[1], axis) not in (0, 1) for n in outside)
@@ -190,6 +191,8 @@ class _Heuristics:
     def _take_outputs(self, axis: UOp, amount: int) -> None:
         """Take `amount` outputs along `axis` at a time, or as many (a power of two) as it has."""
         shortest = max(int(axis.src[0].vmin), 1)
+        if shortest < self.lanes and not isinstance(extent(axis), int) and self._take_masked(axis, amount):
+            return
         while amount > shortest:
             amount //= 2
         while amount > 1:
@@ -197,6 +200,16 @@ class _Heuristics:
             if any(self.scheduler.try_opt(Opt(op, position, amount)) for op in (OptOp.UPCAST, OptOp.OVERLAP)):
                 return
             amount //= 2
+
+    def _take_masked(self, axis: UOp, amount: int) -> bool:
+        """Take `amount` outputs at a time along an axis that may be shorter than a vector; the last ones are masked."""
+        while amount > self.lanes and amount * 4 > int(axis.vmax) + 1:
+            amount //= 2
+        return amount <= int(axis.vmax) + 1 and self._mask_and_take(axis, amount)
+
+    def _mask_and_take(self, axis: UOp, amount: int) -> bool:
+        opts = [Opt(op, self._position(axis), amount) for op in (OptOp.PADTO, OptOp.UPCAST)]
+        return all(self.scheduler.try_opt(opt) for opt in opts)
 
     def _take_reduced_lanes(self, lane_axis: UOp | None, tiled: UOp | None) -> None:
         done: set[UOp] = set()
@@ -206,7 +219,7 @@ class _Heuristics:
             accesses = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
             candidates = [r for r in reduce.src[1:] if r.arg[1] is AxisType.REDUCE and r not in done]
             axis = self._best_lane_axis(candidates, accesses)
-            if axis is None or not isinstance(extent(axis), int):
+            if axis is None:
                 continue
             done.add(axis)
             n_vectors = 1 if tiled is reduce else 2 if self.n_slow else 4
@@ -297,6 +310,8 @@ class _Heuristics:
         for opt in choices:
             if self.scheduler.try_opt(opt):
                 return
+        if not isinstance(size, int) and max_size(size) >= amount:
+            self._mask_and_take(axis, amount)
 
     def _take_threads(self) -> None:
         n_threads = self.target.cores

@@ -28,8 +28,9 @@ from math import prod
 from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.ops import AxisType, Op
+from svod_ir.sizes import divide_size, format_size, max_size, normalize_size
 from svod_ir.target import Target
-from svod_ir.uop import SInt, UOp
+from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.loops import extent, mask_accesses, replace_range
 from svod_schedule.optimize.grid import spread_over_grid
@@ -146,8 +147,8 @@ class Scheduler:
 
     def _divided(self, opt: Opt, axis: UOp, limit: int) -> int:
         amount, size = self._amount(opt, axis, limit), extent(axis)
-        if not isinstance(size, int) or size % amount:
-            raise OptError(opt=opt, reason=f"{amount} does not divide the axis of {size}")
+        if divide_size(size, amount) is None:
+            raise OptError(opt=opt, reason=f"{amount} does not divide the axis of {format_size(size)}")
         return amount
 
     def _upcast(self, opt: Opt) -> UOp:
@@ -190,25 +191,24 @@ class Scheduler:
     def _unroll(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.reduced_axes, _REDUCED)
         amount, size = self._amount(opt, axis, MAX_UNROLL), extent(axis)
-        if not isinstance(size, int) or size < amount:
-            raise OptError(opt=opt, reason=f"the axis of {size} is shorter than {amount}")
-        rest = size % amount
+        if max_size(size) < amount:
+            raise OptError(opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}")
+        rounds, rest = normalize_size(size // amount), normalize_size(size % amount)
         sink = self.sink
-        if rest:
-            sink, axis = self._split_off_rest(axis, size - rest, rest)
+        if not (isinstance(rest, int) and rest == 0):
+            sink, axis = self._split_off_rest(axis, normalize_size(rounds * amount), rest)
         inner = self._range(UOp.const(index, amount), self._next_id(sink), AxisType.UNROLL)
-        if size - rest == amount:
+        if isinstance(rounds, int) and rounds == 1:
             return replace_range(sink, axis, inner, (inner,))
-        outer = self._range(UOp.const(index, (size - rest) // amount), axis.arg[0], axis.arg[1])
+        outer = self._range(to_node(rounds), axis.arg[0], axis.arg[1])
         return replace_range(sink, axis, outer * amount + inner, (outer, inner))
 
-    def _split_off_rest(self, axis: UOp, main: int, rest: int) -> tuple[UOp, UOp]:
+    def _split_off_rest(self, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, UOp]:
         """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
-        main_axis = self._range(UOp.const(index, main), axis.arg[0], axis.arg[1])
+        main_axis = self._range(to_node(main), axis.arg[0], axis.arg[1])
         # A rest of one element needs no loop.
-        rest_axis = (
-            self._range(UOp.const(index, rest), self._next_id(), axis.arg[1]) if rest > 1 else UOp.const(index, 0)
-        )
+        is_loop = not (isinstance(rest, int) and rest == 1)
+        rest_axis = self._range(to_node(rest), self._next_id(), axis.arg[1]) if is_loop else UOp.const(index, 0)
         first_id = self._next_id() + 1
         done: dict[UOp, UOp] = {}
         for node in self.sink.toposort():
@@ -220,9 +220,9 @@ class Scheduler:
                     for i, r in enumerate(node.src[1:])
                     if r is not axis
                 }
-                rest_ranges = [rest_axis if r is axis else copies[r] for r in node.src[1:] if r is not axis or rest > 1]
+                rest_ranges = [rest_axis if r is axis else copies[r] for r in node.src[1:] if r is not axis or is_loop]
                 main_value = new.src[0].substitute({axis: main_axis})
-                rest_value = new.src[0].substitute({axis: rest_axis + main, **copies})
+                rest_value = new.src[0].substitute({axis: rest_axis + to_node(main), **copies})
                 main_ranges = tuple(main_axis if r is axis else r for r in new.src[1:])
                 first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
                 last = UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg) if rest_ranges else rest_value
@@ -362,13 +362,14 @@ class Scheduler:
         return self.sink
 
     def _split(self, axis: UOp, amount: int, kind: AxisType, *, is_top: bool = False) -> UOp:
-        size = int(axis.vmax) + 1
+        part = divide_size(extent(axis), amount)
+        assert part is not None, axis
         inner = self._range(UOp.const(index, amount), self._next_id(), kind)
-        if size == amount:
+        if part == 1:
             return replace_range(self.sink, axis, inner, (inner,))
-        outer = self._range(UOp.const(index, size // amount), axis.arg[0], axis.arg[1])
+        outer = self._range(to_node(part), axis.arg[0], axis.arg[1])
         if is_top:
-            return replace_range(self.sink, axis, inner * (size // amount) + outer, (inner, outer))
+            return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
 
     def _range(self, end: UOp, axis_id: int, kind: AxisType) -> UOp:
