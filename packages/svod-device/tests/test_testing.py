@@ -1,0 +1,104 @@
+"""The conformance suite itself: a good device passes, each kind of bad one fails, and opting out is strict."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from svod_device.testing import AllocatorConformance, Conformance, iter_kernels
+from svod_ir.evaluate import evaluate_linear
+from svod_ir.ops import Op
+from svod_ir.target import Target
+
+HEAD = """
+from svod_device import HostAllocator, register_allocator
+from svod_device.testing import AllocatorConformance, BufferConformance
+"""
+DEVICE = """
+class {name}(HostAllocator):
+    {body}
+
+register_allocator("{name}", {name})
+
+class Test{name}(AllocatorConformance, BufferConformance):
+    device = "{name}"
+    {options}
+"""
+SYNCHRONIZE = "test_synchronize_returns_with_and_without_work"
+BAD = {
+    "UNALIGNED": (
+        "def allocate(self, n): m = super().allocate(n + 8); return m._replace(address=m.address + 8)",
+        "test_a_block_is_aligned_and_keeps_its_bytes[63]",
+    ),
+    "ROUNDED": ("def copy_out(self, to, at): super().copy_out(to, at & -64)", "test_an_address_plus_n_is_the_n_th_byte[7-3]"),
+    "BOUNDLESS": ("def allocate(self, n): return super().allocate(min(n, 1 << 24))", "test_a_block_that_no_machine_has_is_a_memory_error"),
+    "BUSY": ("def free(self, memory): raise OSError('busy')", "test_freed_memory_can_be_had_again"),
+    "SHARED": ("block = HostAllocator().allocate(1 << 24)\n    def allocate(self, n): return self.block", "test_blocks_do_not_overlap"),
+}  # fmt: skip
+OPT_OUT = f"expected_failures = {{{SYNCHRONIZE!r}: 'the driver hangs'}}"
+CHECKED = "aligned or n_th or no_machine or had_again or overlap or synchronize or views_share"
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What became of each case, by class and name, on a good device, on bad ones, and on two that opt out."""
+    devices = [
+        ("GOOD", "pass", "pass"),
+        *((name, body, "pass") for name, (body, _) in BAD.items()),
+        ("HANGING", "def synchronize(self): raise OSError", OPT_OUT),
+        ("MENDED", "pass", OPT_OUT),
+    ]
+    directory = tmp_path_factory.mktemp("suite")
+    parts = [DEVICE.format(name=name, body=body, options=options) for name, body, options in devices]
+    (directory / "test_mine.py").write_text("".join([HEAD, *parts]))
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-W", "ignore", "-k", CHECKED, "."]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    found = re.findall(r"::Test(\w+::\S+) (PASSED|FAILED|XFAIL)", done.stdout)
+    assert found, done.stdout + done.stderr
+    return dict(found)
+
+
+def test_a_good_device_passes(outcomes: dict[str, str]) -> None:
+    good = [outcome for name, outcome in outcomes.items() if name.startswith("GOOD::")]
+    assert len(good) > 30 and set(good) == {"PASSED"}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_device_fails_the_case_that_is_about_it(outcomes: dict[str, str], name: str) -> None:
+    assert outcomes[f"{name}::{BAD[name][1]}"] == "FAILED"
+
+
+def test_an_opt_out_names_a_test_and_must_fail(outcomes: dict[str, str]) -> None:
+    assert outcomes[f"HANGING::{SYNCHRONIZE}"] == "XFAIL"
+    assert outcomes[f"MENDED::{SYNCHRONIZE}"] == "FAILED"
+    with pytest.raises(TypeError, match="names 'test_of_nothing', which is no test of it"):
+        type("TestMine", (AllocatorConformance,), {"expected_failures": {"test_of_nothing": "?"}})
+    assert issubclass(AllocatorConformance, Conformance)
+
+
+def test_kernels_follow_the_target() -> None:
+    cpu = Target.generic(cores=1)
+    gpu = Target(
+        name="gpu", vector_bits=32, vector_registers=32, cores=1, l1_bytes=1, l2_bytes=1, l3_bytes=0, has_local=True,
+        has_shared=True, shared_bytes=1 << 15, native_ops=cpu.native_ops | {Op.EXP2},
+    )  # fmt: skip
+    on_cpu, on_gpu = ({case.name for case in iter_kernels(target)} for target in (cpu, gpu))
+    assert {"grid", "workgroup", "function_exp2"} <= on_gpu - on_cpu
+    assert "vectors_float32" in on_cpu - on_gpu
+    assert {"copy_bfloat16", "gates", "parallel"} <= on_cpu & on_gpu
+
+
+def test_every_kernel_has_a_meaning() -> None:
+    target = Target.generic()
+    for case in iter_kernels(target):
+        params = [node for node in case.linear if node.op is Op.PARAM]
+        assert [p.arg.slot for p in params] == sorted(p.arg.slot for p in params)
+        for values in case.values:
+            arrays = {p.arg.slot: bytearray(p.arg.size * p.dtype.itemsize) for p in params}
+            evaluate_linear(
+                case.linear, {p.arg.slot: np.frombuffer(arrays[p.arg.slot], p.dtype.numpy) for p in params}, values
+            )
