@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenCLCompiler", "build_binary"]
 
-_LINE = re.compile(r":(\d+):\d+: error")
+_LINE = re.compile(r"error[^\n]*?:(\d+):\d+:|:(\d+):\d+:[^\n]*error")
 
 
 class OpenCLCompiler:
@@ -57,7 +57,7 @@ class OpenCLCompiler:
                 compiler=self.context.device.platform.name,
                 message=message,
                 source=spec.source,
-                line=int(line[1]) if line else None,
+                line=int(line[1] or line[2]) if line else None,
             ) from error
         (binary,) = cast("list[bytes]", program.get_info(cl.program_info.BINARIES))
         return CompiledSpec.from_bytes(spec, binary)

@@ -8,6 +8,7 @@ from typing import Final
 from svod_codegen.c import Buffer, CRenderer, Variable
 from svod_codegen.float_bits import storage_bits
 from svod_dtype import DType, float16, float64
+from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_opencl.errors import UnsupportedDtypeError
@@ -35,7 +36,7 @@ class OpenCLRenderer(CRenderer):
         self.part_lanes = part_lanes
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
-        widest = max((n.dtype.itemsize for n in linear if n.dtype.lanes > 1), default=1)
+        widest = max((self._computed_bytes(n) for n in linear if n.dtype.lanes > 1), default=1)
         part_lanes = max(min(self.vector_bytes // widest, 16), 1)
         if part_lanes == self.part_lanes:
             return super().render(linear, name)
@@ -157,6 +158,11 @@ class OpenCLRenderer(CRenderer):
 
     def barrier(self) -> str:
         return "barrier(CLK_LOCAL_MEM_FENCE);"
+
+    def _computed_bytes(self, node: UOp) -> int:
+        """The size of the elements that a node is computed in."""
+        is_divided = node.op in (Op.FDIV, Op.SQRT) and not self.has_exact_division
+        return max(node.dtype.itemsize, 8) if is_divided else node.dtype.itemsize
 
     def _memory_type(self, dtype: DType) -> str:
         return self.vector_type(dtype) if dtype.lanes > 1 else memory_name(dtype, self.target)

@@ -1,0 +1,191 @@
+"""Kernels with workgroups, local memory and grids, on the device and against numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from svod_device import Buffer, get_device
+from svod_dtype import float32, float64
+from svod_ir.args import BufferArg, Opt, OptOp
+from svod_ir.build import make_reduce_axis, make_reshape
+from svod_ir.ops import Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+from svod_schedule.errors import OptError
+from svod_schedule.optimize import Scheduler
+from svod_schedule.pipeline import Context, run_pipeline
+from svod_tensor import Tensor
+from svod_tensor.options import PrepareConfig
+from svod_tensor.prepare import render_kernel
+
+UPCAST, UNROLL, LOCAL, PADTO = OptOp.UPCAST, OptOp.UNROLL, OptOp.LOCAL, OptOp.PADTO
+GROUP, GROUPTOP, NOLOCALS = OptOp.GROUP, OptOp.GROUPTOP, OptOp.NOLOCALS
+
+
+def make_input(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def compute(tensor: Tensor, *opts: Opt) -> np.ndarray:
+    return tensor.realize_with(PrepareConfig(opts=opts)).numpy()
+
+
+@pytest.mark.parametrize(
+    "opts",
+    [
+        (),
+        (Opt(NOLOCALS),),
+        (Opt(LOCAL, 0, 8),),
+        (Opt(LOCAL, 1, 16), Opt(UPCAST, 1, 4)),
+        (Opt(LOCAL, 0, 4), Opt(LOCAL, 1, 4), Opt(UPCAST, 0, 2), Opt(UPCAST, 1, 8)),
+        (Opt(UPCAST, 1, 64),),
+        (Opt(UPCAST, 1, 3), Opt(LOCAL, 0, 2)),
+    ],
+    ids=str,
+)
+def test_opts_do_not_change_an_elementwise_kernel(opts: Sequence[Opt]) -> None:
+    a, b = make_input(64, 192), make_input(192)
+    x = Tensor(a, device="OPENCL") * Tensor(b, device="OPENCL") + 1
+    np.testing.assert_allclose(compute(x, *opts), a * b + 1, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "opts",
+    [
+        (Opt(LOCAL, 0, 8), Opt(LOCAL, 1, 4), Opt(UNROLL, 0, 4)),
+        (Opt(UPCAST, 0, 4), Opt(UPCAST, 1, 4), Opt(LOCAL, 0, 2), Opt(LOCAL, 1, 2)),
+        (Opt(GROUP, 0, 16),),
+        (Opt(GROUPTOP, 0, 16), Opt(UPCAST, 1, 4)),
+        (Opt(GROUP, 0, 8), Opt(LOCAL, 0, 4), Opt(UNROLL, 0, 2)),
+        (Opt(NOLOCALS), Opt(UPCAST, 1, 8), Opt(UNROLL, 0, 4)),
+    ],
+    ids=str,
+)
+def test_opts_do_not_change_a_product(opts: Sequence[Opt]) -> None:
+    a, b = make_input(16, 64), make_input(64, 48)
+    x = Tensor(a, device="OPENCL") @ Tensor(b, device="OPENCL")
+    np.testing.assert_allclose(compute(x, *opts), a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 13])
+def test_a_workgroup_that_does_not_divide_the_size_is_masked(size: int) -> None:
+    a = make_input(size, 5)
+    opts = [Opt(PADTO, 0, 8), Opt(LOCAL, 0, 8)] if size > 1 else []
+    np.testing.assert_allclose(compute(Tensor(a, device="OPENCL").exp(), *opts), np.exp(a), rtol=1e-6)
+    grouped = [Opt(PADTO, 0, 8), Opt(LOCAL, 0, 8), Opt(PADTO, 2, 8), Opt(GROUP, 0, 4)] if size > 1 else []
+    np.testing.assert_allclose(compute(Tensor(a, device="OPENCL").sum(1), *grouped), a.sum(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("limits", "opts"),
+    [
+        ((7, 7, 7), (Opt(LOCAL, 0, 2),)),
+        ((3, 2, 2), (Opt(GROUP, 0, 4),)),
+        ((1, 1, 1), ()),
+        ((1000, 4, 4), (Opt(GROUPTOP, 0, 4),)),
+    ],
+    ids=str,
+)
+def test_a_grid_beyond_the_limits_computes_all(limits: tuple[int, int, int], opts: tuple[Opt, ...]) -> None:
+    shape = (6, 11, 16)
+    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 6 * 11 * 16, "OPENCL")), shape)
+    values = make_input(*shape)
+    target = replace(get_device("OPENCL").target, max_global=limits)
+    found = run_kernel(make_reduce_axis(x, Op.ADD, (2,)), target, opts, values, 66)
+    np.testing.assert_allclose(found, values.sum(2).reshape(-1), rtol=1e-5, atol=1e-6)
+
+
+def run_kernel(tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int) -> np.ndarray:
+    """The result of the one kernel that computes `tensor` from the buffer with `values`."""
+    device = get_device("OPENCL")
+    context = Context(target=target, device="OPENCL", opts=opts)
+    ranged = run_pipeline("rangeify", UOp.sink(tensor), context)
+    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
+    spec = render_kernel(body, device, context).spec
+    dims = spec.launch_dims({})
+    assert all(n <= limit for n, limit in zip(dims.global_size, target.max_global, strict=False))
+    out, given = (Buffer(device.allocator, float32, n).ensure_allocated() for n in (size, values.size))
+    given.copyin(values)
+    device.loader(device.compile(spec))([out.address, given.address], [], *dims)
+    return out.as_numpy()
+
+
+def test_a_kernel_that_cannot_group_says_so() -> None:
+    with pytest.raises(OptError, match="8 does not divide the axis of 15"):
+        compute(Tensor(make_input(4, 15), device="OPENCL").sum(1), Opt(GROUP, 0, 8))
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes"),
+    [("float64", 3), ("int64", 6), ("uint8", 32), ("int8", 7), ("float16", 16), ("bfloat16", 2), ("uint64", 2)],
+)
+def test_vectors_of_any_number_of_lanes(name: str, lanes: int) -> None:
+    rng = np.random.default_rng(lanes)
+    x = Tensor(rng.integers(0, 100, (3, lanes * 2)).astype(np.int32)).cast(name).to("OPENCL").realize()
+    y = x.eq(x.flip(0)).where(x, x + x).realize_with(PrepareConfig(opts=(Opt(UPCAST, 1, lanes),)))
+    on_cpu = x.to("CPU").realize()
+    expected = on_cpu.eq(on_cpu.flip(0)).where(on_cpu, on_cpu + on_cpu)
+    np.testing.assert_array_equal(y.to("CPU").cast("float32").numpy(), expected.cast("float32").numpy())
+
+
+WISHES = st.builds(
+    Opt, st.sampled_from([UPCAST, UNROLL, LOCAL, GROUP, GROUPTOP, PADTO]), st.integers(0, 2), st.sampled_from([2, 4, 8])
+)
+
+
+@seed(20)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    wishes=st.lists(WISHES, min_size=2, max_size=5),
+    shape=st.tuples(st.sampled_from([4, 6, 13]), st.sampled_from([8, 16, 24])),
+)
+def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, int]) -> None:
+    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, shape[0] * shape[1], "OPENCL")), shape)
+    target = get_device("OPENCL").target
+    context = Context(target=target, device="OPENCL")
+    ranged = run_pipeline("rangeify", UOp.sink(make_reduce_axis(x, Op.ADD, (1,))), context)
+    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
+    scheduler = Scheduler(body, target)
+    for wish in wishes:
+        scheduler.try_opt(wish)
+    values = make_input(*shape)
+    found = run_kernel(make_reduce_axis(x, Op.ADD, (1,)), target, tuple(scheduler.applied_opts), values, shape[0])
+    np.testing.assert_allclose(found, values.sum(1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_division_and_square_root_are_rounded_correctly(dtype: object) -> None:
+    kind = np.float32 if dtype is float32 else np.float64
+    rng = np.random.default_rng(3)
+    a, b = (np.abs(rng.standard_normal(4096)).astype(kind) for _ in range(2))
+    x, y = Tensor(a, device="OPENCL"), Tensor(b, device="OPENCL")
+    np.testing.assert_array_equal((x / y).numpy(), a / b)
+    np.testing.assert_array_equal(x.sqrt().numpy(), np.sqrt(a))
+
+
+@pytest.mark.parametrize("lanes", [7, 16])
+def test_vectors_of_bools_go_to_memory_and_come_back(lanes: int) -> None:
+    a = make_input(3, 2 * lanes)
+    config = PrepareConfig(opts=(Opt(UPCAST, 0, lanes),))
+    mask = (Tensor(a, device="OPENCL") > 0).realize_with(config)
+    np.testing.assert_array_equal(mask.numpy(), a > 0)
+    np.testing.assert_array_equal(mask.logical_not().realize_with(config).numpy(), a <= 0)
+    np.testing.assert_array_equal(mask.cast("int32").realize_with(config).numpy(), (a > 0).astype(np.int32))
+
+
+@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64])
+def test_casts_of_numbers_out_of_range_saturate(kind: type[np.signedinteger], lanes: int) -> None:
+    values = [np.nan, np.inf, -np.inf, 3e19, -3e19, 300.0, -1.5, 0.5] * 2
+    info = np.iinfo(kind)
+    limits = {np.inf: info.max, -np.inf: info.min}
+    expected = [0 if v != v else limits[v] if v in limits else min(max(int(v), info.min), info.max) for v in values]
+    opts = (Opt(UPCAST, 0, lanes),) if lanes > 1 else ()
+    x = Tensor(np.array(values, np.float32), device="OPENCL").cast(np.dtype(kind).name)
+    np.testing.assert_array_equal(compute(x, *opts), np.array(expected, kind))
