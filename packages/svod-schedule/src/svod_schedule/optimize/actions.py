@@ -11,6 +11,8 @@ from itertools import combinations
 
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
 from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
 
@@ -25,44 +27,62 @@ _LAST = (OptOp.THREAD, OptOp.PACK)
 
 def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt]:
     """The Opts to try on a kernel in its present state, most of them allowed."""
-    target, axes = scheduler.target, scheduler.axes
-    lanes = sorted({target.lanes(n.dtype) for n in scheduler.sink.iter_ops(Op.INDEX)})
+    lanes = sorted({scheduler.target.lanes(n.dtype) for n in scheduler.sink.iter_ops(Op.INDEX)})
     amounts = sorted({*_TILES, *(n * v for n in lanes for v in _VECTORS)} - {1})
+    axes = scheduler.axes
     for position, axis in enumerate(axes):
-        size, kind = extent(axis), axis.arg[1]
+        kind = axis.arg[1]
         if kind in (AxisType.LOOP, AxisType.GLOBAL):
-            for amount in amounts:
-                if isinstance(size, int) and size % amount == 0 and amount < size:
-                    yield Opt(OptOp.UPCAST, position, amount)
-                elif not isinstance(size, int) or amount < size:
-                    yield Opt(OptOp.OVERLAP, position, amount)
-            if isinstance(size, int) and size <= target.max_upcast:
-                yield Opt(OptOp.UPCAST, position, 0)
-            yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(scheduler))
-            if not target.has_local:
-                yield Opt(OptOp.PACK, position)
-        if kind is AxisType.THREAD and not target.has_local:
-            yield Opt(OptOp.PACK, position)
-        if target.has_local and kind in (AxisType.LOOP, AxisType.GLOBAL):
-            yield from (Opt(OptOp.LOCAL, position, n) for n in _MEMBERS if n <= target.max_local)
-        if can_pad and isinstance(size, int) and kind in (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE):
-            yield from (Opt(OptOp.PADTO, position, n) for n in sorted({4, *lanes} - {1}) if size % n)
+            yield from _iter_tiles(position, axis, amounts, scheduler.target.max_upcast)
+        yield from _iter_shares(position, axis, scheduler.target)
+        if can_pad and kind in (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE):
+            size = extent(axis)
+            unaligned = (n for n in sorted({4, *lanes} - {1}) if isinstance(size, int) and size % n)
+            yield from (Opt(OptOp.PADTO, position, n) for n in unaligned)
     for position, axis in enumerate(scheduler.reduced_axes):
-        size = extent(axis)
-        if isinstance(size, int) and axis.arg[1] is AxisType.REDUCE:
-            yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
-            yield Opt(OptOp.UNROLL, position, 0)
-            if target.has_shared:
-                yield from (Opt(op, position, n) for op in (OptOp.GROUP, OptOp.GROUPTOP) for n in _MEMBERS if n <= size)
+        if axis.arg[1] is AxisType.REDUCE:
+            yield from _iter_reduced(position, axis, amounts, scheduler.target)
     for first, second in combinations(range(len(axes)), 2):
         if axes[first].arg[1] is axes[second].arg[1] and axes[first].arg[1] in (AxisType.LOOP, AxisType.REDUCE):
             yield Opt(OptOp.SWAP, first, second)
-    if target.tensor_cores and not scheduler.applied_opts:
+    if scheduler.target.tensor_cores and not scheduler.applied_opts:
         yield from (Opt(OptOp.TC, choice, 0) for choice in range(3))
 
 
-def _thread_counts(scheduler: Scheduler) -> list[int]:
-    cores = 1 if scheduler.target.has_local else scheduler.target.cores
+def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -> Iterator[Opt]:
+    """Ways to take several outputs along an axis; the last tile overlaps where the amount does not divide the size."""
+    size = extent(axis)
+    for amount in amounts:
+        if not isinstance(size, int) or amount < size:
+            is_even = isinstance(size, int) and size % amount == 0
+            yield Opt(OptOp.UPCAST if is_even else OptOp.OVERLAP, position, amount)
+    if isinstance(size, int) and size <= max_upcast:
+        yield Opt(OptOp.UPCAST, position, 0)
+
+
+def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
+    """Ways to share an axis out to threads or members, and to copy what a thread reads again and again."""
+    kind = axis.arg[1]
+    if kind in (AxisType.LOOP, AxisType.GLOBAL):
+        yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(target))
+        if target.has_local:
+            yield from (Opt(OptOp.LOCAL, position, n) for n in _MEMBERS if n <= target.max_local)
+    if kind in (AxisType.LOOP, AxisType.THREAD) and not target.has_local:
+        yield Opt(OptOp.PACK, position)
+
+
+def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) -> Iterator[Opt]:
+    """Ways to take several reduced elements at a time, or to share them out to members."""
+    size = extent(axis)
+    if isinstance(size, int):
+        yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
+        yield Opt(OptOp.UNROLL, position, 0)
+        if target.has_shared:
+            yield from (Opt(op, position, n) for op in (OptOp.GROUP, OptOp.GROUPTOP) for n in _MEMBERS if n <= size)
+
+
+def _thread_counts(target: Target) -> list[int]:
+    cores = 1 if target.has_local else target.cores
     return sorted({n for n in (cores, cores // 2, cores // 4) if n > 1}, reverse=True)
 
 
@@ -88,7 +108,7 @@ def _iter_variants(opt: Opt, scheduler: Scheduler) -> Iterator[Opt]:
     if opt.op in (OptOp.SWAP, OptOp.PACK, OptOp.NOLOCALS, OptOp.TC, OptOp.PADTO) or not opt.amount:
         return
     if opt.op is OptOp.THREAD:
-        amounts = set(_thread_counts(scheduler))
+        amounts = set(_thread_counts(scheduler.target))
     else:
         amounts = {
             opt.amount * 2,
