@@ -390,3 +390,20 @@ def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt
         for opt in wishes:
             scheduler.try_opt(opt)
         assert_same(sink, compiled(sink, tuple(scheduler.applied_opts), CPU), inputs={N: n, N.with_dtype(int32): n})
+
+
+@pytest.mark.parametrize("n", [4, 7, 8, 31, 40])
+def test_a_varying_axis_is_taken_like_one_of_known_size(n: int) -> None:
+    padded = (Opt(OptOp.PADTO, 0, 8), Opt(OptOp.UPCAST, 0, 4))
+    for sink, opts in (
+        (make_sum(5, N), (Opt(OptOp.UNROLL, 0, 8),)),
+        (make_sum(5, N), (Opt(OptOp.UNROLL, 0, 8), Opt(OptOp.UNROLL, 1, 2))),
+        (make_copy(N), padded),
+        (make_copy(N, 3), (*padded, Opt(OptOp.THREAD, 0, 2))),
+    ):
+        scheduler = Scheduler(sink, CPU)
+        scheduler.apply_opt(opts[0])
+        for opt in opts[1:]:
+            scheduler.try_opt(opt)
+        assert_same(sink, compiled(sink, tuple(scheduler.applied_opts), CPU), inputs={N: n, N.with_dtype(int32): n})
+    assert applied(make_copy(N), *padded).finish().arg.name == "E_Lv_u4"

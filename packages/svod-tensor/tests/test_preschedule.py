@@ -156,3 +156,21 @@ def test_broken_loops_are_errors_with_their_numbers():
     symbolic = UOp.range(UOp.variable("n", 1, 5), 6, AxisType.LOOP)
     with pytest.raises(ScheduleError, match="schedule range 6 has a concrete integer bound"):
         create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, symbolic).end(symbolic))))
+
+
+def test_a_loop_of_no_turns_and_a_value_for_no_variable_are_errors_that_say_so():
+    b1 = buffer(-1)
+    with pytest.raises(ScheduleError, match="schedule range 7 runs at least once, found 0"):
+        create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, loop(7, 0)).end(loop(7, 0)))))
+    wrong = UOp(Op.BIND, float32, (UOp.const(float32, 1.0), UOp.const(float32, 2.0)))
+    body = call(1.0, b1)
+    with pytest.raises(ScheduleError, match="a BIND gives a value to a DEFINE_VAR, found BIND"):
+        create_pre_schedule(UOp.sink(b1.after(body.with_src((*body.src, wrong)))))
+
+
+def test_an_argument_that_is_no_memory_is_an_error_that_prints_it():
+    b1 = buffer(-1)
+    body = call(1.0, b1)
+    bare = UOp(Op.NOOP, float32, ())
+    with pytest.raises(ScheduleError, match=r"an argument of a CALL is AFTER, BUFFER, .* or BIND, found NOOP"):
+        create_pre_schedule(UOp.sink(b1.after(body.with_src((*body.src, bare)))))

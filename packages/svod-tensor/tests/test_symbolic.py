@@ -344,7 +344,10 @@ LONG: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
     "square": (lambda x, y: x @ y, np.matmul, (("n", 33), (33, "n"))),
     "two lengths": (lambda x, y: x @ y, np.matmul, (("n", "m"), ("m", "n"))),
     "transpose": (lambda x: (x.T + 1).contiguous(), lambda x: x.T + 1, (("n", 40),)),
-    "assigned": (lambda x: x.with_items((slice(None), slice(1, None, 2)), 0.0), lambda x: x * (np.arange(x.shape[1]) % 2 == 0), ((3, "n"),)),
+    "assigned": (
+        lambda x: x.with_items((slice(None), slice(1, None, 2)), 0.0), lambda x: x * (np.arange(x.shape[1]) % 2 == 0),
+        ((3, "n"),),
+    ),
     "attention": (
         lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True),
         lambda q, k, v: attention(q, k, v, np.tril(np.ones((q.shape[1],) * 2, bool))), ((2, "n", 16),) * 3,

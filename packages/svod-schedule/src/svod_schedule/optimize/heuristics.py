@@ -209,7 +209,7 @@ class _Heuristics:
 
     def _mask_and_take(self, axis: UOp, amount: int) -> bool:
         opts = [Opt(op, self._position(axis), amount) for op in (OptOp.PADTO, OptOp.UPCAST)]
-        return all(self.scheduler.try_opt(opt) for opt in opts)
+        return self.target.has_masked_access and all(self.scheduler.try_opt(opt) for opt in opts)
 
     def _take_reduced_lanes(self, lane_axis: UOp | None, tiled: UOp | None) -> None:
         done: set[UOp] = set()
