@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,14 @@ def test_files_and_copies_are_left_alone(tmp_path):
     x = Tensor.from_file(path)
     total = x.to("CPU").cast("float32").contiguous().sum() + x.cast("float32").contiguous().max()
     assert total.item() == sum(range(64)) + 63
+
+
+def test_planning_is_logged_with_what_it_saved_and_how_long_it_took(caplog):
+    x = Tensor(np.ones((16, 16), np.float32))
+    with caplog.at_level(logging.INFO, "svod.tensor"):
+        plan_memory(schedule_of(chain(x, 10)), "arena")
+    (line,) = (record.getMessage() for record in caplog.records if "memory.planned" in record.getMessage())
+    assert "buffers=9" in line
+    assert "bytes_saved=7168" in line
+    assert "lower_bound=2048" in line
+    assert "elapsed_us=" in line
