@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -402,6 +403,20 @@ def test_a_masked_vector_load_reads_nothing_outside(dtype: DType) -> None:
         out = np.ones(8, dtype.numpy)
         run(linearize(param(0, 8, dtype).index(const(0), lanes=8).store(x)), [out, values], target=target)
         np.testing.assert_array_equal(out.astype(np.float32), [1] * 5 + [0] * 3)
+
+
+def test_a_load_whose_lanes_are_all_masked_stays_at_memory_that_is_there() -> None:
+    i = loop(4)
+    steps = UOp(Op.VCONST, i.dtype.vec(8), (), tuple(range(8)))
+    mask = UOp(
+        Op.LT, bool_.vec(8), (UOp(Op.BROADCAST, i.dtype.vec(8), (i * 8,)) + steps, UOp.const(i.dtype.vec(8), 11))
+    )
+    x = param(1, 11, float32).index(i * 8, gate=mask, lanes=8).load(UOp.const(float32.vec(8), 0))
+    nodes = linearize(param(0, 32, float32).index(i * 8, lanes=8).store(x).end(i))
+    assert re.search(r"select i1 %\w+, ptr %\w+, ptr %\w+\n.*call .*@llvm.masked.load", render(nodes, "k", GENERIC))
+    out = np.ones(32, np.float32)
+    run(nodes, [out, guarded(np.ones(11, np.float32))])
+    np.testing.assert_array_equal(out, [1] * 11 + [0] * 21)
 
 
 @pytest.mark.parametrize("dtype", [bool_, int8, float16, float32, int64], ids=str)
