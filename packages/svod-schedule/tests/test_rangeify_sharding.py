@@ -76,7 +76,9 @@ def join(values: tuple[Any, ...], placement: Any, shape: tuple[int, ...]) -> Any
 def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # The package has a function of the module's name.
-        patch.setattr(sys.modules[all_reduce.__module__], "MIN_SCATTERED", 1 if has_scatter else MIN_SCATTERED)
+        module = sys.modules[all_reduce.__module__]
+        patch.setattr(module, "MIN_SCATTERED", 1 if has_scatter else MIN_SCATTERED)
+        patch.setattr(module, "MIN_SCATTERED_DEVICES", 2)
         assert parse_graph(print_graph(graph)) is graph
         inputs = random_inputs(graph, seed=0)
         expected = evaluate(graph, {n: a.copy() for n, a in inputs.items()})

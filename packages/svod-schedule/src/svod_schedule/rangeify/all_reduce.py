@@ -4,7 +4,7 @@ before → after, for the device of x0:
 
     ALLREDUCE(MSTACK(x0, x1), (ADD, d0))        ADD(x0, COPY(x1, d0))
 
-Between more than two devices, each device reduces one part of the result, and then has the others' parts copied (a reduce-scatter and
+Between more than three devices, each device reduces one part of the result, and then has the others' parts copied (a reduce-scatter and
 an all-gather): every device receives 2 * (n - 1) / n times the result instead of n - 1 times. The parts go straight from device to device
 and in no ring: where all devices share one memory, or are all connected, a ring would only add steps.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from math import prod
+from math import gcd, prod
 
 from svod_ir.build import make_shrink
 from svod_ir.concat import make_concat
@@ -26,11 +26,14 @@ from svod_ir.uop import UOp
 
 __all__ = ["all_reduce"]
 
-MIN_SCATTERED = 1 << 14
+MIN_SCATTERED = 1 << 16
 """Results of fewer elements are reduced on every device: more, smaller copies would take longer."""
 
-MIN_SCATTERED_DEVICES = 3
-"""Two devices have as much to copy either way."""
+MIN_SCATTERED_DEVICES = 4
+"""Fewer devices have hardly less to copy in parts, and more to join."""
+
+PART_ELEMENTS = 64
+"""Parts begin at multiples of this many elements, so that vectors do not straddle them."""
 
 
 def all_reduce(sink: UOp) -> UOp:
@@ -73,13 +76,26 @@ def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
     devices = tuple(str(s.device) for s in shards)
     size = shards[0].shape[axis]
     assert isinstance(size, int)
-    split = Sharding(devices, axis, split_evenly(size, len(devices)))
+    split = Sharding(
+        devices, axis, _split_aligned(size, len(devices), prod(max_size(s) for s in shards[0].shape[axis + 1 :]))
+    )
     parts: list[UOp] = []
     for position, owner in enumerate(devices):
         reduced = _join(op, [_part(s, split, axis, position) for s in shards], owner)
         # One device computes it for all.
         parts.append(_copy(UOp(Op.CONTIGUOUS, reduced.dtype, (reduced,)), device))
     return make_concat(parts, axis)
+
+
+def _split_aligned(size: int, n_parts: int, row: int) -> tuple[int, ...]:
+    """Sizes of parts of `size` rows, which begin at multiples of PART_ELEMENTS elements where there are enough of them."""
+    step = PART_ELEMENTS // gcd(PART_ELEMENTS, row)
+    n_steps = -(-size // step)
+    if n_steps < n_parts:
+        return split_evenly(size, n_parts)
+    sizes = [step * n for n in split_evenly(n_steps, n_parts)]
+    sizes[-1] -= sum(sizes) - size
+    return tuple(sizes)
 
 
 def _part(x: UOp, split: Sharding, axis: int, position: int) -> UOp:
