@@ -16,7 +16,7 @@ __all__ = ["Block", "Packing", "find_most_live", "pack"]
 
 _NEAR_ENOUGH: Final = 1.02
 """A packing that is longer than the bound by no more than this is not improved."""
-_MAX_TRIES: Final = 16
+_MAX_TRIES: Final = 8
 _MAX_PLACEMENTS: Final = 8_000
 """How many orders are tried after the first, and how many blocks placed for that: some tenths of a second."""
 _MAX_ROUNDS: Final = 40
