@@ -181,7 +181,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.SOURCE: OpRow("", "text", "void", "program"),
     Op.PROGRAM_BINARY: OpRow("", "bytes", "void", "program"),
     Op.CUSTOM: OpRow("operand*", "text with {0}, {1}, ...", "given", _KL),
-    Op.CUSTOM_FUNCTION: OpRow("operand*", "kind", "void", _GR),
+    Op.CUSTOM_FUNCTION: OpRow("operand*", "kind", "of its memory; void in a CALL", _GR),
     Op.ASSIGN: OpRow("target value", "None", "target's", _G),
     Op.DETACH: OpRow("x", "None", "x's", _G),
     Op.CONTIGUOUS: OpRow("x", "None", "x's", _G),
