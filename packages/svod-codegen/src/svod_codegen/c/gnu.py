@@ -27,6 +27,13 @@ class GnuCRenderer(CRenderer):
     def declare_vector(self, dtype: DType) -> str:
         if not self._is_native(dtype):
             return super().declare_vector(dtype)
+        part, n_parts = self._split(dtype)
+        declared = self._declare_native(part)
+        if n_parts > 1:
+            declared += f"\ntypedef struct {{ {self.vector_type(part)} part[{n_parts}]; }} {self.vector_type(dtype)};"
+        return declared
+
+    def _declare_native(self, dtype: DType) -> str:
         element, name = self._element(dtype), self.vector_type(dtype)
         size = dtype.itemsize * dtype.lanes
         lines = [f"typedef {element} {name} __attribute__((vector_size({size})));"]
@@ -41,31 +48,70 @@ class GnuCRenderer(CRenderer):
     def make_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
         if not self._is_native(dtype):
             return super().make_vector(dtype, lanes)
-        return f"({self.vector_type(dtype)}){{ {', '.join(lanes)} }}"
+        part, n_parts = self._split(dtype)
+        chunks = [lanes[k * part.lanes : (k + 1) * part.lanes] for k in range(n_parts)]
+        return self._join(dtype, [f"({self.vector_type(part)}){{ {', '.join(chunk)} }}" for chunk in chunks])
 
     def lane(self, dtype: DType, vector: str, position: int) -> str:
         if not self._is_native(dtype):
             return super().lane(dtype, vector, position)
-        return f"{vector}[{position}]"
+        part = self._split(dtype)[0]
+        return f"{self._parts_of(dtype, vector)[position // part.lanes]}[{position % part.lanes}]"
 
     def load_vector(self, dtype: DType, address: str) -> str | None:
-        return f"*(const {self.vector_type(dtype)}_in_memory *)({address})" if self._is_native(dtype) else None
+        if not self._is_native(dtype):
+            return None
+        return self._join(dtype, [f"*(const {place}" for place in self._places(dtype, address)])
 
     def store_vector(self, dtype: DType, address: str, value: str) -> str | None:
-        return f"*({self.vector_type(dtype)}_in_memory *)({address}) = {value};" if self._is_native(dtype) else None
+        if not self._is_native(dtype):
+            return None
+        parts = zip(self._places(dtype, address), self._parts_of(dtype, value), strict=True)
+        return " ".join(f"*({place} = {part};" for place, part in parts)
 
     def vector_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
-        dtype, source = node.dtype, node.src[-1].dtype
-        if any(s.dtype.lanes != dtype.lanes for s in node.src) or not self._is_native(dtype):
+        dtype = node.dtype
+        sources = [s.dtype for s in node.src]
+        if any(s.lanes != dtype.lanes for s in sources) or not self._is_native(dtype):
             return None
+        part, n_parts = self._split(dtype)
+        if any(self._split(s)[1] != n_parts for s in sources):
+            return None
+        split = zip(*(self._parts_of(s, o) for s, o in zip(sources, operands, strict=True)), strict=True)
+        found = [self._native_operation(node, part, parts) for parts in split]
+        return self._join(dtype, [text for text in found if text is not None]) if None not in found else None
+
+    def _native_operation(self, node: UOp, dtype: DType, operands: Sequence[str]) -> str | None:
+        """An operation on one part of each operand; `dtype` is that of its result."""
+        source = node.src[-1].dtype
         if node.op is Op.CAST:
             return self._convert(dtype, source, operands[0])
         if node.op is Op.BITCAST:
             has_bools = dtype.is_bool or source.is_bool
             return None if has_bools or self.is_stored(dtype) else f"({self.vector_type(dtype)}){operands[0]}"
-        if any(s.dtype is not dtype for s in node.src):
+        if any(s.dtype is not node.dtype for s in node.src):
             return None
-        return self._float_operation(node, operands) if dtype.is_float else self._integer_operation(node, operands)
+        if dtype.is_float:
+            return self._float_operation(node, operands)
+        return self._integer_operation(node, dtype, operands)
+
+    def _split(self, dtype: DType) -> tuple[DType, int]:
+        """A vector's part that fills a register, and how many of them there are: gcc keeps wider vectors in memory."""
+        lanes = min(dtype.lanes, max(1, self.target.vector_bits // (8 * dtype.itemsize)))
+        return dtype.scalar.vec(lanes), dtype.lanes // lanes
+
+    def _parts_of(self, dtype: DType, vector: str) -> list[str]:
+        n_parts = self._split(dtype)[1]
+        return [vector] if n_parts == 1 else [f"{vector}.part[{k}]" for k in range(n_parts)]
+
+    def _places(self, dtype: DType, address: str) -> list[str]:
+        """The parts of a vector in memory, each behind `*(`."""
+        part, n_parts = self._split(dtype)
+        name = f"{self.vector_type(part)}_in_memory *)"
+        return [f"{name}({address}{f' + {k * part.lanes}' if k else ''})" for k in range(n_parts)]
+
+    def _join(self, dtype: DType, parts: Sequence[str]) -> str:
+        return parts[0] if len(parts) == 1 else f"({self.vector_type(dtype)}){{ {{ {', '.join(parts)} }} }}"
 
     def _float_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
         if node.op is Op.NEG:
@@ -73,8 +119,8 @@ class GnuCRenderer(CRenderer):
         operator = _FLOAT_OPERATORS.get(node.op)
         return None if operator is None else f"{operands[0]} {operator} {operands[1]}"
 
-    def _integer_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
-        dtype, x = node.dtype, operands[0]
+    def _integer_operation(self, node: UOp, dtype: DType, operands: Sequence[str]) -> str | None:
+        x = operands[0]
         name = self.vector_type(dtype)
         if node.op in _BIT_OPERATORS:
             return f"{x} {_BIT_OPERATORS[node.op]} {operands[1]}"
