@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "add_buffer", "add_plan", "add_tensor", "clear", "find_base", "find_buffer", "is_buffer_identity", "iter_plans", "iter_tensors",
-    "lock", "make_buffer_id", "remove_buffer", "remove_tensor", "replace_nodes",
+    "add_buffer", "add_plan", "add_plan_values", "add_tensor", "clear", "find_base", "find_buffer", "find_plan_values",
+    "is_buffer_identity", "iter_plans", "iter_tensors", "lock", "make_buffer_id", "remove_buffer", "remove_tensor", "replace_nodes",
 ]  # fmt: skip
 
 lock = hold_across_fork(threading.RLock())
@@ -32,6 +32,7 @@ lock = hold_across_fork(threading.RLock())
 _tensors: weakref.WeakValueDictionary[int, TensorBase] = weakref.WeakValueDictionary()
 _buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()
 _plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
+_plan_values: weakref.WeakKeyDictionary[UOp, Mapping[str, int]] = weakref.WeakKeyDictionary()
 _ids = itertools.count(1)
 
 
@@ -76,6 +77,16 @@ def iter_tensors() -> Iterator[TensorBase]:
 def add_plan(plan: ExecutionPlan) -> None:
     """Let `plan` be told when memory that it uses is given away."""
     _plans.add(plan)
+
+
+def add_plan_values(place: UOp, values: Mapping[str, int]) -> None:
+    """Say that `place` stands for what `values`, the changing values of a plan, say at any time."""
+    _plan_values[place] = values
+
+
+def find_plan_values(place: UOp) -> Mapping[str, int] | None:
+    """The values that a node stands for one of, or None."""
+    return _plan_values.get(place)
 
 
 def iter_plans() -> Iterator[ExecutionPlan]:
@@ -125,3 +136,4 @@ def clear() -> None:
         _tensors.clear()
         _buffers.clear()
         _plans.clear()
+        _plan_values.clear()

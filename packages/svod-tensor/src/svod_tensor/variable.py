@@ -7,12 +7,12 @@ BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in 
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Mapping
 
 from svod_device import evaluate_expression
 from svod_ir.ops import Op
 from svod_ir.uop import SInt, UOp
+from svod_tensor import registry
 from svod_tensor.errors import VariableBoundsError, VariableConflictError
 
 __all__ = ["Variable", "add_binding", "bind_to_plan", "collect_bindings", "is_bound", "resolve_size", "settle_bindings"]
@@ -75,7 +75,7 @@ def add_binding(values: dict[str, int], bind: UOp) -> None:
 
 def is_bound(bind: UOp) -> bool:
     """Whether a BIND gives a value that is known outside of kernels."""
-    return bind.src[1].op is Op.CONST or bind.src[1] in _plan_values
+    return bind.src[1].op is Op.CONST or registry.find_plan_values(bind.src[1]) is not None
 
 
 def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
@@ -85,7 +85,7 @@ def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
         name, low, high = bind.src[0].arg
         if name in values:
             place = UOp.variable(f"{name}@{next(_numbers)}", low, high, bind.dtype)
-            _plan_values[place] = values
+            registry.add_plan_values(place, values)
             replaced[bind] = bind.with_src((bind.src[0], place))
     return root.substitute(replaced) if replaced else root
 
@@ -95,7 +95,7 @@ def settle_bindings(root: UOp) -> UOp:
     replaced = {
         bind: bind.with_src((bind.src[0], UOp.const(bind.dtype, _value_of(bind))))
         for bind in root.iter_ops(Op.BIND)
-        if bind.src[1] in _plan_values
+        if bind.src[1].op is not Op.CONST and is_bound(bind)
     }
     return root.substitute(replaced) if replaced else root
 
@@ -108,10 +108,13 @@ def resolve_size(size: SInt) -> int:
     return int(evaluate_expression(free, collect_bindings(size)))
 
 
-_plan_values: weakref.WeakKeyDictionary[UOp, Mapping[str, int]] = weakref.WeakKeyDictionary()
 _numbers = itertools.count(1)
 
 
 def _value_of(bind: UOp) -> int:
     value = bind.src[1]
-    return value.arg if value.op is Op.CONST else _plan_values[value][bind.src[0].arg[0]]
+    if value.op is Op.CONST:
+        return value.arg
+    values = registry.find_plan_values(value)
+    assert values is not None, bind
+    return values[bind.src[0].arg[0]]
