@@ -260,6 +260,18 @@ def test_a_shard_shares_no_memory_with_what_was_spread():
     np.testing.assert_array_equal(x.numpy(), np.zeros(3))
 
 
+@pytest.mark.parametrize(
+    "view", [lambda x: x[1:3], lambda x: x.reshape(12), lambda x: x.T], ids=["part", "shape", "axes"]
+)
+def test_a_view_of_shards_is_not_assigned_to_in_silence(view):
+    x = Tensor(random(4, 3)).shard(TWO, 0).realize()
+    with pytest.raises(ShardError, match=r"a view of a sharded tensor has no memory.*\n.*x\[index\] = value"):
+        view(x).assign(0.0)
+    computed = view(x * 2)
+    assert computed.assign(0.0) is computed
+    np.testing.assert_array_equal(computed.numpy(), np.zeros(computed.shape))
+
+
 def step(x: Tensor, y: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """One step of gradient descent for a linear model, whose parameters are assigned."""
     error = x @ w + b - y

@@ -180,14 +180,13 @@ class SymbolicBoundsError(UserError, IndexError):
 class ShardError(UserError, ValueError):
     """Devices that a tensor cannot be spread over, or an operation that shards have no joint meaning for."""
 
-    def __init__(self, *, devices: tuple[str, ...], operation: str = "shard", problem: str | None = None) -> None:
+    def __init__(
+        self, *, devices: tuple[str, ...], operation: str = "shard", problem: str | None = None, hint: str | None = None
+    ) -> None:
         self.devices, self.operation = devices, operation
-        found = ", ".join(devices)
         if problem is None:
-            problem = "needs at least one device" if not devices else f"got a device twice: {found}"
+            problem = f"got a device twice: {', '.join(devices)}" if devices else "needs at least one device"
             hint = 'name each once, as in x.shard(("CPU", "CPU:1"), axis=0)'
-        else:
-            hint = f'join the shards with x.to("{devices[0]}"), or take one of x.shards()'
         super().__init__(f"{operation}: {problem}", hint=hint)
 
 

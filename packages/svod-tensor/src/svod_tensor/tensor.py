@@ -105,7 +105,11 @@ class Tensor(Assigning):
             ShardError: if it is on several devices, and so has several buffers.
         """
         if self.sharding is not None:
-            raise ShardError(devices=self.sharding.devices, operation="buffer", problem="each shard has its own")
+            devices = self.sharding.devices
+            raise ShardError(
+                devices=devices, operation="buffer", problem="each shard has its own",
+                hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
+            )  # fmt: skip
         self.realize()
         base = registry.find_base(self._uop)
         buffer = None if base is None else registry.find_buffer(base)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from svod_device import ReadOnlyError
 from svod_tensor import registry, states
 from svod_tensor.capture import find_capture
-from svod_tensor.errors import AssignmentDtypeError
+from svod_tensor.errors import AssignmentDtypeError, ShardError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
 from svod_tensor.ops.sorting import Sorting
@@ -56,6 +56,7 @@ class Assigning(Sorting):
             ShapeError: if it does not broadcast to this shape.
             DeviceMismatchError: if it is on another device.
             ReadOnlyError: if this tensor is a file on DISK.
+            ShardError: if this tensor is a view of one on several devices.
         """
         if isinstance(value, TensorBase):
             if value.uop is self._uop:
@@ -86,6 +87,11 @@ class Assigning(Sorting):
         targets = states.find_targets(self._uop)
         if targets:
             self._write_shards(targets, wide)
+        elif self.sharding is not None and states.find_states(self._uop):
+            raise ShardError(
+                devices=self.sharding.devices, operation="assign", problem="a view of a sharded tensor has no memory of its own",
+                hint="assign to the tensor itself, as in x[index] = value",
+            )  # fmt: skip
         elif state is None:
             capture = find_capture()
             if capture is not None:
