@@ -119,6 +119,10 @@ class DiskStore:
     def reject(self, key: str) -> None:
         """Remove an entry that `get` just gave and that turned out to be of no use; its hit counts as a miss."""
         self._counter.withdraw_hit()
+        self.remove(key)
+
+    def remove(self, key: str) -> None:
+        """Remove an entry, if there is one."""
         _remove(self._path(key))
 
     def iter_entries(self) -> Iterator[tuple[str, bytes]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from svod_device.launch_size import LaunchSizes
     from svod_ir.target import Target
 
-__all__ = ["KernelStore", "StoredKernel", "describe_target", "fingerprint_code", "get_kernel_store"]
+__all__ = ["KernelStore", "StoredKernel", "decode_kernel", "describe_target", "encode_kernel", "fingerprint_code", "get_kernel_store"]
 
 _LENGTH_BYTES: Final = 4
 _COMPILER_PACKAGES: Final = ("svod_dtype", "svod_ir", "svod_schedule", "svod_codegen", "svod_device")
@@ -53,7 +53,7 @@ class KernelStore:
         if data is None:
             return None
         try:
-            return _decode(data)
+            return decode_kernel(data)
         except (ValueError, KeyError, TypeError):
             # Whole, and yet no kernel: some other program wrote it.
             self.store.reject(name)
@@ -65,9 +65,9 @@ class KernelStore:
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
         """Store a kernel, unless its launch sizes depend on variables: expressions are not stored."""
-        header = _make_header(spec, compiled)
-        if header is not None:
-            self.store.put(make_key(*key), _encode(header, spec.source, compiled.binary))
+        data = encode_kernel(spec, compiled)
+        if data:
+            self.store.put(make_key(*key), data)
 
 
 @cache
@@ -169,12 +169,21 @@ def _find_constant(sizes: LaunchSizes | None) -> tuple[int, int, int] | None:
     return (x, y, z) if isinstance(x, int) and isinstance(y, int) and isinstance(z, int) else None
 
 
-def _encode(header: _Header, source: str, binary: bytes) -> bytes:
+def encode_kernel(spec: ProgramSpec, compiled: CompiledSpec) -> bytes:
+    """A kernel as bytes, for the disk and for other processes; none if its launch sizes depend on variables."""
+    header = _make_header(spec, compiled)
+    if header is None:
+        return b""
     text = json.dumps(header).encode()
-    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + source.encode() + binary
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + spec.source.encode() + compiled.binary
 
 
-def _decode(data: bytes) -> StoredKernel:
+def decode_kernel(data: bytes) -> StoredKernel:
+    """The kernel that `encode_kernel` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: if something else did.
+    """
     source_at = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     header = cast("_Header", json.loads(data[_LENGTH_BYTES:source_at]))
     binary_at = source_at + header["source_bytes"]

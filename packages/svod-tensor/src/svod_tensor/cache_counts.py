@@ -19,6 +19,7 @@ def caches() -> dict[str, CacheCounts]:
     - `kernel`: compiled kernels of the process.
     - `stored_kernel`: whole kernels on disk, which later processes use.
     - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
+    - `search`: what searches and `svod_tensor.tune` found, on disk.
 
     What is on disk is everyone's; the hits and misses are this process's.
     """
@@ -31,9 +32,11 @@ def caches() -> dict[str, CacheCounts]:
 def clear_caches(*, disk: bool = False) -> None:
     """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are."""
     from svod_tensor import kernel_cache, schedule_cache
+    from svod_tensor.tuning import tuned
 
     schedule_cache.clear()
     kernel_cache.clear()
+    tuned.clear()
     for store in _get_stores().values():
         store.clear(disk=disk)
 
@@ -41,5 +44,6 @@ def clear_caches(*, disk: bool = False) -> None:
 def _get_stores() -> dict[str, DiskStore]:
     from svod_codegen.disk_store import get_disk_store
     from svod_codegen.kernel_store import get_kernel_store
+    from svod_tensor.tuning import tuned
 
-    return {"stored_kernel": get_kernel_store().store, "object": get_disk_store("objects")}
+    return {"stored_kernel": get_kernel_store().store, "object": get_disk_store("objects"), "search": tuned.get_store()}

@@ -13,7 +13,14 @@ from svod_ir.environment import read_switch, remember
 from svod_ir.errors import OptionError
 from svod_schedule.options import OptimizerConfig
 
-__all__ = ["OPT_CACHE_MAX", "PlannerMode", "PrepareConfig", "find_config", "make_worker_environment", "read_opt_cache_max"]
+__all__ = [
+    "OPT_CACHE_MAX",
+    "PlannerMode",
+    "PrepareConfig",
+    "find_config",
+    "make_worker_environment",
+    "read_opt_cache_max",
+]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
 OPT_CACHE_MAX: Final = 4096
@@ -63,6 +70,11 @@ class PrepareConfig:
         return () if self.opts is None and self.optimizer.strategy == "none" else self.opts
 
     @property
+    def is_searched(self) -> bool:
+        """Whether opts are searched for each kernel."""
+        return self.opts is None and self.optimizer.strategy == "beam"
+
+    @property
     def is_tuned(self) -> bool:
         """Whether what earlier searches found is used."""
         return self.fixed_opts is None and self.use_tuned and self.optimizer.strategy == "heuristic"
@@ -84,6 +96,24 @@ class PrepareConfig:
 
 find_config: Final = remember(PrepareConfig.from_env, os.environ)
 """`PrepareConfig.from_env`, read anew only when the environment has changed."""
+
+
+def set_search(
+    *, width: int | None, kernel_seconds: float | None, plan_seconds: float | None, is_again: bool = False
+) -> None:
+    """Ask in this process's environment for searches; what is None stays as the user set it.
+
+    Raises:
+        OptionError, ConfigError: if a value, or one that the user set, cannot be used.
+    """
+    given: dict[str, object] = {"BEAM_TIMEOUT": kernel_seconds, "BEAM_PLAN_TIMEOUT": plan_seconds, "SVOD_BEAM": width}
+    if OptimizerConfig.from_env().strategy != "beam" and width is None:
+        given["SVOD_BEAM"] = OptimizerConfig().width
+    if is_again:
+        given["BEAM_IGNORE_CACHE"] = 1
+    changes = {name: str(value) for name, value in given.items() if value is not None}
+    OptimizerConfig.from_env({**os.environ, **changes})
+    os.environ.update(changes)
 
 
 def make_worker_environment(**changes: str) -> dict[str, str]:

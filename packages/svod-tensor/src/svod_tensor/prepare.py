@@ -8,11 +8,11 @@ Equal kernels are made once, in the process's kernel cache; the compilation of d
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import Buffer, CompiledSpec, Device, ProgramSpec, Variable, get_device
 from svod_dtype import InternalError, void
@@ -31,16 +31,20 @@ from svod_runtime import (
     PreparedKernel,
     PreparedOp,
 )  # fmt: skip
+from svod_schedule.errors import OptError
 from svod_tensor import kernel_cache
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
 from svod_tensor.kernel_cache import KernelKey
 from svod_tensor.memory_planner import plan_memory
 from svod_tensor.schedule import ScheduleItem, ScheduleResult, is_disk
 from svod_tensor.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
+from svod_tensor.tuning.tuned import find_tuned, reject_tuned
 
 if TYPE_CHECKING:
+    from svod_ir.args import Opt
     from svod_schedule.pipeline import Context
     from svod_tensor.options import PrepareConfig
+    from svod_tensor.tuning.choose import Subject
 
 __all__ = [
     "PreparedSource",
@@ -253,8 +257,15 @@ def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
     return PreparedSource(optimized, lowered, linear, spec)
 
 
-def _kernel_place(item: ScheduleItem) -> tuple[UOp, str]:
-    return item.ast, device_of(item.buffers)
+class _Place(NamedTuple):
+    """A kernel on a device."""
+
+    ast: UOp
+    device: str
+
+
+def _kernel_place(item: ScheduleItem) -> _Place:
+    return _Place(item.ast, device_of(item.buffers))
 
 
 def device_of(buffers: Sequence[Buffer]) -> str:
@@ -262,36 +273,86 @@ def device_of(buffers: Sequence[Buffer]) -> str:
     return next((b.device for b in buffers if not is_disk(b.device)), "CPU")
 
 
-def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[tuple[UOp, str], CachedKernel]:
+def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[_Place, CachedKernel]:
     """The kernel of each body on each device, compiled at the same time where several are new."""
     places = dict.fromkeys(_kernel_place(i) for i in items if is_kernel(i.ast))
-    kernels: dict[tuple[UOp, str], CachedKernel] = {}
-    missing: list[tuple[tuple[UOp, str], KernelKey]] = []
+    configs = _choose_configs(items, list(places), config)
+    kernels: dict[_Place, CachedKernel] = {}
+    missing: list[tuple[_Place, KernelKey]] = []
     for place in places:
-        key = _make_key(*place, config)
+        key = _make_key(*place, configs[place])
         found = kernel_cache.find_kernel(key)
         if found is None:
             missing.append((place, key))
         else:
             kernels[place] = found
-    pending: list[tuple[tuple[UOp, str], KernelKey, ProgramSpec, Future[CompiledSpec] | CompiledSpec]] = []
+    pending: list[tuple[_Place, KernelKey, ProgramSpec, Future[CompiledSpec] | CompiledSpec]] = []
     for place, key in missing:
-        device = find_device(place[1], config)
-        context = make_context(device, config)
+        device = find_device(place.device, config)
+        context = make_context(device, configs[place])
         stored = _load_stored_kernel(key, device, context.options)
         if stored is not None:
             kernels[place] = kernel_cache.add_kernel(key, stored)
             continue
-        spec = render_kernel(place[0], device, context).spec
+        try:
+            spec = render_kernel(place.ast, device, context).spec
+        except OptError:
+            if configs[place] is config:
+                raise
+            # Found by another state of the compiler: opts mean something else now.
+            _reject_choice(place, device, config)
+            return _prepare_kernels(items, config)
         compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
         pending.append((place, key, spec, compiled))
     for place, key, spec, compiled in pending:
-        device = find_device(place[1], config)
+        device = find_device(place.device, config)
         binary = compiled.result() if isinstance(compiled, Future) else compiled
         kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, spec, binary))
         store_kernel(key, device, spec, binary)
         _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source))
     return kernels
+
+
+def _choose_configs(
+    items: Sequence[ScheduleItem], places: Sequence[_Place], config: PrepareConfig
+) -> dict[_Place, PrepareConfig]:
+    """For each kernel the configuration with the opts that a search found for it, now or earlier."""
+    if config.is_searched:
+        from svod_tensor.tuning.choose import search_all
+
+        subjects = _make_subjects(items, config)
+        found: Iterable[tuple[Opt, ...] | None] = search_all([subjects[p] for p in places], config.optimizer)
+    elif config.is_tuned:
+        found = [find_tuned(p.ast.content_hash, find_device(p.device, config)) for p in places]
+    else:
+        found = [None] * len(places)
+    return {p: config if opts is None else replace(config, opts=opts) for p, opts in zip(places, found, strict=True)}
+
+
+def _make_subjects(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[_Place, Subject]:
+    from svod_tensor.tuning.choose import Subject
+
+    subjects: dict[_Place, Subject] = {}
+    for item in items:
+        if not is_kernel(item.ast):
+            continue
+        place = _kernel_place(item)
+        if place in subjects:
+            subjects[place] = replace(subjects[place], n_launches=subjects[place].n_launches + 1)
+        else:
+            device = find_device(place.device, config)
+            slots = [slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND]
+            buffers = dict(zip(slots, item.buffers, strict=True))
+            subjects[place] = Subject(place.ast, device, make_context(device, config), buffers)
+    return subjects
+
+
+def _reject_choice(place: _Place, device: Device, config: PrepareConfig) -> None:
+    from svod_tensor.tuning.records import make_record_key, reject_record
+
+    ast_hash = place.ast.content_hash
+    reject_tuned(ast_hash, device)
+    reject_record(make_record_key(ast_hash, device, config.optimizer))
 
 
 def _load_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> CachedKernel | None:

@@ -120,9 +120,10 @@ class _Search:
         if not self.should_stop():
             self._measure([unoptimized])
         stop = self._run_rounds([heuristic, unoptimized])
+        finalists = self._rank()
         if stop is not StopReason.STOPPED:
-            self._confirm(heuristic)
-        best = self._choose(heuristic)
+            finalists = self._confirm(heuristic) or finalists
+        best = self._choose(heuristic, finalists)
         self.n_dropped[DropReason.PRUNED] += len(self.pool)
         return SearchResult(
             opts=best.opts,
@@ -161,19 +162,20 @@ class _Search:
             beam = [c for c in ranked[: self.config.width] if c.key not in self.expanded]
         return StopReason.ROUNDS
 
-    def _confirm(self, heuristic: Candidate) -> None:
-        """Measure the best once more, side by side: the least of many times is also the luckiest."""
+    def _confirm(self, heuristic: Candidate) -> list[Candidate]:
+        """Measure the best once more, side by side, and return them: the least of many times is also the luckiest."""
         finalists = self._rank()[: self.config.width]
         if not finalists or finalists == [heuristic]:
-            return
+            return finalists
         finalists = list(dict.fromkeys([*finalists, heuristic]))
         for candidate, outcome in zip(finalists, self.measure(finalists, None), strict=True):
             if outcome != Dropped(DropReason.STOPPED):
                 self._note(candidate, outcome)
+        return finalists
 
-    def _choose(self, heuristic: Candidate) -> Candidate:
-        """The fastest, but the heuristics' choice where the gain could be chance."""
-        best = next(iter(self._rank()), heuristic)
+    def _choose(self, heuristic: Candidate, finalists: list[Candidate]) -> Candidate:
+        """The fastest of the finalists, but the heuristics' choice where the gain could be chance."""
+        best = next((c for c in self._rank() if c in finalists), heuristic)
         seconds, usual = self._seconds(best), self._seconds(heuristic)
         is_gain = usual is None or (seconds is not None and seconds < usual * (1 - self.config.min_gain))
         return best if is_gain else heuristic

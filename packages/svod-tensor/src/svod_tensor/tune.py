@@ -1,0 +1,66 @@
+"""Search the kernels of a script, and keep what is found for its later runs.
+
+    python -m svod_tensor.tune script.py [arguments]
+
+The script runs as it always does, except that each new kernel is searched before it is used. A table says
+at the end what that gained. A later run of the script, without this, finds the same kernels
+(`SVOD_TUNED=0` turns that off). A search that is interrupted is gone on with by the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from svod_tensor.options import set_search
+from svod_tensor.tuning.choose import observe
+from svod_tensor.tuning.progress import Observed, format_table, make_observer
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
+    """Run a script with tuning and write the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m svod_tensor.tune", description="Search better opts for the kernels of a script."
+    )
+    parser.add_argument("--width", type=int, help="how many kernels a round goes on from (SVOD_BEAM, 4)")
+    parser.add_argument("--seconds", type=float, help="the most time for one kernel (BEAM_TIMEOUT, 60)")
+    parser.add_argument("--plan-seconds", type=float, help="the most time for one plan (BEAM_PLAN_TIMEOUT, 600)")
+    parser.add_argument("--again", action="store_true", help="search what was searched before too")
+    parser.add_argument("script", help="a Python file that computes tensors")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
+    given = parser.parse_args(arguments)
+    set_search(width=given.width, kernel_seconds=given.seconds, plan_seconds=given.plan_seconds, is_again=given.again)
+    observer = make_observer(sys.stderr)
+    try:
+        _run(given.script, given.arguments, observer)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; what was found so far is kept\n")
+        return 130
+    finally:
+        _write_table(observer, out or sys.stdout)
+    return 0
+
+
+def _run(script: str, arguments: Sequence[str], observer: Observed) -> None:
+    before = sys.argv
+    sys.argv = [script, *arguments]
+    try:
+        with observer.show(), observe(observer):
+            runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.argv = before
+
+
+def _write_table(observer: Observed, out: TextIO) -> None:
+    # The same kernel may be part of several plans.
+    tuned = list({(t.name, t.device, t.opts): t for t in observer.tuned}.values())
+    out.write(format_table(tuned) + "\n" if tuned else "nothing was computed\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

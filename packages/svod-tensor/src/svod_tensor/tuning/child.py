@@ -1,0 +1,160 @@
+"""A process that answers requests and may be killed: what it does wrong harms nobody else.
+
+    parent -> child:  length, pickled (function, arguments)
+    child -> parent:  length, pickled (is an answer, result or description of an error)
+
+Lengths are 8 bytes, little-endian. The functions are those of `serve.Worker`. The child ends with its
+parent, whose end of the pipe closes; signals of the terminal are the parent's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import IO, TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Child", "ChildDiedError", "ChildFailedError", "ChildLateError", "answer"]
+
+_LENGTH_BYTES: Final = 8
+_START: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from svod_tensor.tuning.serve import serve; serve(int(sys.argv[2]))"
+)
+
+
+class ChildDiedError(Exception):
+    """The process ended while it was asked something; `detail` says how."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+        super().__init__(detail)
+
+
+class ChildLateError(Exception):
+    """It did not answer in time, and was ended."""
+
+
+class ChildFailedError(Exception):
+    """What it was asked raised an error there; `detail` is its text, and the process lives on."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+        super().__init__(detail)
+
+
+class Child:
+    """A process that works for this one, for one thread at a time.
+
+    Args:
+        environment: all variables of the process.
+        max_bytes: how much address space it may have, where the system can limit that; 0 for any.
+    """
+
+    def __init__(self, environment: Mapping[str, str], max_bytes: int = 0) -> None:
+        self.n_answers = 0
+        self.is_closed = False
+        self._is_late = threading.Event()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, json.dumps(sys.path), str(max_bytes)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=environment,
+        )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+
+    def ask(self, function: str, *arguments: object, limit_s: float | None = None) -> object:
+        """What the function gives in the child.
+
+        Raises:
+            ChildDiedError, ChildLateError: it is gone; make another one.
+            ChildFailedError: the function raised an error.
+        """
+        timer = None if limit_s is None else threading.Timer(limit_s, self._stop)
+        if timer is not None:
+            timer.start()
+        try:
+            _send(self._to, (function, arguments))
+            is_answer, result = cast("tuple[bool, object]", _receive(self._from))
+        except (OSError, EOFError):
+            detail = self._describe_end()
+            self.close()
+            if self._is_late.is_set():
+                raise ChildLateError from None
+            raise ChildDiedError(detail) from None
+        finally:
+            if timer is not None:
+                timer.cancel()
+                timer.join()
+        if self._is_late.is_set():
+            self.close()  # it was ended just after it had answered
+            raise ChildLateError
+        self.n_answers += 1
+        if not is_answer:
+            raise ChildFailedError(str(result))
+        return result
+
+    def kill(self) -> None:
+        """End the process; any thread may do so, also while another one waits for an answer."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process and wait for its end."""
+        self.is_closed = True
+        self.kill()
+        self._process.wait()
+        for file in (self._from, self._stderr):
+            file.close()
+        with contextlib.suppress(OSError):  # what was not sent cannot be flushed any more
+            self._to.close()
+
+    def _stop(self) -> None:
+        self._is_late.set()
+        self.kill()
+
+    def _describe_end(self) -> str:
+        status = self._process.wait()
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        last = f": {lines[-1]}" if lines else ""
+        return f"ended by signal {-status}{last}" if status < 0 else f"ended with status {status}{last}"
+
+
+def answer(find: Callable[[str], Callable[..., object]]) -> None:
+    """The child's side: do what comes in until the pipe closes. Whatever else writes to stdout writes to stderr."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            function, arguments = cast("tuple[str, tuple[object, ...]]", _receive(requests))
+            try:
+                result: tuple[bool, object] = True, find(function)(*arguments)
+            except Exception as error:
+                result = False, f"{type(error).__name__}: {error}"
+            _send(answers, result)
+
+
+def _send(pipe: IO[bytes], message: tuple[object, object]) -> None:
+    content = pickle.dumps(message)
+    pipe.write(len(content).to_bytes(_LENGTH_BYTES, "little"))
+    pipe.write(content)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> object:
+    return pickle.loads(_read(pipe, int.from_bytes(_read(pipe, _LENGTH_BYTES), "little")))
+
+
+def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
+    content = pipe.read(n_bytes)
+    if len(content) < n_bytes:
+        raise EOFError
+    return content

@@ -1,0 +1,181 @@
+"""Which opts the kernels of a plan get: those that a search found, earlier or now.
+
+A configuration with the strategy `beam` has each new kernel searched, the most expensive first; the time
+of the plan is divided by those that are left. Any other one uses what was found before, if that is not
+turned off.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from svod_ir.forks import make_lock
+from svod_tensor.tuning.records import find_record, make_record_key
+from svod_tensor.tuning.time_box import TimeBox
+from svod_tensor.tuning.tuned import put_tuned
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from svod_device import Buffer, Device
+    from svod_ir.args import Opt
+    from svod_ir.uop import UOp
+    from svod_schedule.optimize.beam import Event
+    from svod_schedule.options import OptimizerConfig
+    from svod_schedule.pipeline import Context
+    from svod_tensor.tuning.records import Record
+
+__all__ = ["Observer", "Subject", "Tuned", "observe", "search_all"]
+
+_lock: Final = make_lock()
+"""One search at a time: others would disturb its clock."""
+
+_observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=None)
+
+_ALMOST: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What the search for a kernel came to; times are None where nothing could be measured.
+
+    `was_known` says that an earlier search had found it all.
+    """
+
+    name: str
+    device: str
+    opts: tuple[Opt, ...]
+    seconds: float | None
+    heuristic_opts: tuple[Opt, ...]
+    heuristic_seconds: float | None
+    n_tried: int
+    n_dropped: int
+    spent_seconds: float
+    was_known: bool
+    wrong: tuple[tuple[Opt, ...], ...] = ()
+
+
+class Observer(Protocol):
+    """Who wants to know how searches go."""
+
+    def begin(self, n_kernels: int, seconds: float) -> None:
+        """So many kernels of a plan are searched now, within so many seconds."""
+        ...
+
+    def note(self, event: Event) -> None:
+        """Something was tried."""
+        ...
+
+    def end(self, tuned: Tuned) -> None:
+        """A kernel is done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A kernel to search: the body of its CALL, where it runs, the buffers it runs on by slot, and how often a plan runs it."""
+
+    ast: UOp
+    device: Device
+    context: Context
+    buffers: Mapping[int, Buffer]
+    n_launches: int = 1
+
+
+@contextmanager
+def observe(observer: Observer) -> Generator[None]:
+    """Tell `observer` of all searches of this context."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def search_all(subjects: Sequence[Subject], config: OptimizerConfig) -> list[tuple[Opt, ...]]:
+    """The opts for each kernel of a plan, found before or now within `config.plan_seconds`."""
+    with _lock:
+        box = TimeBox(config.plan_seconds)
+        found: dict[int, tuple[Opt, ...]] = {}
+        left: list[tuple[int, Subject, str, Record | None]] = []
+        for i, subject in enumerate(subjects):
+            key = make_record_key(subject.ast.content_hash, subject.device, config)
+            record = find_record(key) if config.use_cache else None
+            if record is not None and is_finished(record, config):
+                found[i] = record.result.opts
+                _tell(subject, record, was_known=True)
+            else:
+                left.append((i, subject, key, record))
+        left.sort(key=lambda entry: -_estimate(entry[1]))
+        if left and (observer := _observer.get()) is not None:
+            observer.begin(len(left), box.remaining())
+        for n, (i, subject, key, record) in enumerate(left):
+            seconds = min(_seconds_left(record, config), box.remaining() / (len(left) - n))
+            found[i] = _search(subject, key, record, config, seconds)
+        return [found[i] for i in range(len(subjects))]
+
+
+def is_finished(record: Record, config: OptimizerConfig) -> bool:
+    """Whether a search ended by itself, or had all the time that a kernel may have."""
+    return record.opts is not None and (record.result.is_complete or _seconds_left(record, config) < _ALMOST)
+
+
+def _seconds_left(record: Record | None, config: OptimizerConfig) -> float:
+    return max(config.kernel_seconds - (0.0 if record is None else record.spent_seconds), 0.0)
+
+
+def _estimate(subject: Subject) -> int:
+    from svod_schedule.estimate import estimate_work
+
+    return sum(estimate_work(subject.ast)) * subject.n_launches
+
+
+def _search(
+    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, seconds: float
+) -> tuple[Opt, ...]:
+    from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
+    from svod_tensor.tuning.measure import Measurer
+    from svod_tensor.tuning.search_kernel import KernelSearch
+    from svod_tensor.tuning.workers import make_compilers, make_runner
+
+    observer = _observer.get()
+    compilers = make_compilers(subject.device, config)
+    runner = make_runner(
+        subject.device, describe_contents(subject.ast, subject.buffers), estimate_tolerance(subject.ast), config
+    )
+    try:
+        box = TimeBox(seconds)
+        measurer = Measurer(compilers, runner, config, box)
+        report = _ignore if observer is None else observer.note
+        search = KernelSearch(subject.ast, subject.context, config, key, measurer, box, report)
+        record, wrong = search.run(earlier)
+    finally:
+        runner.close()
+        compilers.close()
+    put_tuned(subject.ast.content_hash, subject.device, record.result.opts)
+    _tell(subject, record, was_known=False, wrong=wrong)
+    return record.result.opts
+
+
+def _ignore(_event: Event) -> None:
+    """Nobody wants to know."""
+
+
+def _tell(subject: Subject, record: Record, *, was_known: bool, wrong: tuple[tuple[Opt, ...], ...] = ()) -> None:
+    observer = _observer.get()
+    if observer is None:
+        return
+    from svod_schedule.optimize.candidates import Dropped
+
+    result = record.result
+    observer.end(
+        Tuned(
+            name=record.name, device=subject.device.name, opts=result.opts, seconds=result.seconds,
+            heuristic_opts=result.heuristic_opts, heuristic_seconds=result.heuristic_seconds,
+            n_tried=len(result.outcomes), n_dropped=sum(isinstance(o, Dropped) for o in result.outcomes.values()),
+            spent_seconds=record.spent_seconds, was_known=was_known, wrong=wrong,
+        )
+    )  # fmt: skip

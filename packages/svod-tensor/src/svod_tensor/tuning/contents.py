@@ -1,0 +1,145 @@
+"""What the buffers of a kernel hold while it is measured.
+
+Memory that has content already is copied, where that is affordable. The rest is filled with numbers
+of a kind that most kernels expect: floats around 1, small integers without 0. Integers that say where
+to read or write are random within what they address, found by interval arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Final
+
+from svod_dtype import DType, find_dtype
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from svod_device import Buffer
+
+__all__ = ["Content", "describe_contents", "estimate_tolerance", "make_array"]
+
+MAX_COPIED_BYTES: Final = 32 << 20
+"""So much real memory is handed to the process that measures, at most."""
+
+_PATTERN: Final = 1_000_003
+"""Random numbers repeat after so many: a prime, so that no two rows are equal."""
+
+_SAFETY: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a buffer holds: the bytes `data`, or `size` random elements, of which integers are below `n_values` unless that is 0."""
+
+    slot: int
+    dtype: str
+    size: int
+    n_values: int = 0
+    data: bytes | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory that is."""
+        return self.size * self.element_type.itemsize
+
+    @property
+    def element_type(self) -> DType:
+        """The dtype itself."""
+        dtype = find_dtype(self.dtype)
+        assert dtype is not None
+        return dtype
+
+
+def describe_contents(kernel: UOp, buffers: Mapping[int, Buffer]) -> tuple[Content, ...]:
+    """What to fill each PARAM of a kernel with; `buffers` are those that it will run on, by slot."""
+    params = sorted(
+        {n for n in kernel.toposort() if n.op is Op.PARAM and n.arg.device is None}, key=lambda n: n.arg.slot
+    )
+    contents: list[Content] = []
+    left = MAX_COPIED_BYTES
+    for param in params:
+        dtype, slot, size = param.dtype, param.arg.slot, param.arg.size
+        buffer = buffers.get(slot)
+        if buffer is not None and buffer.is_allocated and buffer.nbytes == size * dtype.itemsize <= left:
+            left -= buffer.nbytes
+            contents.append(Content(slot, dtype.name, size, data=buffer.to_bytes()))
+        else:
+            contents.append(Content(slot, dtype.name, size, n_values=_count_positions(kernel, param)))
+    return tuple(contents)
+
+
+def _count_positions(kernel: UOp, param: UOp) -> int:
+    """How many values from 0 on an element of `param` may have, used as a position; 0 where it is used for none."""
+    if param.dtype.kind not in ("int", "uint"):
+        return 0
+    n_values = 0
+    for place in kernel.iter_ops(Op.INDEX):
+        loads = [n for n in place.src[1].toposort() if n.op is Op.INDEX and n.src[0] is param]
+        if loads:
+            n = _find_largest(place, loads)
+            n_values = min(n_values, n) if n_values else n
+    return n_values
+
+
+def _find_largest(place: UOp, loads: list[UOp]) -> int:
+    """The largest power-of-two part of a memory's size below which every position is proved to lie inside; 1 at least."""
+    from svod_schedule.symbolic import simplify
+
+    size = _memory_size(place)
+    n = min(size, int(loads[0].dtype.max) + 1)
+    while n > 1:
+        variables = {load: UOp.variable(f"position{i}", 0, n - 1, load.dtype) for i, load in enumerate(loads)}
+        position = simplify(place.src[1].substitute(variables))
+        if position.vmin >= 0 and position.vmax < size:
+            return n
+        n //= 2
+    return 1
+
+
+def _memory_size(place: UOp) -> int:
+    memory = place.src[0]
+    return memory.arg.size if memory.op is Op.PARAM else 1
+
+
+def estimate_tolerance(kernel: UOp) -> float:
+    """How far floats may differ, relative to the largest, that were added up in another order.
+
+    Source: N. Higham, T. Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41(5),
+    2019: a sum of n terms errs by a small multiple of sqrt(n) roundings.
+    """
+    nodes = kernel.toposort()
+    eps = max((n.dtype.finfo_eps for n in nodes if n.dtype.is_float), default=0.0)
+    n_terms = max((_count_terms(n.src[1:]) for n in nodes if n.op in (Op.REDUCE, Op.SCAN)), default=1)
+    return eps * _SAFETY * (2 + sqrt(n_terms))
+
+
+def _count_terms(ranges: Iterable[UOp]) -> int:
+    return prod(int(r.vmax) + 1 for r in ranges)
+
+
+def make_array(content: Content) -> NDArray[np.generic]:
+    """The elements; the same ones at every call and in every process."""
+    import numpy as np
+
+    dtype = content.element_type
+    if content.data is not None:
+        return np.frombuffer(content.data, dtype.numpy)
+    rng = np.random.default_rng(content.slot)
+    n = min(content.size, _PATTERN)
+    if dtype.is_float:
+        pattern = (rng.random(n) + 0.25).astype(np.float32).astype(dtype.numpy)
+    elif dtype.is_bool:
+        pattern = rng.integers(0, 2, n).astype(dtype.numpy)
+    elif content.n_values:
+        pattern = rng.integers(0, content.n_values, n).astype(dtype.numpy)
+    else:
+        sign = rng.choice((-1, 1), n) if dtype.is_signed else 1
+        pattern = (rng.integers(1, 101, n) * sign).astype(dtype.numpy)
+    return np.resize(pattern, content.size)

@@ -1,0 +1,81 @@
+"""How far searches came, on disk: the next process searches nothing, or goes on.
+
+A record belongs to one kernel, target, compiler and configuration, and is written as the search goes, so
+that a process that is killed leaves what it found.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from svod_codegen.disk_store import make_key
+from svod_ir.args import Opt, format_opts, parse_opts
+from svod_ir.errors import ParseError
+from svod_schedule.optimize.result import SearchResult, find_result
+from svod_tensor.tuning.tuned import get_store, name_kernel
+
+if TYPE_CHECKING:
+    from svod_device import Device
+    from svod_schedule.options import OptimizerConfig
+
+__all__ = ["Record", "find_record", "make_record_key", "reject_record", "store_record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How far the search for one kernel came.
+
+    Attributes:
+        opts: what to use, which was verified; None while the search goes on.
+        result: what the search found, or a state on its way there.
+        spent_seconds: how long it has been searched, in all processes together.
+    """
+
+    name: str
+    result: SearchResult
+    spent_seconds: float
+    opts: tuple[Opt, ...] | None = None
+
+    def to_text(self) -> str:
+        """This as JSON."""
+        opts = None if self.opts is None else format_opts(self.opts)
+        return json.dumps(
+            {"name": self.name, "opts": opts, "spent": self.spent_seconds, "result": self.result.to_text()}
+        )
+
+    @staticmethod
+    def from_text(text: str) -> Record | None:
+        """The record that `to_text` wrote; None where the text is something else."""
+        try:
+            data = cast("dict[str, object]", json.loads(text))
+            result = find_result(str(data["result"]))
+            opts = None if data["opts"] is None else parse_opts(str(data["opts"]))
+            return result and Record(str(data["name"]), result, float(cast("float", data["spent"])), opts)
+        except (ValueError, KeyError, TypeError, ParseError):
+            return None
+
+
+def make_record_key(ast_hash: str, device: Device, config: OptimizerConfig) -> str:
+    """Names the search for a kernel; its name, and the number of the device, are not part of it."""
+    return make_key("record", *name_kernel(ast_hash, device), config.fingerprint)
+
+
+def find_record(key: str) -> Record | None:
+    """What an earlier search left."""
+    content = get_store().get(key)
+    record = None if content is None else Record.from_text(content.decode(errors="replace"))
+    if content is not None and record is None:
+        get_store().reject(key)
+    return record
+
+
+def store_record(key: str, record: Record) -> None:
+    """Keep how far a search came."""
+    get_store().put(key, record.to_text().encode())
+
+
+def reject_record(key: str) -> None:
+    """Remove a record whose opts do not apply any more."""
+    get_store().remove(key)

@@ -1,0 +1,154 @@
+"""The search for one kernel: from what is known on disk to opts that were verified."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from svod_ir.args import Opt, format_opts
+from svod_ir.text import print_graph
+from svod_schedule.optimize.beam import Event, Tried, format_event, search
+from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed, make_key
+from svod_schedule.optimize.result import SearchResult, StopReason
+from svod_schedule.pipeline import run_pipeline
+from svod_tensor.tuning.records import Record, store_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from svod_ir.uop import UOp
+    from svod_schedule.options import OptimizerConfig
+    from svod_schedule.pipeline import Context
+    from svod_tensor.tuning.measure import Measurer
+    from svod_tensor.tuning.time_box import TimeBox
+
+__all__ = ["KernelSearch"]
+
+_SHOWN_LINES: Final = 80
+
+Opts: TypeAlias = tuple[Opt, ...]
+
+
+class KernelSearch:
+    """One search.
+
+    Args:
+        kernel: the body of a CALL.
+        key: of its record.
+        box: how much time the search has now.
+        report: called with each event of the search.
+    """
+
+    def __init__(
+        self, kernel: UOp, context: Context, config: OptimizerConfig, key: str, measurer: Measurer, box: TimeBox,
+        report: Callable[[Event], None],
+    ) -> None:  # fmt: skip
+        self._kernel, self._context, self._config, self._key = kernel, context, config, key
+        self._measurer, self._box, self._report = measurer, box, report
+        self._made: dict[str, Candidate] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._spent_before = 0.0
+
+    def run(self, earlier: Record | None) -> tuple[Record, tuple[Opts, ...]]:
+        """What was found and stored, and the opts that turned out to be wrong; `earlier` is gone on with."""
+        if earlier is not None:
+            self._outcomes.update(earlier.result.outcomes)
+            self._spent_before = earlier.spent_seconds
+        result = search(
+            self._kernel, self._context, self._config, self._measure, should_stop=self._box.is_over, report=self._note,
+            known=dict(self._outcomes),
+        )  # fmt: skip
+        spent = self._spent_before + self._box.elapsed()
+        opts, wrong = self._choose(result)
+        chosen = self._make_candidate(opts)
+        outcome = self._outcomes.get(chosen.key)
+        seconds = outcome.seconds if isinstance(outcome, Timed) else None
+        result = replace(result, opts=opts, seconds=seconds, outcomes=dict(self._outcomes))
+        record = Record(chosen.kernel.arg.name, result, spent, opts)
+        store_record(self._key, record)
+        return record, wrong
+
+    def _measure(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> Sequence[Outcome]:
+        outcomes = self._measurer(candidates, best_seconds)
+        for candidate, outcome in zip(candidates, outcomes, strict=True):
+            self._keep(candidate, outcome)
+        self._store_state()
+        return outcomes
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Tried):
+            self._keep(event.candidate, event.outcome)
+            if (
+                self._config.log_drops
+                and isinstance(event.outcome, Dropped)
+                and event.outcome.reason is not DropReason.STOPPED
+            ):
+                sys.stderr.write(f"{event.candidate.kernel.arg.name}: {format_event(event)}\n")
+        self._report(event)
+
+    def _keep(self, candidate: Candidate, outcome: Outcome) -> None:
+        self._made.setdefault(candidate.key, candidate)
+        if not (isinstance(outcome, Dropped) and outcome.reason is DropReason.STOPPED):
+            self._outcomes[candidate.key] = outcome
+
+    def _store_state(self) -> None:
+        """Write down what is known so far, for the case that nobody comes back."""
+        heuristic = next(iter(self._made.values()))  # the first that is measured
+        ranked = self._rank()
+        best = ranked[0] if ranked else heuristic
+        state = SearchResult(
+            opts=best.opts, seconds=self._seconds(best), heuristic_opts=heuristic.opts,
+            heuristic_seconds=self._seconds(heuristic), unoptimized_seconds=None, stop=StopReason.STOPPED,
+            outcomes=dict(self._outcomes),
+        )  # fmt: skip
+        spent = self._spent_before + self._box.elapsed()
+        store_record(self._key, Record(heuristic.kernel.arg.name, state, spent))
+
+    def _rank(self) -> list[Candidate]:
+        timed = [(seconds, c.key) for c in self._made.values() if (seconds := self._seconds(c)) is not None]
+        return [self._made[key] for _, key in sorted(timed)]
+
+    def _seconds(self, candidate: Candidate) -> float | None:
+        outcome = self._outcomes.get(candidate.key)
+        return outcome.seconds if isinstance(outcome, Timed) else None
+
+    def _make_candidate(self, opts: Opts) -> Candidate:
+        kernel = run_pipeline("optimize", self._kernel, replace(self._context, opts=opts))
+        return Candidate(opts, kernel, make_key(kernel))
+
+    def _choose(self, result: SearchResult) -> tuple[Opts, tuple[Opts, ...]]:
+        """The fastest opts whose results are right, and those whose results are not."""
+        unoptimized, heuristic = self._make_candidate(()), self._make_candidate(result.heuristic_opts)
+        reference = unoptimized if self._can_run(unoptimized) else heuristic
+        faster = [c for c in self._rank() if (self._seconds(c) or 0.0) < (self._seconds(heuristic) or inf)]
+        if result.opts == heuristic.opts:
+            faster = []  # what they gain could be chance
+        wrong: list[Opts] = []
+        for candidate in dict.fromkeys((*sorted(faster, key=lambda c: c.opts != result.opts), heuristic)):
+            if candidate.key == reference.key:
+                return candidate.opts, tuple(wrong)
+            outcome = self._measurer.verify(candidate, reference)
+            if outcome is None:
+                return candidate.opts, tuple(wrong)
+            self._outcomes[candidate.key] = outcome
+            if outcome.reason is DropReason.WRONG:
+                wrong.append(candidate.opts)
+                self._warn(candidate, outcome)
+        return (), tuple(wrong)
+
+    def _can_run(self, unoptimized: Candidate) -> bool:
+        outcome = self._outcomes.get(unoptimized.key)
+        return not isinstance(outcome, Dropped) or outcome.reason is DropReason.SLOW
+
+    def _warn(self, candidate: Candidate, outcome: Dropped) -> None:
+        text = print_graph(self._kernel, limit=_SHOWN_LINES)
+        warnings.warn(
+            f"svod left out opts that change the result of a kernel, which is a bug of svod or of the device's plugin. "
+            f"Please report it with this text.\nopts: {format_opts(candidate.opts)}\n"
+            f"device: {self._context.device}, {self._context.target.name}\n{outcome.detail}\n{text}",
+            RuntimeWarning,
+            stacklevel=2,
+        )

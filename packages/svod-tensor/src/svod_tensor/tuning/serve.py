@@ -1,0 +1,131 @@
+"""The child's side: compiles candidates, or runs them."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from svod_tensor.tuning.bench import Bench, make_bench, middle_values
+from svod_tensor.tuning.child import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from svod_device import CompiledSpec, Device, ProgramSpec
+    from svod_ir.uop import UOp
+    from svod_tensor.tuning.contents import Content
+
+__all__ = ["CompileRequest", "Worker", "compile_kernel", "serve"]
+
+
+class CompileRequest(NamedTuple):
+    """A candidate to compile: the text of its optimised kernel, for a backend of a device (None: its default one)."""
+
+    kernel: str
+    device: str
+    backend: str | None
+    max_uops: int
+
+
+def compile_kernel(kernel: UOp, device: Device, max_uops: int) -> tuple[bytes, str]:
+    """An optimised kernel as `svod_codegen.kernel_store.encode_kernel` writes it; or nothing, and why it is too long."""
+    from svod_codegen.kernel_store import encode_kernel
+
+    made = _render(kernel, device, max_uops)
+    if isinstance(made, str):
+        return b"", made
+    # Not the device's `compile`, which remembers what it makes.
+    return encode_kernel(*_fix_sizes(made, device.compiler.compile(made))), ""
+
+
+def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
+    """An optimised kernel as source; or why it is too long."""
+    from svod_device import ProgramSpec
+    from svod_dtype import void
+    from svod_ir.ops import Op
+    from svod_ir.options import IROptions
+    from svod_ir.uop import UOp
+    from svod_schedule.linearize import linearize
+    from svod_schedule.optimize.candidates import check_length
+    from svod_schedule.pipeline import Context, run_pipeline
+
+    context = Context(target=device.target, device=device.name, options=IROptions())
+    lowered = run_pipeline("lower", kernel, context)
+    linear = linearize(lowered)
+    dropped = check_length(linear, max_uops)
+    if dropped is not None:
+        return dropped.detail
+    source = device.renderer.render(linear, lowered.arg.name)
+    stages = lowered, UOp(Op.LINEAR, void, tuple(linear)), UOp(Op.SOURCE, void, (), source)
+    return ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, device.name))
+
+
+def _fix_sizes(spec: ProgramSpec, compiled: CompiledSpec) -> tuple[ProgramSpec, CompiledSpec]:
+    """Launch sizes as numbers: expressions are not written down."""
+    dims = spec.launch_dims(middle_values(spec))
+    return (
+        replace(spec, global_size=dims.global_size, local_size=dims.local_size),
+        replace(compiled, global_size=dims.global_size, local_size=dims.local_size),
+    )
+
+
+class Worker:
+    """What a child can be asked."""
+
+    def __init__(self) -> None:
+        self._bench: Bench | None = None
+
+    def start(self, device: str, backend: str | None) -> None:
+        """Import what will be needed, so that no time limit counts it."""
+        from svod_device import get_device
+        from svod_schedule.pipeline import run_pipeline
+
+        _ = run_pipeline, get_device(device).with_backend(backend).compiler.cache_key
+
+    def compile(self, *request: *tuple[str, str, str | None, int]) -> tuple[bytes, str]:
+        """As `compile_kernel`, for a `CompileRequest`."""
+        from svod_device import get_device
+        from svod_ir.text import parse_graph
+
+        text, name, backend, max_uops = request
+        return compile_kernel(parse_graph(text), get_device(name).with_backend(backend), max_uops)
+
+    def open(self, device: str, backend: str | None, contents: Sequence[Content], tolerance: float) -> None:
+        """Make a bench for the candidates of a kernel; the last one goes."""
+        self._bench = None
+        self._bench = make_bench(device, backend, contents, tolerance)
+
+    def bench(self, method: str, *arguments: object) -> object:
+        """Call a method of the bench."""
+        return getattr(self._bench, method)(*arguments)
+
+
+_GIVEN: Final = ("start", "compile", "open", "bench")
+
+
+def serve(max_bytes: int) -> None:
+    """The child's main function; it may have so much address space, 0 for any."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
+    _limit_memory(max_bytes)
+    worker = Worker()
+
+    def find(name: str) -> Callable[..., object]:
+        if name not in _GIVEN:
+            raise LookupError(name)
+        return getattr(worker, name)
+
+    answer(find)
+
+
+def _limit_memory(max_bytes: int) -> None:
+    try:
+        import resource
+    except ImportError:
+        return  # Windows has no such limit
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a crash that was expected leaves no dump
+    if max_bytes:
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = max_bytes if hard == resource.RLIM_INFINITY else min(max_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))

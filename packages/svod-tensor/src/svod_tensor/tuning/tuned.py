@@ -1,0 +1,98 @@
+"""The opts that searches found, on disk: what a process uses that does not search itself.
+
+An entry belongs to a kernel, a target and a compiler, whatever the configuration of the search was.
+Where nothing was ever stored, looking for one costs one look at a directory in each process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
+from svod_codegen.kernel_store import describe_target
+from svod_ir.args import Opt, format_opts, parse_opts
+from svod_ir.errors import ParseError
+from svod_ir.forks import hold_across_fork
+
+if TYPE_CHECKING:
+    from svod_device import Device
+    from svod_ir.target import Target
+
+__all__ = ["clear", "find_tuned", "get_store", "name_kernel", "put_tuned", "reject_tuned"]
+
+_VERSION: Final = "1"
+"""Of the entries and of the meaning of opts: raised when either changes."""
+
+
+def get_store() -> DiskStore:
+    """The process's store of searches: these entries and those of `records`."""
+    return get_disk_store("searches")
+
+
+def name_kernel(ast_hash: str, device: Device) -> tuple[str, ...]:
+    """What the best opts depend on; the name of the kernel and the number of the device are not among it."""
+    return _VERSION, ast_hash, device.base_key, device.compiler.cache_key, _describe(device.target)
+
+
+class _TunedStore:
+    """The opts that any search found for a kernel, remembered in the process too."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], tuple[Opt, ...] | None] = {}
+        self._has_entries: bool | None = None
+        self._lock = hold_across_fork(threading.Lock())
+
+    def find(self, ast_hash: str, device: Device) -> tuple[Opt, ...] | None:
+        """The tuned opts of a kernel, None where there are none."""
+        if self._has_entries is None:
+            self._has_entries = os.path.isdir(get_store().directory)
+        if not self._has_entries:
+            return None
+        known = ast_hash, device.base_key, device.compiler.cache_key
+        if known not in self._known:
+            content = get_store().get(self._key(ast_hash, device))
+            with self._lock:
+                self._known[known] = None if content is None else _parse(content.decode(errors="replace"))
+        return self._known[known]
+
+    def put(self, ast_hash: str, device: Device, opts: tuple[Opt, ...]) -> None:
+        """Keep tuned opts."""
+        get_store().put(self._key(ast_hash, device), format_opts(opts).encode())
+        self.clear()
+
+    def reject(self, ast_hash: str, device: Device) -> None:
+        """Forget opts that do not apply any more."""
+        get_store().remove(self._key(ast_hash, device))
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what is remembered; the disk stays as it is."""
+        with self._lock:
+            self._known.clear()
+            self._has_entries = None
+
+    def _key(self, ast_hash: str, device: Device) -> str:
+        return make_key("tuned", *name_kernel(ast_hash, device))
+
+
+@cache
+def _describe(target: Target) -> str:
+    return describe_target(target)
+
+
+def _parse(text: str) -> tuple[Opt, ...] | None:
+    try:
+        return parse_opts(text)
+    except ParseError:
+        return None
+
+
+_tuned: Final = _TunedStore()
+
+find_tuned = _tuned.find
+put_tuned = _tuned.put
+reject_tuned = _tuned.reject
+clear = _tuned.clear

@@ -1,0 +1,297 @@
+"""Who compiles candidates and who runs them: processes that may be lost, or this one.
+
+What a candidate does wrong ends as a `Dropped` of that candidate. A process that died, or was ended because it
+took too long, is replaced by the next request. Devices whose plugins were registered by hand exist in
+this process alone: their candidates are compiled and run here, where a crash is a crash of the program.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+
+from svod_codegen.errors import CompileTimeoutError
+from svod_codegen.options import CodegenOptions
+from svod_device.registry import get_registry
+from svod_ir.errors import GraphError
+from svod_ir.text import print_graph
+from svod_schedule.optimize.candidates import Dropped, DropReason
+from svod_tensor.options import make_worker_environment
+from svod_tensor.tuning.bench import Bench
+from svod_tensor.tuning.child import Child, ChildDiedError, ChildFailedError, ChildLateError
+from svod_tensor.tuning.serve import CompileRequest, compile_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from svod_device import Device
+    from svod_ir.uop import UOp
+    from svod_schedule.options import OptimizerConfig
+    from svod_tensor.tuning.contents import Content
+    from svod_tensor.tuning.time_box import TimeBox
+
+__all__ = [
+    "Compilers",
+    "LocalCompilers",
+    "LocalRunner",
+    "ProcessCompilers",
+    "ProcessRunner",
+    "Runner",
+    "can_isolate",
+    "make_compilers",
+    "make_runner",
+]
+
+T = TypeVar("T")
+
+COMPILER_BYTES: Final = 8 << 30
+"""The address space of a process that compiles, most of which is never touched."""
+
+STOPPED: Final = Dropped(DropReason.STOPPED)
+
+
+def can_isolate(device: Device) -> bool:
+    """Whether another process finds the device too: all its plugins are installed."""
+    plugins = [p for p in get_registry().iter_plugins() if p.kind == device.base_key]
+    return bool(plugins) and all(p.is_installed for p in plugins)
+
+
+def make_compilers(device: Device, config: OptimizerConfig) -> Compilers:
+    """Who compiles for a device."""
+    if not can_isolate(device):
+        return LocalCompilers(device, config.max_uops)
+    n_workers = CodegenOptions.from_env().threads
+    return ProcessCompilers(device, config.max_uops, n_workers=n_workers, max_tasks=config.tasks_per_worker)
+
+
+def make_runner(device: Device, contents: Sequence[Content], tolerance: float, config: OptimizerConfig) -> Runner:
+    """Who runs the candidates of a kernel on a device."""
+    if not can_isolate(device):
+        return LocalRunner(device, contents, tolerance)
+    return ProcessRunner(device, contents, tolerance, config.compile_seconds)
+
+
+class Compilers(Protocol):
+    """Compiles candidates."""
+
+    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
+        """Each optimised kernel as bytes for a `Runner`, within so many seconds and within the time box."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Runner(Protocol):
+    """Runs the compiled candidates of one kernel."""
+
+    def time(self, key: str, kernel: bytes, n_launches: int, limit_s: float) -> float | Dropped:
+        """The seconds of one launch, out of several without a pause."""
+        ...
+
+    def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
+        """In what the results differ from those of `reference`; nothing where they agree."""
+        ...
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """These will not be timed again soon."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ProcessCompilers:
+    """Compiles in `n_workers` processes, each replaced after `max_tasks` candidates unless that is 0."""
+
+    def __init__(self, device: Device, max_uops: int, *, n_workers: int, max_tasks: int = 0) -> None:
+        self._device, self._max_uops, self._max_tasks = device, max_uops, max_tasks
+        self._idle: SimpleQueue[Child | None] = SimpleQueue()
+        self._children: set[Child] = set()
+        self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="svod-tune")
+        self._is_closed = False
+        for _ in range(n_workers):
+            self._idle.put(None)
+
+    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
+        pending = [self._threads.submit(self._compile_one, kernel, seconds, box) for kernel in kernels]
+        return [result.result() for result in pending]
+
+    def close(self) -> None:
+        self._is_closed = True
+        for child in list(self._children):
+            child.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for child in list(self._children):
+            child.close()
+        self._children.clear()
+
+    def _compile_one(self, kernel: UOp, seconds: float, box: TimeBox) -> bytes | Dropped:
+        if box.is_over() or self._is_closed:
+            return STOPPED
+        try:
+            text = print_graph(kernel)
+        except GraphError as error:
+            return Dropped(DropReason.COMPILE, str(error))
+        child = self._idle.get()
+        try:
+            child = child or self._start()
+            left = box.remaining()
+            result = self._ask(child, text, min(seconds, left), is_box_short=left < seconds)
+            if child.is_closed or (self._max_tasks and child.n_answers > self._max_tasks):
+                self._end(child)
+                child = None
+            return result
+        except BaseException:
+            if child is not None:
+                self._end(child)
+                child = None
+            raise
+        finally:
+            self._idle.put(child)
+
+    def _ask(self, child: Child, text: str, limit_s: float, *, is_box_short: bool) -> bytes | Dropped:
+        request = CompileRequest(text, self._device.name, self._device.default_backend, self._max_uops)
+        try:
+            kernel, too_long = cast("tuple[bytes, str]", child.ask("compile", *request, limit_s=limit_s))
+        except ChildFailedError as failure:
+            return _drop_failure(failure.detail, DropReason.COMPILE)
+        except ChildLateError:
+            return STOPPED if is_box_short else Dropped(DropReason.COMPILE_TIMEOUT, f"more than {limit_s:g} s")
+        except ChildDiedError as death:
+            return STOPPED if self._is_closed else Dropped(DropReason.CRASH, f"the compiler {death.detail}")
+        return Dropped(DropReason.UOPS, too_long) if too_long else kernel
+
+    def _start(self) -> Child:
+        # Objects of candidates are not kept on disk: only one of them is ever used.
+        limit = COMPILER_BYTES if self._device.allocator.is_host_addressable else 0
+        child = Child(make_worker_environment(SVOD_OBJECT_CACHE="0"), limit)
+        self._children.add(child)
+        child.ask("start", self._device.name, self._device.default_backend)
+        return child
+
+    def _end(self, child: Child) -> None:
+        self._children.discard(child)
+        child.close()
+
+
+class ProcessRunner:
+    """Runs candidates in a process of their own."""
+
+    def __init__(self, device: Device, contents: Sequence[Content], tolerance: float, load_seconds: float) -> None:
+        self._device, self._contents, self._tolerance = device, contents, tolerance
+        self._load_seconds = load_seconds
+        self._child: Child | None = None
+        self._loaded: set[str] = set()
+
+    def time(self, key: str, kernel: bytes, n_launches: int, limit_s: float) -> float | Dropped:
+        return self._run(
+            lambda: cast("float", self._ask(limit_s, "time", self._load(key, kernel), n_launches)), limit_s
+        )
+
+    def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
+        def compare() -> str:
+            other = self._load("", reference)
+            return cast("str", self._ask(limit_s, "compare", self._load(key, kernel), other))
+
+        return self._run(compare, limit_s)
+
+    def forget(self, keys: Sequence[str]) -> None:
+        for key in self._loaded.intersection(keys):
+            self._loaded.discard(key)
+            assert self._child is not None
+            self._child.ask("bench", "drop", key)
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.close()
+        self._child = None
+        self._loaded.clear()
+
+    def _run(self, run: Callable[[], T], limit_s: float) -> T | Dropped:
+        try:
+            return run()
+        except ChildFailedError as failure:
+            return _drop_failure(failure.detail, DropReason.RUN)
+        except ChildLateError:
+            self.close()
+            return Dropped(DropReason.HANG, f"no end after {limit_s:.3g} s")
+        except ChildDiedError as death:
+            self.close()
+            return Dropped(DropReason.CRASH, death.detail)
+
+    def _load(self, key: str, kernel: bytes) -> str:
+        if self._child is None:
+            self._child = Child(make_worker_environment())
+            name, backend = self._device.name, self._device.default_backend
+            self._child.ask("start", name, backend)
+            self._child.ask("open", name, backend, self._contents, self._tolerance)
+        if key not in self._loaded:
+            self._ask(self._load_seconds, "load", key, kernel)
+            self._loaded.add(key)
+        return key
+
+    def _ask(self, limit_s: float, *request: object) -> object:
+        assert self._child is not None
+        return self._child.ask("bench", *request, limit_s=limit_s)
+
+
+class LocalCompilers:
+    """Compiles in this process, one after the other; no time limit is enforced."""
+
+    def __init__(self, device: Device, max_uops: int) -> None:
+        self._device, self._max_uops = device, max_uops
+
+    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
+        return [self._compile_one(kernel, box) for kernel in kernels]
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _compile_one(self, kernel: UOp, box: TimeBox) -> bytes | Dropped:
+        if box.is_over():
+            return STOPPED
+        try:
+            compiled, too_long = compile_kernel(kernel, self._device, self._max_uops)
+        except Exception as error:
+            return _drop_failure(f"{type(error).__name__}: {error}", DropReason.COMPILE)
+        return Dropped(DropReason.UOPS, too_long) if too_long else compiled
+
+
+class LocalRunner:
+    """Runs candidates in this process."""
+
+    def __init__(self, device: Device, contents: Sequence[Content], tolerance: float) -> None:
+        self._bench = Bench(device, contents, tolerance)
+        self._loaded: set[str] = set()
+
+    def time(self, key: str, kernel: bytes, n_launches: int, limit_s: float) -> float | Dropped:
+        return self._run(lambda: self._bench.time(self._load(key, kernel), n_launches))
+
+    def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
+        return self._run(lambda: self._bench.compare(self._load(key, kernel), self._load("", reference)))
+
+    def forget(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._loaded.discard(key)
+            self._bench.drop(key)
+
+    def close(self) -> None:
+        """The buffers go with this object."""
+
+    def _run(self, run: Callable[[], T]) -> T | Dropped:
+        try:
+            return run()
+        except Exception as error:
+            return _drop_failure(f"{type(error).__name__}: {error}", DropReason.RUN)
+
+    def _load(self, key: str, kernel: bytes) -> str:
+        if key not in self._loaded:
+            self._bench.load(key, kernel)
+            self._loaded.add(key)
+        return key
+
+
+def _drop_failure(detail: str, reason: DropReason) -> Dropped:
+    if detail.startswith(CompileTimeoutError.__name__):
+        reason = DropReason.COMPILE_TIMEOUT
+    return Dropped(reason, detail.splitlines()[0])
