@@ -204,6 +204,21 @@ def test_a_gain_that_could_be_chance_is_none(product: UOp) -> None:
     assert result.opts == result.heuristic_opts
 
 
+def test_what_was_not_in_the_last_comparison_does_not_win_it(product: UOp) -> None:
+    last: list[str] = []
+
+    def measure(candidates: Sequence[Candidate], best_seconds: float | None) -> Sequence[Outcome]:
+        again = [Timed(c.predicted * 100) for c in candidates if c.key in seen]
+        seen.update(c.key for c in candidates)
+        last[:] = [c.key for c in candidates]
+        return again or [Timed(c.predicted) for c in candidates]
+
+    seen: set[str] = set()
+    result = search(product, CONTEXT, replace(SMALL, min_gain=0.0), measure)
+    assert make_key(optimize(product, result.opts)) in last
+    assert result.seconds == min(o.seconds for k, o in result.outcomes.items() if k in last and isinstance(o, Timed))
+
+
 def test_a_kernel_with_nothing_to_choose_is_left_as_it_is(make_kernel: MakeKernel) -> None:
     single = make_kernel(tensor(1, 1) + 1)
     result = search(single, CONTEXT, SMALL, predict)
