@@ -12,7 +12,7 @@ from svod_ir.environment import read_integer, read_number, read_switch
 from svod_ir.errors import OptionError
 from svod_schedule.errors import ConfigError
 
-__all__ = ["OptimizerConfig", "Strategy"]
+__all__ = ["OptimizerConfig", "Strategy", "set_search"]
 
 Strategy: TypeAlias = Literal["none", "heuristic", "beam"]
 
@@ -125,3 +125,21 @@ class OptimizerConfig:
             return self.strategy
         limits = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name not in _UNMEASURED)
         return f"beam {' '.join(limits)}"
+
+
+def set_search(
+    *, width: int | None, kernel_seconds: float | None, plan_seconds: float | None, is_again: bool = False
+) -> None:
+    """Ask in this process's environment for searches; what is None stays as the user set it.
+
+    Raises:
+        OptionError, ConfigError: if a value, or one that the user set, cannot be used.
+    """
+    given: dict[str, object] = {"BEAM_TIMEOUT": kernel_seconds, "BEAM_PLAN_TIMEOUT": plan_seconds, "SVOD_BEAM": width}
+    if OptimizerConfig.from_env().strategy != "beam" and width is None:
+        given["SVOD_BEAM"] = OptimizerConfig().width
+    if is_again:
+        given["BEAM_IGNORE_CACHE"] = 1
+    changes = {name: str(value) for name, value in given.items() if value is not None}
+    OptimizerConfig.from_env({**os.environ, **changes})
+    os.environ.update(changes)

@@ -98,24 +98,6 @@ find_config: Final = remember(PrepareConfig.from_env, os.environ)
 """`PrepareConfig.from_env`, read anew only when the environment has changed."""
 
 
-def set_search(
-    *, width: int | None, kernel_seconds: float | None, plan_seconds: float | None, is_again: bool = False
-) -> None:
-    """Ask in this process's environment for searches; what is None stays as the user set it.
-
-    Raises:
-        OptionError, ConfigError: if a value, or one that the user set, cannot be used.
-    """
-    given: dict[str, object] = {"BEAM_TIMEOUT": kernel_seconds, "BEAM_PLAN_TIMEOUT": plan_seconds, "SVOD_BEAM": width}
-    if OptimizerConfig.from_env().strategy != "beam" and width is None:
-        given["SVOD_BEAM"] = OptimizerConfig().width
-    if is_again:
-        given["BEAM_IGNORE_CACHE"] = 1
-    changes = {name: str(value) for name, value in given.items() if value is not None}
-    OptimizerConfig.from_env({**os.environ, **changes})
-    os.environ.update(changes)
-
-
 def make_worker_environment(**changes: str) -> dict[str, str]:
     """The environment of a process that works for this one."""
     return {**os.environ, **changes}

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from svod_tensor.options import set_search
+from svod_schedule.options import set_search
 from svod_tensor.tuning.choose import observe
 from svod_tensor.tuning.progress import Observed, format_table, make_observer
 
