@@ -116,8 +116,8 @@ def _float_expression(op: Op, dtype: DType, operands: list[str]) -> str | None:
     x = operands[0]
     if op in (Op.MAX, Op.MIN):
         y = operands[1]
-        # A NaN on either side fails the comparison or is x itself.
-        return f"({x} {'>' if op is Op.MAX else '<'} {y} || {x} != {x}) ? {x} : {y}"
+        # A NaN on either side fails the comparison or is x itself. Without a branch, so that lanes can be joined.
+        return f"(({x} {'>' if op is Op.MAX else '<'} {y}) | ({x} != {x})) ? {x} : {y}"
     if op is Op.NEG:
         return f"-{x}"
     if op is Op.RECIPROCAL:
