@@ -10,7 +10,7 @@ import pytest
 from svod_device import get_allocator, get_device
 from svod_ir import Op
 from svod_ir.errors import DeviceMismatchError
-from svod_tensor import PrepareConfig, Tensor
+from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.realize import make_schedule
 from svod_tensor.schedule_cache import normalize_graph
 
@@ -166,6 +166,15 @@ def test_a_file_is_read_by_each_device(tmp_path: Path):
     assert part.tolist() == [4, 6, 8, 10]
     assert (whole.buffer().device, part.buffer().device) == (FAR, FAR)
     assert (file[:2] + Tensor([1, 1], dtype="uint8", device=FAR)).device == FAR
+
+
+def test_a_tensor_of_symbolic_size_moves():
+    values = np.arange(12, dtype=np.float32).reshape(6, 2)
+    n = Variable("n", 1, 6)
+    for size in (2, 5):
+        part = Tensor(values)[: n.bind(size)]
+        np.testing.assert_array_equal(part.to(FAR).numpy(), values[:size])
+        np.testing.assert_array_equal(((part + 1).to(FAR) * 2).sum(0).numpy(), (values[:size] * 2 + 2).sum(0))
 
 
 def test_a_copy_holds_what_the_source_held_before_it_was_assigned():
