@@ -34,8 +34,9 @@ from svod_tensor.tensor import Tensor
 from svod_tensor.variable import Variable
 
 if TYPE_CHECKING:
+    from svod_tensor.array_functions import register_custom_function
     from svod_tensor.cache_counts import caches, clear_caches
-    from svod_tensor.custom_functions import custom_function, register_custom_function
+    from svod_tensor.custom_functions import custom_function
     from svod_tensor.jit_function import jit
     from svod_tensor.safetensors import load_safetensors, save_safetensors
 
@@ -47,7 +48,7 @@ __all__ = [
 
 _LAZY = {
     "caches": "cache_counts", "clear_caches": "cache_counts", "custom_function": "custom_functions",
-    "register_custom_function": "custom_functions", "jit": "jit_function", "load_safetensors": "safetensors",
+    "register_custom_function": "array_functions", "jit": "jit_function", "load_safetensors": "safetensors",
     "save_safetensors": "safetensors",
 }  # fmt: skip
 

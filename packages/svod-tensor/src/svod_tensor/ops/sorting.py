@@ -1,27 +1,33 @@
-"""Sorting, by a bitonic network on packed keys.
+"""Sorting, by the array library of the host.
 
 An element becomes the 64-bit integer `key << 32 | position`, whose key orders like the element: so
-one comparison sorts stably and carries the position along. A stage of the network compares each
-element with the one whose position differs in one bit; which bit is read from memory, so that all
-stages are one kernel, compiled once.
-
-Source: Batcher, Sorting networks and their applications (1968).
+sorting integers in any way sorts the elements stably, and carries their positions along. Making the
+integers and taking them apart is part of the kernels around; the sorting itself is a function on
+arrays, since loops over independent elements, which kernels are, are no way to sort.
 """
 
 from __future__ import annotations
 
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import float32, int32, int64, uint32, uint64
+from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
+from svod_ir.uop import SInt
 from svod_tensor.ops.random import Random
 from svod_tensor.shapes import check_within, normalize_axis
 from svod_tensor.shards import bring_to
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = ["Sorting"]
 
 T = TypeVar("T", bound="Sorting")
+
+_SORT: Final = "svod.sort"
 
 
 class Sorting(Random):
@@ -35,18 +41,7 @@ class Sorting(Random):
         NaN counts as the largest value.
         """
         axis = normalize_axis("argsort", axis, self.ndim)
-        size = self.shape[axis]
-        if max_size(size) >= 1 << 31:
-            raise ShapeError(operation="argsort", shape=self.shape, problem=f"is too long on axis {axis}")
-        moved = self.moveaxis(axis, -1)
-        order = self.arange(size).cast(int64).broadcast_to(moved.shape)
-        if max_size(size) < 2 or self.size == 0:
-            return order.moveaxis(-1, axis)
-        for word in _ordered_words(moved):
-            key = word.take_along_axis(order, -1) if word.ndim else word
-            key = key.bitwise_not() if descending else key
-            order = order.take_along_axis(_argsort_words(key), -1)
-        return order.moveaxis(-1, axis)
+        return self._order(axis, self.shape[axis], is_descending=descending)
 
     def sort(self, axis: int = -1, *, descending: bool = False) -> tuple[Self, Self]:
         """The elements in order along `axis`, and their positions."""
@@ -60,7 +55,7 @@ class Sorting(Random):
         if isinstance(size, int) and not 0 <= k <= size:
             raise ShapeError(operation="topk", shape=self.shape, problem=f"has {size} elements on axis {axis}, not {k}")
         check_within("topk", axis, k, 0, size)
-        order = self.argsort(axis, descending=largest)._slice_axis(axis, 0, k)
+        order = self._order(axis, k, is_descending=largest)
         return self.take_along_axis(order, axis), order
 
     def median(self, axis: int = -1) -> Self:
@@ -73,6 +68,23 @@ class Sorting(Random):
         values, _ = self.sort(axis)
         middle = normalize_size((size - 1) // 2)
         return values._slice_axis(axis, middle, middle + 1).squeeze(axis)
+
+    def _order(self, axis: int, n: SInt, *, is_descending: bool) -> Self:
+        """The positions of the first `n` elements in order along `axis`."""
+        size = self.shape[axis]
+        if max_size(size) >= 1 << 31:
+            raise ShapeError(operation="sort", shape=self.shape, problem=f"is too long on axis {axis}")
+        moved = self.moveaxis(axis, -1)
+        order = self.arange(size).cast(int64).broadcast_to(moved.shape)
+        if max_size(size) < 2 or self.size == 0 or n == 0:
+            return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis)
+        words = _ordered_words(moved)
+        for number, word in enumerate(words, 1):
+            key = word.take_along_axis(order, -1)
+            key = key.bitwise_not() if is_descending else key
+            # Words of less weight only break ties, so that all of their order is needed.
+            order = order.take_along_axis(_argsort_words(key, n if number == len(words) else size), -1)
+        return order.moveaxis(-1, axis)
 
 
 def _ordered_words(x: T) -> tuple[T, ...]:
@@ -93,28 +105,26 @@ def _ordered_words(x: T) -> tuple[T, ...]:
     return low, wide.rshift(32).cast(int32)
 
 
-def _argsort_words(key: T) -> T:
-    """The stable order of 32-bit words along the last axis."""
-    size = key.shape[-1]
-    # A symbolic axis is sorted in the room that its largest size needs: what is beyond it comes last.
-    width = 1 << (max_size(size) - 1).bit_length()
-    packed = key.cast(int64).lshift(32).bitwise_or(key.arange(size).cast(int64))
-    packed = packed.pad(*((0, 0),) * (key.ndim - 1), (0, width - size), value=int64.max).contiguous()
-    position = key.arange(width)
-    block = 2
-    while block <= width:
-        step = block // 2
-        while step:
-            packed = _compare(packed, position, block, step)
-            step //= 2
-        block *= 2
-    return packed[..., :size].bitwise_and((1 << 32) - 1)
+def _argsort_words(key: T, n: SInt) -> T:
+    """The first `n` positions in the stable order of 32-bit words along the last axis."""
+    packed = key.cast(int64).lshift(32).bitwise_or(key.arange(key.shape[-1]).cast(int64))
+    return _sort_rows(packed, n).bitwise_and((1 << 32) - 1)
 
 
-def _compare(packed: T, position: T, block: int, step: int) -> T:
-    """One stage: the smaller of each pair first in every other block, last in the others."""
-    numbers = packed.from_uop(bring_to(type(packed)([block, step]).uop, packed.uop))
-    partner = packed.take(position.bitwise_xor(numbers[1]), -1)
-    is_first = position.bitwise_and(numbers[1]).eq(0)
-    is_ascending = position.bitwise_and(numbers[0]).eq(0)
-    return is_first.eq(is_ascending).where(packed.minimum(partner), packed.maximum(partner)).contiguous()
+def _sort_rows(x: T, n: SInt) -> T:
+    """The `n` smallest elements of each row in order."""
+    from svod_tensor.array_functions import register_custom_function  # loads the runtime
+
+    register_custom_function(_SORT, _sort)
+    whole = x if x.sharding is None else x.to(x.sharding.devices[0])
+    node = make_custom_function(_SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], [])
+    return x.from_uop(node if x.sharding is None else bring_to(node, x.uop))
+
+
+def _sort(out: NDArray[np.int64], x: NDArray[np.int64]) -> None:
+    n = out.shape[-1]
+    if n < x.shape[-1]:
+        x = x.copy()
+        x.partition(n - 1, axis=-1)
+    out[...] = x[..., :n]
+    out.sort(axis=-1)

@@ -1,0 +1,65 @@
+"""How the runtime calls a Python function that is written for arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, evaluate_expression
+from svod_dtype import int64, void
+from svod_ir.custom_function import ArraySpec, read_signature
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_runtime import register_custom_function as register_on_buffers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["register_custom_function"]
+
+
+def register_custom_function(kind: str, function: Callable[..., None]) -> None:
+    """Let custom functions of this kind call `function(*outputs, *inputs, *numbers)` from now on.
+
+    Args:
+        kind: a name; one that was registered before gets the new function.
+        function: fills the outputs, which are numpy arrays, and must not write to the inputs. On the CPU all of them
+            are the memory itself. It is called at each execution, in whichever thread executes the plan.
+    """
+
+    def run(buffers: Sequence[Buffer], variables: Mapping[str, int], operands: Sequence[UOp]) -> None:
+        signature = read_signature(UOp(Op.CUSTOM_FUNCTION, void, tuple(operands), kind))
+        memory, *read = buffers
+        content = _writable_bytes(memory)
+        outputs = [
+            _to_array(content[begin : begin + spec.nbytes], spec, variables)
+            for begin, spec in zip(signature.offsets, signature.outputs, strict=True)
+        ]
+        inputs = [
+            _to_array(b.as_memoryview() if b.is_host_addressable else memoryview(b.to_bytes()), spec, variables)
+            for b, spec in zip(read, signature.inputs, strict=True)
+        ]
+        for array in inputs:
+            array.flags.writeable = False
+        function(*outputs, *inputs, *(_to_number(n, variables) for n in signature.numbers))
+        if not memory.is_host_addressable:
+            memory.copyin(content)
+
+    register_on_buffers(kind, run)
+
+
+def _writable_bytes(memory: Buffer) -> memoryview:
+    return memory.as_memoryview() if memory.is_host_addressable else memoryview(bytearray(memory.nbytes))
+
+
+def _to_array(content: memoryview, spec: ArraySpec, variables: Mapping[str, int]) -> NDArray[np.generic]:
+    import numpy as np
+
+    shape = tuple(s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape)
+    flat = np.frombuffer(content, spec.dtype.numpy)
+    return flat[: int(np.prod(shape))].reshape(shape)
+
+
+def _to_number(node: UOp, variables: Mapping[str, int]) -> bool | int | float:
+    return node.arg if node.op is Op.CONST else evaluate_expression(node.cast(int64), variables)
