@@ -187,3 +187,10 @@ def test_a_long_reduction_over_two_axes_that_does_not_divide_keeps_its_shape() -
     split = split_reduce(sink)
     assert split.src[0].shape == (1, 1)
     assert_same(sink, split)
+
+
+def test_a_grid_s_rows_are_reduced_in_kernels_of_their_own_and_not_again_for_each_result() -> None:
+    context = Context(target=replace(Target.generic(), has_local=True))
+    ranged = run_pipeline("rangeify", UOp.sink(softmax(X)), context)
+    kernels = list(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL))
+    assert [sum(1 for _ in k.src[0].iter_ops(Op.REDUCE)) for k in kernels] == [1, 0, 1, 0]

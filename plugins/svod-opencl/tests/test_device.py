@@ -15,7 +15,6 @@ import pytest
 from svod_codegen.errors import CompileError, LoadError
 from svod_device import Buffer, CompiledSpec, OutOfMemoryError, Program, ProgramSpec, get_allocator, get_device
 from svod_dtype import float32
-from svod_ir.ops import Op
 from svod_opencl import OpenCLRenderer
 from svod_opencl.capabilities import has_exact_division, make_target
 from svod_opencl.compiler import OpenCLCompiler
@@ -157,7 +156,6 @@ def test_the_target_says_what_the_driver_does() -> None:
     assert target.shared_bytes == device.local_mem_size
     assert target.max_local == device.max_work_group_size
     assert target.cores == device.max_compute_units
-    assert (Op.MULACC in target.native_ops) == target.has_fma
     assert (
         "-cl-fp32-correctly-rounded-divide-sqrt" in OpenCLCompiler(get_context("OPENCL")).options
     ) == has_exact_division(device)

@@ -15,9 +15,6 @@ __all__ = ["has_exact_division", "make_target", "max_vector_bytes"]
 _MIN_VECTOR_BITS = 128
 """What one memory access moves on devices that compute element by element."""
 
-_VECTOR_REGISTERS = 32
-"""OpenCL does not say how many registers there are; so many vectors a CPU with 512-bit ones and a GPU's thread have."""
-
 
 def make_target(device: cl.Device) -> Target:
     """The device as the optimizer, the lowering and the renderer see it."""
@@ -28,17 +25,15 @@ def make_target(device: cl.Device) -> Target:
         dtypes |= {float64}
     if "cl_khr_fp16" in extensions:
         dtypes |= {float16}
-    has_fma = bool(device.single_fp_config & cl.device_fp_config.FMA)
     return Target(
         name=f"opencl {device.name.strip()}",
         vector_bits=max(float_bits, _MIN_VECTOR_BITS),
-        vector_registers=_VECTOR_REGISTERS,
+        vector_registers=_count_registers(float_bits),
         cores=device.max_compute_units,
         l1_bytes=min(device.local_mem_size, 32 << 10),
         l2_bytes=_cache_bytes(device),
         l3_bytes=0,
         cache_line_bytes=device.global_mem_cacheline_size or 64,
-        has_fma=has_fma,
         has_local=True,
         has_shared=device.local_mem_type == cl.device_local_mem_type.LOCAL or device.local_mem_size > 0,
         shared_bytes=device.local_mem_size,
@@ -46,7 +41,8 @@ def make_target(device: cl.Device) -> Target:
         max_local=device.max_work_group_size,
         max_local_dims=tuple(device.max_work_item_sizes[:3]),
         lockstep=_count_lockstep(device),
-        native_ops=COMMON_OPS | {Op.MULACC} if has_fma else COMMON_OPS,
+        # Products and sums may be fused; that they are, which `has_fma` would promise, no driver says.
+        native_ops=COMMON_OPS | {Op.MULACC},
         native_dtypes=dtypes,
     )
 
@@ -74,6 +70,11 @@ def _count_lockstep(device: cl.Device) -> int:
         except (AttributeError, cl.Error):
             pass  # another vendor's device
     return 32
+
+
+def _count_registers(float_bits: int) -> int:
+    # OpenCL does not say: a CPU has 32 where its registers have 512 bits and mostly 16 else; a GPU's thread has more.
+    return 16 if 128 <= float_bits < 512 else 32
 
 
 def _cache_bytes(device: cl.Device) -> int:

@@ -23,7 +23,7 @@ __all__ = ["Expressions"]
 _COMPARED: Final = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
 _FLOAT_OPERATORS: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/"}
 _FUNCTIONS: Final = {
-    Op.SQRT: "sqrt", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint", Op.ABS: "fabs", Op.MULACC: "fma",
+    Op.SQRT: "sqrt", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint", Op.ABS: "fabs",
 }  # fmt: skip
 _WRAPPING: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*"}
 _BITS: Final = {Op.AND: "&", Op.OR: "|", Op.XOR: "^"}
@@ -150,6 +150,9 @@ class Expressions:
             return f"-{x}"
         if op in (Op.FDIV, Op.SQRT) and dtype is float32 and not self.has_exact_division:
             return self._divide_in_double(op, operands)
+        if op is Op.MULACC:
+            # The driver fuses it where it has the instruction; some drivers' fma() is a slow emulation.
+            return f"{x} * {operands[1]} + {operands[2]}"
         if op in _FLOAT_OPERATORS:
             return f"{x} {_FLOAT_OPERATORS[op]} {operands[1]}"
         return f"{_FUNCTIONS[op]}({', '.join(operands)})" if op in _FUNCTIONS else None

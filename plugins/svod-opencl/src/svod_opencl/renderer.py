@@ -122,8 +122,9 @@ class OpenCLRenderer(CRenderer):
         return f"__global {memory_name(dtype, self.target)} *restrict"
 
     def open_file(self) -> list[str]:
-        # Products and sums are fused where the kernel says so: some polynomials count on the rounding of each.
-        lines = ["#pragma OPENCL FP_CONTRACT OFF"]
+        # Within one expression: products and sums are fused where the kernel says so, in a statement of their own, and
+        # nowhere else, since some polynomials count on the rounding of each.
+        lines = ["#pragma OPENCL FP_CONTRACT ON"]
         if float64 in self.target.native_dtypes:
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
         if float16 in self.target.native_dtypes:

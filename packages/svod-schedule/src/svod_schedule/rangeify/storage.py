@@ -236,6 +236,9 @@ class _Chooser:
             return False
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
+        if not self.has_private_rows(use.kernel):
+            # The results of one row are spread over a grid: each position would reduce the row again.
+            return False
         trips = prod(max_size(s) for s in node.src[0].shape)
         if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
             return False
