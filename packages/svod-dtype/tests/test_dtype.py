@@ -141,12 +141,14 @@ def test_integers_wrap_as_in_numpy(dtype: DType) -> None:
         assert cast_value(value, dtype) == int(expected)
 
 
-def test_a_float_given_to_an_integer_truncates_and_wraps() -> None:
+def test_a_float_given_to_an_integer_truncates_and_stays_in_its_range() -> None:
     assert cast_value(2.9, int8) == 2
     assert cast_value(-2.9, int8) == -2
-    assert cast_value(300.5, int8) == 44
+    assert cast_value(300.5, int8) == 127
+    assert cast_value(-1.0, uint8) == 0
     assert cast_value(math.nan, int64) == 0
-    assert cast_value(math.inf, int64) == 0
+    assert cast_value(math.inf, int64) == int64.max
+    assert cast_value(-1e300, int64) == int64.min
     assert type(cast_value(2.0, int8)) is int
 
 

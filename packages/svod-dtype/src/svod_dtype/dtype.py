@@ -254,14 +254,14 @@ def cast_value(value: Scalar, dtype: DType) -> Scalar:
     """`value` as the Python value that a constant of `dtype` holds.
 
     Integers wrap modulo 2^bits; floats round to the nearest value of `dtype`; a float given to an
-    integer type truncates toward zero and then wraps (NaN and infinities give 0).
+    integer type truncates toward zero, out of its range to the nearest integer that it has (NaN gives 0).
     """
     match dtype.kind:
         case "bool":
             return bool(value)
         case "int" | "uint" | "index":
             if isinstance(value, float):
-                value = int(value) if math.isfinite(value) else 0
+                return 0 if math.isnan(value) else int(min(max(value, dtype.min), dtype.max))
             low = int(value) & ((1 << dtype.bits) - 1)
             return low - (1 << dtype.bits) if dtype.kind != "uint" and low >> (dtype.bits - 1) else low
         case "float":

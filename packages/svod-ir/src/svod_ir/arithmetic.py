@@ -91,7 +91,7 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
 
 
 def convert(x: Values, source: DType, target: DType) -> Values:
-    """CAST: integers wrap, floats round to nearest even, a float outside an integer type's range wraps, NaN gives 0."""
+    """CAST: integers wrap, floats round to nearest even, a float outside an integer type's range gives the nearest one, NaN 0."""
     if target.kind == "bool":
         return x != 0
     if target.is_float:
@@ -104,11 +104,10 @@ def convert(x: Values, source: DType, target: DType) -> Values:
         )
     if source.is_float:
         whole = np.trunc(x.astype(np.float64))
-        whole = np.where(np.isfinite(whole), np.fmod(whole, 2.0**64), 0.0)
-        magnitude = np.abs(whole).astype(np.uint64)
-        wrapped = np.where(whole < 0, np.uint64(0) - magnitude, magnitude)
-        wrapped = wrapped.astype(target.numpy)
-        return wrapped if np.ndim(x) else wrapped[()]
+        low, high = float(target.min), float(int(target.max) + 1)
+        inside = np.where((whole >= low) & (whole < high), whole, 0.0).astype(target.numpy)
+        clipped = np.where(whole >= high, target.max, np.where(whole < low, target.min, inside)).astype(target.numpy)
+        return clipped if np.ndim(x) else clipped[()]
     return x.astype(target.numpy)
 
 

@@ -142,9 +142,7 @@ def _casts(dtype: DType, targets: Sequence[DType]) -> KernelCase:
     i = _loop()
     others = [other for other in targets if other is not dtype]
     (x,) = _inputs(len(others), dtype, i, 1)
-    # A float beyond the range of an integer has no value that all languages agree on; a NaN gives 0.
-    inside = x.maximum(0.0).minimum(100.0) if dtype.is_float else x
-    return _store_all(f"casts_{dtype}", i, [UOp(Op.CAST, other, (inside if other.is_int else x,)) for other in others])
+    return _store_all(f"casts_{dtype}", i, [UOp(Op.CAST, other, (x,)) for other in others])
 
 
 def _bitcasts(computed: Sequence[DType]) -> KernelCase:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from svod_device.testing import Conformance
-from svod_dtype import ALL_DTYPES, DType
+from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, cast_value
 from svod_ir import UOp
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
@@ -74,6 +74,15 @@ class OperatorConformance(Conformance):
     def test_casts_agree_with_numpy(self, source: str, target: DType) -> None:
         values = np.arange(0, 12).astype(source)
         check(self.compute(Tensor(values, device=self.device).cast(target)), values.astype(target.numpy), rtol=0)
+
+    @pytest.mark.parametrize("target", INTEGER_DTYPES, ids=str)
+    def test_numbers_out_of_range_become_the_nearest_integers(self, target: DType) -> None:
+        values = np.array(
+            [np.nan, np.inf, -np.inf, 1e30, -1e30, 300.7, -300.7, 2.0**31, 2.0**63, -(2.0**63), 1.9, -0.9]
+        )
+        values = values.astype(np.float32)
+        expected = np.array([cast_value(float(v), target) for v in values], target.numpy)
+        check(self.compute(Tensor(values, device=self.device).cast(target)), expected, rtol=0)
 
     @pytest.mark.parametrize("shape", SHAPES, ids=str)
     def test_every_shape_is_computed_with(self, shape: tuple[int, ...]) -> None:
