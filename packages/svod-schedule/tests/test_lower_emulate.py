@@ -15,12 +15,14 @@ from svod_dtype import (
     float16,
     float32,
     float64,
+    index,
     int8,
     int32,
     int64,
     uint32,
     uint64,
 )  # fmt: skip
+from svod_ir.args import ParamArg
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.rewrite import graph_rewrite
@@ -245,3 +247,9 @@ def test_memory_keeps_its_dtype() -> None:
     assert after.src[0] is location
     assert after.src[1].dtype is bfloat16
     assert after.src[1].op is Op.BITCAST
+
+
+def test_float64_is_left_to_the_renderer_to_reject_where_the_target_lacks_it() -> None:
+    target = replace(Target.generic(), native_dtypes=Target.generic().native_dtypes - {float64})
+    x = UOp(Op.PARAM, float64, (), ParamArg(0, 4)).index(UOp.const(index, 0)).load()
+    assert graph_rewrite(make_emulation(target), x + x) is x + x

@@ -42,8 +42,8 @@ _EXACT_IN_F32: Final = 24
 
 
 def make_emulation(target: Target) -> RuleSet:
-    """The rules that leave arithmetic only on the target's native dtypes."""
-    return _make_rules(frozenset(d for d in FLOAT_DTYPES if d not in target.native_dtypes))
+    """The rules that leave arithmetic only on the target's native dtypes, and on float64, which float32 cannot stand for."""
+    return _make_rules(frozenset(d for d in FLOAT_DTYPES if d not in target.native_dtypes and d is not float64))
 
 
 @lru_cache(maxsize=16)

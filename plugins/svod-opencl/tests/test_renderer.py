@@ -1,0 +1,111 @@
+"""The text of kernels, for a target that is written down here, whatever driver there is; `pytest --bless` rewrites it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from svod_dtype import DType, bool_, float16, float32, float64, int32, int64, uint8
+from svod_ir.args import BufferArg, Opt, OptOp
+from svod_ir.build import make_alu, make_cast, make_reduce_axis, make_reshape
+from svod_ir.ops import Op
+from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+from svod_ir.uop import UOp
+from svod_opencl import OpenCLOptions, OpenCLRenderer, UnsupportedDtypeError
+from svod_opencl.errors import NoDeviceError, NoPlatformError, UnknownAddressError
+from svod_opencl.types import constant, split_lanes
+from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
+
+TARGET = replace(
+    Target.generic(), name="tiny", has_local=True, has_shared=True, shared_bytes=1 << 15, max_local=256,
+    native_ops=COMMON_OPS | {Op.MULACC}, native_dtypes=COMMON_DTYPES | {float16},
+)  # fmt: skip
+
+
+def tensor(number: int, dtype: DType, *shape: int) -> UOp:
+    size = 1
+    for n in shape:
+        size *= n
+    return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(number, size, "OPENCL")), shape)
+
+
+def render(node: UOp, *opts: Opt, target: Target = TARGET) -> str:
+    context = Context(target=target, device="OPENCL", opts=opts)
+    ranged = run_pipeline("rangeify", UOp.sink(node), context)
+    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
+    return OpenCLRenderer(target, vector_bytes=32).render(compile_kernel(body, context)[1], "kernel_name")
+
+
+X, Y = tensor(1, float32, 8, 32), tensor(2, float32, 8, 32)
+CASES = {
+    "grid": lambda: render(X * Y + X),
+    "workgroup": lambda: render(make_reduce_axis(X, Op.ADD, (1,)), Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.GROUP, 0, 8)),
+    "vectors_of_structs": lambda: render(make_alu(Op.MAX, X, Y), Opt(OptOp.UPCAST, 0, 16)),
+    "masks": lambda: render(make_alu(Op.WHERE, make_alu(Op.LT, X, Y), X, Y), Opt(OptOp.UPCAST, 0, 4)),
+    "padded": lambda: render(tensor(1, float32, 13) * 2.0, Opt(OptOp.PADTO, 0, 4), Opt(OptOp.LOCAL, 0, 4)),
+    "saturating_cast": lambda: render(make_cast(X, uint8), Opt(OptOp.UPCAST, 0, 8)),
+    "half": lambda: render(tensor(1, float16, 32) * tensor(2, float16, 32), Opt(OptOp.UPCAST, 0, 8)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_text_of_a_kernel(name: str, request: pytest.FixtureRequest) -> None:
+    path = Path(__file__).parent / "golden" / f"{name}.cl"
+    found = CASES[name]()
+    if request.config.getoption("--bless"):
+        path.write_text(found)
+    assert found == path.read_text()
+
+
+def test_a_dtype_without_arithmetic_on_the_device_is_an_error_of_its_user() -> None:
+    target = replace(TARGET, native_dtypes=TARGET.native_dtypes - {float64})
+    with pytest.raises(UnsupportedDtypeError) as caught:
+        render(tensor(1, float64, 4) * tensor(2, float64, 4), target=target)
+    assert str(caught.value) == "tiny has no arithmetic on float64\n  hint: x.cast(float32) computes in what it has"
+
+
+@pytest.mark.parametrize(
+    ("lanes", "most", "expected"),
+    [(2, 16, [2]), (3, 16, [3]), (7, 16, [4, 3]), (40, 16, [16, 16, 8]), (16, 4, [4] * 4), (5, 16, [4, 1])],
+)
+def test_lanes_are_split_into_built_in_vectors(lanes: int, most: int, expected: list[int]) -> None:
+    assert split_lanes(lanes, most) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        (bool_, True, "true"),
+        (int32, -(2**31), "(-2147483647 - 1)"),
+        (int64, -5, "(-5L)"),
+        (float32, 1.0, "0x1.0000000000000p+0f"),
+        (float64, float("-inf"), "((double)-INFINITY)"),
+        (float32, float("nan"), "NAN"),
+        (float16, 0.5, "((half)0x1.0000000000000p-1f)"),
+    ],
+)
+def test_constants_are_exact(dtype: DType, value: float, expected: str) -> None:
+    assert constant(dtype, value) == expected
+
+
+def test_the_environment_chooses_a_platform() -> None:
+    assert OpenCLOptions.from_env({"SVOD_OPENCL_PLATFORM": " Portable "}).platform == "Portable"
+    assert OpenCLOptions.from_env({}).platform == ""
+
+
+def test_errors_say_what_was_found_and_what_to_do() -> None:
+    assert str(NoPlatformError(wanted="", found=())) == (
+        "no OpenCL platform is installed\n"
+        "  hint: install your device's driver, or `pip install svod-opencl[pocl]` for one that runs on the CPU"
+    )
+    assert str(NoPlatformError(wanted="acme", found=["PoCL"])) == (
+        "no OpenCL platform is called 'acme'\n"
+        "  note: platforms that are there: PoCL\n"
+        "  hint: set SVOD_OPENCL_PLATFORM to a part of one of these names, or unset it"
+    )
+    assert str(NoDeviceError(device="OPENCL:3", found=["cpu"])) == (
+        "no device 'OPENCL:3': 1 OpenCL devices were found\n  note: OPENCL:0 is cpu"
+    )
+    assert str(UnknownAddressError(device="OPENCL", address=255)) == "0xff is no address of OPENCL"
