@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from svod_ir.forks import make_lock
@@ -18,7 +19,7 @@ from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.tuned import put_tuned
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from svod_device import Buffer, Device
     from svod_ir.args import Opt
@@ -95,10 +96,12 @@ def observe(observer: Observer) -> Generator[None]:
         _observer.reset(token)
 
 
-def search_all(subjects: Sequence[Subject], config: OptimizerConfig) -> list[tuple[Opt, ...]]:
+def search_all(
+    subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
+) -> list[tuple[Opt, ...]]:
     """The opts for each kernel of a plan, found before or now within `config.plan_seconds`."""
     with _lock:
-        box = TimeBox(config.plan_seconds)
+        box = TimeBox(config.plan_seconds, clock)
         found: dict[int, tuple[Opt, ...]] = {}
         left: list[tuple[int, Subject, str, Record | None]] = []
         for i, subject in enumerate(subjects):
@@ -114,7 +117,7 @@ def search_all(subjects: Sequence[Subject], config: OptimizerConfig) -> list[tup
             observer.begin(len(left), box.remaining())
         for n, (i, subject, key, record) in enumerate(left):
             seconds = min(_seconds_left(record, config), box.remaining() / (len(left) - n))
-            found[i] = _search(subject, key, record, config, seconds)
+            found[i] = _search(subject, key, record, config, TimeBox(seconds, clock))
         return [found[i] for i in range(len(subjects))]
 
 
@@ -134,7 +137,7 @@ def _estimate(subject: Subject) -> int:
 
 
 def _search(
-    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, seconds: float
+    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox
 ) -> tuple[Opt, ...]:
     from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
     from svod_tensor.tuning.measure import Measurer
@@ -147,7 +150,6 @@ def _search(
         subject.device, describe_contents(subject.ast, subject.buffers), estimate_tolerance(subject.ast), config
     )
     try:
-        box = TimeBox(seconds)
         measurer = Measurer(compilers, runner, config, box)
         report = _ignore if observer is None else observer.note
         search = KernelSearch(subject.ast, subject.context, config, key, measurer, box, report)

@@ -1,0 +1,287 @@
+"""Searches of whole plans: what they find, keep, share and survive."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from svod_codegen.disk_store import get_disk_store
+from svod_device import get_device
+from svod_dtype import float32
+from svod_ir.args import Opt, OptOp, format_opts, parse_opts
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_runtime import ExecutionPlan, PreparedKernel
+from svod_schedule.optimize.beam import Event, Tried
+from svod_schedule.optimize.candidates import Dropped, DropReason, Timed
+from svod_schedule.optimize.result import SearchResult, StopReason
+from svod_schedule.options import OptimizerConfig
+from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
+from svod_tensor.prepare import make_context
+from svod_tensor.realize import make_schedule
+from svod_tensor.tuning import choose, tuned
+from svod_tensor.tuning.choose import Subject, Tuned, is_finished, observe, search_all
+from svod_tensor.tuning.records import Record, find_record, make_record_key, store_record
+from svod_tensor.tuning.time_box import TimeBox
+
+QUICK = OptimizerConfig(
+    strategy="beam", width=2, max_rounds=1, max_measured=6, n_runs=1, kernel_seconds=300.0, plan_seconds=600.0
+)
+SEARCHED = PrepareConfig(optimizer=QUICK, disable_schedule_cache=True)
+PLAIN = PrepareConfig(disable_schedule_cache=True)
+
+
+class Observer:
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.tuned: list[Tuned] = []
+        self.measured: list[str] = []
+
+    def begin(self, n_kernels: int, seconds: float) -> None:
+        self.begun.append(n_kernels)
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, Tried) and not (
+            isinstance(event.outcome, Dropped) and event.outcome.reason is DropReason.LIMIT
+        ):
+            self.measured.append(event.candidate.key)
+
+    def end(self, tuned: Tuned) -> None:
+        self.tuned.append(tuned)
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path / "cache"))
+    get_disk_store.cache_clear()
+    clear_caches()
+    yield
+    monkeypatch.undo()
+    get_disk_store.cache_clear()
+    clear_caches()
+
+
+def opts_of(plan: ExecutionPlan) -> str:
+    """The opts of the only kernel."""
+    (kernel,) = {op.kernel for op in plan.prepared_ops if isinstance(op, PreparedKernel)}
+    assert kernel.spec.ast is not None
+    return format_opts(kernel.spec.ast.arg.applied_opts or ())
+
+
+def matmul() -> tuple[Tensor, np.ndarray]:
+    x, y = (np.random.default_rng(i).random((24, 32), np.float32) for i in (1, 2))
+    return Tensor(x) @ Tensor(y).permute(1, 0), x @ y.T
+
+
+def run(config: PrepareConfig) -> tuple[Observer, str]:
+    """Compute the product; the observer of its searches, and the opts of its kernel."""
+    observer = Observer()
+    with observe(observer):
+        product, expected = matmul()
+        plan = product.prepare_with(config)
+    plan.execute()
+    np.testing.assert_allclose(product.numpy(), expected, rtol=1e-5)
+    return observer, opts_of(plan)
+
+
+def test_a_search_finds_opts_that_the_kernel_gets_and_the_next_one_measures_nothing() -> None:
+    first, opts = run(SEARCHED)
+    assert first.begun == [1]
+    assert len(first.measured) > 2
+    (found,) = first.tuned
+    assert (found.was_known, format_opts(found.opts)) == (False, opts)
+    assert found.seconds is not None
+    clear_caches()
+    second, again = run(SEARCHED)
+    assert (second.begun, second.measured, again) == ([], [], opts)
+    assert [t.was_known for t in second.tuned] == [True]
+    assert caches()["search"].entries == 2
+    assert caches()["search"].hits == 1
+
+
+def test_whoever_does_not_search_uses_what_was_found_unless_told_otherwise() -> None:
+    _, usual = run(PLAIN)
+    assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
+    ast_hash, device = kernel_of(matmul()[0]).content_hash, get_device("CPU")
+    tuned.put_tuned(ast_hash, device, (Opt(OptOp.UNROLL, 0, 4),))
+    assert run(PLAIN)[1] == "UNROLL(0, 4)" != usual
+    assert run(replace(PLAIN, use_tuned=False))[1] == usual
+    assert run(replace(PLAIN, opts=()))[1] == ""
+    clear_caches(disk=True)
+    assert run(PLAIN)[1] == usual
+
+
+def test_opts_that_do_not_apply_any_more_are_forgotten() -> None:
+    _, usual = run(PLAIN)
+    ast_hash, device = kernel_of(matmul()[0]).content_hash, get_device("CPU")
+    tuned.put_tuned(ast_hash, device, (Opt(OptOp.UPCAST, 7, 4),))
+    assert run(PLAIN)[1] == usual
+    assert tuned.find_tuned(ast_hash, device) is None
+
+
+def test_a_search_that_is_interrupted_keeps_what_it_found_and_is_gone_on_with() -> None:
+    class Impatient(Observer):
+        def note(self, event: Event) -> None:
+            super().note(event)
+            if len(self.measured) == 4:
+                raise KeyboardInterrupt
+
+    impatient = Impatient()
+    with observe(impatient), pytest.raises(KeyboardInterrupt):
+        matmul()[0].prepare_with(SEARCHED)
+    assert run(PLAIN)[1]
+    key = make_record_key(kernel_of(matmul()[0]).content_hash, get_device("CPU"), QUICK)
+    record = find_record(key)
+    assert record is not None
+    assert record.opts is None
+    known = {k for k, o in record.result.outcomes.items() if isinstance(o, Timed)}
+    assert known
+    observer, _ = run(SEARCHED)
+    assert not observer.tuned[0].was_known
+    assert known <= set(observer.measured)
+
+
+KILLED = """\
+import os, signal, sys
+import numpy as np
+from svod_tensor import Tensor
+from svod_tensor.tuning.choose import observe
+from svod_tensor.tuning import measure
+n_left = int(sys.argv[1])
+original = measure.Measurer.__call__
+def counted(self, candidates, best):
+    global n_left
+    found = original(self, candidates, best)
+    print("measured", *(c.key for c in candidates), flush=True)
+    n_left -= 1
+    return found
+def stop(self, candidates, best):
+    if n_left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return counted(self, candidates, best)
+measure.Measurer.__call__ = stop
+x = np.random.default_rng(0).random((12, 24), np.float32)
+y = Tensor(x).softmax(-1).numpy()
+e = np.exp(x - x.max(1, keepdims=True))
+np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+"""
+
+
+def test_a_search_goes_on_after_its_process_was_killed_and_a_later_process_measures_nothing() -> None:
+    def measured_by(n: int) -> tuple[int, list[str]]:
+        env = {**os.environ, "SVOD_BEAM": "2", "BEAM_ROUNDS_MAX": "1", "BEAM_MEASURED_MAX": "12", "BEAM_RUNS": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(n)], env=env, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout.split()
+
+    status, before = measured_by(3)
+    assert status == -9
+    status, after = measured_by(-1)
+    assert status == 0
+    assert len(before) > 3
+    # The first process measured three batches; only the finalists of the second stand among them.
+    assert len(set(before) & set(after)) <= 1 + 3
+    assert measured_by(-1) == (0, [])
+
+
+def test_opts_that_compute_something_wrong_are_left_out_with_a_report(odd_plan: dict[str, str]) -> None:
+    odd_plan |= {"UPCAST": "run: wrong", "OVERLAP": "run: wrong", "UNROLL": "run: wrong"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        observer, opts = run_odd()
+    assert not {"UPCAST", "OVERLAP", "UNROLL"} & {opt.op.value for opt in parse_opts(opts)}
+    (found,) = observer.tuned
+    assert found.wrong
+    report = str(next(w.message for w in caught if "Please report" in str(w.message)))
+    assert f"opts: {format_opts(found.wrong[0])}" in report
+    assert "device: ODD" in report
+    assert "elements differ" in report
+    assert "STORE" in report
+
+
+def test_a_search_survives_candidates_that_crash_hang_and_fail(
+    odd_plan: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    odd_plan |= {"SWAP": "compile: abort", "OVERLAP": "compile: raise", "UNROLL": "run: crash", "THREAD": "run: raise"}
+    config = replace(QUICK, max_measured=24, log_drops=True)
+    observer, _ = run_odd(replace(SEARCHED, optimizer=config))
+    (found,) = observer.tuned
+    assert found.n_dropped > 0
+    printed = capfd.readouterr().err
+    assert "dropped, crashes (" in printed
+    assert "dropped, does not compile (ValueError: no such instruction): " in printed
+
+
+def run_odd(config: PrepareConfig = SEARCHED) -> tuple[Observer, str]:
+    observer = Observer()
+    x = np.random.default_rng(1).random((128, 512), np.float32)
+    with observe(observer):
+        product = Tensor(x, device="ODD").sum(1)
+        plan = product.prepare_with(config)
+    return observer, opts_of(plan)
+
+
+def kernel_of(tensor: Tensor) -> UOp:
+    (item,) = make_schedule(UOp.sink(UOp(Op.CONTIGUOUS, float32, (tensor.uop,))), PLAIN).items
+    return item.ast
+
+
+def subject(n: int) -> Subject:
+    device = get_device("CPU")
+    return Subject(kernel_of(Tensor(np.ones((n, 8), np.float32)).sum(1)), device, make_context(device, SEARCHED), {})
+
+
+def result(stop: StopReason = StopReason.CONVERGED) -> SearchResult:
+    return SearchResult(
+        opts=(), seconds=1.0, heuristic_opts=(), heuristic_seconds=1.0, unoptimized_seconds=None, stop=stop,
+        outcomes={"a": Timed(1.0)},
+    )  # fmt: skip
+
+
+def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expensive_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, given = [0.0], list[tuple[int, float]]()
+    taken = iter([5.0, 30.0, 100.0])
+
+    def search(subject: Subject, key: str, earlier: object, config: OptimizerConfig, box: TimeBox) -> tuple[Opt, ...]:
+        given.append((subject.n_launches, box.remaining()))
+        now[0] += min(next(taken), box.remaining())
+        return (Opt(OptOp.NOLOCALS),)
+
+    monkeypatch.setattr(choose, "_search", search)
+    config = replace(QUICK, kernel_seconds=40.0, plan_seconds=75.0)
+    subjects = [replace(subject(n), n_launches=n) for n in (8, 32, 16)]
+    assert search_all(subjects, config, lambda: now[0]) == [(Opt(OptOp.NOLOCALS),)] * 3
+    assert given == [(32, 25.0), (16, 35.0), (8, 40.0)]
+
+
+def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_on() -> None:
+    assert is_finished(Record("k", result(), 1.0, ()), QUICK)
+    assert not is_finished(Record("k", result(), 1.0), QUICK)
+    stopped = Record("k", result(StopReason.STOPPED), QUICK.kernel_seconds, ())
+    assert is_finished(stopped, QUICK)
+    assert not is_finished(replace(stopped, spent_seconds=1.0), QUICK)
+
+
+def test_a_record_is_read_back_and_what_is_none_is_removed() -> None:
+    device = get_device("CPU")
+    key = make_record_key("kernel", device, QUICK)
+    assert find_record(key) is None
+    record = Record("r_8", result(), 1.5, parse_opts("UPCAST(0, 4)"))
+    store_record(key, record)
+    assert find_record(key) == record
+    tuned.get_store().put(key, b"{}")
+    assert find_record(key) is None
+    assert tuned.get_store().counts().entries == 0
+    assert make_record_key("kernel", device, replace(QUICK, width=3)) != key
+    assert make_record_key("kernel", device, replace(QUICK, log_drops=True)) == key

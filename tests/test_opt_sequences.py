@@ -1,0 +1,146 @@
+"""Whatever legal opts a kernel gets, in whatever order, its machine code computes what it computed without any.
+
+Any device of the registry can be held to this: SVOD_TEST_OPTS_DEVICE=OPENCL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svod_device import Device, get_device
+from svod_dtype import float16, float64, int32, uint8
+from svod_ir.args import Opt, format_opts
+from svod_ir.build import make_expand, make_pad, make_permute, make_reshape, make_scan_axis, make_shrink
+from svod_ir.ops import AxisType, Op
+from svod_ir.testing.programs import fit, gelu, layernorm, matmul, reduce, softmax, tensor
+from svod_ir.uop import UOp
+from svod_schedule.errors import OptError
+from svod_schedule.optimize.actions import iter_actions
+from svod_schedule.optimize.candidates import Dropped
+from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.pipeline import Context, run_pipeline
+from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
+from svod_tensor.tuning.time_box import TimeBox
+from svod_tensor.tuning.workers import ProcessCompilers, ProcessRunner
+
+DEVICE = os.environ.get("SVOD_TEST_OPTS_DEVICE", "CPU")
+BATCH = 15
+N_EXAMPLES = 7  # times the kernels below: 2,100 sequences and more
+MAX_COPIES = 128
+MAX_UOPS = 100_000
+
+Opts: TypeAlias = tuple[Opt, ...]
+
+
+GRAPHS: dict[str, Callable[[], UOp]] = {
+    "matmul": lambda: matmul(tensor(1, 12, 20), tensor(2, 20, 17)),
+    "matmul of doubles": lambda: matmul(tensor(1, 9, 8, dtype=float64), tensor(2, 8, 16, dtype=float64)),
+    "product with a vector": lambda: matmul(tensor(1, 24, 33), tensor(2, 33, 1)),
+    "softmax": lambda: softmax(tensor(1, 7, 24)),
+    "layernorm": lambda: layernorm(tensor(1, 6, 20), tensor(2, 20), tensor(3, 20)),
+    "gelu": lambda: gelu(tensor(1, 5, 33)),
+    "attention": lambda: matmul(softmax(tensor(1, 8, 12)), tensor(2, 12, 16)),
+    "sum of rows": lambda: reduce(tensor(1, 18, 37), 1),
+    "sum of columns": lambda: reduce(tensor(1, 37, 18), 0),
+    "largest of rows": lambda: reduce(tensor(1, 9, 31), 1, Op.MAX),
+    "sum of columns of integers": lambda: reduce(tensor(1, 24, 10, dtype=int32), 0),
+    "sum of all": lambda: reduce(make_reshape(tensor(1, 6, 35), (210,)), 0),
+    "transposed": lambda: make_permute(tensor(1, 14, 24), (1, 0)) + 1,
+    "outer": lambda: make_expand(tensor(1, 9, 1), (9, 16)) * make_expand(tensor(2, 1, 16), (9, 16)),
+    "padded and cut": lambda: make_pad(make_shrink(tensor(1, 12, 20), ((1, 11), (3, 19))), ((2, 1), (0, 5))) * 2,
+    "integers": lambda: reduce(tensor(1, 11, 26, dtype=int32) * tensor(2, 11, 26, dtype=int32), 1),
+    "bytes": lambda: tensor(1, 13, 40, dtype=uint8) + tensor(2, 13, 40, dtype=uint8),
+    "half": lambda: reduce(tensor(1, 10, 24, dtype=float16) * tensor(2, 10, 24, dtype=float16), 1),
+    "running sum": lambda: make_scan_axis(tensor(1, 6, 21), Op.ADD, 1),
+    "three axes": lambda: reduce(tensor(1, 4, 6, 10) * fit(tensor(2, 10), (4, 6, 10)), 1),
+}  # fmt: skip
+
+
+class Machine:
+    """A device, and the processes that compile and run for it."""
+
+    def __init__(self) -> None:
+        self.device: Device = get_device(DEVICE)
+        self.context = Context(target=self.device.target, device=self.device.name)
+        self.compilers = ProcessCompilers(self.device, MAX_UOPS, n_workers=2)
+
+    def compile(self, kernel: UOp, sequences: Iterable[Opts]) -> list[bytes | Dropped]:
+        made = [run_pipeline("optimize", kernel, replace(self.context, opts=opts)) for opts in sequences]
+        return self.compilers.compile(made, 60.0, TimeBox(600.0))
+
+    def check(self, kernel: UOp, sequences: list[Opts], reference: bytes, runner: ProcessRunner) -> None:
+        """The kernel with each of the sequences computes what it computes without."""
+        for opts, code in zip(sequences, self.compile(kernel, sequences), strict=True):
+            assert isinstance(code, bytes), f"{format_opts(opts)}: {code}"
+            found = runner.compare(format_opts(opts) or "none", code, reference, 60.0)
+            assert found == "", f"{format_opts(opts)}: {found}"
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    machine = Machine()
+    yield machine
+    machine.compilers.close()
+
+
+def make_body(graph: UOp, context: Context) -> UOp:
+    kernels = run_pipeline("kernelize", run_pipeline("rangeify", UOp.sink(graph), context), context)
+    return next(iter(kernels.iter_ops(Op.CALL))).src[0]
+
+
+def count_copies(scheduler: Scheduler) -> int:
+    """How many times the body of the kernel will be written out."""
+    return prod(
+        int(r.vmax) + 1 for r in scheduler.sink.iter_ops(Op.RANGE) if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL)
+    )
+
+
+def draw_sequence(draw: st.DrawFn, start: Scheduler) -> Opts:
+    scheduler = start.copy()
+    for _ in range(draw(st.integers(1, 6))):
+        actions = list(iter_actions(scheduler, can_pad=True))
+        at = draw(st.integers(0, max(len(actions) - 1, 0)))
+        # The first allowed one from a place that is drawn: most are.
+        tried = (try_action(scheduler, action) for action in (*actions[at:], *actions[:at]))
+        scheduler = next((t for t in tried if t is not None), scheduler)
+    return tuple(scheduler.applied_opts)
+
+
+def try_action(scheduler: Scheduler, action: Opt) -> Scheduler | None:
+    changed = scheduler.copy()
+    try:
+        changed.apply_opt(action)
+    except OptError:
+        return None
+    return changed if count_copies(changed) <= MAX_COPIES else None
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_any_legal_sequence_of_opts_computes_the_same(machine: Machine, name: str) -> None:
+    kernel = make_body(GRAPHS[name](), machine.context)
+    start = Scheduler(run_pipeline("optimize", kernel, machine.context, until="apply-opts"), machine.device.target)
+    (reference,) = machine.compile(kernel, [()])
+    assert isinstance(reference, bytes)
+    runner = ProcessRunner(machine.device, describe_contents(kernel, {}), estimate_tolerance(kernel), 60.0)
+
+    @st.composite
+    def batches(draw: st.DrawFn) -> list[Opts]:
+        return [draw_sequence(draw, start) for _ in range(BATCH)]
+
+    @settings(max_examples=N_EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(batches())
+    def check(sequences: list[Opts]) -> None:
+        machine.check(kernel, sequences, reference, runner)
+
+    try:
+        check()
+    finally:
+        runner.close()
