@@ -91,17 +91,17 @@ def test_what_is_not_asked_for_stays_as_the_environment_has_it(monkeypatch: pyte
         set_search(width=None, kernel_seconds=None, plan_seconds=None)
 
 
+TABLE = """\
+kernel  before  after   gain  tried  dropped  opts
+slow      2 ms   2 ms  1.00x     10        3  as the heuristics chose
+fast      2 us   1 us  2.00x     10        3  UPCAST(0, 4)
+lost         -      -      -     10        3  none
+total     2 ms   2 ms  1.00x     30        9"""
+
+
 def test_the_table_has_a_row_for_each_kernel_the_slowest_first_and_their_total() -> None:
     rows = [tuned("fast", 2e-6, 1e-6), tuned("slow", 0.002, 0.002, "UNROLL(0, 8)"), tuned("lost", None, None, "")]
-    assert (
-        format_table(rows)
-        == """\
-kernel   before    after   gain  tried  dropped  opts
-slow       2 ms     2 ms  1.00x     10        3  as the heuristics chose
-fast       2 us     1 us  2.00x     10        3  UPCAST(0, 4)
-lost          -        -      -     10        3  none
-total      2 ms     2 ms  1.00x     30        9"""
-    )
+    assert format_table(rows) == TABLE
 
 
 @pytest.mark.parametrize(

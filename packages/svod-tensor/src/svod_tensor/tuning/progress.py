@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
@@ -73,7 +74,9 @@ class RichBar:
 
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
         self.tuned: list[Tuned] = []
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        # What the script prints goes above the bar, unless it goes into a file.
+        is_shown = sys.stdout.isatty()
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=is_shown)
         self._task = self._progress.add_task("", total=None, visible=False)
         self._n_tried = 0
         self._best: float | None = None
