@@ -1,4 +1,4 @@
-"""Tensors one after the other along an axis, written with the ops that there are."""
+"""What several stages write with the ops that there are: concatenation, positions along an axis, tensors without elements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from svod_ir.ops import Op
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import SInt, UOp
 
-__all__ = ["index_dtype_for", "make_concat", "make_empty"]
+__all__ = ["index_dtype_for", "make_concat", "make_empty", "make_positions"]
 
 
 def make_concat(parts: Sequence[UOp], axis: int) -> UOp:
@@ -24,15 +24,20 @@ def make_concat(parts: Sequence[UOp], axis: int) -> UOp:
     shape = tuple(total if a == axis else s for a, s in enumerate(parts[0].shape))
     if product(shape) == 0:
         return make_empty(parts[0].dtype, shape)
-    dtype = index_dtype_for(total)
-    position = make_reshape(make_iota(total, dtype), tuple(total if a == axis else 1 for a in range(len(shape))))
-    position = make_expand(position, shape)
+    position = make_positions(shape, axis)
     result = _padded_part(parts[-1], axis, ends[-2], 0)
     for part, end in zip(reversed(parts[:-1]), reversed(ends[:-1]), strict=True):
         placed = _padded_part(part, axis, end - part.shape[axis], total - end)
-        limit = end.cast(dtype) if isinstance(end, UOp) else UOp.const(dtype, end)
+        limit = end.cast(position.dtype) if isinstance(end, UOp) else UOp.const(position.dtype, end)
         result = make_alu(Op.WHERE, make_alu(Op.LT, position, limit), placed, result)
     return result
+
+
+def make_positions(shape: Sequence[SInt], axis: int, dtype: DType | None = None) -> UOp:
+    """At each element of `shape`, its position along `axis`; by default of the dtype that fits it."""
+    size = shape[axis]
+    row = make_iota(size, dtype or index_dtype_for(size))
+    return make_expand(make_reshape(row, tuple(size if a == axis else 1 for a in range(len(shape)))), shape)
 
 
 def make_empty(dtype: DType, shape: Sequence[SInt]) -> UOp:

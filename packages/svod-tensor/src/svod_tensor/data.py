@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, SupportsFloat, TypeAlias, cast
 
 from svod_dtype import DType, bool_, float32, int32, int64, to_dtype, uint8, uint64
 from svod_ir.args import BufferArg
-from svod_ir.build import make_expand, make_reshape
+from svod_ir.build import make_reshape
+from svod_ir.concat import make_empty
 from svod_ir.ops import Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
@@ -89,7 +90,7 @@ def make_array_node(array: Array, *, may_share: bool) -> UOp:
     dtype = to_dtype(array.dtype)
     shape = tuple(int(s) for s in array.shape)
     if 0 in shape:
-        return make_expand(make_reshape(UOp.const(dtype, 0), (1,) * len(shape)), shape)
+        return make_empty(dtype, shape)
     return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, "CPU")
 
 

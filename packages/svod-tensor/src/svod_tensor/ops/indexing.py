@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from svod_dtype import DType, int64
 from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permute, make_reshape, make_shrink
+from svod_ir.concat import index_dtype_for, make_positions
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.movement import index_dtype_for
 from svod_tensor.ops.reduction import Reduction
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, check_within, concrete_shape, normalize_axis
 from svod_tensor.shards import bring_to
@@ -87,7 +87,7 @@ class Indexing(Reduction):
         axis = normalize_axis("take_along_axis", axis, self.ndim)
         _check_lookup(self, indices, axis)
         positions = _wrap_negative(indices.uop, self.shape[axis])
-        coordinates = [positions if a == axis else _coordinate(indices.shape, a) for a in range(self.ndim)]
+        coordinates = [positions if a == axis else make_positions(indices.shape, a) for a in range(self.ndim)]
         outer = tuple(s if a != axis else self.shape[axis] for a, s in enumerate(indices.shape))
         source = make_shrink(self._uop, tuple((0, s) for s in outer))
         linear = _linear_position(coordinates, source.shape, checked=[a != axis for a in range(self.ndim)])
@@ -363,17 +363,6 @@ def _wrap_negative(positions: UOp, size: SInt) -> UOp:
     length = size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
     from_end = make_alu(Op.ADD, positions, length)
     return make_alu(Op.WHERE, make_alu(Op.LT, positions, UOp.const(dtype, 0)), from_end, positions)
-
-
-def _coordinate(shape: tuple[SInt, ...], axis: int) -> UOp:
-    """The position along `axis` at each element of `shape`."""
-    from svod_ir.build import make_iota
-
-    size = shape[axis]
-    node = make_reshape(
-        make_iota(size, index_dtype_for(size)), tuple(size if a == axis else 1 for a in range(len(shape)))
-    )
-    return broadcast_node(node, shape)
 
 
 def _linear_position(coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]) -> UOp:

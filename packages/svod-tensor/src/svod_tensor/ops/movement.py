@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from svod_dtype import bool_, int32, int64
+from svod_dtype import bool_, int64
 from svod_ir.build import (
     make_alu,
     make_expand,
     make_flip,
-    make_iota,
     make_pad,
     make_permute,
     make_reshape,
     make_shrink,
 )
+from svod_ir.concat import make_concat, make_empty, make_positions
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size, normalize_size, product
@@ -35,7 +35,7 @@ from svod_tensor.shapes import (
     to_shape,
 )  # fmt: skip
 
-__all__ = ["Movement", "index_dtype_for"]
+__all__ = ["Movement"]
 
 
 class Movement(TensorBase):
@@ -163,7 +163,7 @@ class Movement(TensorBase):
         times = (1,) * (len(shape) - len(times)) + times
         node = make_reshape(self._uop, tuple(n for s in shape for n in (1, s)))
         if any(isinstance(n, int) and n == 0 for n in times):
-            return self._make(_empty_like(self._uop, tuple(n * s for n, s in zip(times, shape, strict=True))))
+            return self._make(make_empty(self.dtype, tuple(n * s for n, s in zip(times, shape, strict=True))))
         node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
         return self._make(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
 
@@ -283,7 +283,7 @@ class Movement(TensorBase):
         _check_alike(tensors, axis)
         dtype = _common_dtype(tensors)
         parts = [t._uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
-        node = _concat_nodes(parts, axis) if parts else tensors[0]._uop.cast(dtype)
+        node = make_concat(parts, axis) if parts else tensors[0]._uop.cast(dtype)
         return tensors[0]._make(node, *tensors[1:])
 
     def stack(self, *others: Self, axis: int = 0) -> Self:
@@ -304,8 +304,8 @@ class Movement(TensorBase):
         if self.ndim < 2:
             raise AxisError(operation=operation, axis=-2, ndim=self.ndim)
         rows, columns = self.shape[-2:]
-        row = make_expand(make_reshape(make_iota(rows, int64), (rows, 1)), (rows, columns)) + UOp.const(int64, diagonal)
-        column = make_expand(make_reshape(make_iota(columns, int64), (1, columns)), (rows, columns))
+        row = make_positions((rows, columns), 0, int64) + UOp.const(int64, diagonal)
+        column = make_positions((rows, columns), 1, int64)
         keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
         mask = broadcast_node(keep, self.shape)
         return self._make(make_alu(Op.WHERE, mask, self._uop, make_constant(0, self.dtype)))
@@ -319,13 +319,6 @@ class Movement(TensorBase):
     def detach(self) -> Self:
         """The same values, taken as a constant where gradients are computed."""
         return self._make(UOp(Op.DETACH, self.dtype, (self._uop,)))
-
-
-def index_dtype_for(size: SInt):
-    """int32 where positions below `size` fit it, else int64."""
-    from svod_ir.sizes import max_size
-
-    return int32 if max_size(size) <= 1 << 31 else int64
 
 
 def _infer_size(old: Shape, new: Shape) -> Shape:
@@ -352,10 +345,6 @@ def _positive_part(axis: int, amount: SInt) -> SInt:
 def _at_least_one(size: SInt) -> SInt:
     """`size`, or 1 where it is 0, to divide by."""
     return max(size, 1) if isinstance(size, int) else size.maximum(1)
-
-
-def _empty_like(node: UOp, shape: Shape) -> UOp:
-    return make_expand(make_reshape(UOp.const(node.dtype, 0), (1,) * len(shape)), shape)
 
 
 def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
@@ -393,29 +382,3 @@ def _common_dtype(tensors: Sequence[TensorBase]):
     from svod_dtype import promote_types
 
     return reduce(promote_types, (t.dtype for t in tensors))
-
-
-def _concat_nodes(parts: list[UOp], axis: int) -> UOp:
-    """Each part padded to the whole size, and at each position the one that covers it."""
-    if len(parts) == 1:
-        return parts[0]
-    ends: list[SInt] = [parts[0].shape[axis]]
-    for part in parts[1:]:
-        ends.append(ends[-1] + part.shape[axis])
-    total = ends[-1]
-    shape = tuple(total if a == axis else s for a, s in enumerate(parts[0].shape))
-    if product(shape) == 0:
-        return _empty_like(parts[0], shape)
-    dtype = index_dtype_for(total)
-    position = make_reshape(make_iota(total, dtype), tuple(total if a == axis else 1 for a in range(len(shape))))
-    position = make_expand(position, shape)
-    result = _padded_part(parts[-1], axis, ends[-2], 0)
-    for part, end in zip(reversed(parts[:-1]), reversed(ends[:-1]), strict=True):
-        placed = _padded_part(part, axis, end - part.shape[axis], total - end)
-        limit = end.cast(dtype) if isinstance(end, UOp) else UOp.const(dtype, end)
-        result = make_alu(Op.WHERE, make_alu(Op.LT, position, limit), placed, result)
-    return result
-
-
-def _padded_part(part: UOp, axis: int, before: SInt, after: SInt) -> UOp:
-    return make_pad(part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape))))

@@ -12,15 +12,15 @@ import math
 from typing import Self
 
 from svod_dtype import DType, bool_, float32, int64, to_dtype, uint64
-from svod_ir.build import make_alu, make_expand, make_iota, make_reduce_axis, make_reshape, make_scan_axis
+from svod_ir.build import make_alu, make_reduce_axis, make_scan_axis
+from svod_ir.concat import make_positions
 from svod_ir.ops import Op
 from svod_ir.sizes import product
-from svod_ir.uop import SInt, UOp
+from svod_ir.uop import UOp
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.movement import index_dtype_for
 from svod_tensor.ops.placing import Placing
-from svod_tensor.shapes import Axes, Shape, broadcast_node, normalize_axes, normalize_axis
+from svod_tensor.shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 
 __all__ = ["Reduction", "accumulation_dtype"]
 
@@ -167,11 +167,10 @@ class Reduction(Placing):
         axis = normalize_axis(operation, axis, self.ndim)
         peak = self._extremum(operation, op, axis, True)
         size = self.shape[axis]
-        dtype = index_dtype_for(size)
         # If there is a NaN the peak is NaN, and equals nothing; otherwise no element is NaN.
         found = self.eq(peak).logical_or(self.isnan()) if self.dtype.is_float else self.eq(peak)
-        position = _positions(size, dtype, self.shape, axis)
-        last = (size - 1).cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size - 1)
+        position = make_positions(self.shape, axis)
+        last = (size - 1).cast(position.dtype) if isinstance(size, UOp) else UOp.const(position.dtype, size - 1)
         first = make_reduce_axis(make_alu(Op.WHERE, found._uop, position, last), Op.MIN, (axis,))
         result = self._make(first.cast(int64))
         return result if keepdims else result._drop(operation, axis)
@@ -196,8 +195,3 @@ def _sum_dtype(dtype: DType) -> DType:
     if dtype.is_float:
         return dtype
     return uint64 if dtype.is_unsigned else int64
-
-
-def _positions(size: SInt, dtype: DType, shape: Shape, axis: int) -> UOp:
-    node = make_reshape(make_iota(size, dtype), tuple(size if a == axis else 1 for a in range(len(shape))))
-    return make_expand(node, shape)
