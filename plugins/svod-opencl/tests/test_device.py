@@ -175,7 +175,7 @@ cl.Program.build = count
 x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4)).to("OPENCL")
 print((x * 2).sum(1).numpy().tolist(), sum(s is not None for s in sources))
 """
-    environment = {**os.environ, "SVOD_CACHE_DIR": str(tmp_path), "SVOD_KERNEL_STORE": "1"}
+    environment = {**os.environ, "SVOD_CACHE_DIR": str(tmp_path), "SVOD_KERNEL_STORE": "1", "SVOD_OPENCL_BINARIES": "1"}
     for n_compiled in (1, 0):
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -92,7 +92,8 @@ def test_constants_are_exact(dtype: DType, value: float, expected: str) -> None:
 
 def test_the_environment_chooses_a_platform() -> None:
     assert OpenCLOptions.from_env({"SVOD_OPENCL_PLATFORM": " Portable "}).platform == "Portable"
-    assert OpenCLOptions.from_env({}).platform == ""
+    assert OpenCLOptions.from_env({}) == OpenCLOptions()
+    assert OpenCLOptions.from_env({"SVOD_OPENCL_BINARIES": "0"}).use_binaries is False
 
 
 def test_errors_say_what_was_found_and_what_to_do() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from svod_device import Backend
 from svod_opencl.capabilities import has_exact_division, make_target, max_vector_bytes
 from svod_opencl.compiler import OpenCLCompiler
 from svod_opencl.context import get_context
 from svod_opencl.launcher import OpenCLBatchLauncher
-from svod_opencl.program import OpenCLProgram
 from svod_opencl.renderer import OpenCLRenderer
 
 __all__ = ["make_backend"]
@@ -19,14 +16,15 @@ def make_backend(device: str) -> Backend:
     """The factory behind the entry point `OPENCL.c`."""
     context = get_context(device)
     target = make_target(context.device)
+    compiler = OpenCLCompiler(context)
     return Backend(
         renderer=OpenCLRenderer(
             target,
             has_exact_division=has_exact_division(context.device),
             vector_bytes=max_vector_bytes(context.device),
         ),
-        compiler=OpenCLCompiler(context),
-        loader=partial(OpenCLProgram, context),
+        compiler=compiler,
+        loader=compiler.load,
         target=target,
         launcher=OpenCLBatchLauncher(context),
     )

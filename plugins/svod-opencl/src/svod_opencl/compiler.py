@@ -1,22 +1,30 @@
-"""OpenCL C to the driver's binaries, which a later process loads without compiling."""
+"""OpenCL C to programs: the driver's binaries, or the source for a driver that has a cache of its own."""
 
 from __future__ import annotations
 
 import re
+import threading
 import warnings
+from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
 
 import pyopencl as cl
+from pyopencl.characterize import has_src_build_cache
 
 from svod_codegen.errors import CompileError, LoadError
 from svod_device import CompiledSpec, ProgramSpec
 from svod_opencl.capabilities import has_exact_division
 from svod_opencl.context import DeviceContext
+from svod_opencl.options import OpenCLOptions
+from svod_opencl.program import OpenCLProgram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OpenCLCompiler", "build_binary"]
+__all__ = ["OpenCLCompiler"]
+
+MAX_BUILT = 64
+"""So many programs wait to be loaded: more than are compiled at once."""
 
 _LINE = re.compile(r"error[^\n]*?:(\d+):\d+:|:(\d+):\d+:[^\n]*error")
 
@@ -40,6 +48,10 @@ class OpenCLCompiler:
             device.driver_version,
         )
         self.cache_key = "; ".join((*parts, *self.options))
+        chosen = OpenCLOptions.from_env().use_binaries
+        self.use_binaries = not has_src_build_cache(device) if chosen is None else chosen
+        self._built: OrderedDict[str, cl.Program] = OrderedDict()
+        self._lock = threading.Lock()
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
         """Build the source for the device.
@@ -47,7 +59,28 @@ class OpenCLCompiler:
         Raises:
             CompileError: if the driver rejects it.
         """
-        program = cl.Program(self.context.context, spec.source)
+        program = self._build(spec.source)
+        if not self.use_binaries:
+            self._keep(spec.source, program)
+            return CompiledSpec.from_source(spec)
+        (binary,) = cast("list[bytes]", program.get_info(cl.program_info.BINARIES))
+        return CompiledSpec.from_bytes(spec, binary)
+
+    def load(self, compiled: CompiledSpec) -> OpenCLProgram:
+        """The program of a compiled kernel.
+
+        Raises:
+            CompileError: if the driver rejects its source.
+            LoadError: if the driver does not take its binary.
+        """
+        if compiled.source is None:
+            program = self._build_binary(compiled.name, compiled.binary)
+        else:
+            program = self._built.get(compiled.source) or self._build(compiled.source)
+        return OpenCLProgram(self.context, compiled.name, program)
+
+    def _build(self, source: str) -> cl.Program:
+        program = cl.Program(self.context.context, source)
         try:
             _build(program, self.options)
         except cl.Error as error:
@@ -56,30 +89,30 @@ class OpenCLCompiler:
             raise CompileError(
                 compiler=self.context.device.platform.name,
                 message=message,
-                source=spec.source,
+                source=source,
                 line=int(line[1] or line[2]) if line else None,
             ) from error
-        (binary,) = cast("list[bytes]", program.get_info(cl.program_info.BINARIES))
-        return CompiledSpec.from_bytes(spec, binary)
+        return program
 
+    def _build_binary(self, name: str, binary: bytes) -> cl.Program:
+        try:
+            program = cl.Program(self.context.context, [self.context.device], [binary])
+            _build(program, ())
+        except cl.Error as error:
+            raise LoadError(symbols=(name,), message=str(error)) from error
+        return program
 
-def build_binary(context: DeviceContext, name: str, binary: bytes) -> cl.Program:
-    """The program in a binary.
-
-    Raises:
-        LoadError: if the driver does not take it.
-    """
-    try:
-        program = cl.Program(context.context, [context.device], [binary])
-        _build(program, ())
-    except cl.Error as error:
-        raise LoadError(symbols=(name,), message=str(error)) from error
-    return program
+    def _keep(self, source: str, program: cl.Program) -> None:
+        """Keep what was built until it is loaded, and not much longer."""
+        with self._lock:
+            self._built[source] = program
+            while len(self._built) > MAX_BUILT:
+                self._built.popitem(last=False)
 
 
 def _build(program: cl.Program, options: Sequence[str]) -> None:
     with warnings.catch_warnings():
         # Whatever a driver has to say of a program that it accepts.
         warnings.simplefilter("ignore", cl.CompilerWarning)
-        # The caches of svod keep what is built.
+        # No cache of pyopencl's: the driver and svod have theirs.
         program.build(list(options), cache_dir=False)  # pyright: ignore[reportArgumentType]

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from svod_ir.environment import read_switch
+
 __all__ = ["OpenCLOptions"]
 
 
@@ -16,12 +18,21 @@ class OpenCLOptions:
     Attributes:
         platform: only platforms whose name or vendor has this in it, in any case, are looked at
             (`SVOD_OPENCL_PLATFORM`; empty for all). `OPENCL:0` is then the first device of the first such platform.
+        use_binaries: whether kernels are kept as the driver's binaries (`SVOD_OPENCL_BINARIES`), by default only where the
+            driver has no cache of its own: some take longer to write a binary than to compile.
     """
 
     platform: str = ""
+    use_binaries: bool | None = None
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> OpenCLOptions:
-        """The options that the environment sets."""
+        """The options that the environment sets.
+
+        Raises:
+            OptionError: if a value cannot be used.
+        """
         variables = os.environ if environment is None else environment
-        return cls(variables.get("SVOD_OPENCL_PLATFORM", "").strip())
+        is_chosen = bool(variables.get("SVOD_OPENCL_BINARIES", "").strip())
+        use_binaries = read_switch(variables, "SVOD_OPENCL_BINARIES", default=False) if is_chosen else None
+        return cls(variables.get("SVOD_OPENCL_PLATFORM", "").strip(), use_binaries)

@@ -8,8 +8,7 @@ from struct import Struct
 
 import pyopencl as cl
 
-from svod_device import CompiledSpec, Dims
-from svod_opencl.compiler import build_binary
+from svod_device import Dims
 from svod_opencl.context import DeviceContext
 
 __all__ = ["OpenCLProgram", "global_items", "set_arguments"]
@@ -23,9 +22,9 @@ class OpenCLProgram:
 
     entry = None
 
-    def __init__(self, context: DeviceContext, compiled: CompiledSpec) -> None:
-        self.context, self.name = context, compiled.name
-        self._program = build_binary(context, compiled.name, compiled.binary)
+    def __init__(self, context: DeviceContext, name: str, program: cl.Program) -> None:
+        self.context, self.name = context, name
+        self._program = program
         self._kernel = self.make_kernel()
         # Setting arguments and enqueueing is one step: the kernel object holds the arguments.
         self._lock = threading.Lock()
