@@ -8,7 +8,6 @@ whether they declared it or not: what counts is the interval of the storage, not
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from svod_device import Buffer
+from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime.errors import DependencyError
 from svod_runtime.prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedOp
 
@@ -72,22 +72,9 @@ def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> li
     Raises:
         DependencyError: if the dependencies form a cycle; it lists the ids that are blocked.
     """
-    successors: list[list[int]] = [[] for _ in ops]
-    n_missing = [len(p) for p in predecessors]
-    for index, before in enumerate(predecessors):
-        for earlier in before:
-            successors[earlier].append(index)
-    ready = [index for index, n in enumerate(n_missing) if n == 0]
-    order: list[int] = []
-    while ready:
-        index = heapq.heappop(ready)
-        order.append(index)
-        for later in successors[index]:
-            n_missing[later] -= 1
-            if n_missing[later] == 0:
-                heapq.heappush(ready, later)
+    order = sort_by_dependencies(predecessors)
     if len(order) != len(ops):
-        blocked = [ops[index].id for index, n in enumerate(n_missing) if n > 0]
+        blocked = [ops[index].id for index in sorted(set(range(len(ops))) - set(order))]
         raise DependencyError(problem=f"a cycle blocks ops {', '.join(map(str, blocked))}", op_ids=blocked)
     return order
 

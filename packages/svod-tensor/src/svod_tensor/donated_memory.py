@@ -10,11 +10,11 @@ The order that this needs is declared. What is written by the schedule itself, o
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from svod_device import Buffer
+from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
 from svod_tensor.live_ranges import find_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
@@ -115,7 +115,7 @@ class _Search:
         if new:
             self._predecessors[writer] |= new
             self._added.setdefault(writer, set()).update(new)
-            self._ancestors = _find_ancestors(self._predecessors, _sort(self._predecessors))
+            self._ancestors = _find_ancestors(self._predecessors, sort_by_dependencies(self._predecessors))
         if writer in given.items:
             item = self._items[writer]
             read, written = _slot_of(item, given.id), _slot_of(item, output.id)
@@ -132,7 +132,7 @@ class _Search:
             )
             for position, item in enumerate(self._items)
         ]  # fmt: skip
-        return reorder(items, list(_sort(self._predecessors))) if self._added else items
+        return reorder(items, sort_by_dependencies(self._predecessors)) if self._added else items
 
     def _can_precede(self, given: _Use, writer: int) -> bool:
         return not any(self._ancestors[p] >> writer & 1 for p in given.items if p != writer)
@@ -190,22 +190,3 @@ def _find_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> l
         for earlier in predecessors[position]:
             ancestors[position] |= ancestors[earlier] | 1 << earlier
     return ancestors
-
-
-def _sort(predecessors: Sequence[set[int]]) -> list[int]:
-    """The positions in an order in which each follows its predecessors, otherwise as they are."""
-    n_missing = [len(earlier) for earlier in predecessors]
-    followers: list[list[int]] = [[] for _ in predecessors]
-    for position, earlier in enumerate(predecessors):
-        for p in earlier:
-            followers[p].append(position)
-    ready = [position for position, n in enumerate(n_missing) if n == 0]
-    order: list[int] = []
-    while ready:
-        position = heapq.heappop(ready)
-        order.append(position)
-        for follower in followers[position]:
-            n_missing[follower] -= 1
-            if n_missing[follower] == 0:
-                heapq.heappush(ready, follower)
-    return order

@@ -9,10 +9,10 @@ A PreSchedule depends on nothing of one run: equal graphs share it through the s
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
@@ -127,9 +127,6 @@ def _find_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, 
                     _add_producers(earlier, dependencies[call])
     for call, found in dependencies.items():
         found.discard(call)
-        unknown = next((d for d in found if d not in dependencies), None)
-        if unknown is not None:
-            raise ScheduleError(rule="a kernel depends on CALLs of its own graph", found=unknown)
     return dependencies
 
 
@@ -181,22 +178,13 @@ def _sort_groups(calls: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]], gro
     members: dict[int, list[UOp]] = {}
     for call in calls:
         members.setdefault(groups[call], []).append(call)
-    waits = {g: {groups[d] for c in inside for d in dependencies[c]} - {g} for g, inside in members.items()}
-    followers: dict[int, list[int]] = {g: [] for g in members}
-    for group, earlier in waits.items():
-        for g in earlier:
-            followers[g].append(group)
-    n_waiting = {g: len(earlier) for g, earlier in waits.items()}
-    ready = [g for g, n in n_waiting.items() if n == 0]
-    heapq.heapify(ready)
-    order: list[UOp] = []
-    while ready:
-        group = heapq.heappop(ready)
-        order.extend(_sort_members(members[group], dependencies))
-        for follower in followers[group]:
-            n_waiting[follower] -= 1
-            if n_waiting[follower] == 0:
-                heapq.heappush(ready, follower)
+    parts = list(members.values())
+    position_of = {group: position for position, group in enumerate(members)}
+    waits = [
+        {position_of[groups[d]] for call in part for d in dependencies[call]} - {position}
+        for position, part in enumerate(parts)
+    ]
+    order = [call for position in sort_by_dependencies(waits) for call in _sort_members(parts[position], dependencies)]
     if len(order) < len(calls):
         raise DependencyCycleError(kernels=[c for c in calls if c not in set(order)])
     return order
