@@ -105,10 +105,10 @@ def make_body(graph: UOp) -> UOp:
 
 
 def test_what_is_far_slower_than_the_best_is_given_up_early() -> None:
-    machine = Machine({"best": 1.0, "slow": 3.5, "hopeless": 20.0}, Clock())
+    machine = Machine({"best": 1.0, "slow": 3.5, "hopeless": 15.0}, Clock())
     _, slow, hopeless = measurer(machine)(candidates("best", "slow", "hopeless"), 1.0)
     assert slow == Dropped(DropReason.SLOW, "3.5 times as slow")
-    assert hopeless == Dropped(DropReason.SLOW, "20 times as slow at its first run")
+    assert hopeless == Dropped(DropReason.SLOW, "15 times as slow at its first run")
     assert machine.runs.count("hopeless") == 1
     assert machine.runs.count("slow") == 3
 
@@ -123,7 +123,7 @@ def test_short_kernels_are_launched_so_often_that_the_clock_can_tell() -> None:
 def test_a_run_may_take_as_long_as_the_best_lets_expect() -> None:
     machine = Machine({"best": 0.1, "endless": 1e9}, Clock())
     _, endless = measurer(machine)(candidates("best", "endless"), 0.1)
-    assert endless == Dropped(DropReason.HANG, "no end after 10 s")
+    assert endless == Dropped(DropReason.HANG, "no end after 2 s")
 
 
 def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:

@@ -35,11 +35,11 @@ _GIVE_UP_COLD: Final = 10.0
 """or so many times at its first run, while nothing is in the caches."""
 
 _HANG_SECONDS: Final = 2.0
-_HANG_FACTOR: Final = 100.0
+_HANG_FACTOR: Final = 20.0
 _FIRST_SECONDS: Final = 60.0
 """What runs longer than any of this never ends; the last is for the first candidate, of which nothing is known."""
 
-VERIFY_SECONDS: Final = 60.0
+VERIFY_SECONDS: Final = 30.0
 """So long the results of two kernels may take to compute and to compare."""
 
 

@@ -131,6 +131,10 @@ class KernelSearch:
             if candidate.key == reference.key:
                 return candidate.opts, tuple(wrong)
             outcome = self._measurer.verify(candidate, reference)
+            if outcome is not None and outcome.reason is DropReason.HANG and reference is unoptimized:
+                # No candidate that was timed takes so long: it is the kernel without opts that does.
+                reference = heuristic
+                outcome = None if candidate.key == heuristic.key else self._measurer.verify(candidate, reference)
             if outcome is None:
                 return candidate.opts, tuple(wrong)
             self._outcomes[candidate.key] = outcome
@@ -141,7 +145,7 @@ class KernelSearch:
 
     def _can_run(self, unoptimized: Candidate) -> bool:
         outcome = self._outcomes.get(unoptimized.key)
-        return not isinstance(outcome, Dropped) or outcome.reason is DropReason.SLOW
+        return not isinstance(outcome, Dropped) or outcome.reason in (DropReason.SLOW, DropReason.HANG)
 
     def _warn(self, candidate: Candidate, outcome: Dropped) -> None:
         text = print_graph(self._kernel, limit=_SHOWN_LINES)

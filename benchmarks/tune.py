@@ -1,0 +1,99 @@
+"""Measure what a search gains: the kernels of the workloads with the heuristics' opts, and with those that were found.
+
+    python benchmarks/tune.py                      # all workloads, 20 s for each kernel: some ten minutes
+    python benchmarks/tune.py matmul512 softmax    # some
+    python benchmarks/tune.py --quick --seconds 5  # small sizes
+
+Both times are those of the last comparison of a search, side by side; kernels whose gain is less than 2 percent keep the
+heuristics' opts. `tried` counts candidates that were looked at, `dropped` those among them that exceeded a limit, did not compile,
+or were given up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from dataclasses import replace
+from math import exp, log
+from typing import Any
+
+from report import describe_machine, format_machine, format_table, format_time, write_json
+from svod_ir.args import format_opts
+from svod_schedule.options import OptimizerConfig
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.tuning.choose import Tuned, observe
+from svod_tensor.tuning.progress import Lines
+from workloads import Workload, iter_workloads
+
+SKIPPED = ("dispatch", "dispatch100", "demo", "encoder4x32", "encoder8x128", "resnet18")
+"""Calls of next to nothing, and models: their kernels are mostly those of the others."""
+
+HEAD = ("workload", "kernel", "heuristics", "searched", "gain", "tried", "dropped", "seconds", "opts")
+
+
+def main() -> int:
+    arguments = _parse_arguments()
+    config = PrepareConfig(
+        optimizer=OptimizerConfig(strategy="beam", width=arguments.width, kernel_seconds=arguments.seconds),
+        disable_schedule_cache=True,
+    )
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SVOD_CACHE_DIR"] = folder
+        for workload in iter_workloads(is_quick=arguments.quick):
+            if workload.name in arguments.names if arguments.names else workload.name not in SKIPPED:
+                print(f"{workload.name} ...", flush=True, file=sys.stderr)
+                rows += [_make_row(workload.name, found) for found in search_workload(workload, config)]
+    print(format_table(HEAD, map(_format_row, rows)))
+    gains = [row["heuristics"] / row["searched"] for row in rows if row["searched"] and row["heuristics"]]
+    if gains:
+        print(f"geometric mean of {len(gains)} kernels: {exp(sum(map(log, gains)) / len(gains)):.2f}")
+    print(
+        write_json(
+            "tune", {"machine": machine, "is_quick": arguments.quick, "seconds": arguments.seconds, "rows": rows}
+        )
+    )
+    return 0
+
+
+def search_workload(workload: Workload, config: PrepareConfig) -> list[Tuned]:
+    """Search every kernel of a workload that was not searched before."""
+    observer = Lines(sys.stderr)
+    with observe(observer):
+        result = workload.svod(*map(Tensor, workload.inputs))
+        (result if isinstance(result, Tensor) else result[0]).prepare_with(replace(config))
+    return [found for found in observer.tuned if not found.was_known]
+
+
+def _make_row(workload: str, found: Tuned) -> dict[str, Any]:
+    return {
+        "workload": workload, "kernel": found.name, "heuristics": found.heuristic_seconds, "searched": found.seconds,
+        "n_tried": found.n_tried, "n_dropped": found.n_dropped, "seconds": found.spent_seconds,
+        "heuristic_opts": format_opts(found.heuristic_opts), "opts": format_opts(found.opts), "wrong": len(found.wrong),
+    }  # fmt: skip
+
+
+def _format_row(row: dict[str, Any]) -> list[str]:
+    before, after = row["heuristics"], row["searched"]
+    times = ["-" if t is None else format_time(t) for t in (before, after)]
+    gain = f"{before / after:.2f}" if before and after else "-"
+    opts = "as the heuristics" if row["opts"] == row["heuristic_opts"] else row["opts"] or "none"
+    counts = str(row["n_tried"]), str(row["n_dropped"]), f"{row['seconds']:.0f}"
+    return [row["workload"], row["kernel"], *times, gain, *counts, opts]
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure what a search gains.")
+    parser.add_argument("names", nargs="*", help="workloads; by default all")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each kernel")
+    parser.add_argument("--width", type=int, default=4, help="how many kernels a round goes on from")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
