@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from svod_schedule.pipeline import Context
     from svod_tensor.tuning.records import Record
 
-__all__ = ["Observer", "Subject", "Tuned", "observe", "search_all"]
+__all__ = ["Observer", "Subject", "Tuned", "is_finished", "observe", "search_all"]
 
 _lock: Final = make_lock()
 """One search at a time: others would disturb its clock."""

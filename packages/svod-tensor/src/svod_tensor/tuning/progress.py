@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svod_schedule.optimize.beam import Event
     from svod_tensor.tuning.choose import Tuned
 
-__all__ = ["Lines", "Observed", "RichBar", "format_table", "make_observer"]
+__all__ = ["Lines", "Observed", "RichBar", "format_seconds", "format_table", "make_observer"]
 
 _COLUMNS: Final = ("kernel", "before", "after", "gain", "tried", "dropped", "opts")
 
