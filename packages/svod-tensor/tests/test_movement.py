@@ -189,3 +189,21 @@ def test_symbolic_sizes_flow_through_movement():
     assert check_values.tolist() == [0.0 + 2 + 4, 1.0 + 3 + 5]
     with pytest.raises(SymbolicShapeError, match="split needs concrete sizes"):
         part.split(1)
+
+
+def test_what_is_put_together_by_reshaping_is_written_in_one_kernel_of_simple_loops(rng):
+    a = make_array(rng, (4, 6), "float32")
+    tiled = Tensor(a).tile((3, 2))
+    assert len(tiled.prepare().kernels()) == 1
+    check(Tensor(a).tile((3, 2)), np.tile(a, (3, 2)))
+
+
+def test_results_that_differ_in_their_shapes_have_memory_of_their_own(rng):
+    a = make_array(rng, (4, 6), "float32")
+    scaled = Tensor(a) * 2
+    results = [scaled.reshape(24), scaled.reshape(2, 12), scaled, scaled.reshape(24).contiguous()]
+    Tensor.realize_batch(results)
+    for number, result in enumerate(results):
+        result[...] = number
+    for number, result in enumerate(results):
+        check(result, np.full(result.shape, number, np.float32))

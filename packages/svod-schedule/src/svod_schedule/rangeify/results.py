@@ -6,6 +6,7 @@ before → after:
 
 Each operand of the SINK becomes a CONTIGUOUS node, which is always stored, and every other reader
 of the same value reads the stored one. So does what is copied to another device and has no memory of its own.
+A result that is a RESHAPE is stored below it, where its elements stand in the same order.
 """
 
 from __future__ import annotations
@@ -20,33 +21,47 @@ from svod_schedule.rangeify.place import find_read_whole, is_transfer
 __all__ = ["mark_results"]
 
 _DROPPED = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD})
+_TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
+_SAME_ORDER = frozenset({Op.RESHAPE})
 _STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
 
 
 def mark_results(sink: UOp) -> UOp:
     """`sink` with CONTIGUOUS operands, and without the nodes that only a gradient reads."""
     order = sink.toposort()
-    wanted = {_value_of(s) for s in (*sink.src, *_find_copied(order))}
+    wanted = _choose_values(sink) | set(map(_value_of, _find_copied(order)))
     done: dict[UOp, UOp] = {}
     for node in order:
         if node.op in _DROPPED:
             done[node] = done[node.src[0]]
             continue
         operands = tuple(done[s] for s in node.src)
-        if node.op is Op.CONTIGUOUS and _is_stored(operands[0]):
+        if node.op is Op.CONTIGUOUS and _is_stored(_without(_SAME_ORDER, operands[0])):
             done[node] = operands[0]
             continue
+        if node is sink:
+            # A result that is stored as itself is no RESHAPE any more.
+            operands = tuple(_without(_SAME_ORDER, operand) for operand in operands)
         new = node.with_src(operands)
         done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in wanted and not _is_stored(new) else new
     return done[sink]
+
+
+def _choose_values(sink: UOp) -> set[UOp]:
+    """What to store for the results, each in memory of its own: one of several that differ in their shapes is stored below these."""
+    results = dict.fromkeys(_without(_TRANSPARENT, s) for s in sink.src)
+    values = {result for result in results if _value_of(result) is result}
+    for result in results:
+        value = _value_of(result)
+        values.add(result if value in values else value)
+    return values
 
 
 def _find_copied(order: list[UOp]) -> Iterator[UOp]:
     """What is copied to another device and is no memory yet."""
     for node in order:
         for source in find_read_whole(node) if is_transfer(node) else ():
-            while source.op is Op.RESHAPE:
-                source = source.src[0]
+            source = _without(_SAME_ORDER, source)
             if source.op not in MEMORY and source.op is not Op.AFTER and not _is_stored(source):
                 yield source
 
@@ -58,6 +73,14 @@ def _is_stored(node: UOp) -> bool:
 
 
 def _value_of(node: UOp) -> UOp:
-    while node.op is Op.CONTIGUOUS or node.op in _DROPPED:
+    """What is stored for a result: the value below its RESHAPEs, whose loops are simpler, unless that is memory already."""
+    value = _without(_TRANSPARENT, node)
+    below = _without(_TRANSPARENT | _SAME_ORDER, value)
+    return value if below.op in MEMORY or below.op is Op.AFTER else below
+
+
+def _without(ops: frozenset[Op], node: UOp) -> UOp:
+    """The first node below `node` whose op is none of `ops`."""
+    while node.op in ops:
         node = node.src[0]
     return node
