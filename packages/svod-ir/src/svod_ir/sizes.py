@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from svod_dtype import index
 from svod_ir.ops import Op
+from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, get_interval, multiply_terms
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
@@ -28,12 +29,9 @@ __all__ = [
     "product",
 ]  # fmt: skip
 
-_MAX_TERMS = 32
 _MAX_CORNERS = 6
 
-_Term: TypeAlias = tuple[UOp, ...]
-"""A product of atoms, in order; the empty one is 1."""
-_Polynomial: TypeAlias = Mapping[_Term, int]
+_Polynomial: TypeAlias = Mapping[Monomial, int]
 _ZERO: _Polynomial = {}
 
 
@@ -158,22 +156,14 @@ def _node_to_polynomial(node: UOp, operands: Sequence[_Polynomial]) -> _Polynomi
 
 
 def _add(left: _Polynomial, right: _Polynomial, factor: int) -> _Polynomial:
-    total = dict(left)
-    for term, number in right.items():
-        total[term] = total.get(term, 0) + factor * number
-    return {term: number for term, number in total.items() if number}
+    return add_scaled(dict(left), right, factor)
 
 
 def _multiply(left: _Polynomial, right: _Polynomial) -> _Polynomial:
-    if len(left) * len(right) > _MAX_TERMS:
-        factors = sorted((to_node(_to_size(p)) for p in (left, right)), key=_atom_key)
-        return {(UOp(Op.MUL, index, tuple(factors)),): 1}
-    total: dict[_Term, int] = {}
-    for x, a in left.items():
-        for y, b in right.items():
-            term = tuple(sorted(x + y, key=_atom_key))
-            total[term] = total.get(term, 0) + a * b
-    return {term: number for term, number in total.items() if number}
+    if len(left) * len(right) <= MAX_TERMS:
+        return multiply_terms(left, right)
+    factors = sorted((to_node(_to_size(p)) for p in (left, right)), key=_atom_key)
+    return {(UOp(Op.MUL, index, tuple(factors)),): 1}
 
 
 def _floor_divide(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
@@ -242,9 +232,10 @@ def _to_choice(polynomial: _Polynomial) -> UOp:
 def _to_sum(polynomial: _Polynomial) -> UOp:
     total: UOp | None = None
     # Positive terms come first: what is left after a subtraction reads as one.
-    for term in sorted(polynomial, key=lambda t: (not t, polynomial[t] < 0, -len(t), [_atom_key(a) for a in t])):
+    keys = {term: _term_order(term)[1] for term in polynomial}
+    for term in sorted(polynomial, key=lambda t: (not t, polynomial[t] < 0, -len(t), keys[t])):
         node = UOp.const(index, 1)
-        for atom in term:
+        for atom in sorted(term, key=_atom_key):
             node = node * atom
         node = node * polynomial[term]
         total = node if total is None else total + node
@@ -268,7 +259,7 @@ def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
     while rest:
         first = max(rest, key=_term_order)
         factor = _divide_term(first, lead)
-        if factor is None or rest[first] % right[lead] or len(quotient) > _MAX_TERMS:
+        if factor is None or rest[first] % right[lead] or len(quotient) > MAX_TERMS:
             return None
         step = {factor: rest[first] // right[lead]}
         quotient = _add(quotient, step, 1)
@@ -276,11 +267,11 @@ def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
     return quotient
 
 
-def _term_order(term: _Term) -> tuple[int, list[tuple[str, str]]]:
-    return len(term), [_atom_key(a) for a in term]
+def _term_order(term: Monomial) -> tuple[int, list[tuple[str, str]]]:
+    return len(term), sorted(_atom_key(a) for a in term)
 
 
-def _divide_term(term: _Term, divisor: _Term) -> _Term | None:
+def _divide_term(term: Monomial, divisor: Monomial) -> Monomial | None:
     rest = list(term)
     for atom in divisor:
         if atom not in rest:
@@ -297,11 +288,7 @@ def _bounds(polynomial: _Polynomial) -> tuple[int, int]:
         ends = [(int(a.vmin), int(a.vmax)) for a in atoms]
         values = [_value(polynomial, dict(zip(atoms, corner, strict=True))) for corner in itertools.product(*ends)]
         return min(values), max(values)
-    low = high = 0
-    for term, number in polynomial.items():
-        corners = [number * math.prod(c) for c in itertools.product(*((int(a.vmin), int(a.vmax)) for a in term))]
-        low, high = low + min(corners), high + max(corners)
-    return low, high
+    return get_interval(polynomial)
 
 
 def _value(polynomial: _Polynomial, values: Mapping[UOp, int]) -> int:

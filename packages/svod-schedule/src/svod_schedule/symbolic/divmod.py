@@ -18,19 +18,9 @@ from typing import NamedTuple
 from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.pattern import INT, RuleSet, const, node, rule, var
+from svod_ir.polynomial import ONE, Monomial, Terms, add_scaled, get_interval, make_monomial, multiply_terms
 from svod_ir.uop import UOp
-from svod_schedule.symbolic.terms import (
-    ONE,
-    Monomial,
-    Terms,
-    add_scaled,
-    fits,
-    from_terms,
-    get_interval,
-    make_monomial,
-    multiply_terms,
-    to_terms,
-)
+from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 
 __all__ = ["DIVMOD", "Split", "divide_nested"]
 

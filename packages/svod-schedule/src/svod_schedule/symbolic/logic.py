@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from svod_ir.node_order import node_key
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, RuleSet, const, node, rule, splat, var
 from svod_ir.uop import UOp
-from svod_schedule.symbolic.order import node_key
 
 __all__ = ["LOGIC"]
 

@@ -10,23 +10,13 @@ right. For other dtypes a sum is rewritten where terms merge, or a constant stan
 
 from __future__ import annotations
 
+from svod_ir.node_order import compare_nodes
 from svod_ir.ops import COMMUTATIVE, Op
 from svod_ir.pattern import INT, RuleSet, const, node, rule, splat, var
+from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms, add_scaled, make_monomial
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.divmod import divide_nested
-from svod_schedule.symbolic.order import compare_nodes
-from svod_schedule.symbolic.terms import (
-    MAX_TERMS,
-    ONE,
-    Monomial,
-    Terms,
-    add_scaled,
-    count_leaves,
-    fits,
-    from_terms,
-    make_monomial,
-    to_terms,
-)  # fmt: skip
+from svod_schedule.symbolic.terms import count_leaves, fits, from_terms, to_terms
 
 __all__ = ["SUMS", "join_quotient", "recombine", "take_quotient_away", "take_remainder_away"]
 

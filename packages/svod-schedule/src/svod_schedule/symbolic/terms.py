@@ -1,4 +1,4 @@
-"""Integer expressions as polynomials: a sum of products of atoms, each with a coefficient.
+"""Integer expressions read as polynomials of `svod_ir.polynomial`, and written again.
 
 `to_terms` reads ADD, SUB, NEG and MUL; every other node is an atom. Integer arithmetic wraps, so it is
 a ring: a polynomial has the value of its expression modulo 2^bits, whatever wraps on the way. Where
@@ -13,22 +13,14 @@ from typing import Final
 
 from svod_dtype import DType
 from svod_ir.bounds import dtype_bounds
+from svod_ir.node_order import compare_nodes
 from svod_ir.ops import Op
 from svod_ir.pattern import splat_value
+from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms, add_monomial, add_scaled, get_interval, multiply_terms
 from svod_ir.uop import UOp
-from svod_schedule.symbolic.order import compare_nodes, node_key
 
-__all__ = [
-    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_scaled", "count_leaves", "first_monomial", "fits", "from_terms",
-    "get_interval", "make_monomial", "multiply_terms", "to_terms",
-]  # fmt: skip
+__all__ = ["count_leaves", "first_monomial", "fits", "from_terms", "to_terms"]
 
-Monomial = tuple[UOp, ...]
-Terms = dict[Monomial, int]
-"""Coefficients by monomial. A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0."""
-
-ONE: Final[Monomial] = ()
-MAX_TERMS: Final = 32
 _MAX_DEPTH: Final = 8
 _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 
@@ -69,11 +61,11 @@ class _Reader:
                 case Op.CONST | Op.VCONST:
                     value = splat_value(current)
                     if value is None:
-                        _add(terms, (current,), scale)
+                        add_monomial(terms, (current,), scale)
                     else:
-                        _add(terms, ONE, scale * int(value))
+                        add_monomial(terms, ONE, scale * int(value))
                 case _:
-                    _add(terms, (current,), scale)
+                    add_monomial(terms, (current,), scale)
             if self.budget < 0 or len(terms) > MAX_TERMS:
                 return None
         return terms
@@ -89,7 +81,7 @@ class _Reader:
             return
         expanded = self._expand(x, y, depth + 1) if product.dtype.kind == "index" and depth < _MAX_DEPTH else None
         if expanded is None:
-            _add(terms, (product,), scale)
+            add_monomial(terms, (product,), scale)
         else:
             add_scaled(terms, expanded, scale)
 
@@ -99,35 +91,6 @@ class _Reader:
         if left is None or right is None or len(left) * len(right) > MAX_TERMS:
             return None
         return multiply_terms(left, right)
-
-
-def _add(terms: Terms, monomial: Monomial, coefficient: int) -> None:
-    total = terms.get(monomial, 0) + coefficient
-    if total:
-        terms[monomial] = total
-    else:
-        terms.pop(monomial, None)
-
-
-def add_scaled(terms: Terms, other: Terms, scale: int) -> Terms:
-    """Add `scale` times `other` to `terms`, in place; gives `terms`."""
-    for monomial, coefficient in other.items():
-        _add(terms, monomial, coefficient * scale)
-    return terms
-
-
-def multiply_terms(x: Terms, y: Terms) -> Terms:
-    """The product of two polynomials."""
-    product: Terms = {}
-    for a, c in x.items():
-        for b, d in y.items():
-            _add(product, make_monomial(*a, *b) if a and b else a or b, c * d)
-    return product
-
-
-def make_monomial(*atoms: UOp) -> Monomial:
-    """The product of atoms, in their order."""
-    return tuple(sorted(atoms, key=node_key)) if len(atoms) > 1 else atoms
 
 
 def count_leaves(node: UOp) -> int:
@@ -140,24 +103,6 @@ def count_leaves(node: UOp) -> int:
         else:
             count += 1
     return count
-
-
-def get_interval(terms: Terms) -> tuple[int, int]:
-    """The smallest and largest value, as integers that do not wrap."""
-    low = high = terms.get(ONE, 0)
-    for monomial, coefficient in terms.items():
-        if not monomial:
-            continue
-        a, b = monomial[0].bounds
-        for atom in monomial[1:]:
-            c, d = atom.bounds
-            corners = (a * c, a * d, b * c, b * d)
-            a, b = min(corners), max(corners)
-        if coefficient > 0:
-            low, high = low + a * coefficient, high + b * coefficient
-        else:
-            low, high = low + b * coefficient, high + a * coefficient
-    return low, high
 
 
 def fits(terms: Terms, dtype: DType) -> bool:

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, INT, RuleSet, node, rule, var
+from svod_ir.polynomial import ONE, Terms, add_scaled, get_interval
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.simplify import simplify
-from svod_schedule.symbolic.terms import ONE, Terms, add_scaled, fits, from_terms, get_interval, to_terms
+from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 
 __all__ = ["GUARDED", "Bound", "iter_clauses", "simplify_condition", "simplify_under"]
 

@@ -1,0 +1,72 @@
+"""Polynomials with integer coefficients over nodes: what sizes and index expressions are computed as.
+
+n * (m + 2) - 3      {(m, n): 1, (n,): 2, (): -3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from svod_ir.node_order import node_key
+from svod_ir.uop import UOp
+
+__all__ = [
+    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_monomial", "add_scaled", "get_interval", "make_monomial", "multiply_terms",
+]  # fmt: skip
+
+Monomial: TypeAlias = tuple[UOp, ...]
+Terms: TypeAlias = dict[Monomial, int]
+"""Coefficients by monomial. A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0."""
+
+ONE: Final[Monomial] = ()
+MAX_TERMS: Final = 32
+"""An expression with more terms than this is not multiplied out."""
+
+
+def make_monomial(*atoms: UOp) -> Monomial:
+    """The product of atoms, in their order."""
+    return tuple(sorted(atoms, key=node_key)) if len(atoms) > 1 else atoms
+
+
+def add_monomial(terms: Terms, monomial: Monomial, coefficient: int) -> None:
+    """Add one product to `terms`, in place."""
+    total = terms.get(monomial, 0) + coefficient
+    if total:
+        terms[monomial] = total
+    else:
+        terms.pop(monomial, None)
+
+
+def add_scaled(terms: Terms, other: Mapping[Monomial, int], scale: int) -> Terms:
+    """Add `scale` times `other` to `terms`, in place; gives `terms`."""
+    for monomial, coefficient in other.items():
+        add_monomial(terms, monomial, coefficient * scale)
+    return terms
+
+
+def multiply_terms(x: Mapping[Monomial, int], y: Mapping[Monomial, int]) -> Terms:
+    """The product of two polynomials."""
+    product: Terms = {}
+    for a, c in x.items():
+        for b, d in y.items():
+            add_monomial(product, make_monomial(*a, *b) if a and b else a or b, c * d)
+    return product
+
+
+def get_interval(terms: Mapping[Monomial, int]) -> tuple[int, int]:
+    """An interval that the value is in, as an integer that does not wrap: the sum of the intervals of the products."""
+    low = high = terms.get(ONE, 0)
+    for monomial, coefficient in terms.items():
+        if not monomial:
+            continue
+        a, b = monomial[0].bounds
+        for atom in monomial[1:]:
+            c, d = atom.bounds
+            corners = (a * c, a * d, b * c, b * d)
+            a, b = min(corners), max(corners)
+        if coefficient > 0:
+            low, high = low + a * coefficient, high + b * coefficient
+        else:
+            low, high = low + b * coefficient, high + a * coefficient
+    return low, high
