@@ -22,10 +22,10 @@ from svod_tensor import Tensor, kernel_cache
 from svod_tensor.options import PrepareConfig
 from svod_tensor.testing import place_graph
 
-N_PARTS = 10
-N_BATCHES = 20
+N_PARTS = 5
+N_BATCHES = 10
 BATCH = st.lists(graphs(max_ops=8, max_elements=200), min_size=5, max_size=5)
-"""In each of the four modes, N_PARTS * N_BATCHES * 5 programs."""
+"""In each of the four modes, N_PARTS * N_BATCHES * 5 programs: a thousand in all."""
 
 MODES = {
     "no opts": (PrepareConfig(opts=()), 1 << 15),
