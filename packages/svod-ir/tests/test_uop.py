@@ -271,3 +271,12 @@ def test_an_arg_without_a_text_form_cannot_be_hashed() -> None:
     node = UOp(Op.CUSTOM, void, (), frozenset({"a", "b"}))
     with pytest.raises(GraphError, match="frozenset"):
         _ = node.content_hash
+
+
+def test_what_is_attached_to_a_node_is_no_part_of_it() -> None:
+    node = UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU"))
+    assert node.attached is None
+    digest, text = node.content_hash, repr(node)
+    node.attached = [1]
+    assert UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU")) is node
+    assert (node.content_hash, repr(node)) == (digest, text)

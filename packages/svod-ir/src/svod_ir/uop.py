@@ -12,6 +12,8 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from svod_dtype import DType, cast_value, index, void
@@ -30,6 +32,8 @@ T = TypeVar("T")
 _table: dict[Key, weakref.ref[UOp]] = {}
 _lock = hold_across_fork(threading.RLock())
 _UNSET: Any = object()
+# A member of an enum costs more than the rest of the comparison.
+_CONST, _VCONST, _CALL = Op.CONST, Op.VCONST, Op.CALL
 
 
 class UOp:
@@ -48,6 +52,7 @@ class UOp:
         "_ranges",
         "_shape",
         "arg",
+        "attached",
         "dtype",
         "op",
         "src",
@@ -57,9 +62,11 @@ class UOp:
     dtype: DType
     src: tuple[UOp, ...]
     arg: Any
+    attached: object
+    """What is kept with the node for as long as it lives, such as the memory of a BUFFER; no part of what the node is."""
 
     def __new__(cls, op: Op, dtype: DType = void, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
-        key: Key = (op, dtype, src, arg if arg is None else _arg_key(op, dtype, arg))
+        key: Key = (op, dtype, src, _arg_key(op, dtype, arg) if op is _CONST or op is _VCONST else arg)
         ref = _table.get(key)
         if ref is not None:
             found = ref()
@@ -67,16 +74,22 @@ class UOp:
                 return found
         self = object.__new__(cls)
         self.op, self.dtype, self.src, self.arg = op, dtype, src, arg
-        self._key = key
+        self._key, self.attached = key, None
         self._shape = self._bounds = self._ranges = self._hash = self._placement = _UNSET
+        own: weakref.ref[UOp] = weakref.ref(self)
+        # Another thread may have made the same node since the look-up above; one operation of the table decides.
+        ref = _table.setdefault(key, own)
+        return self if ref is own else self._give_way(key, own)
+
+    def _give_way(self, key: Key, own: weakref.ref[UOp]) -> UOp:
+        """The node that stands under this key already, or this one if that died."""
         with _lock:
-            # Another thread may have made the same node since the look-up above.
             ref = _table.get(key)
             found = ref() if ref is not None else None
             if found is not None:
                 self._key = None
                 return found
-            _table[key] = weakref.ref(self)
+            _table[key] = own
         return self
 
     def __del__(self) -> None:
@@ -148,7 +161,7 @@ class UOp:
                 if node.src and node not in stop:
                     push(node)
                     push(None)
-                    for operand in reversed(node.src if enter_calls or node.op is not Op.CALL else node.src[1:]):
+                    for operand in reversed(node.src if enter_calls or node.op is not _CALL else node.src[1:]):
                         if operand not in seen:
                             push(operand)
                 else:
@@ -173,18 +186,14 @@ class UOp:
     def find_shape(self) -> tuple[SInt, ...] | None:
         """The shape, or None for effects and structure."""
         if self._shape is _UNSET:
-            from svod_ir.shape import infer_shape
-
-            _derive(self, "_shape", infer_shape)
+            _derive(self, "_shape", _import_rule("svod_ir.shape", "infer_shape"))
         return self._shape
 
     @property
     def bounds(self) -> tuple[Any, Any]:
         """The smallest and largest value that this node can have, from `svod_ir.bounds`."""
         if self._bounds is _UNSET:
-            from svod_ir.bounds import infer_bounds
-
-            _derive(self, "_bounds", infer_bounds)
+            _derive(self, "_bounds", _import_rule("svod_ir.bounds", "infer_bounds"))
         return self._bounds
 
     @property
@@ -199,9 +208,7 @@ class UOp:
     def ranges(self) -> frozenset[UOp]:
         """The RANGE nodes whose loops this node must stand in."""
         if self._ranges is _UNSET:
-            from svod_ir.scope import infer_ranges
-
-            _derive(self, "_ranges", infer_ranges)
+            _derive(self, "_ranges", _import_rule("svod_ir.scope", "infer_ranges"))
         return self._ranges
 
     @property
@@ -227,9 +234,7 @@ class UOp:
             DeviceMismatchError: if operands are on different devices.
         """
         if self._placement is _UNSET:
-            from svod_ir.placement import infer_placement
-
-            _derive(self, "_placement", infer_placement)
+            _derive(self, "_placement", _import_rule("svod_ir.placement", "infer_placement"))
         return self._placement
 
     @property
@@ -397,11 +402,9 @@ def to_node(size: SInt) -> UOp:
 
 def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
     # 0.0 == -0.0, 1 == True and nan != nan in Python, so constants are keyed by type and bits.
-    if op is Op.CONST:
+    if op is _CONST:
         return struct.pack("d", arg) if dtype.kind == "float" else (arg, arg.__class__)
-    if op is Op.VCONST and dtype.kind == "float":
-        return struct.pack(f"{len(arg)}d", *arg)
-    return arg
+    return struct.pack(f"{len(arg)}d", *arg) if dtype.kind == "float" else arg
 
 
 def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
@@ -418,6 +421,12 @@ def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
         else:
             setattr(node, slot, infer(node))
             stack.pop()
+
+
+@cache
+def _import_rule(module: str, name: str) -> Callable[[UOp], Any]:
+    """How a fact is derived; the modules that know import this one, and a look-up by `import` costs half a microsecond."""
+    return getattr(import_module(module), name)
 
 
 def _hash_node(node: UOp) -> str:

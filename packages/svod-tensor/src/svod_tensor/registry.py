@@ -1,7 +1,7 @@
-"""The process-wide tables of live tensors, of plans, and of the buffers behind BUFFER nodes.
+"""The process-wide tables of live tensors and of plans, and the buffers behind BUFFER nodes.
 
-All hold their entries weakly: a tensor that nobody refers to leaves its table, and a buffer lives
-as long as its BUFFER node does, that is, as long as some graph mentions it.
+The tables hold their entries weakly: a tensor that nobody refers to leaves its table. A buffer is attached to its BUFFER
+node and lives as long as that does, that is, as long as some graph mentions it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import itertools
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from svod_ir.forks import hold_across_fork
 from svod_ir.ops import Op
@@ -29,11 +30,10 @@ __all__ = [
 lock = hold_across_fork(threading.RLock())
 """Held while a tensor's node is replaced."""
 
-_tensors: weakref.WeakValueDictionary[int, TensorBase] = weakref.WeakValueDictionary()
-_buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()
+_tensors: dict[int, weakref.ref[TensorBase]] = {}
 _plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
-_plan_values: weakref.WeakKeyDictionary[UOp, Mapping[str, int]] = weakref.WeakKeyDictionary()
 _ids = itertools.count(1)
+_RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
 
 
 def make_buffer_id() -> int:
@@ -43,7 +43,9 @@ def make_buffer_id() -> int:
 
 def add_tensor(tensor: TensorBase) -> None:
     """Let `tensor` see later realizations of nodes in its graph."""
-    _tensors[id(tensor)] = tensor
+    # Who is looked up is alive, so that its id is nobody else's. When it dies, the reference calls `pop(id, reference)`:
+    # `weakref.WeakValueDictionary` does the same in Python, which takes longer than all else about a new tensor.
+    _tensors[id(tensor)] = weakref.ref(tensor, partial(_tensors.pop, id(tensor)))
 
 
 def remove_tensor(tensor: TensorBase) -> None:
@@ -53,22 +55,22 @@ def remove_tensor(tensor: TensorBase) -> None:
 
 def add_buffer(node: UOp, buffer: Buffer) -> None:
     """Say that `buffer` is the storage of the BUFFER `node`."""
-    _buffers[node] = buffer
+    node.attached = buffer
 
 
 def remove_buffer(node: UOp) -> None:
     """Let the BUFFER `node` have no storage any more."""
-    _buffers.pop(node, None)
+    node.attached = None
 
 
 def find_buffer(node: UOp) -> Buffer | None:
     """The storage of a BUFFER node, or None."""
-    return _buffers.get(node)
+    return cast("Buffer | None", node.attached)
 
 
 def iter_tensors() -> Iterator[TensorBase]:
     """The live tensors, as they were when the iteration began."""
-    for ref in _tensors.valuerefs():
+    for ref in list(_tensors.values()):
         tensor = ref()
         if tensor is not None:
             yield tensor
@@ -81,12 +83,12 @@ def add_plan(plan: ExecutionPlan) -> None:
 
 def add_plan_values(place: UOp, values: Mapping[str, int]) -> None:
     """Say that `place` stands for what `values`, the changing values of a plan, say at any time."""
-    _plan_values[place] = values
+    place.attached = values
 
 
 def find_plan_values(place: UOp) -> Mapping[str, int] | None:
     """The values that a node stands for one of, or None."""
-    return _plan_values.get(place)
+    return cast("Mapping[str, int] | None", place.attached)
 
 
 def iter_plans() -> Iterator[ExecutionPlan]:
@@ -123,17 +125,17 @@ def find_base(node: UOp) -> UOp | None:
 
     A tensor with symbolic sizes is the first part of a buffer that has room for the largest ones.
     """
-    while node.op is Op.RESHAPE:
+    # Members of an enum are looked up once: every argument of every call of a captured function comes through here.
+    while node.op is _RESHAPE:
         node = node.src[0]
-    if node.op is Op.SHRINK and node.arg == (0, None):
-        node = node.src[0]
-    return node if node.op is Op.BUFFER else None
+    op = node.op
+    if op is _BUFFER:
+        return node
+    return node.src[0] if op is _SHRINK and node.arg == (0, None) and node.src[0].op is _BUFFER else None
 
 
 def clear() -> None:
-    """Forget every tensor, buffer and plan, for tests."""
+    """Forget every tensor and plan, for tests."""
     with lock:
         _tensors.clear()
-        _buffers.clear()
         _plans.clear()
-        _plan_values.clear()
