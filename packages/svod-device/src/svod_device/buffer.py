@@ -41,10 +41,10 @@ class _Storage:
     def __init__(
         self, allocator: Allocator, nbytes: int, is_zeroed: bool, memory: Memory | None, is_writable: bool
     ) -> None:
+        self.memory = memory
         self.allocator = allocator
         self.nbytes = nbytes
         self.is_zeroed = is_zeroed
-        self.memory = memory
         self.is_writable = is_writable
         self.id = next(_storage_ids)
 
@@ -62,7 +62,7 @@ class _Storage:
         return memory
 
     def __del__(self) -> None:
-        memory = getattr(self, "memory", None)
+        memory = self.memory
         if memory is not None and memory is not _NO_MEMORY:
             self.allocator.free(memory)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from itertools import count
 
 from svod_device.errors import OutOfMemoryError
@@ -29,8 +29,8 @@ class CachingAllocator(WrappedAllocator):
         self.budget_bytes = budget_bytes
         self.in_use_bytes = self.cached_bytes = 0
         self._lock = hold_across_fork(threading.Lock())
-        self._order: OrderedDict[int, Memory] = OrderedDict()  # all cached blocks, least recently freed first
-        self._by_size: dict[int, dict[int, Memory]] = {}  # the same blocks, for each size the latest last
+        # The cached blocks, for each size the latest last, with a number that grows from one to the next.
+        self._by_size: dict[int, deque[tuple[int, Memory]]] = {}
         self._serial = count()
         # A finalizer may run anywhere, also in this thread while it holds the lock. It only appends
         # here, and whoever holds the lock next files the blocks.
@@ -44,11 +44,11 @@ class CachingAllocator(WrappedAllocator):
         """
         capacity = _round_up(nbytes)
         with self._lock:
-            self._file_returned()
+            if self._returned:
+                self._file_returned()
             same_size = self._by_size.get(capacity)
             if same_size:
-                serial, memory = same_size.popitem()
-                del self._order[serial]
+                memory = same_size.pop()[1]
                 self.cached_bytes -= capacity
                 self.in_use_bytes += capacity
                 return memory
@@ -84,9 +84,8 @@ class CachingAllocator(WrappedAllocator):
         """Give every cached block back to the inner allocator, and return how many bytes these were."""
         with self._lock:
             self._file_returned()
-            blocks = list(self._order.values())
+            blocks = [memory for same_size in self._by_size.values() for _, memory in same_size]
             released = self.cached_bytes
-            self._order.clear()
             self._by_size.clear()
             self.cached_bytes = 0
         for memory in blocks:
@@ -96,19 +95,25 @@ class CachingAllocator(WrappedAllocator):
     def _file_returned(self) -> None:
         while self._returned:
             memory = self._returned.popleft()
-            self.in_use_bytes -= memory.capacity
-            if memory.capacity > self.budget_bytes:
+            capacity = memory.capacity
+            self.in_use_bytes -= capacity
+            if capacity > self.budget_bytes:
                 self.inner.free(memory)
                 continue
-            serial = next(self._serial)
-            self._order[serial] = memory
-            self._by_size.setdefault(memory.capacity, {})[serial] = memory
-            self.cached_bytes += memory.capacity
+            same_size = self._by_size.get(capacity)
+            if same_size is None:
+                same_size = self._by_size[capacity] = deque()
+            same_size.append((next(self._serial), memory))
+            self.cached_bytes += capacity
         while self.cached_bytes > self.budget_bytes:
-            serial, memory = self._order.popitem(last=False)
-            del self._by_size[memory.capacity][serial]
+            oldest = min((blocks for blocks in self._by_size.values() if blocks), key=_number_of_first)
+            memory = oldest.popleft()[1]
             self.cached_bytes -= memory.capacity
             self.inner.free(memory)
+
+
+def _number_of_first(blocks: deque[tuple[int, Memory]]) -> int:
+    return blocks[0][0]
 
 
 def _round_up(nbytes: int) -> int:

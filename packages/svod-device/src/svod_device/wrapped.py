@@ -13,22 +13,12 @@ __all__ = ["WrappedAllocator"]
 class WrappedAllocator:
     """The memory of `inner`; derived classes say what they do otherwise."""
 
-    __slots__ = ("inner",)
+    __slots__ = ("device", "inner", "is_host_addressable", "is_writable")
 
     def __init__(self, inner: Allocator) -> None:
         self.inner = inner
-
-    @property
-    def device(self) -> str:
-        return self.inner.device
-
-    @property
-    def is_host_addressable(self) -> bool:
-        return self.inner.is_host_addressable
-
-    @property
-    def is_writable(self) -> bool:
-        return self.inner.is_writable
+        self.device, self.is_host_addressable = inner.device, inner.is_host_addressable
+        self.is_writable = inner.is_writable
 
     def allocate(self, nbytes: int) -> Memory:
         return self.inner.allocate(nbytes)
