@@ -91,7 +91,7 @@ class ExecutionPlan:
         self._variables = dict(template.values)
         self._states = [KernelState(op, buffers, sizes) for _, op, sizes in template.kernels]
         self._levels = template.levels
-        self._storage_uses: Counter[int] | None = None
+        self._storage_uses: dict[int, int] | None = None
         self._steps: list[Step] = []
         self._is_stale = False
         self._donated: dict[int, str] = {}
@@ -276,10 +276,9 @@ class ExecutionPlan:
             buffers = self._buffers
             changes: dict[int, Buffer] = {}
             for index, buffer in replacements.items():
-                if 0 <= index < len(buffers) and buffer is buffers[index]:
-                    continue
-                self._check_replacement(index, buffer)
-                changes[index] = buffer.ensure_allocated()
+                if not 0 <= index < len(buffers) or buffer is not buffers[index]:
+                    self._check_replacement(index, buffer)
+                    changes[index] = buffer.ensure_allocated()
             if self._donated:
                 self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
             if not changes:
@@ -291,8 +290,10 @@ class ExecutionPlan:
             is_shared = self._count_storages(changes)
             for index, buffer in changes.items():
                 buffers[index] = buffer
+                address = buffer.address
                 for number, position in users.get(index, ()):
-                    states[number].buffers[position], states[number].addresses[position] = buffer, buffer.address
+                    state = states[number]
+                    state.buffers[position], state.addresses[position] = buffer, address
             # Batches read addresses from the states, so that new steps are needed only where buffers
             # are held by a step, or where buffers share a storage and hazards may differ.
             if is_shared:
@@ -312,25 +313,24 @@ class ExecutionPlan:
         if not 0 <= index < len(self._buffers):
             raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
         old = self._buffers[index]
-        if (buffer.nbytes, buffer.dtype, buffer.device) != (old.nbytes, old.dtype, old.device):
+        if buffer.nbytes != old.nbytes or buffer.dtype is not old.dtype or buffer.device != old.device:
             raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
-        if index in self._template.written and old.is_writable and not buffer.is_writable:
+        if not buffer.is_writable and old.is_writable and index in self._template.written:
             raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
 
     def _count_storages(self, changes: Mapping[int, Buffer]) -> bool:
         """Whether a buffer that changes shared its storage with others before, or does so now."""
         uses = self._storage_uses
         if uses is None:
-            uses = Counter(buffer.storage_id for buffer in self._buffers)
+            uses = self._storage_uses = dict(Counter(buffer.storage_id for buffer in self._buffers))
         is_shared = False
         for index, new in changes.items():
             old_id, new_id = self._buffers[index].storage_id, new.storage_id
-            uses[old_id] -= 1
-            uses[new_id] += 1
-            if uses[old_id] == 0:
-                del uses[old_id]
-            is_shared = is_shared or old_id in uses or uses[new_id] > 1
-        self._storage_uses = uses
+            n_old = uses.pop(old_id) - 1
+            if n_old:
+                uses[old_id] = n_old
+            n_new = uses[new_id] = uses.get(new_id, 0) + 1
+            is_shared = is_shared or n_old > 0 or n_new > 1
         return is_shared
 
     def release_intermediate_buffers(self, remove: Callable[[int], None]) -> None:
