@@ -72,7 +72,6 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
         "numpy",
         "ml_dtypes",
         "structlog",
-        "cachetools",
         "llvmlite",
         "cffi",
         *extras,

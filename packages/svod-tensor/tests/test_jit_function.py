@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from svod_dtype import float32, int32
 from svod_tensor import Tensor, Variable, jit
 from svod_tensor.errors import CaptureError
 from svod_tensor.jit_function import MAX_CAPTURES
+from svod_tensor.ops.base import find_form
 from svod_tensor.testing import check
 
 
@@ -286,3 +288,39 @@ def test_threads_may_call_one_function() -> None:
         thread.join()
     assert wrong == []
     assert f.n_captures == 1
+
+
+def test_results_have_the_form_that_their_nodes_say() -> None:
+    n = Variable("n", 1, 8)
+    x = Tensor(np.arange(8, dtype=np.float32)).realize()
+    sharded = Tensor(np.ones((4, 2), np.float32)).shard(("CPU:1", "CPU:2"), axis=0).realize()
+
+    @jit
+    def f(x, part, sharded, empty):
+        return x + 1, x.reshape(2, 4), part * 2, sharded + 1, sharded, empty, x.sum().cast("int32"), Tensor([1.0, 2.0])
+
+    for size in (3, 5, 3):
+        results = f(x, x[: n.bind(size)], sharded, Tensor.zeros(0, 3))
+        for result in results:
+            assert result.form == find_form(result.uop)
+        assert [r.shape for r in results[:2]] == [(8,), (2, 4)]
+    assert f.n_captures == 1
+
+
+def test_the_form_of_a_tensor_follows_its_node() -> None:
+    x = Tensor([1.0, 2.0]).realize()
+    form = x.form
+    assert form == ((2,), float32, "CPU") and x.form is form
+    x.set_node(Tensor([[1, 2, 3]]).uop)
+    assert x.form == ((1, 3), int32, "CPU")
+
+
+def test_captures_that_are_used_stay() -> None:
+    f = jit(lambda x: x + 1)
+    kept = Tensor.zeros(MAX_CAPTURES + 9)
+    f(kept)
+    (plan,) = f.plans()
+    for n in range(MAX_CAPTURES + 3):
+        f(Tensor.zeros(n + 1))
+        f(kept)
+    assert f.plans()[0] is plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.donation import Donated, check_distinct, find_memory, find_readers, give_away
+from svod_tensor.ops.base import find_form
 from svod_tensor.shards import parts_of
 from svod_tensor.signature import Argument
 from svod_tensor.tensor import Tensor
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from svod_ir.forks import Lock
     from svod_runtime import ExecutionPlan
 
-__all__ = ["Captured", "Input", "make_memory"]
+__all__ = ["Captured", "Input", "Results", "make_memory"]
 
 
 @dataclass(slots=True)
@@ -47,6 +48,34 @@ class Input:
     part: int = 0
 
 
+class Results:
+    """Graphs over placeholders, made again on the memory of each call.
+
+    Attributes:
+        binds: the bound variables in them.
+    """
+
+    __slots__ = ("_changing", "_forms", "_nodes", "binds")
+
+    def __init__(self, nodes: Sequence[UOp], placeholders: Iterable[UOp]) -> None:
+        self._nodes = tuple(nodes)
+        # Whatever the arguments of a signature are, a result has one form.
+        self._forms = [find_form(node) for node in nodes]
+        self.binds = [bind for node in nodes for bind in node.iter_ops(Op.BIND)]
+        changing = {*placeholders, *self.binds}
+        self._changing: list[UOp] = []
+        for node in UOp.sink(*nodes).toposort(stop=changing)[:-1]:
+            if node not in changing and not changing.isdisjoint(node.src):
+                changing.add(node)
+                self._changing.append(node)
+
+    def make(self, made: dict[UOp, UOp]) -> list[Tensor]:
+        """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""
+        for node in self._changing:
+            made[node] = node.with_src(tuple([made.get(operand, operand) for operand in node.src]))
+        return [Tensor.from_uop(made.get(n, n), form) for n, form in zip(self._nodes, self._forms, strict=True)]
+
+
 @dataclass(slots=True)
 class Captured:
     """One signature's plan.
@@ -56,17 +85,19 @@ class Captured:
         plan: what computes the results; None if there is nothing to compute.
         inputs: the arguments that have memory.
         outputs: the memory of each result that the plan computes, with the index of its buffer.
-        results: graphs over the memory of inputs and of outputs.
+        results: over the memory of inputs and of outputs.
         build: arranges results as the function did.
         written: the memory that the plan assigns to.
         held: the buffers that the plan uses besides inputs and outputs, by what messages call them.
+        last_call: the number of the function's last call with this signature.
+        takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
     """
 
     name: str
     plan: ExecutionPlan | None
     inputs: list[Input]
     outputs: list[tuple[UOp, int]]
-    results: list[UOp]
+    results: Results
     build: Callable[[Iterator[object]], object]
     written: set[UOp]
     held: Mapping[str, Buffer]
@@ -74,7 +105,12 @@ class Captured:
     arguments: tuple[Argument, ...] = ()
     reason: str = ""
     n_calls: int = 0
+    last_call: int = 0
     has_variables: bool | None = None
+    takes_memory: bool = False
+
+    def __post_init__(self) -> None:
+        self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
 
     @property
     def n_kernels(self) -> int:
@@ -97,51 +133,53 @@ class Captured:
                 self.plan.replace_buffers(buffers)
                 self.plan.execute_with_vars(values) if values else self.plan.execute()
         if values:
-            nodes.update({n: _rebind(n, values) for node in self.results for n in node.iter_ops(Op.BIND)})
-        made = (Tensor.from_uop(node.substitute(nodes)) for node in self.results)
-        return self.build(iter(made))
+            nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
+        return self.build(iter(self.results.make(nodes)))
 
     def _feed(self, given: Sequence[Tensor | UOp], buffers: dict[int, Buffer]) -> dict[UOp, UOp]:
         """Let the plan read, and write, the memory of the arguments; the BUFFER that each placeholder stands for."""
-        memory = {
-            i.memory: found for i in self.inputs if (found := self._find_memory(i, given[i.position])) is not None
-        }
-        donated = [memory[i.memory] for i in self.inputs if i.is_donated and i.memory in memory]
-        if donated or self.written:
-            self._take_over(memory, donated)
         nodes: dict[UOp, UOp] = {}
         for i in self.inputs:
-            found = memory.get(i.memory)
+            found = self._find_memory(i, given[i.position])
             if found is not None:
-                nodes[i.memory] = make_memory(found.memory, found.buffer) if i.is_donated else found.memory
+                nodes[i.memory], buffer = found
                 if i.index is not None:
-                    buffers[i.index] = found.buffer
+                    buffers[i.index] = buffer
+        if self.takes_memory:
+            self._take_over(nodes)
         return nodes
 
-    def _take_over(self, memory: Mapping[UOp, Donated], donated: Sequence[Donated]) -> None:
+    def _take_over(self, nodes: dict[UOp, UOp]) -> None:
         """Compute what others still want to read from memory that the plan writes, and take what is donated."""
+        given = [
+            (i, Donated(nodes[i.memory], _get_buffer(nodes[i.memory]), i.argument))
+            for i in self.inputs
+            if i.memory in nodes
+        ]
+        donated = [one for i, one in given if i.is_donated]
         if donated:
-            others = {
-                i.argument: memory[i.memory].buffer for i in self.inputs if not i.is_donated and i.memory in memory
-            }
+            others = {one.argument: one.buffer for i, one in given if not i.is_donated}
             check_distinct(self.name, donated, {**self.held, **others})
-        overwritten = {memory[m].memory if m in memory else m for m in self.written} | {d.memory for d in donated}
+        overwritten = {nodes.get(memory, memory) for memory in self.written} | {one.memory for one in donated}
         # What reads this memory and is not computed yet would read something else.
         Tensor.realize_batch(find_readers(overwritten))
         if donated:
             give_away(donated, self.name)
+            # Results read what was donated as memory of their own.
+            nodes.update((i.memory, make_memory(one.memory, one.buffer)) for i, one in given if i.is_donated)
 
-    def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> Donated | None:
+    def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> tuple[UOp, Buffer] | None:
         """The memory of an argument; None if it has no elements."""
         assert isinstance(tensor, Tensor)
         if wanted.is_donated:
-            return find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument)
+            donated = find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument)
+            return donated.memory, donated.buffer
         if wanted.is_written:
             states.make_writable(parts_of(tensor.uop)[wanted.part])
         # On one device, as nearly always, the tensor is its only part.
         node = registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[wanted.part])
         buffer = None if node is None else registry.find_buffer(node)
-        return None if node is None or buffer is None else Donated(node, buffer, wanted.argument)
+        return None if node is None or buffer is None else (node, buffer)
 
     def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""
@@ -161,6 +199,12 @@ def make_memory(like: UOp, buffer: Buffer | None = None) -> UOp:
     if buffer is not None:
         registry.add_buffer(node, buffer)
     return node
+
+
+def _get_buffer(node: UOp) -> Buffer:
+    buffer = registry.find_buffer(node)
+    assert buffer is not None, node
+    return buffer
 
 
 def _is_symbolic(value: Tensor | UOp) -> bool:

@@ -23,8 +23,6 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
-from cachetools import LRUCache
-
 from svod_device import Buffer, get_allocator
 from svod_ir.args import BufferArg
 from svod_ir.forks import make_lock
@@ -35,7 +33,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.capture import Capture, find_capture, start_capture
-from svod_tensor.captured import Captured, Input
+from svod_tensor.captured import Captured, Input, Results
 from svod_tensor.donation import NOTHING_DONATED, Donate, DonatedParameters, resolve_donated
 from svod_tensor.errors import CaptureError, DonationError
 from svod_tensor.memory_views import view_prefix
@@ -113,7 +111,7 @@ class JitFunction(Generic[P, R]):
         self.function = function
         self._config = config
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
-        self._captures: LRUCache[tuple[object, ...], Captured] = LRUCache(MAX_CAPTURES)
+        self._captures: dict[tuple[object, ...], Captured] = {}
         self._n_calls = 0
         self._lock = make_lock()
         functools.update_wrapper(self, function)
@@ -126,7 +124,9 @@ class JitFunction(Generic[P, R]):
             self._n_calls += 1
             captured = self._captures.get(signature.key)
             if captured is None:
-                captured = self._captures[signature.key] = self._capture(signature, args, kwargs)
+                captured = self._capture(signature, args, kwargs)
+                self._keep(signature, captured)
+            captured.last_call = self._n_calls
         return cast("R", captured.run(signature.inputs))
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
@@ -157,6 +157,12 @@ class JitFunction(Generic[P, R]):
         """Forget every plan."""
         with self._lock:
             self._captures.clear()
+
+    def _keep(self, signature: Signature, captured: Captured) -> None:
+        while len(self._captures) >= MAX_CAPTURES:
+            oldest = min(self._captures, key=lambda key: self._captures[key].last_call)
+            del self._captures[oldest]
+        self._captures[signature.key] = captured
 
     @property
     def _name(self) -> str:
@@ -329,7 +335,8 @@ def _finish(
         memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), buffer.size, buffer.device))
         made[node] = (view_prefix(memory, node.shape), memory, index)
     memory_of = {node: view for node, (view, _, _) in made.items()}
-    results = [_make_result(t.uop, memory_of, written) for t in outputs]
+    leaves = [*(given.memory for given in inputs), *(memory for _, memory, _ in made.values())]
+    results = Results([_make_result(t.uop, memory_of, written) for t in outputs], leaves)
     registry.replace_nodes(written)
     if plan is not None:
         registry.add_plan(plan)

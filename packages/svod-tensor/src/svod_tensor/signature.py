@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeGuard
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.nested import take_apart
+from svod_tensor.ops.base import unbind
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Argument", "Signature", "describe_arguments", "find_array", "find_reason", "read_arguments"]
@@ -102,7 +103,11 @@ class _ById:
 
 
 def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
-    parts = None if isinstance(value, Tensor) else take_apart(value)
+    if isinstance(value, Tensor):
+        inputs.append(value)
+        key.append(value.form)
+        return
+    parts = take_apart(value)
     if parts is not None:
         key += parts.kind
         for item in parts.items:
@@ -128,12 +133,9 @@ def _key_of(value: object) -> tuple[object, ...]:
     """What of a value that is no container belongs to the signature."""
     match value:
         case Tensor():
-            shape = value.shape
-            if not all(isinstance(s, int) for s in shape):
-                shape = tuple(s if isinstance(s, int) else _unbind(s) for s in shape)
-            return (Tensor, shape, value.dtype, value.sharding or value.device)
+            return (value.form,)
         case UOp():
-            return (_unbind(value),)
+            return (unbind(value),)
         case float():
             # 0.0 == -0.0, but they are different constants.
             return (float, value.hex())
@@ -141,10 +143,6 @@ def _key_of(value: object) -> tuple[object, ...]:
             return (type(value), value)
         case _:
             return (_ById(value),)
-
-
-def _unbind(node: UOp) -> UOp:
-    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
 
 
 def _describe(value: object, root: int | str, place: str, found: list[Argument]) -> None:

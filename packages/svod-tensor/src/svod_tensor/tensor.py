@@ -178,6 +178,7 @@ class Tensor(Assigning):
     def give_away(self, argument: str, taker: str) -> None:
         """Refuse every further use: `taker` took the memory, as `argument`."""
         self._donation = argument, taker
+        self._form = None
         del self._uop
 
     if not TYPE_CHECKING:

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
+from svod_ir.ops import Op
 from svod_ir.placement import Sharding, check_devices
 from svod_ir.sizes import format_shape, max_size, product
 from svod_ir.uop import SInt, UOp
@@ -30,16 +31,31 @@ if TYPE_CHECKING:
         "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
     )
 
-__all__ = ["DTypeLike", "TensorBase"]
+__all__ = ["DTypeLike", "Form", "TensorBase", "find_form", "unbind"]
 
 DTypeLike: TypeAlias = DType | str | type
+
+Form: TypeAlias = tuple[Shape, DType, "Sharding | str"]
+"""The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
+
+
+def find_form(node: UOp) -> Form:
+    """The form of the tensor that stands for `node`."""
+    shape = tuple([s if isinstance(s, int) else unbind(s) for s in node.shape])
+    return shape, node.dtype, node.placement or DEFAULT_DEVICE
+
+
+def unbind(node: UOp) -> UOp:
+    """The graph with each variable in the place of its binding."""
+    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
 
 
 class TensorBase:
     """What every tensor has, before it has operations."""
 
-    __slots__ = ("__weakref__", "_uop")
+    __slots__ = ("__weakref__", "_form", "_uop")
 
+    _form: Form | None
     _uop: UOp
 
     def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
@@ -68,15 +84,22 @@ class TensorBase:
             self._uop = make_node(data, wanted)
         if device is not None:
             self._place_on(device)
+        self._form = None
         registry.add_tensor(self)
 
     @classmethod
-    def from_uop(cls, uop: UOp) -> Self:
-        """The tensor that stands for `uop`, a node of the graph stage with a shape."""
+    def from_uop(cls, uop: UOp, form: Form | None = None) -> Self:
+        """The tensor that stands for `uop`, a node of the graph stage with a shape.
+
+        Args:
+            uop: the node.
+            form: its form, where that is known.
+        """
         self = object.__new__(cls)
-        self._uop = uop
-        # A mistake about devices is raised by the call that makes it.
-        _ = uop.placement
+        self._uop, self._form = uop, form
+        if form is None:
+            # A mistake about devices is raised by the call that makes it.
+            _ = uop.placement
         registry.add_tensor(self)
         return self
 
@@ -100,7 +123,7 @@ class TensorBase:
     def set_node(self, uop: UOp) -> None:
         """Let this tensor stand for `uop`, which has the same value, shape and dtype."""
         with registry.lock:
-            self._uop = uop
+            self._uop, self._form = uop, None
 
     @property
     def uop(self) -> UOp:
@@ -145,6 +168,14 @@ class TensorBase:
         """How this tensor is spread over devices; None if it is on one."""
         placement = self._uop.placement
         return placement if isinstance(placement, Sharding) else None
+
+    @property
+    def form(self) -> Form:
+        """What is known without memory and without the values of variables; equal for tensors that one plan serves."""
+        found = self._form
+        if found is None:
+            found = self._form = find_form(self._uop)
+        return found
 
     @property
     def is_realized(self) -> bool:
