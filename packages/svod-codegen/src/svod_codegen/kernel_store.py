@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from svod_device.launch_size import LaunchSizes
     from svod_ir.target import Target
 
-__all__ = ["KernelStore", "StoredKernel", "decode_kernel", "describe_target", "encode_kernel", "fingerprint_code", "get_kernel_store"]
+__all__ = [
+    "KernelStore",
+    "StoredKernel",
+    "decode_kernel",
+    "describe_target",
+    "encode_kernel",
+    "fingerprint_code",
+    "get_kernel_store",
+]
 
 _LENGTH_BYTES: Final = 4
 _COMPILER_PACKAGES: Final = ("svod_dtype", "svod_ir", "svod_schedule", "svod_codegen", "svod_device")
