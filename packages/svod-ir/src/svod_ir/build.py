@@ -16,8 +16,8 @@ from svod_ir.sizes import format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota",
-    "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink",
+    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_copy", "make_expand", "make_flip", "make_gather",
+    "make_iota", "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink",
 ]  # fmt: skip
 
 FLOAT_ONLY = frozenset({
@@ -107,6 +107,11 @@ def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
     sizes = tuple(map(normalize_size, sizes))
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
     return UOp(op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes))
+
+
+def make_copy(x: UOp, device: str) -> UOp:
+    """`x` on one device: itself where it is there."""
+    return x if x.placement == device else UOp(Op.COPY, x.dtype, (x,), device)
 
 
 def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:

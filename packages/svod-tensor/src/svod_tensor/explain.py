@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     )
     parser.add_argument("script", help="a Python file that computes tensors")
     parser.add_argument(
-        "words", nargs="*", metavar="word", help=f"what to show: {', '.join(WORDS)}; by default everything"
+        "words", nargs="*", default=[], metavar="word", help=f"what to show: {', '.join(WORDS)}; by default everything"
     )
     parser.add_argument("--lines", type=int, default=60, help="show at most so many lines of an artifact (0: all)")
     given = parser.parse_args(arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from svod_dtype import DType
-from svod_ir.build import make_shrink
+from svod_ir.build import make_copy, make_shrink
 from svod_ir.concat import make_empty
 from svod_ir.ops import Op
 from svod_ir.placement import Sharding, is_file
@@ -73,9 +73,9 @@ def _part(node: UOp, sharding: Sharding, position: int) -> UOp:
         if bounds[0] == bounds[1]:
             return _nowhere(node.dtype, tuple(0 if a == axis else s for a, s in enumerate(node.shape)), device)
         part = make_shrink(node, [bounds if a == axis else (0, s) for a, s in enumerate(node.shape)])
-    return part if part.placement == device else UOp(Op.COPY, part.dtype, (part,), device)
+    return make_copy(part, device)
 
 
 def _nowhere(dtype: DType, shape: Shape, device: str) -> UOp:
     """A shard without elements."""
-    return UOp(Op.COPY, dtype, (make_empty(dtype, shape),), device)
+    return make_copy(make_empty(dtype, shape), device)

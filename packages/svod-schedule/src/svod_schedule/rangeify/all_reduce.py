@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import reduce
 from math import gcd, prod
 
-from svod_ir.build import make_shrink
+from svod_ir.build import make_copy, make_shrink
 from svod_ir.concat import make_concat
 from svod_ir.ops import Op
 from svod_ir.placement import Sharding, split_evenly
@@ -68,7 +68,7 @@ def _find_axis(node: UOp, n_devices: int) -> int | None:
 
 def _join(op: Op, shards: Sequence[UOp], device: str) -> UOp:
     """All shards, on one device."""
-    return reduce(lambda x, y: UOp(op, x.dtype, (x, y)), [_copy(s, device) for s in shards])
+    return reduce(lambda x, y: UOp(op, x.dtype, (x, y)), [make_copy(s, device) for s in shards])
 
 
 def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
@@ -83,7 +83,7 @@ def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
     for position, owner in enumerate(devices):
         reduced = _join(op, [_part(s, split, axis, position) for s in shards], owner)
         # One device computes it for all.
-        parts.append(_copy(UOp(Op.CONTIGUOUS, reduced.dtype, (reduced,)), device))
+        parts.append(make_copy(UOp(Op.CONTIGUOUS, reduced.dtype, (reduced,)), device))
     return make_concat(parts, axis)
 
 
@@ -100,7 +100,3 @@ def _split_aligned(size: int, n_parts: int, row: int) -> tuple[int, ...]:
 
 def _part(x: UOp, split: Sharding, axis: int, position: int) -> UOp:
     return make_shrink(x, [split.bounds(position) if a == axis else (0, s) for a, s in enumerate(x.shape)])
-
-
-def _copy(x: UOp, device: str) -> UOp:
-    return x if x.placement == device else UOp(Op.COPY, x.dtype, (x,), device)

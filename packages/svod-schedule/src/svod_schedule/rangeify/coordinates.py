@@ -7,6 +7,7 @@ before → after, for a node at coordinates (i, j):
     EXPAND              x at 0 where its size is 1
     SHRINK, FLIP        x at begin + i, size - 1 - i
     PAD                 x at i - before, valid where 0 <= i - before < size
+    GATHER              x at (p, j), where p is the value of the positions at i
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.symbolic import simplify
 
-__all__ = ["Coordinates", "flatten_index", "move", "move_reshape"]
+__all__ = ["Coordinates", "flatten_index", "move", "move_reshape", "move_to_positions", "move_to_selected"]
 
 _ZERO = UOp.const(index, 0)
 
@@ -67,6 +68,19 @@ def move(node: UOp, at: Coordinates) -> Coordinates:
             return _move_pad(node, at)
         case _:
             raise AssertionError(f"{node.op} is no movement op")
+
+
+def move_to_positions(gather: UOp, at: Coordinates) -> Coordinates:
+    """Where the positions of a GATHER are read for its element at `at`."""
+    axis: int = gather.arg
+    return Coordinates(at.indices[axis : axis + len(gather.src[1].shape)], at.valid)
+
+
+def move_to_selected(gather: UOp, at: Coordinates, position: UOp) -> Coordinates:
+    """Where the source of a GATHER is read for its element at `at`, which selects `position`."""
+    axis: int = gather.arg
+    n_axes = len(gather.src[1].shape)
+    return Coordinates((*at.indices[:axis], position, *at.indices[axis + n_axes :]), at.valid)
 
 
 def _last(size: SInt) -> UOp:

@@ -1,4 +1,4 @@
-"""Which device computes each node, and which COPYs move anything."""
+"""Which device computes each node, and which nodes have memory of their own whatever reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from svod_ir.ops import Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 
-__all__ = ["find_read_whole", "is_transfer", "place_nodes"]
+__all__ = ["find_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
+
+_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
+
+
+def is_always_stored(node: UOp) -> bool:
+    """Whether a node is computed once, into memory, wherever it stands."""
+    return node.op in _ALWAYS_STORED or is_transfer(node)
 
 
 def is_transfer(node: UOp) -> bool:

@@ -21,7 +21,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
-from svod_schedule.rangeify.coordinates import Coordinates, move
+from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
 from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.place import find_read_whole, is_transfer
 from svod_schedule.rangeify.storage import Storage
@@ -252,8 +252,7 @@ class _Puller:
     def _gathered(self, node: UOp, at: Coordinates) -> Pulling:
         source, positions = node.src
         axis: int = node.arg
-        n_axes = len(positions.shape)
-        position = yield positions, Coordinates(at.indices[axis : axis + n_axes], at.valid)
+        position = yield positions, move_to_positions(node, at)
         selected = simplify(position.cast(index))
         size = max_size(source.shape[axis])
         low, high = (True, True) if position.dtype is index else (selected.vmin >= 0, selected.vmax < size)
@@ -262,9 +261,7 @@ class _Puller:
             inside = inside & (selected >= 0)
         if not high:
             inside = inside & (selected < size)
-        source_at = Coordinates((*at.indices[:axis], selected, *at.indices[axis + n_axes :]), at.valid).and_valid(
-            inside
-        )
+        source_at = move_to_selected(node, at, selected).and_valid(inside)
         value = yield source, source_at
         if source_at.valid is at.valid or (value.op is Op.INDEX and value.gate is not None):
             return value

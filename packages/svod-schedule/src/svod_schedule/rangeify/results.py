@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from svod_ir.ops import MEMORY, Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
-from svod_schedule.rangeify.place import find_read_whole, is_transfer
+from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_transfer
 
 __all__ = ["mark_results"]
 
 _DROPPED = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD})
 _TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
 _SAME_ORDER = frozenset({Op.RESHAPE})
-_STORED_ANYWAY = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
 
 
 def mark_results(sink: UOp) -> UOp:
@@ -69,7 +68,7 @@ def _find_copied(order: list[UOp]) -> Iterator[UOp]:
 def _is_stored(node: UOp) -> bool:
     # A result that only were a view of memory would change with it; of a file, nothing does.
     is_alias = node.op is Op.BUFFER_VIEW and not is_file(node.placement)
-    return node.op in _STORED_ANYWAY or (is_transfer(node) and not is_alias)
+    return is_always_stored(node) and not is_alias
 
 
 def _value_of(node: UOp) -> UOp:

@@ -21,6 +21,7 @@ from typing import Final
 
 from svod_ir.build import (
     make_alu,
+    make_copy,
     make_expand,
     make_flip,
     make_pad,
@@ -110,17 +111,13 @@ class _Writer:
             return shards[position]
         if have.axis is None:
             own = have.devices.index(device) if device in have.devices else 0
-            return _copy(_cut(shards[own], want, position), device)
+            return make_copy(_cut(shards[own], want, position), device)
         if want.axis == have.axis:
             pieces = [_overlap(s, have, want, i, position) for i, s in enumerate(shards)]
         else:
             pieces = [_cut(s, want, position) for s in shards]
-        copied = [_copy(p, device) for p in pieces if 0 not in p.shape]
-        return make_concat(copied, have.axis) if copied else _copy(make_empty(node.dtype, pieces[0].shape), device)
-
-
-def _copy(x: UOp, device: str) -> UOp:
-    return x if x.placement == device else UOp(Op.COPY, x.dtype, (x,), device)
+        copied = [make_copy(p, device) for p in pieces if 0 not in p.shape]
+        return make_concat(copied, have.axis) if copied else make_copy(make_empty(node.dtype, pieces[0].shape), device)
 
 
 def _rebuild(node: UOp, operands: Shards) -> UOp:
@@ -162,7 +159,7 @@ def _flip(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
     flipped = tuple(make_flip(part[0], node.arg) for part in parts)
     if own is None or own.axis is None or not node.arg[own.axis]:
         return flipped
-    return tuple(_copy(x, device) for x, device in zip(flipped[::-1], own.devices, strict=True))
+    return tuple(make_copy(x, device) for x, device in zip(flipped[::-1], own.devices, strict=True))
 
 
 def _reshape(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:

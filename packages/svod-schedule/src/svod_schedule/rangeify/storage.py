@@ -29,9 +29,9 @@ from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import is_contraction
-from svod_schedule.rangeify.coordinates import Coordinates, move
+from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
 from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.place import find_read_whole, is_transfer
+from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_transfer
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["Storage", "choose_stored"]
@@ -68,11 +68,6 @@ _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER,
 }  # fmt: skip
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
-_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
-
-
-def _is_always_stored(node: UOp) -> bool:
-    return node.op in _ALWAYS_STORED or is_transfer(node)
 
 
 @dataclass(slots=True)
@@ -136,7 +131,7 @@ class _Chooser:
         if node not in self.results and 0 in (node.find_shape() or ()):
             # What has no elements needs no memory: nobody reads any of it.
             return False
-        if _is_always_stored(node):
+        if is_always_stored(node):
             return True
         uses = self.uses.get(node)
         if not uses or node.op in _NEVER_STORED:
@@ -199,7 +194,7 @@ class _Chooser:
             current, use = stack.pop()
             if current.op is Op.REDUCE_AXIS:
                 reached.setdefault(current, {})[use] = None
-            elif current not in self.stored and self.heads[current] and not _is_always_stored(current):
+            elif current not in self.stored and self.heads[current] and not is_always_stored(current):
                 stack.extend(
                     read
                     for read in self._reads(current, use)
@@ -270,18 +265,16 @@ class _Chooser:
             inner = (*(r for r in scope if r in enclosing), *(r for r in ranges.values() if r.op is Op.RANGE))
             return [(node.src[0], _Use(use.kernel, Coordinates(indices, at.valid), inner))]
         if node.op is Op.GATHER:
-            axis, n_axes = node.arg, len(node.src[1].shape)
-            selected = at.indices[axis : axis + n_axes]
+            positions_at = move_to_positions(node, at)
             # The value of a position is not known yet, only the loops that it depends on.
             position = (
-                UOp(Op.CUSTOM, index, selected, ("position", node))
-                if selected
+                UOp(Op.CUSTOM, index, positions_at.indices, ("position", node))
+                if positions_at.indices
                 else UOp.variable("position", 0, 1 << 40)
             )
-            source_at = (*at.indices[:axis], position, *at.indices[axis + n_axes :])
             return [
-                (node.src[0], _Use(use.kernel, Coordinates(source_at, at.valid), scope)),
-                (node.src[1], _Use(use.kernel, Coordinates(selected, at.valid), scope)),
+                (node.src[0], _Use(use.kernel, move_to_selected(node, at, position), scope)),
+                (node.src[1], _Use(use.kernel, positions_at, scope)),
             ]
         reads: list[tuple[UOp, _Use]] = []
         for operand in node.src:
@@ -306,7 +299,7 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
     heads: dict[UOp, bool] = {}
     for node in order:
         operands = dict.fromkeys(node.src)
-        is_stored = _is_always_stored(node)
+        is_stored = is_always_stored(node)
         if is_stored or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
         else:
