@@ -33,11 +33,6 @@ class FloatFormat:
         return 1 << (self.dtype.bits - 1)
 
     @property
-    def exponent_field(self) -> int:
-        """The bits of the exponent; infinity is exactly these bits."""
-        return (2 * self.bias + 1) << self.mantissa_bits
-
-    @property
     def rounder(self) -> float:
         """1.5 * 2^mantissa_bits: added to a small float, it rounds it to an integer that then stands in the low bits."""
         return 1.5 * 2.0**self.mantissa_bits
