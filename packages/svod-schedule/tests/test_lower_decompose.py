@@ -8,6 +8,8 @@ import pytest
 from svod_dtype import (
     DType,
     bool_,
+    float8_e4m3,
+    float8_e5m2,
     float16,
     float32,
     float64,
@@ -230,8 +232,31 @@ def test_missing_unary_ops_of_floats_have_the_same_values(op: Op, dtype: DType) 
     expected, found = evaluate(before, {"x": values}), evaluate(after, {"x": values})
     # Two roundings instead of one leave a reciprocal root within 1.5 units in the last place.
     np.testing.assert_allclose(found, expected, rtol=1.5 * dtype.finfo_eps if op is Op.RSQRT else 0)
-    if op is not Op.SIGN:
-        np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
+    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
+
+
+@pytest.mark.parametrize("op", [Op.SIGN, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL], ids=str)
+@pytest.mark.parametrize("dtype", [float8_e4m3, float8_e5m2, float16], ids=str)
+def test_missing_unary_ops_of_narrow_floats_have_the_same_bits(op: Op, dtype: DType) -> None:
+    patterns = np.arange(1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16)
+    x = UOp(Op.DEFINE_VAR, dtype, (), ("x", dtype.min, dtype.max))
+    before = x.alu(op)
+    after = lower(before, replace(BARE, native_ops=BARE.native_ops | {Op.ABS}))
+    inputs = {"x": patterns.view(dtype.numpy)}
+    expected, found = (evaluate(root, inputs).astype(np.float64) for root in (before, after))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
+
+
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN], ids=str)
+def test_missing_extremes_tell_the_zeros_apart(op: Op) -> None:
+    zeros = np.array([0.0, -0.0], dtype=np.float32)
+    left, right = (a.ravel() for a in np.meshgrid(zeros, zeros))
+    x, y = (UOp(Op.DEFINE_VAR, float32, (), (n, float32.min, float32.max)) for n in "xy")
+    before = x.alu(op, y)
+    inputs = {"x": left, "y": right}
+    found = np.signbit(evaluate(lower(before, BARE), inputs))
+    np.testing.assert_array_equal(found, np.signbit(evaluate(before, inputs)))
 
 
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN, Op.LE], ids=str)

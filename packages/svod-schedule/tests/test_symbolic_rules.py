@@ -234,6 +234,7 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("subtract_negated", apply(Op.SUB, F, neg(G)), add(F, G)),
     ("cancel_signs", mul(neg(F), neg(G)), mul(F, G)),
     ("absolute_twice", UOp(Op.ABS, float32, (neg(F),)), UOp(Op.ABS, float32, (F,))),
+    ("absolute_twice", UOp(Op.ABS, uint8, (UOp(Op.ABS, uint8, (U,)),)), UOp(Op.ABS, uint8, (U,))),
     ("round_twice", UOp(Op.FLOOR, float32, (UOp(Op.TRUNC, float32, (F,)),)), UOp(Op.TRUNC, float32, (F,))),
     ("float_power", apply(Op.POW, F, 2.0), mul(F, F)),
     ("float_power", apply(Op.POW, F, 0.0), UOp.const(float32, 1.0)),
@@ -282,6 +283,7 @@ DECLINES: list[tuple[str, str, UOp]] = [
     ("merge_terms", "nothing merges", add(X, Y)),
     ("choose_by_both", "the branches differ", where(A, where(B, F, G), F)),
     ("undo_twice", "one NEG is left alone", neg(F)),
+    ("absolute_twice", "-45 wraps to 211, whose size is 211", UOp(Op.ABS, uint8, (neg(U),))),
     ("guard_branch", "the condition says nothing about the branch", where(lt(J, 2), div(K, 4), number(0))),
 ]  # fmt: skip
 

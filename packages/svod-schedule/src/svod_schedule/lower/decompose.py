@@ -14,7 +14,7 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from svod_dtype import DType, float32, float64, int32, int64, uint32, uint64
+from svod_dtype import DType, float32, float64, int32, int64, uint8, uint16, uint32, uint64
 from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, Rule, RuleSet, node, rule, splat, splat_value, var
 from svod_ir.target import Target
@@ -300,10 +300,10 @@ def reciprocal_root(x: UOp) -> UOp:
 
 @rule(node(Op.SIGN, x))
 def sign(x: UOp) -> UOp:
-    """SIGN(x) -> (x < 0).where(-1, (0 < x).where(1, x)), which keeps NaN and zeros."""
+    """SIGN(x) -> (x < 0).where(-1, (0 < x).where(1, x + 0)), which is NaN for NaN, and 0.0 for -0.0."""
     if x.dtype.is_bool:
         return x
-    positive = (_splat(x, 0) < x).where(_splat(x, 1), x)
+    positive = (_splat(x, 0) < x).where(_splat(x, 1), x + 0.0 if x.dtype.is_float else x)
     return positive if x.dtype.is_unsigned else (x < 0).where(_splat(x, -1), positive)
 
 
@@ -327,16 +327,26 @@ def unequal(x: UOp, y: UOp) -> UOp:
 
 @rule(x.maximum(y).ordered())
 def maximum(x: UOp, y: UOp) -> UOp:
-    """MAX(x, y) -> (y < x).where(x, y), or x where x is NaN."""
+    """MAX(x, y) -> (y < x).where(x, y), or x where x is NaN; 0.0 of both zeros."""
     larger = (y < x).where(x, y)
-    return x.ne(x).where(x, larger) if x.dtype.is_float else larger
+    return _choose_of_floats(x, y, larger, Op.AND) if x.dtype.is_float else larger
 
 
 @rule(x.minimum(y).ordered())
 def minimum(x: UOp, y: UOp) -> UOp:
-    """MIN(x, y) -> (x < y).where(x, y), or x where x is NaN."""
+    """MIN(x, y) -> (x < y).where(x, y), or x where x is NaN; -0.0 of both zeros."""
     smaller = (x < y).where(x, y)
-    return x.ne(x).where(x, smaller) if x.dtype.is_float else smaller
+    return _choose_of_floats(x, y, smaller, Op.OR) if x.dtype.is_float else smaller
+
+
+def _choose_of_floats(x: UOp, y: UOp, chosen: UOp, signs: Op) -> UOp:
+    """`chosen`, but NaN for NaN. Equal floats have equal bits, unless they are zeros: then `signs` joins the sign bits."""
+    bits = _STORAGE[x.dtype.itemsize].vec(x.dtype.lanes)
+    equal = x.bitcast(bits).alu(signs, y.bitcast(bits)).bitcast(x.dtype)
+    return x.ne(x).where(x, x.eq(y).where(equal, chosen))
+
+
+_STORAGE: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 
 @rule(node(Op.POW, x, y).of(INT))
@@ -395,8 +405,9 @@ def ceil(x: UOp) -> UOp:
 
 
 def _with_sign_of(x: UOp, magnitude: UOp, whole: UOp, anchor: UOp) -> UOp:
-    negative = (x < 0.0) | (_splat(x, 1.0) / x < 0.0)
-    return (magnitude < anchor).where(negative.where(-whole, whole), x)
+    # Zeros are whole, and what is no zero shows its sign by comparison.
+    signed = (x < 0.0).where(-whole, whole)
+    return (magnitude < anchor).where(x.eq(0.0).where(x, signed), x)
 
 
 @rule(node(Op.THREEFRY, x, y))

@@ -61,10 +61,10 @@ def cancel_signs(n: UOp, x: UOp, y: UOp) -> UOp:
     return n.with_src((x, y))
 
 
-@rule(node(Op.ABS, node(frozenset({Op.NEG, Op.ABS}), x), name="n"))
-def absolute_twice(n: UOp, x: UOp) -> UOp:
-    """abs(-x) -> abs(x), abs(abs(x)) -> abs(x); for integers too, where abs and - wrap alike."""
-    return UOp(Op.ABS, n.dtype, (x,))
+@rule(node(Op.ABS, node(frozenset({Op.NEG, Op.ABS}), x, name="inner"), name="n"))
+def absolute_twice(n: UOp, inner: UOp, x: UOp) -> UOp | None:
+    """abs(-x) -> abs(x), abs(abs(x)) -> abs(x); for signed integers too, where abs and - wrap alike."""
+    return None if inner.op is Op.NEG and n.dtype.is_unsigned else UOp(Op.ABS, n.dtype, (x,))
 
 
 @rule(node(_ROUNDING, node(_ROUNDING, var(), name="x")))
