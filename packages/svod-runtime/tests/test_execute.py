@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from svod_device import Buffer, Dims, HostAllocator, Program, Variable
 from svod_dtype import float32
+from svod_ir.origins import Origin
 from svod_ir.uop import UOp
 from svod_runtime import (
     ExecutionError,
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
+    ProfileError,
     UnsupportedError,
     VariableBoundsError,
     register_custom_function,
@@ -402,6 +404,49 @@ def test_each_kernel_has_a_profile_in_order(plans: Plans) -> None:
     assert first.elapsed_us == first.elapsed_ns / 1000
     assert "first on CPU, 2 buffers" in str(first)
     assert launcher.n_runs == 0
+
+
+def test_a_report_leaves_the_first_run_out(plans: Plans) -> None:
+    out = plans.buffer(4, 0)
+    plans.op(plans.kernel(plans.add_one, [out], [out], name="count"))
+    plan = plans.build(out)
+    report = plan.profile(n_runs=3)
+    assert plans.read(out) == [4] * 4
+    assert (report.n_runs, [s.n_launches for s in report.summaries()]) == (3, [3])
+    with pytest.raises(ProfileError, match="a profile of 0 runs measures nothing"):
+        plan.profile(n_runs=0)
+
+
+def test_a_report_is_of_the_variables_that_are_given(plans: Plans) -> None:
+    out = plans.buffer()
+    plans.op(plans.kernel(write_n, [out], variables=[N], values=[3]))
+    plan = plans.build(out)
+    plan.profile({"n": 6}, n_runs=1)
+    assert plans.read(out)[0] == 6
+
+
+def test_the_lines_of_an_op_are_in_its_profile_and_in_its_errors(plans: Plans) -> None:
+    line, problems = Origin("/home/me/model.py", 3, "forward", "add"), list[str]()
+
+    def work(out: Array) -> None:
+        if problems:
+            raise RuntimeError(problems[0])
+
+    out = plans.buffer()
+    op = plans.kernel(work, [out], name="work")
+    plans.op(op)
+    plans.builder.set_output_buffers([out])
+    template = plans.builder.build_template(plans.buffers)
+    plan = template.bind(plans.buffers, origins={op.id: (line,)})
+    assert [p.origins for p in plan.execute_profiled()] == [(line,)]
+    assert [k.origins for k in plan.kernels()] == [(line,)]
+    assert template.bind(plans.buffers).execute_profiled()[0].origins == ()
+    problems.append("device lost")
+    with pytest.raises(ExecutionError) as caught:
+        plan.execute()
+    assert str(caught.value) == (
+        f"kernel work (op {op.id}) failed: RuntimeError: device lost\n  note: it comes from model.py:3 add"
+    )
 
 
 def test_a_device_that_keeps_time_is_believed(plans: Plans) -> None:

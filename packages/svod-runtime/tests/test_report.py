@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from svod_ir.target import Target
+from svod_ir.origins import Origin
+from svod_ir.target import Rates, Target
 from svod_runtime import CachedKernel, KernelProfile, Limits, ProfileReport
 
 
@@ -28,6 +31,14 @@ PROFILES = [
 ]
 
 
+ADDED = Origin("/home/me/model.py", 3, "forward", "add", "encoder.layer0.norm")
+MULTIPLIED = Origin("/home/me/model.py", 9, "forward", "matmul", "encoder.layer0.mlp")
+TRACKED = [
+    KernelProfile(ADD, "CPU", 3, 1_000, 2_000, 8_000, 0, (ADDED,)),
+    KernelProfile(MATMUL, "CPU", 3, 10_000, 80_000, 40_000, 0, (MULTIPLIED, ADDED)),
+]
+
+
 def test_launches_of_one_kernel_add_up_and_the_slowest_comes_first() -> None:
     matmul, add, other = ProfileReport(PROFILES).summaries()
     assert (matmul.name, matmul.n_launches, matmul.elapsed_ns) == ("r_8_8_8", 1, 10_000)
@@ -39,43 +50,126 @@ def test_launches_of_one_kernel_add_up_and_the_slowest_comes_first() -> None:
 
 
 def test_the_table_shows_each_kernel_and_their_sum() -> None:
-    assert ProfileReport(PROFILES[:3]).table().splitlines() == [
-        "kernel   device  launches     us     time  GFLOP/s  GB/s",
-        "r_8_8_8  CPU            1  10.00   71.4 %     8.00  4.00",
-        "E_16     CPU            2   4.00   28.6 %     1.00  4.00",
-        "all                     3  14.00  100.0 %     6.00  4.00",
+    report = ProfileReport(PROFILES[:3], {})
+    assert str(report).splitlines() == [
+        "kernel   calls     us  fastest     time  GFLOP/s  GB/s",
+        "r_8_8_8      1  10.00            71.4 %     8.00  4.00",
+        "E_16         2   4.00     1.00   28.6 %     1.00  4.00",
+        "all          3  14.00           100.0 %     6.00  4.00",
     ]
+    assert repr(report) == "<ProfileReport of 3 launches in 1 runs, 14.00 us>"
+
+
+def test_a_table_of_several_runs_shows_the_average_one() -> None:
+    report = ProfileReport([PROFILES[0], PROFILES[2]], {}, n_runs=2)
+    assert report.table().splitlines()[1].split() == ["E_16", "1", "2.00", "1.00", "100.0", "%", "1.00", "4.00"]
+
+
+def test_lines_and_scopes_stand_beside_their_kernels() -> None:
+    report = ProfileReport(TRACKED, {})
+    assert report.table().splitlines()[:3] == [
+        "kernel   calls     us     time  GFLOP/s  GB/s  scope                from",
+        "r_8_8_8      1  10.00   90.9 %     8.00  4.00  encoder.layer0       model.py:9 matmul (+1 more)",
+        "E_16         1   1.00    9.1 %     2.00  8.00  encoder.layer0.norm  model.py:3 add",
+    ]
+    assert [(s.scope, s.n_launches, s.elapsed_us) for s in report.scopes()] == [
+        ("encoder.layer0", 1, 10.0), ("encoder.layer0.norm", 1, 1.0),
+    ]  # fmt: skip
+    launch = json.loads(report.to_json())["launches"][0]
+    assert launch["origins"] == [
+        {
+            "file": "/home/me/model.py", "line": 3, "function": "forward", "operation": "add",
+            "scope": "encoder.layer0.norm",
+        }
+    ]  # fmt: skip
+    traced = json.loads(report.to_trace())["traceEvents"][-1]["args"]
+    assert traced["from"] == ["/home/me/model.py:9 matmul", "/home/me/model.py:3 add"]
+    assert traced["scope"] == "encoder.layer0"
+
+
+def test_one_kernel_launched_from_several_lines_names_them_all() -> None:
+    again = KernelProfile(ADD, "CPU", 3, 1_000, 2_000, 8_000, 0, (MULTIPLIED,))
+    (summary,) = ProfileReport([TRACKED[0], again]).summaries()
+    assert summary.origins == (ADDED, MULTIPLIED)
+
+
+def test_a_profile_is_named_in_one_line() -> None:
+    assert repr(TRACKED[1]) == (
+        "<KernelProfile r_8_8_8 on CPU: 10.00 us, 8.00 GFLOP/s, 4.00 GB/s, from model.py:9 matmul (+1 more)>"
+    )
+    assert "from" not in repr(PROFILES[0])
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_terminal_gets_a_table_by_rich_where_that_is_installed(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = io.StringIO()
+    ProfileReport(TRACKED, {}).show(out)
+    assert "r_8_8_8" in out.getvalue()
+    assert all(len(line) <= width for line in out.getvalue().splitlines())
+
+
+def test_without_rich_the_table_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(name: str) -> None:
+        assert name == "rich"
+
+    monkeypatch.setattr("svod_runtime.report.find_spec", find_nothing)
+    out = io.StringIO()
+    report = ProfileReport(TRACKED, {})
+    report.show(out)
+    assert out.getvalue() == f"{report.table()}\n"
 
 
 def test_a_long_table_is_cut() -> None:
-    lines = ProfileReport(PROFILES).table(max_rows=1).splitlines()
-    assert lines[2].split() == ["2", "more", "4.50", "31.0", "%"]
+    lines = ProfileReport(PROFILES, {}).table(max_rows=1).splitlines()
+    assert lines[2].split() == ["2", "more", "3", "4.50", "31.0", "%"]
     assert len(lines) == 4
 
 
 def test_rates_are_compared_with_what_the_device_could_do() -> None:
-    limits = {"CPU": Limits(operations=16e9, n_bytes=8e9)}
+    limits = {"CPU": Limits(operations=16e9, levels=((16_000, 8e9), (math.inf, 9e9)))}
     report = ProfileReport(PROFILES, limits)
-    shares = [line.split()[-2] for line in report.table().splitlines()[1:3]]
-    assert shares == ["50", "50"]
-    target = Target.generic()
-    assert Limits.of(target) == (target.peak_flops * target.cores, target.memory_bandwidth)
+    matmul, add, other = report.summaries()
+    assert (matmul.share_of_limit, matmul.bound) == (pytest.approx(0.5), "compute")
+    assert (add.share_of_limit, add.bound) == (pytest.approx(0.5), "memory")
+    assert other.share_of_limit is None
+    assert [line.split()[-2] for line in report.table().splitlines()[1:3]] == ["50", "50"]
     assert json.loads(report.to_json())["kernels"][0]["share_of_limit"] == pytest.approx(0.5)
 
 
+def test_the_limits_of_a_device_are_those_of_its_target() -> None:
+    target = Target(
+        name="t", vector_bits=256, vector_registers=16, cores=2, l1_bytes=1 << 15, l2_bytes=1 << 20, l3_bytes=1 << 23,
+        peak_flops=1e9, memory_bandwidth=1e10, rates=Rates(clock=1e9, l2_bytes=64.0, l3_bytes=16.0),
+    )  # fmt: skip
+    limits = Limits.of(target)
+    assert limits.operations == 2e9
+    assert [limits.find_bandwidth(1 << n) for n in (21, 22, 24)] == [128e9, 32e9, 1e10]
+    assert limits.find_bound(2_000, 1) == (1e-6, "compute")
+
+
+def test_limits_come_with_the_devices_that_are_here() -> None:
+    report = ProfileReport(PROFILES)
+    assert "CUDA" not in report.limits
+
+
 def test_json_has_every_launch_and_every_kernel() -> None:
-    data = json.loads(ProfileReport(PROFILES).to_json())
+    data = json.loads(ProfileReport(PROFILES, {}).to_json())
     assert data["elapsed_ns"] == 14_500
     assert [launch["name"] for launch in data["launches"]] == ["E_16", "r_8_8_8", "E_16", "E_16"]
     assert data["kernels"][0] == {
         "name": "r_8_8_8", "device": "CPU", "launches": 1, "elapsed_ns": 10_000, "fastest_ns": 10_000,
-        "operations": 80_000, "bytes": 40_000, "gflops": 8.0, "gigabytes_per_second": 4.0, "share_of_limit": None,
+        "operations": 80_000, "bytes": 40_000, "gflops": 8.0, "gigabytes_per_second": 4.0, "share_of_limit": None, "bound": None,
+        "scope": "", "origins": [],
     }  # fmt: skip
 
 
 def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    ProfileReport(PROFILES).write_trace(path)
+    ProfileReport(PROFILES).save_trace(path)
+    ProfileReport(PROFILES, {}).save_json(tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["runs"] == 1
     events = json.loads(path.read_text())["traceEvents"]
     names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
     assert names == {0: "CPU", 1: "CUDA"}

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import pytest
 
@@ -42,3 +44,29 @@ def test_the_command_explains_a_script(tmp_path):
     assert "rangeify" not in out.getvalue()
     with pytest.raises(SystemExit):
         main([str(script), "frobnicate"])
+
+
+def test_each_kernel_of_a_script_names_its_lines(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "from svod_tensor import Tensor, scope\n"
+        "x = Tensor([1.0, 2.0]) + 1\n"
+        "with scope('head'):\n"
+        "    x = x.softmax()\n"
+        "x.tolist()\n"
+    )
+    out = io.StringIO()
+    assert main([str(script), "instantiate", "execute"], out) == 0
+    assert out.getvalue().count("    from program.py:2 add\n    from program.py:4 softmax in head\n") == 2
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("from svod_tensor import Tensor\nfor n in range(40):\n    (Tensor([1.0, 2.0]) + n).tolist()\n")
+    command = [sys.executable, "-m", "svod_tensor.explain", str(script), "build", "kernelize"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline().startswith(b"==  1 build")
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (errors, process.returncode) == (b"", 141)

@@ -20,6 +20,7 @@ from svod_dtype import DType, cast_value, index, void
 from svod_ir.errors import GraphError
 from svod_ir.forks import hold_across_fork
 from svod_ir.ops import Op
+from svod_ir.origins import make_images
 
 if TYPE_CHECKING:
     from svod_ir.placement import Placement
@@ -127,7 +128,8 @@ class UOp:
         """The graph with each key replaced by its value; values are not searched for keys again."""
         if not replacements:
             return self
-        done: dict[UOp, UOp] = dict(replacements)
+        done = make_images()
+        done.update(replacements)
         for node in self.toposort(stop=done):
             if node not in done and node.src:
                 done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))

@@ -9,9 +9,11 @@ from svod_runtime.errors import (
     DonatedBufferError,
     ExecutionError,
     PlanError,
+    ProfileError,
     UnsupportedError,
     VariableBoundsError,
 )  # fmt: skip
+from svod_runtime.limits import Limits
 from svod_runtime.memory_report import MemoryReport
 from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
@@ -23,7 +25,7 @@ from svod_runtime.prepared import (
     PreparedOp,
 )
 from svod_runtime.profile import KernelProfile
-from svod_runtime.report import KernelSummary, Limits, ProfileReport
+from svod_runtime.report import KernelSummary, ProfileReport, ScopeSummary
 from svod_runtime.template import PlanTemplate, find_sharing
 
 __all__ = [
@@ -46,7 +48,9 @@ __all__ = [
     "PreparedCustomFunction",
     "PreparedKernel",
     "PreparedOp",
+    "ProfileError",
     "ProfileReport",
+    "ScopeSummary",
     "UnsupportedError",
     "VariableBoundsError",
     "clear_custom_functions",

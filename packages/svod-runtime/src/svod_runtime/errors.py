@@ -2,6 +2,7 @@
 
 UserError
 ├── VariableBoundsError (ValueError)         a value outside [min, max]
+├── ProfileError (ValueError)                a profile of no run
 ├── DonatedBufferError (RuntimeError)        a plan run on memory that was given away
 └── UnsupportedError (NotImplementedError)   a custom function that nothing implements
 InternalError
@@ -12,12 +13,13 @@ InternalError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from svod_dtype import InternalError, UserError
+from svod_ir.origins import Origin, format_origins
 
 __all__ = [
-    "DependencyError", "DonatedBufferError", "ExecutionError", "PlanError", "UnsupportedError", "VariableBoundsError",
+    "DependencyError", "DonatedBufferError", "ExecutionError", "PlanError", "ProfileError", "UnsupportedError", "VariableBoundsError",
 ]  # fmt: skip
 
 
@@ -42,6 +44,14 @@ class DonatedBufferError(UserError, RuntimeError):
             hint=f"give the plan new content, as in plan.replace_buffer({index}, buffer); "
             "a function under jit gets what is donated elsewhere as an argument",
         )
+
+
+class ProfileError(UserError, ValueError):
+    """A number of runs that leaves nothing to measure."""
+
+    def __init__(self, *, n_runs: int) -> None:
+        self.n_runs = n_runs
+        super().__init__(f"a profile of {n_runs} runs measures nothing", hint="plan.profile(n_runs=5)")
 
 
 class UnsupportedError(UserError, NotImplementedError):
@@ -75,6 +85,7 @@ class DependencyError(PlanError):
 class ExecutionError(InternalError, RuntimeError):
     """An op that failed while a plan ran."""
 
-    def __init__(self, *, op: str, problem: str) -> None:
-        self.op, self.problem = op, problem
-        super().__init__(f"{op} failed: {problem}")
+    def __init__(self, *, op: str, problem: str, origins: Collection[Origin] = ()) -> None:
+        self.op, self.problem, self.origins = op, problem, tuple(origins)
+        lines = (f"it comes from {format_origins(origins, max_shown=4)}",)
+        super().__init__(f"{op} failed: {problem}", notes=lines if origins else ())

@@ -30,6 +30,8 @@ from svod_runtime.profile import KernelProfile
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from svod_ir.origins import Origin
+
 __all__ = [
     "MAX_BATCH_WORK",
     "Arrangement",
@@ -98,11 +100,13 @@ class KernelState:
     The two arrays keep their place in memory: batch tables read them at each run.
     """
 
-    __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "values")
+    __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "origins", "values")
 
-    def __init__(self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None) -> None:
+    def __init__(
+        self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None, origins: tuple[Origin, ...] = ()
+    ) -> None:
         """`sizes` are those of a kernel whose launches are all alike, None where they depend on variables."""
-        self.op = op
+        self.op, self.origins = op, origins
         self.buffers = [buffers[index] for index in op.buffer_indices]
         self.addresses = array("Q", [buffer.address for buffer in self.buffers])
         self.values = array("q", op.values)
@@ -160,7 +164,9 @@ class KernelState:
         try:
             return launch(self.addresses, self.values, self.global_size, self.local_size)
         except Exception as error:
-            raise ExecutionError(op=describe_op(self.op), problem=f"{type(error).__name__}: {error}") from error
+            raise ExecutionError(
+                op=describe_op(self.op), problem=f"{type(error).__name__}: {error}", origins=self.origins
+            ) from error
 
     def run_profiled(self) -> KernelProfile:
         """Launch the kernel by itself and time it."""
@@ -174,8 +180,8 @@ class KernelState:
             allocator.synchronize()
             elapsed = time.perf_counter_ns() - start
         return KernelProfile(
-            op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes, start
-        )
+            op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes, start, self.origins,
+        )  # fmt: skip
 
 
 class Step(Protocol):

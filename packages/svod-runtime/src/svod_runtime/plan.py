@@ -12,6 +12,7 @@
     plan.execute()
     plan.execute_with_vars({"n": 7})
     for profile in plan.execute_profiled(): ...
+    print(plan.profile())                                 # a table: time, rates, limits, lines of the program
     plan.output_buffer                                    # or output_buffer_at(1), output_buffers, num_outputs
     plan.buffer(ast_id).copyin(data)                      # new input data, in place
     plan.replace_buffer(index, buffer)                    # another buffer of equal size, dtype and device
@@ -34,13 +35,15 @@ from typing import TYPE_CHECKING
 
 from svod_device import CORE_ID, Buffer, Dims
 from svod_ir.forks import make_lock
-from svod_runtime.errors import DonatedBufferError, PlanError, VariableBoundsError
+from svod_runtime.errors import DonatedBufferError, PlanError, ProfileError, VariableBoundsError
 from svod_runtime.execute import KernelState, Step, check_view, make_steps
 from svod_runtime.prepared import CachedKernel, PreparedKernel, PreparedOp
 from svod_runtime.profile import KernelProfile
 
 if TYPE_CHECKING:
+    from svod_ir.origins import Origin
     from svod_runtime.memory_report import MemoryReport
+    from svod_runtime.report import ProfileReport
     from svod_runtime.template import PlanTemplate
 
 __all__ = ["ExecutionPlan", "PlannedKernel"]
@@ -55,6 +58,7 @@ class PlannedKernel:
     values: Mapping[str, int]
     global_size: Dims
     local_size: Dims | None
+    origins: tuple[Origin, ...] = ()
 
     @property
     def kernel(self) -> CachedKernel:
@@ -85,11 +89,12 @@ class ExecutionPlan:
         buffers: Sequence[Buffer],
         values: Mapping[str, int],
         input_ids: Sequence[int] | None,
+        origins: Mapping[int, tuple[Origin, ...]],
     ) -> None:
         self._template, self._input_ids = template, input_ids
         self._buffers = list(buffers)
         self._variables = dict(template.values)
-        self._states = [KernelState(op, buffers, sizes) for _, op, sizes in template.kernels]
+        self._states = [KernelState(op, buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels]
         self._levels = template.levels
         self._storage_uses: dict[int, int] | None = None
         self._steps: list[Step] = []
@@ -154,6 +159,24 @@ class ExecutionPlan:
         with self._lock:
             self._set_variables(values)
             return self.execute_profiled()
+
+    def profile(self, values: Mapping[str, int] | None = None, *, n_runs: int = 5) -> ProfileReport:
+        """Run once to warm up, then `n_runs` times with profiles, and report what each kernel took on average.
+
+        Args:
+            values: of variables, set before.
+
+        Raises:
+            ProfileError: if `n_runs` is less than 1.
+        """
+        from svod_runtime.report import ProfileReport
+
+        if n_runs < 1:
+            raise ProfileError(n_runs=n_runs)
+        with self._lock:
+            self.execute_with_vars(values or {})
+            profiles = [profile for _ in range(n_runs) for profile in self.execute_profiled()]
+        return ProfileReport(profiles, n_runs=n_runs)
 
     def _check(self) -> None:
         for index, taker in self._donated.items():
@@ -379,5 +402,6 @@ class ExecutionPlan:
         """Every kernel in schedule order."""
         with self._lock:
             return [
-                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size) for s in self._states
+                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size, s.origins)
+                for s in self._states
             ]

@@ -1,43 +1,42 @@
-"""Reports of profiled executions: a table of text, JSON, and a trace for chrome://tracing or ui.perfetto.dev.
+"""Reports of profiled executions: a table, JSON, and a trace for chrome://tracing or ui.perfetto.dev.
 
-report = ProfileReport(plan.execute_profiled())
-print(report.table())
-report.write_trace("step.json")
+report = plan.profile()                              # or ProfileReport(plan.execute_profiled())
+print(report)
+report.save_trace("step.json")
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TextIO
 
-from svod_runtime.profile import KernelProfile
+from svod_ir.origins import Origin
+from svod_runtime.limits import Limits, find_limits
+from svod_runtime.profile import KernelProfile, Measured
+from svod_runtime.report_table import align_rows, make_rich_table, make_rows
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from svod_ir.target import Target
+    from rich.table import Table
 
-__all__ = ["KernelSummary", "Limits", "ProfileReport"]
-
-
-class Limits(NamedTuple):
-    """What a device could do at best, each second."""
-
-    operations: float
-    n_bytes: float
-
-    @staticmethod
-    def of(target: Target) -> Limits:
-        """The estimates of a target, with all its cores at work."""
-        return Limits(target.peak_flops * target.cores, target.memory_bandwidth)
+__all__ = ["KernelSummary", "ProfileReport", "ScopeSummary"]
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSummary:
-    """All launches of one kernel together."""
+class KernelSummary(Measured):
+    """All launches of one kernel together; rates are those of the average launch.
+
+    Attributes:
+        origins: the lines of the program that its launches come from.
+        best_ns: what all launches take at best, None where that is not known.
+        bound: what takes that time, `compute` or `memory`.
+    """
 
     name: str
     device: str
@@ -46,20 +45,29 @@ class KernelSummary:
     fastest_ns: int
     n_operations: int
     n_bytes: int
+    origins: tuple[Origin, ...] = ()
+    best_ns: float | None = None
+    bound: str = ""
 
     @property
-    def gflops(self) -> float:
-        """10^9 operations a second, on average."""
-        return self.n_operations / max(self.elapsed_ns, 1)
-
-    @property
-    def gigabytes_per_second(self) -> float:
-        return self.n_bytes / max(self.elapsed_ns, 1)
-
-    def share_of(self, limits: Limits) -> float:
+    def share_of_limit(self) -> float | None:
         """The time that the work takes at best over the time that it took."""
-        best = max(self.n_operations / limits.operations, self.n_bytes / limits.n_bytes)
-        return best * 1e9 / max(self.elapsed_ns, 1)
+        return None if self.best_ns is None else self.best_ns / max(self.elapsed_ns, 1)
+
+    @property
+    def scope(self) -> str:
+        return _find_scope(self.origins)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSummary(Measured):
+    """All launches that come from one scope."""
+
+    scope: str
+    n_launches: int
+    elapsed_ns: int
+    n_operations: int
+    n_bytes: int
 
 
 class ProfileReport:
@@ -67,12 +75,26 @@ class ProfileReport:
 
     Args:
         profiles: of one or more executions, in order.
-        limits: for each device what it could do at best; devices without get no column for it.
+        limits: for each device what it could do at best; by default the estimates of the devices' targets.
+        n_runs: how many executions these are; tables then show the average one.
     """
 
-    def __init__(self, profiles: Iterable[KernelProfile], limits: Mapping[str, Limits] | None = None) -> None:
+    def __init__(
+        self, profiles: Iterable[KernelProfile], limits: Mapping[str, Limits] | None = None, *, n_runs: int = 1
+    ) -> None:
         self.profiles: Sequence[KernelProfile] = tuple(profiles)
-        self.limits: Mapping[str, Limits] = dict(limits or {})
+        self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
+        self.limits: Mapping[str, Limits] = find_limits(self.devices) if limits is None else dict(limits)
+        self.n_runs = n_runs
+
+    def __repr__(self) -> str:
+        return f"<ProfileReport of {len(self.profiles)} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __rich__(self) -> Table:
+        return make_rich_table(self, max_rows=40)
 
     @property
     def elapsed_ns(self) -> int:
@@ -84,24 +106,30 @@ class ProfileReport:
         groups: dict[tuple[int, str], list[KernelProfile]] = {}
         for profile in self.profiles:
             groups.setdefault((id(profile.kernel), profile.device), []).append(profile)
-        found = [_summarize(group) for group in groups.values()]
+        found = [_summarize(group, self.limits.get(group[0].device)) for group in groups.values()]
+        return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
+
+    def scopes(self) -> list[ScopeSummary]:
+        """One for each scope; the one that took longest first. A kernel that joins several belongs to what they are part of."""
+        groups: dict[str, list[KernelProfile]] = {}
+        for profile in self.profiles:
+            groups.setdefault(_find_scope(profile.origins), []).append(profile)
+        found = [ScopeSummary(name, len(group), *_add_up(group)) for name, group in groups.items()]
         return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
 
     def table(self, *, max_rows: int = 40) -> str:
         """Kernels as a table of text, with a last row for all of them."""
-        summaries = self.summaries()
-        rows = [_HEADER, *(self._row(s) for s in summaries[:max_rows])]
-        if len(summaries) > max_rows:
-            rest = sum(s.elapsed_ns for s in summaries[max_rows:])
-            rows.append(
-                [f"{len(summaries) - max_rows} more", "", "", _us(rest), _percent(rest, self.elapsed_ns), "", "", ""]
-            )
-        total = KernelSummary(
-            "all", "", len(self.profiles), self.elapsed_ns, 0,
-            sum(s.n_operations for s in summaries), sum(s.n_bytes for s in summaries),
-        )  # fmt: skip
-        rows.append(self._row(total))
-        return _align(rows)
+        return align_rows(make_rows(self, max_rows))
+
+    def show(self, file: TextIO | None = None, *, max_rows: int = 40) -> None:
+        """Print the table: by the package `rich` where that is installed."""
+        out = file or sys.stdout
+        if find_spec("rich") is None:
+            print(self.table(max_rows=max_rows), file=out)
+            return
+        from rich.console import Console
+
+        Console(file=out).print(make_rich_table(self, max_rows))
 
     def to_json(self) -> str:
         """Every launch, and every kernel's summary, as JSON."""
@@ -109,6 +137,7 @@ class ProfileReport:
             {
                 "name": p.name, "device": p.device, "buffers": p.n_buffers, "start_ns": p.start_ns,
                 "elapsed_ns": p.elapsed_ns, "operations": p.n_operations, "bytes": p.n_bytes,
+                "origins": _to_dicts(p.origins),
             }
             for p in self.profiles
         ]  # fmt: skip
@@ -117,19 +146,21 @@ class ProfileReport:
                 "name": s.name, "device": s.device, "launches": s.n_launches, "elapsed_ns": s.elapsed_ns,
                 "fastest_ns": s.fastest_ns, "operations": s.n_operations, "bytes": s.n_bytes,
                 "gflops": s.gflops, "gigabytes_per_second": s.gigabytes_per_second,
-                "share_of_limit": s.share_of(self.limits[s.device]) if s.device in self.limits else None,
+                "share_of_limit": s.share_of_limit, "bound": s.bound or None, "scope": s.scope,
+                "origins": _to_dicts(s.origins),
             }
             for s in self.summaries()
         ]  # fmt: skip
-        return json.dumps({"elapsed_ns": self.elapsed_ns, "kernels": kernels, "launches": launches}, indent=1)
+        whole = {"elapsed_ns": self.elapsed_ns, "runs": self.n_runs, "kernels": kernels, "launches": launches}
+        return json.dumps(whole, indent=1)
 
     def to_trace(self) -> str:
         """Every launch as an event of the Trace Event Format, one row for each device.
 
         Source: Trace Event Format (Google, 2016), section "Duration Events", phase X; times in microseconds.
         """
-        devices = list(dict.fromkeys(p.device for p in self.profiles))
-        origin = min((p.start_ns for p in self.profiles), default=0)
+        devices = self.devices
+        begin = min((p.start_ns for p in self.profiles), default=0)
         titles = [
             {"name": "thread_name", "ph": "M", "pid": 0, "tid": number, "args": {"name": device}}
             for number, device in enumerate(devices)
@@ -137,54 +168,57 @@ class ProfileReport:
         launches = [
             {
                 "name": p.name, "ph": "X", "cat": "kernel", "pid": 0, "tid": devices.index(p.device),
-                "ts": (p.start_ns - origin) / 1e3, "dur": p.elapsed_us,
+                "ts": (p.start_ns - begin) / 1e3, "dur": p.elapsed_us,
                 "args": {
                     "buffers": p.n_buffers, "operations": p.n_operations, "bytes": p.n_bytes,
-                    "GFLOP/s": round(p.gflops, 3), "GB/s": round(p.gigabytes_per_second, 3),
+                    "GFLOP/s": round(p.gflops, 3), "GB/s": round(p.gigabytes_per_second, 3), **_name_lines(p.origins),
                 },
             }
             for p in self.profiles
         ]  # fmt: skip
         return json.dumps({"traceEvents": [*titles, *launches], "displayTimeUnit": "ns"})
 
-    def write_trace(self, path: str | PathLike[str]) -> None:
+    def save_trace(self, path: str | PathLike[str]) -> None:
         """Write `to_trace` to a file, to be opened in chrome://tracing or ui.perfetto.dev."""
         Path(path).write_text(self.to_trace())
 
-    def _row(self, summary: KernelSummary) -> list[str]:
-        limits = self.limits.get(summary.device)
-        return [
-            summary.name, summary.device, str(summary.n_launches), _us(summary.elapsed_ns),
-            _percent(summary.elapsed_ns, self.elapsed_ns), f"{summary.gflops:.2f}", f"{summary.gigabytes_per_second:.2f}",
-            "" if limits is None else f"{100 * summary.share_of(limits):.0f} %",
-        ]  # fmt: skip
+    def save_json(self, path: str | PathLike[str]) -> None:
+        """Write `to_json` to a file."""
+        Path(path).write_text(self.to_json())
 
 
-_HEADER = ["kernel", "device", "launches", "us", "time", "GFLOP/s", "GB/s", "of limit"]
+def _find_scope(origins: Iterable[Origin]) -> str:
+    """The innermost scope that all origins are part of."""
+    names = [o.scope.split(".") if o.scope else [] for o in origins]
+    common: list[str] = []
+    for parts in zip(*names, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return ".".join(common)
 
 
-def _summarize(group: Sequence[KernelProfile]) -> KernelSummary:
+def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelSummary:
     times = [p.elapsed_ns for p in group]
+    bounds = [] if limits is None else [limits.find_bound(p.n_operations, p.n_bytes) for p in group]
     return KernelSummary(
         group[0].name, group[0].device, len(group), sum(times), min(times), sum(p.n_operations for p in group),
-        sum(p.n_bytes for p in group),
+        sum(p.n_bytes for p in group), tuple(dict.fromkeys(o for p in group for o in p.origins)),
+        sum(1e9 * seconds for seconds, _ in bounds) if bounds else None, bounds[0][1] if bounds else "",
     )  # fmt: skip
 
 
-def _us(elapsed_ns: int) -> str:
-    return f"{elapsed_ns / 1e3:.2f}"
+def _add_up(group: Sequence[KernelProfile]) -> tuple[int, int, int]:
+    return sum(p.elapsed_ns for p in group), sum(p.n_operations for p in group), sum(p.n_bytes for p in group)
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / max(whole, 1):.1f} %"
+def _to_dicts(origins: Iterable[Origin]) -> list[dict[str, object]]:
+    return [dict(o._asdict()) for o in origins]
 
 
-def _align(rows: Sequence[Sequence[str]]) -> str:
-    """Columns under each other: names to the left, numbers to the right; columns that only have a title are left out."""
-    columns = [c for c in zip(*rows, strict=True) if any(c[1:])]
-    padded = [
-        [cell.ljust(width) if column[0] in ("kernel", "device") else cell.rjust(width) for cell in column]
-        for column in columns
-        for width in [max(map(len, column))]
-    ]
-    return "\n".join("  ".join(row).rstrip() for row in zip(*padded, strict=True))
+def _name_lines(origins: Sequence[Origin]) -> dict[str, object]:
+    """What a trace says of where a kernel comes from."""
+    if not origins:
+        return {}
+    scope = _find_scope(origins)
+    return {"from": [f"{o.file}:{o.line} {o.operation}" for o in origins], **({"scope": scope} if scope else {})}

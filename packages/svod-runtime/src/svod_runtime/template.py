@@ -27,6 +27,7 @@ from svod_runtime.prepared import (
 )
 
 if TYPE_CHECKING:
+    from svod_ir.origins import Origin
     from svod_runtime.plan import ExecutionPlan
 
 __all__ = ["PlanTemplate", "find_sharing"]
@@ -98,7 +99,11 @@ class PlanTemplate:
         return f"PlanTemplate({counts} on {self.device})"
 
     def bind(
-        self, inputs: Sequence[Buffer], values: Mapping[str, int] | None = None, ids: Sequence[int] | None = None
+        self,
+        inputs: Sequence[Buffer],
+        values: Mapping[str, int] | None = None,
+        ids: Sequence[int] | None = None,
+        origins: Mapping[int, tuple[Origin, ...]] | None = None,
     ) -> ExecutionPlan:
         """A plan on these inputs, and on new memory for everything else.
 
@@ -106,6 +111,7 @@ class PlanTemplate:
             inputs: as many as the template was built with, each like the one that it replaces.
             values: of variables; those that are not named start with the values in the ops.
             ids: the AST id of each input, where they are not those that the template was built with.
+            origins: by the id of an op, the lines of the program that it comes from.
 
         Raises:
             PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
@@ -120,7 +126,7 @@ class PlanTemplate:
         buffers = [bases[base] if part is None else bases[base].view(*part) for base, part in self._places]
         for buffer in buffers:
             buffer.ensure_allocated()
-        return ExecutionPlan(self, buffers, values or {}, ids)
+        return ExecutionPlan(self, buffers, values or {}, ids, origins or {})
 
     def _check_inputs(self, inputs: Sequence[Buffer]) -> None:
         if len(inputs) != len(self._forms):

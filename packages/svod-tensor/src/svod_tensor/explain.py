@@ -10,6 +10,7 @@ are cut after `--lines` lines.
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
+    from svod_ir.origins import Origin
     from svod_tensor.options import PrepareConfig
     from svod_tensor.preschedule import PreSchedule
     from svod_tensor.schedule import ScheduleResult
@@ -32,6 +34,9 @@ WORDS: Final = (
     "build", "rangeify", "kernelize", "preschedule", "instantiate", "optimize", "lower", "linearize", "render", "compile",
     "load", "prepare", "plan", "execute",
 )  # fmt: skip
+
+_BROKEN_PIPE: Final = 141
+"""128 and the number of SIGPIPE, as shells report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
     levels = "\n".join(f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels))
     yield Artifact("plan", "graph", f"{plan!r}\nmemory: {plan.memory_report}\n{levels}")
     profiles = plan.execute_profiled()
-    yield Artifact("execute", "graph", "\n".join(f"{p.kernel.name} on {p.device}" for p in profiles))
+    yield Artifact("execute", "graph", "\n".join(f"{p.name} on {p.device}{_show_lines(p.origins)}" for p in profiles))
 
 
 def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareConfig) -> Iterator[Artifact]:
@@ -128,9 +133,15 @@ def _number(node: UOp) -> str:
 
 def _show_schedule(schedule: ScheduleResult) -> str:
     lines = [
-        f"kernel {item.kernel_id}: {dict(zip(item.buffer_ids, item.buffers, strict=True))}" for item in schedule.items
+        f"kernel {item.kernel_id}: {dict(zip(item.buffer_ids, item.buffers, strict=True))}{_show_lines(item.origins)}"
+        for item in schedule.items
     ]
     return "\n".join([*lines, f"outputs {list(schedule.output_ids)}"])
+
+
+def _show_lines(origins: Sequence[Origin]) -> str:
+    """Where a kernel comes from; the first is not always what matters most, so that all are named."""
+    return "".join(f"\n    from {o}" + (f" in {o.scope}" if o.scope else "") for o in origins)
 
 
 def _show_op(op: object) -> str:
@@ -154,13 +165,20 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     if unknown:
         parser.error(f"{unknown[0]!r} is no step; use {', '.join(WORDS)}")
     target = out or sys.stdout
-    _run_observed(given.script, lambda artifact: _write(artifact, given.words or WORDS, given.lines, target))
+    try:
+        _run_observed(given.script, lambda artifact: _write(artifact, given.words or WORDS, given.lines, target))
+        target.flush()
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has seen enough. What is buffered must not be written when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
     return 0
 
 
 def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
     """Run `script`; explain each computation just before it happens."""
     from svod_tensor import realize
+    from svod_tensor.origins import track_origins
 
     original = realize.realize_tensors
 
@@ -173,7 +191,8 @@ def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
 
     realize.realize_tensors = observed  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        runpy.run_path(script, run_name="__main__")
+        with track_origins():
+            runpy.run_path(script, run_name="__main__")
     finally:
         realize.realize_tensors = original
 

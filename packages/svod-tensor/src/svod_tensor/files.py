@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from svod_ir.ops import Op
+from svod_ir.origins import make_images
 from svod_ir.placement import Sharding, is_file
 from svod_ir.uop import UOp
 
@@ -13,7 +14,7 @@ __all__ = ["copy_files"]
 
 def copy_files(sink: UOp, far: Collection[str], default_device: str) -> UOp:
     """`sink` with a COPY of each file to each of the devices in `far` that computes with it."""
-    done: dict[UOp, UOp] = {}
+    done = make_images()
     files: dict[UOp, frozenset[UOp]] = {}
     nothing: frozenset[UOp] = frozenset()
     for node in sink.toposort():

@@ -20,6 +20,7 @@ __all__ = [
     "find_config",
     "make_worker_environment",
     "read_opt_cache_max",
+    "read_origins",
 ]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
@@ -101,6 +102,15 @@ find_config: Final = remember(PrepareConfig.from_env, os.environ)
 def make_worker_environment(**changes: str) -> dict[str, str]:
     """The environment of a process that works for this one."""
     return {**os.environ, **changes}
+
+
+def read_origins(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the lines that build tensors are tracked from the start (`SVOD_ORIGINS`); read when svod_tensor is imported.
+
+    Raises:
+        OptionError: if the variable has a value that it does not take.
+    """
+    return read_switch(os.environ if environment is None else environment, "SVOD_ORIGINS", default=False)
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:

@@ -8,8 +8,9 @@ Equal kernels are made once, in the process's kernel cache; the compilation of d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from svod_dtype import InternalError, void
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
 from svod_ir.options import IROptions
+from svod_ir.origins import Origin, format_origins
 from svod_ir.uop import UOp
 from svod_runtime import (
     CachedKernel,
@@ -65,7 +67,8 @@ def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPl
     """The plan that runs `schedule` on its own buffers: those of tensors, and whatever has memory already."""
     owned = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
     inputs = [buffer for number, buffer in owned.items() if number > 0 or buffer.is_allocated]
-    return prepare_template(schedule, inputs, config).bind(inputs)
+    origins = {item.kernel_id: item.origins for item in schedule.items}
+    return prepare_template(schedule, inputs, config).bind(inputs, origins=origins)
 
 
 def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config: PrepareConfig) -> PlanTemplate:
@@ -275,8 +278,9 @@ def device_of(buffers: Sequence[Buffer]) -> str:
 
 def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> dict[_Place, CachedKernel]:
     """The kernel of each body on each device, compiled at the same time where several are new."""
-    places = dict.fromkeys(_kernel_place(i) for i in items if is_kernel(i.ast))
-    configs = _choose_configs(items, list(places), config)
+    origins = _collect_origins(items)
+    places = list(origins)
+    configs = _choose_configs(items, places, config)
     kernels: dict[_Place, CachedKernel] = {}
     missing: list[tuple[_Place, KernelKey]] = []
     for place in places:
@@ -295,22 +299,46 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
             kernels[place] = kernel_cache.add_kernel(key, stored)
             continue
         try:
-            spec = render_kernel(place.ast, device, context).spec
+            with _noting(origins[place]):
+                spec = render_kernel(place.ast, device, context).spec
         except OptError:
             if configs[place] is config:
                 raise
             # Found by another state of the compiler: opts mean something else now.
             _reject_choice(place, device, config)
             return _prepare_kernels(items, config)
-        compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
+        with _noting(origins[place]):
+            compiled = device.compile(spec) if len(missing) == 1 else _pool().submit(device.compile, spec)
         pending.append((place, key, spec, compiled))
     for place, key, spec, compiled in pending:
         device = find_device(place.device, config)
-        binary = compiled.result() if isinstance(compiled, Future) else compiled
+        with _noting(origins[place]):
+            binary = compiled.result() if isinstance(compiled, Future) else compiled
         kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, spec, binary))
         store_kernel(key, device, spec, binary)
-        _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source))
+        lines = {"origins": [str(o) for o in origins[place]]} if origins[place] else {}
+        _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source), **lines)
     return kernels
+
+
+def _collect_origins(items: Iterable[ScheduleItem]) -> dict[_Place, tuple[Origin, ...]]:
+    """The lines that each kernel comes from; equal kernels are one."""
+    found: dict[_Place, tuple[Origin, ...]] = {}
+    for item in items:
+        if is_kernel(item.ast):
+            found[_kernel_place(item)] = (*found.get(_kernel_place(item), ()), *item.origins)
+    return found
+
+
+@contextmanager
+def _noting(origins: Sequence[Origin]) -> Generator[None]:
+    """Let errors about a kernel say where it comes from."""
+    try:
+        yield
+    except Exception as error:
+        if origins:
+            error.add_note(f"about a kernel that comes from {format_origins(origins, max_shown=4)}")
+        raise
 
 
 def _choose_configs(

@@ -16,6 +16,7 @@ from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
+from svod_tensor.origins import find_computed
 
 __all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "find_memory"]
 
@@ -40,6 +41,7 @@ class PreScheduleItem:
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that count schedule loops.
         variables: names of all variables that the body reads.
+        computed: the nodes of the graph that it computes, by number, where that was recorded.
     """
 
     id: int
@@ -49,6 +51,7 @@ class PreScheduleItem:
     dependencies: tuple[int, ...] = ()
     bound_ranges: tuple[BoundRange, ...] = ()
     variables: frozenset[str] = frozenset()
+    computed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,9 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
             )
     memory = tuple(find_memory(a) for a in arguments if a.op is not Op.BIND)
     variables = frozenset(n.arg[0] for n in body.iter_ops(Op.DEFINE_VAR))
-    return PreScheduleItem(number, call, body, memory, tuple(sorted(dependencies)), bound, variables)
+    return PreScheduleItem(
+        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call)
+    )
 
 
 def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from svod_ir.args import BufferArg
 from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
+from svod_ir.origins import record_labels
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
@@ -21,6 +22,7 @@ from svod_tensor.files import copy_files
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import PrepareConfig
+from svod_tensor.origins import find_kernel_origins, number_nodes
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.schedule import ScheduleResult, instantiate_schedule, is_disk
 from svod_tensor.schedule_cache import (
@@ -133,8 +135,10 @@ def make_plan(nodes: Sequence[UOp], config: PrepareConfig, donated: Collection[U
     """
     normalized = _normalize(UOp.sink(*map(_make_result, nodes)))
     inputs = tuple(map(_get_buffer, normalized.params))
-    template = _get_template(normalized, inputs, config, donated)
-    return template.bind(inputs, normalized.values, [node.arg.id for node in normalized.params])
+    schedule = _get_schedule(normalized, config)
+    template = _get_template(schedule, normalized, inputs, config, donated)
+    origins = find_kernel_origins(schedule.pre, normalized.graph, normalized.lines)
+    return template.bind(inputs, normalized.values, [node.arg.id for node in normalized.params], origins)
 
 
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
@@ -145,12 +149,12 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
 
 
 def _get_template(
-    normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig, donated: Collection[UOp]
-) -> PlanTemplate:
+    schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig,
+    donated: Collection[UOp],
+) -> PlanTemplate:  # fmt: skip
     from svod_runtime import find_sharing
     from svod_tensor.prepare import prepare_template
 
-    schedule = _get_schedule(normalized, config)
     # Kernels depend on the fingerprint, memory on the planner and what is donated, and the order of the kernels on
     # inputs that share memory.
     slots = tuple(slot for slot, node in enumerate(normalized.params) if node in donated) if donated else ()
@@ -166,10 +170,19 @@ def _get_template(
 
 def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedSchedule:
     devices = normalized.devices
+
+    def make(graph: UOp) -> PreSchedule:
+        if not normalized.lines:
+            return make_pre_schedule(graph, devices, config)
+        with record_labels(number_nodes(graph)):
+            return make_pre_schedule(graph, devices, config)
+
     if config.disable_schedule_cache:
-        return CachedSchedule(make_pre_schedule(normalized.graph, devices, config))
+        return CachedSchedule(make(normalized.graph))
     key = " ".join(f"{device} {_compiler_key(device, config)}" for device in devices)
-    schedule, is_hit = get_schedule(normalized.graph, key, lambda graph: make_pre_schedule(graph, devices, config))
+    # What its kernels compute is recorded only where somebody asks for lines.
+    key += " numbered" if normalized.lines else ""
+    schedule, is_hit = get_schedule(normalized.graph, key, make)
     _log.debug("schedule.looked_up", is_hit=is_hit)
     return schedule
 
@@ -178,7 +191,8 @@ def _instantiate(
     pre: PreSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], values: Mapping[str, int]
 ) -> ScheduleResult:
     buffers = dict(zip(normalized.params, inputs, strict=True))
-    return instantiate_schedule(restore_pre_schedule(pre, normalized), buffers, values)
+    origins = find_kernel_origins(pre, normalized.graph, normalized.lines)
+    return instantiate_schedule(restore_pre_schedule(pre, normalized), buffers, values, origins)
 
 
 def _normalize(sink: UOp) -> NormalizedGraph:

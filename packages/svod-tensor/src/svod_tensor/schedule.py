@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import parse_device_name
@@ -11,6 +12,9 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ScheduleError
 from svod_tensor.preschedule import PreSchedule, PreScheduleItem
+
+if TYPE_CHECKING:
+    from svod_ir.origins import Origin
 
 __all__ = ["InputBuffers", "ScheduleItem", "ScheduleResult", "buffer_id", "instantiate_schedule", "is_disk"]
 
@@ -32,6 +36,7 @@ class ScheduleItem:
         loop_var_names: those that a schedule loop gave, which no caller may override.
         dependencies: `kernel_id`s that must run before.
         instance_dependencies: positions in the schedule that must run before.
+        origins: the lines that built what it computes, where they were tracked.
     """
 
     kernel_id: int
@@ -43,6 +48,7 @@ class ScheduleItem:
     loop_var_names: frozenset[str] = frozenset()
     dependencies: tuple[int, ...] = ()
     instance_dependencies: tuple[int, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(slots=True)
@@ -60,7 +66,12 @@ class ScheduleResult:
     donated_ids: tuple[int, ...] = ()
 
 
-def instantiate_schedule(pre: PreSchedule, input_buffers: InputBuffers, var_vals: Mapping[str, int]) -> ScheduleResult:
+def instantiate_schedule(
+    pre: PreSchedule,
+    input_buffers: InputBuffers,
+    var_vals: Mapping[str, int],
+    origins: Mapping[int, tuple[Origin, ...]] | None = None,
+) -> ScheduleResult:
     """Attach buffers and variables; intermediates get new ones, whose memory comes when they are used.
 
     Raises:
@@ -71,6 +82,8 @@ def instantiate_schedule(pre: PreSchedule, input_buffers: InputBuffers, var_vals
     allocated: dict[UOp, Buffer] = {}
     buffers = {item.id: _collect_buffers(item, input_buffers, allocated) for item in pre.items}
     items = [_make_item(pre.items[i.kernel_id], buffers[i.kernel_id], i.fixedvars, var_vals) for i in pre.invocations]
+    for item in items:
+        item.origins = (origins or {}).get(item.kernel_id, ())
     if not items:
         raise EmptyScheduleError(n_tensors=len(pre.outputs))
     return ScheduleResult(items, tuple(buffer_id(o) for o in pre.outputs))

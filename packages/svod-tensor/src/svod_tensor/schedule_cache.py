@@ -17,11 +17,13 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.bounded_cache import BoundedCache
 from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.origins import collect_lines
 from svod_tensor.preschedule import PreSchedule
 from svod_tensor.schedule import is_disk
 from svod_tensor.variable import add_binding, is_bound
 
 if TYPE_CHECKING:
+    from svod_ir.origins import Origin
     from svod_runtime import PlanTemplate
 
 __all__ = [
@@ -69,12 +71,14 @@ class NormalizedGraph:
         params: the BUFFER that each PARAM stands for, by slot.
         values: of the variables that are bound in it.
         devices: those that compute, the first of which is for values that come from no memory.
+        lines: those that built the nodes of `graph`, where they were tracked.
     """
 
     graph: UOp
     params: tuple[UOp, ...]
     values: Mapping[str, int]
     devices: tuple[str, ...]
+    lines: Mapping[UOp, frozenset[Origin]]
 
 
 def normalize_graph(sink: UOp) -> NormalizedGraph:
@@ -104,7 +108,7 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
             place = node.arg
         if not is_disk(place):
             devices[place] = None
-    return NormalizedGraph(done[sink], tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,))
+    return NormalizedGraph(done[sink], tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), collect_lines(done))
 
 
 def get_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSchedule]) -> tuple[CachedSchedule, bool]:

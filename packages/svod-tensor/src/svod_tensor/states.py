@@ -20,6 +20,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry
 from svod_tensor.capture import find_capture
+from svod_tensor.origins import add_line
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
@@ -87,6 +88,7 @@ def assign(target: UOp, value: UOp) -> None:
         own = make_writable(state)
         written = UOp(Op.ASSIGN, target.dtype, (target.substitute({state: own}), value))
         new = UOp(Op.AFTER, own.dtype, (memory_of(own), written))
+        add_line(new)
         _move_views(own, new)
         capture = find_capture()
         if capture is not None:

@@ -19,6 +19,7 @@ from svod_dtype import AddressSpace, index, void
 from svod_ir.args import BufferArg, KernelInfo, ParamArg
 from svod_ir.custom_function import read_signature
 from svod_ir.ops import MEMORY, AxisType, Op
+from svod_ir.origins import hand_on
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
@@ -41,6 +42,7 @@ def cut_kernels(sink: UOp) -> UOp:
             memory = node.src[0]
             buffer = filled.get(memory, memory)
         call = _make_call(node, buffer.after(*(filled[r].src[1] for r in readers)), filled)
+        hand_on(call, (node,))
         filled[node] = _memory_of(buffer).after(call)
     return UOp(Op.SINK, void, tuple(filled[s] for s in sink.src), sink.arg)
 

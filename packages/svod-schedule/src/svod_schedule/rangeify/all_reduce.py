@@ -20,6 +20,7 @@ from math import gcd, prod
 from svod_ir.build import make_copy, make_shrink
 from svod_ir.concat import make_concat
 from svod_ir.ops import Op
+from svod_ir.origins import make_images
 from svod_ir.placement import Sharding, split_evenly
 from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
@@ -41,7 +42,7 @@ def all_reduce(sink: UOp) -> UOp:
     order = sink.toposort()
     if not any(node.op is Op.ALLREDUCE for node in order):
         return sink
-    done: dict[UOp, UOp] = {}
+    done = make_images()
     for node in order:
         new = node.with_src(tuple(done[s] for s in node.src))
         done[node] = _write(new) if new.op is Op.ALLREDUCE else new

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from svod_ir.build import make_permute, make_reshape
 from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.origins import hand_on, make_images
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.readers import count_readers
 
@@ -34,7 +35,7 @@ def permute_early(sink: UOp) -> UOp:
 class _Pusher:
     def __init__(self, order: list[UOp]) -> None:
         self.n_readers = count_readers(order)
-        self.done: dict[UOp, UOp] = {}
+        self.done = make_images()
         self.has_reduction: dict[UOp, bool] = {}
 
     def visit(self, node: UOp) -> None:
@@ -52,6 +53,11 @@ class _Pusher:
 
     def _push(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
         """The permutation by `axes` of `node`, which has one reader if it is changed at all."""
+        pushed = self._permute(node, axes, depth)
+        hand_on(pushed, (node,))
+        return pushed
+
+    def _permute(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
         if depth == 0 or self.n_readers[node] != 1:
             return make_permute(self.done[node], axes)
         if node.op is Op.REDUCE_AXIS:

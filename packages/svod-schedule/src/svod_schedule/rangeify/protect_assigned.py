@@ -15,6 +15,7 @@ that reads the former:
 from __future__ import annotations
 
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
+from svod_ir.origins import make_images
 from svod_ir.uop import UOp
 
 __all__ = ["assigned_memory", "protect_assigned"]
@@ -27,7 +28,7 @@ def protect_assigned(sink: UOp) -> UOp:
         return sink
     sink = _save_overwritten(sink)
     order = sink.toposort()
-    done: dict[UOp, UOp] = {}
+    done = make_images()
     for node in order:
         new = node.with_src(tuple(done[s] for s in node.src))
         if node.op is Op.ASSIGN and _reads_elsewhere(new):
@@ -66,7 +67,7 @@ def _save_overwritten(sink: UOp) -> UOp:
     """`sink` in which nothing reads a state of memory besides something that follows its end."""
     order = sink.toposort()
     overwriters = {_state_below(node.src[0]): node for node in order if node.op is Op.ASSIGN}
-    done: dict[UOp, UOp] = {}
+    done = make_images()
     reads: dict[UOp, frozenset[UOp]] = {}
     follows: dict[UOp, frozenset[UOp]] = {}
     nothing: frozenset[UOp] = frozenset()

@@ -11,12 +11,13 @@ is found there. A reduction opens a loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from svod_dtype import AddressSpace, bool_, index
 from svod_ir.args import BufferizeArg
 from svod_ir.build import make_alu
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
+from svod_ir.origins import hand_on
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
@@ -60,12 +61,21 @@ class _Puller:
         """Store `node`, whose stored operands are known."""
         self.device = self.devices[node]
         self.loops = KernelLoops()
+        self.values.clear()
+        self.row_values.clear()
+        self._fill(node)
+        hand_on(self.bufferized[node], self._iter_computed(node))
+
+    def _iter_computed(self, node: UOp) -> Iterator[UOp]:
+        """The nodes that were pulled for `node`, without those that have memory of their own."""
+        yield node
+        yield from (n for n, _ in self.values if n not in self.bufferized and n.op is not Op.AFTER)
+
+    def _fill(self, node: UOp) -> None:
         if is_transfer(node):
             self.bufferized[node] = self._transfer(node)
             return
         ranges = self.loops.open(node)
-        self.values.clear()
-        self.row_values.clear()
         if node.op is Op.ASSIGN:
             self._assign(node, ranges)
             return
@@ -95,6 +105,7 @@ class _Puller:
         key = (node, self.device)
         if key not in self.copies:
             self.copies[key] = self._copy(memory, node)
+            hand_on(self.copies[key], (node,))
         return self.copies[key]
 
     def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svod_ir.ops import MEMORY, Op
+from svod_ir.origins import make_images
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_transfer
@@ -29,7 +30,7 @@ def mark_results(sink: UOp) -> UOp:
     """`sink` with CONTIGUOUS operands, and without the nodes that only a gradient reads."""
     order = sink.toposort()
     wanted = _choose_values(sink) | set(map(_value_of, _find_copied(order)))
-    done: dict[UOp, UOp] = {}
+    done = make_images()
     for node in order:
         if node.op in _DROPPED:
             done[node] = done[node.src[0]]

@@ -32,6 +32,7 @@ from svod_ir.build import (
 )
 from svod_ir.concat import make_concat, make_empty
 from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.origins import hand_on, make_images
 from svod_ir.placement import Placement, Sharding, lay_out
 from svod_ir.uop import SInt, UOp
 
@@ -53,12 +54,16 @@ def shard_values(sink: UOp) -> UOp:
 
 class _Writer:
     def __init__(self) -> None:
-        self.plain: dict[UOp, UOp] = {}
+        self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
 
     def visit(self, node: UOp) -> None:
         """Write `node`, whose operands are written."""
-        placement = node.placement
+        self._write(node, node.placement)
+        for shard in self.shards.get(node, ()):
+            hand_on(shard, (node,))
+
+    def _write(self, node: UOp, placement: Placement) -> None:
         if node.op is Op.MULTI:
             self.shards[node] = self._operands(node.src[0])
         elif node.op is Op.MSELECT:

@@ -15,6 +15,7 @@ from math import prod
 
 from svod_ir.build import make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.ops import Op
+from svod_ir.origins import make_images
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import count_rows
 
@@ -37,7 +38,7 @@ MIN_ROWS = 128
 
 def split_reduce(sink: UOp) -> UOp:
     """`sink` with its long reductions split."""
-    done: dict[UOp, UOp] = {}
+    done = make_images()
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
         done[node] = _split(new) if node.op is Op.REDUCE_AXIS else new

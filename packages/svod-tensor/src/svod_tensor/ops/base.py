@@ -18,6 +18,7 @@ from svod_ir.sizes import format_shape, max_size, product
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
 from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.origins import add_line, current_scope
 from svod_tensor.shapes import Shape
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class TensorBase:
         if device is not None:
             self._place_on(device)
         self._form = None
+        if current_scope.get() is not None:
+            add_line(self._uop)
         registry.add_tensor(self)
 
     @classmethod
@@ -100,6 +103,8 @@ class TensorBase:
         if form is None:
             # A mistake about devices is raised by the call that makes it.
             _ = uop.placement
+        if current_scope.get() is not None:
+            add_line(self._uop)
         registry.add_tensor(self)
         return self
 

@@ -1,0 +1,154 @@
+"""Where nodes come from: the lines that built them, handed on while graphs are rewritten.
+
+A node is hash-consed, so that what built it is no part of it. Labels are kept beside the graph: the process has one
+weak table, from nodes to the lines of a program that built them, and a compilation may `record` labels of its own instead
+(`svod_tensor` labels each node with its place in the graph, so that what is cached mentions no line).
+
+Whoever rewrites a graph keeps a map from nodes to what they became. Where that map is made by
+`make_images`, labels follow by themselves: what has none below the image of a node was made for that node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Hashable, Iterable, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from os.path import basename
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from svod_ir.ops import Op
+
+if TYPE_CHECKING:
+    from svod_ir.uop import UOp
+
+__all__ = [
+    "Labels",
+    "Origin",
+    "add_origin",
+    "clear_origins",
+    "find_labels",
+    "find_origins",
+    "format_origins",
+    "hand_on",
+    "has_origins",
+    "make_images",
+    "needs_origin",
+    "record_labels",
+]
+
+Labels: TypeAlias = "MutableMapping[UOp, frozenset[Hashable]]"
+
+
+class Origin(NamedTuple):
+    """A line of a program that built nodes, inside which scope, and the operation that it called there."""
+
+    file: str
+    line: int
+    function: str
+    operation: str
+    scope: str = ""
+
+    def __str__(self) -> str:
+        return f"{basename(self.file)}:{self.line} {self.operation}"
+
+
+def format_origins(origins: Collection[Origin], *, max_shown: int = 1) -> str:
+    """The first of some origins, and how many more there are."""
+    texts = list(dict.fromkeys(map(str, origins)))
+    more = f" (+{len(texts) - max_shown} more)" if len(texts) > max_shown else ""
+    return ", ".join(texts[:max_shown]) + more
+
+
+_origins: Final[WeakKeyDictionary[UOp, frozenset[Hashable]]] = WeakKeyDictionary()
+_recorded: ContextVar[Labels | None] = ContextVar("recorded", default=None)
+
+
+def has_origins() -> bool:
+    """Whether any node has an origin."""
+    return bool(_origins)
+
+
+def add_origin(root: UOp, origin: Origin | None) -> None:
+    """Say that `origin` built all below `root` that has no origin yet; None for what is not known."""
+    _label(_origins, root, frozenset() if origin is None else frozenset((origin,)))
+
+
+def find_origins(node: UOp) -> frozenset[Origin]:
+    """The lines that built a node."""
+    return frozenset(label for label in _origins.get(node, ()) if isinstance(label, Origin))
+
+
+def needs_origin(node: UOp) -> bool:
+    """Whether a line may be said to have built a node, and none was yet."""
+    return node not in _origins and not _is_memory(node)
+
+
+def clear_origins() -> None:
+    """Forget what built which node, for tests."""
+    _origins.clear()
+
+
+@contextmanager
+def record_labels(labels: Labels) -> Generator[None]:
+    """Hand on `labels`, and not the origins of nodes, in what this context rewrites."""
+    token = _recorded.set(labels)
+    try:
+        yield
+    finally:
+        _recorded.reset(token)
+
+
+def make_images() -> dict[UOp, UOp]:
+    """An empty map from nodes to what they became; an entry that is set hands on the labels of its key."""
+    labels = _find_recorded()
+    return {} if labels is None else _Images(labels)
+
+
+def hand_on(image: UOp, nodes: Iterable[UOp]) -> None:
+    """Give `image`, and what has no labels below it, the labels of the nodes that it was made from."""
+    labels = _find_recorded()
+    if labels is not None and image not in labels:
+        none: frozenset[Hashable] = frozenset()
+        label = none.union(*(labels.get(node, none) for node in nodes))
+        if label:
+            _label(labels, image, label)
+
+
+def find_labels(node: UOp) -> frozenset[Hashable]:
+    """The labels that are recorded for `node` in this context."""
+    labels = _recorded.get()
+    return frozenset() if labels is None else labels.get(node, frozenset())
+
+
+def _find_recorded() -> Labels | None:
+    labels = _recorded.get()
+    return labels if labels is not None or not _origins else _origins
+
+
+def _label(labels: Labels, root: UOp, label: frozenset[Hashable]) -> None:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node not in labels and not _is_memory(node):
+            labels[node] = label
+            if node.op is not Op.CALL:
+                stack.extend(node.src)
+
+
+def _is_memory(node: UOp) -> bool:
+    """Whether nothing is computed: a leaf, or all of it in another shape. Lines that only read the same share such nodes."""
+    while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
+        node = node.src[0]
+    return not node.src
+
+
+class _Images(dict["UOp", "UOp"]):
+    def __init__(self, labels: Labels) -> None:
+        self._labels = labels
+
+    def __setitem__(self, node: UOp, image: UOp) -> None:
+        super().__setitem__(node, image)
+        label = self._labels.get(node)
+        if label is not None:
+            _label(self._labels, image, label)
