@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from svod_device import Buffer, Launch
 from svod_ir import Op, UOp
-from svod_runtime import CachedKernel, ExecutionPlan, execute
+from svod_runtime import CachedKernel, ExecutionPlan, grouping
 from svod_tensor import PrepareConfig, Tensor, kernel_cache, schedule_cache
 from svod_tensor import prepare as prepare_module
 from svod_tensor.memory_planner import plan_memory
@@ -258,7 +258,7 @@ def test_results_do_not_depend_on_the_order_within_a_level(
     seeds = range(10)
     expected = [[t.numpy() for t in run(make_plan(seed, "disabled"))] for seed in seeds]
     clean_caches()
-    monkeypatch.setattr(execute, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(grouping, "WORTH_A_THREAD", 0)
     monkeypatch.setattr(prepare_module, "_load_kernel", load_for_shuffling)
     for seed in seeds:
         plan, found = make_plan(seed, mode)

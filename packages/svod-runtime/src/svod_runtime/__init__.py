@@ -14,6 +14,7 @@ from svod_runtime.errors import (
     VariableBoundsError,
 )  # fmt: skip
 from svod_runtime.limits import Limits
+from svod_runtime.grouping import Load, group_loads
 from svod_runtime.memory_report import MemoryReport
 from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
@@ -39,6 +40,7 @@ __all__ = [
     "KernelProfile",
     "KernelSummary",
     "Limits",
+    "Load",
     "MemoryReport",
     "PlanError",
     "PlanTemplate",
@@ -55,5 +57,6 @@ __all__ = [
     "VariableBoundsError",
     "clear_custom_functions",
     "find_sharing",
+    "group_loads",
     "register_custom_function",
 ]

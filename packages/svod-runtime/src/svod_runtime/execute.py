@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, TimedProgram, copy_buffer, is_constant
 from svod_runtime.custom_function import get_custom_function
 from svod_runtime.errors import ExecutionError, UnsupportedError
+from svod_runtime.grouping import Load, group_loads
 from svod_runtime.prepared import (
     PreparedBufferView,
     PreparedCopy,
@@ -46,9 +47,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-_WORTH_A_THREAD = 1 << 16
-"""Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
 
 MAX_BATCH_WORK = 1 << 27
 """Bytes and operations after which a batch ends: some 10 ms of work.
@@ -417,15 +415,13 @@ def _iter_units(
 
 def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Iterator[_Group]:
     """Kernels of one level, which share no bytes that one of them writes: by launcher, and together if that pays."""
-    by_launcher: dict[BatchLauncher | None, list[int]] = {}
-    for number in numbers:
-        by_launcher.setdefault(states[number].op.kernel.launcher, []).append(number)
-    for launcher, group in by_launcher.items():
-        members = [states[number] for number in group]
-        if any(s.is_threaded for s in members) or sum(_work_of(s) >= _WORTH_A_THREAD for s in members) < 2:
-            yield from (_Group(launcher, (number,)) for number in group)
-        else:
-            yield _Group(launcher, tuple(group))
+    loads = [_load_of(states[number]) for number in numbers]
+    for group in group_loads(loads):
+        yield _Group(loads[group[0]].launcher, tuple(numbers[position] for position in group))
+
+
+def _load_of(state: KernelState) -> Load:
+    return Load(state.op.kernel.launcher, state.is_threaded, _work_of(state))
 
 
 def _work_of(state: KernelState) -> int:

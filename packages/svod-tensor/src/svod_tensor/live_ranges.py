@@ -19,7 +19,7 @@ from svod_tensor.schedule import ScheduleItem, is_disk
 
 __all__ = [
     "Argument", "Life", "find_levels", "find_lives", "find_predecessors", "has_partial_store", "is_fresh",
-    "iter_arguments", "reorder", "sort_by_level",
+    "iter_arguments", "reorder",
 ]  # fmt: skip
 
 
@@ -108,12 +108,6 @@ def find_levels(predecessors: Sequence[set[int]]) -> list[int]:
     for earlier in predecessors:
         levels.append(1 + max((levels[p] for p in earlier), default=-1))
     return levels
-
-
-def sort_by_level(items: Sequence[ScheduleItem]) -> list[ScheduleItem]:
-    """The items in the order in which they can run, so that what must come before an item stands before it."""
-    levels = find_levels(find_predecessors(items))
-    return reorder(items, sorted(range(len(items)), key=lambda position: (levels[position], position)))
 
 
 def reorder(items: Sequence[ScheduleItem], order: Sequence[int]) -> list[ScheduleItem]:

@@ -1,7 +1,7 @@
-"""memory planning: outputs take the memory of donated inputs, and intermediates whose lives do not meet share memory.
+"""memory planning: intermediates whose lives do not meet share memory, in an order that leaves few alive at once.
 
-Lives are counted in levels (`live_ranges`), so that sharing never takes parallelism away. The order is declared all
-the same (`instance_dependencies`), since a plan may order independent items as it likes.
+Lives are counted in the levels of that order (`run_order`), so that sharing takes no parallelism away. What shares
+memory is declared to be ordered (`instance_dependencies`), since a plan may order independent items as it likes.
 
 Inputs that nobody donated, outputs, and what copies, views and custom functions touch are left alone.
 """
@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 from svod_device import Buffer, get_allocator
 from svod_dtype import uint8
 from svod_ir.log import get_logger
-from svod_runtime import MemoryReport
+from svod_runtime import Load, MemoryReport
 from svod_runtime.dependencies import Access, HazardMap
-from svod_tensor.donated_memory import place_outputs
-from svod_tensor.live_ranges import Life, find_levels, find_lives, find_predecessors, iter_arguments, sort_by_level
+from svod_tensor.live_ranges import Life, find_levels, find_lives, find_predecessors, iter_arguments
 from svod_tensor.options import PlannerMode
 from svod_tensor.packing import Block, find_most_live, pack
+from svod_tensor.run_order import order_items
 from svod_tensor.schedule import ScheduleItem, ScheduleResult
 
 __all__ = ["MemoryPlan", "plan_memory"]
@@ -39,16 +39,26 @@ class MemoryPlan(NamedTuple):
     report: MemoryReport
 
 
-def plan_memory(schedule: ScheduleResult, mode: PlannerMode) -> MemoryPlan:
-    """The items of `schedule`, on shared memory as `mode` says; then sorted by level.
+def plan_memory(
+    schedule: ScheduleResult,
+    mode: PlannerMode,
+    loads: Sequence[Load | None] = (),
+    owners: Mapping[int, int] | None = None,
+) -> MemoryPlan:
+    """The items of `schedule`, on shared memory as `mode` says, in the order in which they run.
 
-    Outputs take donated memory in every mode.
+    Args:
+        schedule: what to run, with outputs in donated memory already (`donated_memory`).
+        mode: how to share.
+        loads: what each item does to the cores, None where it runs alone; without them, all items that can run at the
+            same time do.
+        owners: the donated input that each output replaced.
     """
     started = perf_counter()
-    items, owners = place_outputs(schedule)
+    owners = owners or {}
     if not owners and (mode == "disabled" or _count_intermediates(schedule) < 2):
         return MemoryPlan(schedule.items, MemoryReport(mode))
-    items = sort_by_level(items)
+    items = order_items(schedule.items, schedule.output_ids, loads)
     lives = find_lives(items, schedule.output_ids)
     placed: dict[int, Buffer] = {}
     if mode != "disabled":

@@ -26,6 +26,7 @@ from svod_runtime import (
     CachedKernel,
     ExecutionPlan,
     ExecutionPlanBuilder,
+    Load,
     PlanTemplate,
     PreparedBufferView,
     PreparedCopy,
@@ -35,6 +36,7 @@ from svod_runtime import (
 )  # fmt: skip
 from svod_schedule.errors import OptError
 from svod_tensor import kernel_cache
+from svod_tensor.donated_memory import place_outputs
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
 from svod_tensor.kernel_cache import KernelKey
 from svod_tensor.memory_planner import plan_memory
@@ -81,11 +83,13 @@ def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config:
     """
     if not schedule.items:
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
-    items, report = plan_memory(schedule, config.memory_planner)
+    placed, owners = place_outputs(schedule)
+    kernels = _prepare_kernels(placed, config)
+    loads = [_find_load(item, kernels.get(_kernel_place(item)), config) for item in placed]
+    items, report = plan_memory(replace(schedule, items=placed), config.memory_planner, loads, owners)
     builder = ExecutionPlanBuilder(_main_device(items))
     builder.set_memory_report(report)
     index_of = _add_buffers(builder, items)
-    kernels = _prepare_kernels(items, config)
     views: dict[int, Buffer] = {}
     for item in items:
         indices = [index_of[i] for i in item.buffer_ids]
@@ -100,6 +104,17 @@ def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config:
     builder.set_output_buffers([index_of[i] for i in schedule.output_ids])
     builder.set_donated_buffers(index_of[i] for i in schedule.donated_ids if i in index_of)
     return builder.build_template(inputs)
+
+
+def _find_load(item: ScheduleItem, kernel: CachedKernel | None, config: PrepareConfig) -> Load | None:
+    """What a kernel does to the cores, with variables at their largest; None for what never runs beside a kernel."""
+    if kernel is None or not kernel.is_host_parallel_safe or find_device(kernel.spec.device, config).target.cores < 2:
+        return None
+    spec = kernel.spec
+    largest = {v.name: v.max for v in spec.variables} | item.fixedvars
+    n_bytes = spec.n_bytes or sum(buffer.nbytes for buffer in item.buffers)
+    is_threaded = spec.launch_dims(largest).global_size[0] > 1
+    return Load(kernel.launcher, is_threaded, max(n_bytes, spec.n_operations))
 
 
 def _main_device(items: Sequence[ScheduleItem]) -> str:
