@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-READMES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+READMES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("packages/*/README.md")),
+    *sorted(ROOT.glob("examples/*/README.md")),
+    *([ROOT / "plugins/svod-null/README.md"] if find_spec("svod_null") else []),
+]
 
 
 def _name(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Whole kernels on disk: from the hash of a kernel's graph to its launch data and its code.
 
-The store of objects saves LLVM's work; this saves all that comes before it too, so that a process which
+The store of objects saves the compiler's work; this saves all that comes before it too, so that a process which
 prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry is good for
 equal graphs, devices, compilers and targets, made by the very same source code of the compiler:
 `fingerprint_code` tells one state of its files from another, also in a working tree.

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -73,8 +73,6 @@ def find_toolchain(wanted: str | None) -> Toolchain:
 
 def make_c_target(host: Target, toolchain: Toolchain) -> Target:
     """The host as C code reaches it: vectors are there, masks and gathers are taken apart into lanes."""
-    from dataclasses import replace
-
     dtypes = host.native_dtypes if toolchain.has_half else host.native_dtypes - {float16}
     assert dtypes >= COMMON_DTYPES
     return replace(host, has_masked_access=False, has_gather=False, native_dtypes=dtypes)

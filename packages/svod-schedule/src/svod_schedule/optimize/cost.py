@@ -1,4 +1,4 @@
-"""How long an optimised kernel should take on a target: a prediction from its graph alone, in well under a millisecond a node.
+"""How long an optimised kernel should take on a target, predicted from its graph alone.
 
 Three bounds are computed and joined: what the core issues (vector instructions, loads, stores, loop
 ends, spilled registers), how long chains of dependent additions take, and what has to come through each

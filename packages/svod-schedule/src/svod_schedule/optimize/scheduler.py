@@ -251,10 +251,8 @@ class Scheduler:
         if not inside or not reused:
             raise OptError(opt=opt, reason="no load of a reduction is repeated inside the loop")
         packed: dict[UOp, UOp] = {}
-        first_id, first_register = (
-            self._next_id(),
-            1 + max((n.arg[0] for n in self.sink.iter_ops(Op.DEFINE_REG)), default=-1),
-        )
+        first_id = self._next_id()
+        first_register = 1 + max((n.arg[0] for n in self.sink.iter_ops(Op.DEFINE_REG)), default=-1)
         for load in reused:
             own = sorted(load.ranges - enclosing, key=lambda r: (r.arg[1] is AxisType.UPCAST, r.arg[0]))
             if not all(isinstance(extent(r), int) for r in own) or any(r.arg[1] is AxisType.SCAN for r in own):
