@@ -253,7 +253,9 @@ def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expe
     now, given = [0.0], list[tuple[int, float]]()
     taken = iter([5.0, 30.0, 100.0])
 
-    def search(subject: Subject, key: str, earlier: object, config: OptimizerConfig, box: TimeBox) -> tuple[Opt, ...]:
+    def search(
+        subject: Subject, key: str, earlier: object, config: OptimizerConfig, box: TimeBox, _compilers: object
+    ) -> tuple[Opt, ...]:
         given.append((subject.n_launches, box.remaining()))
         now[0] += min(next(taken), box.remaining())
         return (Opt(OptOp.NOLOCALS),)
@@ -263,6 +265,25 @@ def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expe
     subjects = [replace(subject(n), n_launches=n) for n in (8, 32, 16)]
     assert search_all(subjects, config, lambda: now[0]) == [(Opt(OptOp.NOLOCALS),)] * 3
     assert given == [(32, 25.0), (16, 35.0), (8, 40.0)]
+
+
+def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
+    observer = Observer()
+    with observe(observer):
+        assert search_all([subject(8)], replace(QUICK, plan_seconds=0.1)) == [None]
+    assert observer.tuned == []
+    _, opts = run(replace(SEARCHED, optimizer=replace(QUICK, kernel_seconds=0.0)))
+    assert opts == run(PLAIN)[1]
+
+
+def test_where_no_process_can_start_the_heuristics_choose(
+    odd_plan: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("svod_tensor.tuning.workers.make_worker_environment", lambda **_: {"PYTHONPATH": "/nowhere"})
+    config = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
+    observer, opts = run_odd(config)
+    assert observer.tuned[0].seconds is None
+    assert opts == run_odd(PLAIN)[1] != ""
 
 
 def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_on() -> None:

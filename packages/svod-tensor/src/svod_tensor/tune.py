@@ -59,7 +59,7 @@ def _run(script: str, arguments: Sequence[str], observer: Observed) -> None:
 def _write_table(observer: Observed, out: TextIO) -> None:
     # The same kernel may be part of several plans.
     tuned = list({(t.name, t.device, t.opts): t for t in observer.tuned}.values())
-    out.write(format_table(tuned) + "\n" if tuned else "nothing was computed\n")
+    out.write(format_table(tuned) + "\n" if tuned else "no kernel was searched to the end\n")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ turned off.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import monotonic
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from svod_schedule.options import OptimizerConfig
     from svod_schedule.pipeline import Context
     from svod_tensor.tuning.records import Record
+    from svod_tensor.tuning.workers import Compilers
 
 __all__ = ["Observer", "Subject", "Tuned", "is_finished", "observe", "search_all"]
 
@@ -37,6 +38,9 @@ _lock: Final = make_lock()
 _observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=None)
 
 _ALMOST: Final = 1e-3
+
+_LEAST_SECONDS: Final = 0.5
+"""Less is not worth starting a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +102,14 @@ def observe(observer: Observer) -> Generator[None]:
 
 def search_all(
     subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
-) -> list[tuple[Opt, ...]]:
-    """The opts for each kernel of a plan, found before or now within `config.plan_seconds`."""
-    with _lock:
+) -> list[tuple[Opt, ...] | None]:
+    """The opts for each kernel of a plan, found before or now within `config.plan_seconds`; None where no time is left."""
+    from svod_tensor.tuning.workers import make_compilers
+
+    with _lock, ExitStack() as stack:
         box = TimeBox(config.plan_seconds, clock)
         found: dict[int, tuple[Opt, ...]] = {}
+        compilers: dict[Device, Compilers] = {}
         left: list[tuple[int, Subject, str, Record | None]] = []
         for i, subject in enumerate(subjects):
             key = make_record_key(subject.ast.content_hash, subject.device, config)
@@ -117,8 +124,14 @@ def search_all(
             observer.begin(len(left), box.remaining())
         for n, (i, subject, key, record) in enumerate(left):
             seconds = min(_seconds_left(record, config), box.remaining() / (len(left) - n))
-            found[i] = _search(subject, key, record, config, TimeBox(seconds, clock))
-        return [found[i] for i in range(len(subjects))]
+            if seconds < _LEAST_SECONDS:
+                continue
+            if subject.device not in compilers:
+                made = make_compilers(subject.device, config)
+                compilers[subject.device] = stack.enter_context(closing(made))
+            kernel_box = TimeBox(seconds, clock)
+            found[i] = _search(subject, key, record, config, kernel_box, compilers[subject.device])
+        return [found.get(i) for i in range(len(subjects))]
 
 
 def is_finished(record: Record, config: OptimizerConfig) -> bool:
@@ -137,15 +150,14 @@ def _estimate(subject: Subject) -> int:
 
 
 def _search(
-    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox
+    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox, compilers: Compilers
 ) -> tuple[Opt, ...]:
     from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
     from svod_tensor.tuning.measure import Measurer
     from svod_tensor.tuning.search_kernel import KernelSearch
-    from svod_tensor.tuning.workers import make_compilers, make_runner
+    from svod_tensor.tuning.workers import make_runner
 
     observer = _observer.get()
-    compilers = make_compilers(subject.device, config)
     runner = make_runner(
         subject.device, describe_contents(subject.ast, subject.buffers), estimate_tolerance(subject.ast), config
     )
@@ -156,7 +168,6 @@ def _search(
         record, wrong = search.run(earlier)
     finally:
         runner.close()
-        compilers.close()
     put_tuned(subject.ast.content_hash, subject.device, record.result.opts)
     _tell(subject, record, was_known=False, wrong=wrong)
     return record.result.opts

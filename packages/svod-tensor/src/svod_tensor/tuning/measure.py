@@ -10,12 +10,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
+from svod_tensor.tuning.time_box import TimeBox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from svod_schedule.options import OptimizerConfig
-    from svod_tensor.tuning.time_box import TimeBox
     from svod_tensor.tuning.workers import Compilers, Runner
 
 __all__ = ["Measurer"]
@@ -38,6 +38,10 @@ _HANG_SECONDS: Final = 2.0
 _HANG_FACTOR: Final = 20.0
 _FIRST_SECONDS: Final = 60.0
 """What runs longer than any of this never ends; the last is for the first candidate, of which nothing is known."""
+
+FINAL_SECONDS: Final = 10.0
+_FINAL_RUNS: Final = 3
+"""So long, and so many times as often, the best are compared at the end."""
 
 VERIFY_SECONDS: Final = 30.0
 """So long the results of two kernels may take to compute and to compare."""
@@ -66,10 +70,16 @@ class Measurer:
         self._runner.forget([c.key for c in candidates if self._anchor is None or c.key != self._anchor[0]])
         return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
 
+    def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        """The true times of a few candidates side by side, more often than in a search and also when its time is spent."""
+        box = TimeBox(FINAL_SECONDS)
+        dropped = self._compile(candidates, box)
+        race = _Race(self._runner, self._config.n_runs * _FINAL_RUNS, box, None)
+        found = race.run({c.key: self._compiled[c.key] for c in candidates if c.key not in dropped})
+        return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
+
     def verify(self, candidate: Candidate, reference: Candidate) -> Dropped | None:
         """Why a candidate must not be used: its results are not those of `reference`, or could not be compared; None if it may."""
-        from svod_tensor.tuning.time_box import TimeBox
-
         # The time of the search is spent by now; this much more is always given.
         dropped = self._compile([candidate, reference], TimeBox(VERIFY_SECONDS))
         if dropped:

@@ -63,10 +63,11 @@ class KernelSearch:
         )  # fmt: skip
         spent = self._spent_before + self._box.elapsed()
         opts, wrong = self._choose(result)
-        chosen = self._make_candidate(opts)
-        outcome = self._outcomes.get(chosen.key)
-        seconds = outcome.seconds if isinstance(outcome, Timed) else None
-        result = replace(result, opts=opts, seconds=seconds, outcomes=dict(self._outcomes))
+        chosen, heuristic = self._make_candidate(opts), self._make_candidate(result.heuristic_opts)
+        result = replace(
+            result, opts=opts, seconds=self._seconds(chosen), heuristic_seconds=self._seconds(heuristic),
+            outcomes=dict(self._outcomes),
+        )  # fmt: skip
         record = Record(chosen.kernel.arg.name, result, spent, opts)
         store_record(self._key, record)
         return record, wrong
@@ -123,11 +124,8 @@ class KernelSearch:
         """The fastest opts whose results are right, and those whose results are not."""
         unoptimized, heuristic = self._make_candidate(()), self._make_candidate(result.heuristic_opts)
         reference = unoptimized if self._can_run(unoptimized) else heuristic
-        faster = [c for c in self._rank() if (self._seconds(c) or 0.0) < (self._seconds(heuristic) or inf)]
-        if result.opts == heuristic.opts:
-            faster = []  # what they gain could be chance
         wrong: list[Opts] = []
-        for candidate in dict.fromkeys((*sorted(faster, key=lambda c: c.opts != result.opts), heuristic)):
+        for candidate in (*self._find_faster(heuristic), heuristic):
             if candidate.key == reference.key:
                 return candidate.opts, tuple(wrong)
             outcome = self._measurer.verify(candidate, reference)
@@ -141,7 +139,22 @@ class KernelSearch:
             if outcome.reason is DropReason.WRONG:
                 wrong.append(candidate.opts)
                 self._warn(candidate, outcome)
-        return (), tuple(wrong)
+        is_better_without = heuristic.opts in wrong or self._seconds(unoptimized) is not None
+        return () if is_better_without else heuristic.opts, tuple(wrong)
+
+    def _find_faster(self, heuristic: Candidate) -> list[Candidate]:
+        """The candidates that gain something over the heuristics' choice, the fastest first; what they gain is no chance."""
+        finalists = self._rank()[: self._config.width]
+        if not [c for c in finalists if c.key != heuristic.key]:
+            return []
+        finalists = list({c.key: c for c in (*finalists, heuristic)}.values())
+        for candidate, outcome in zip(finalists, self._measurer.compare(finalists), strict=True):
+            self._keep(candidate, outcome)
+        usual = self._seconds(heuristic)
+        limit = inf if usual is None else usual * (1 - self._config.min_gain)
+        return [
+            c for c in self._rank() if c in finalists and c.key != heuristic.key and (self._seconds(c) or inf) < limit
+        ]
 
     def _can_run(self, unoptimized: Candidate) -> bool:
         outcome = self._outcomes.get(unoptimized.key)

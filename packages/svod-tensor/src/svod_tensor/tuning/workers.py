@@ -132,19 +132,23 @@ class ProcessCompilers:
             text = print_graph(kernel)
         except GraphError as error:
             return Dropped(DropReason.COMPILE, str(error))
-        child = self._idle.get()
+        idle = self._idle.get()
         try:
-            child = child or self._start()
+            started = idle or self._start()
+        except (ChildDiedError, ChildFailedError) as failure:
+            self._idle.put(None)
+            return Dropped(DropReason.CRASH, f"no process to compile in: {failure.detail}")
+        child: Child | None = started
+        try:
             left = box.remaining()
-            result = self._ask(child, text, min(seconds, left), is_box_short=left < seconds)
-            if child.is_closed or (self._max_tasks and child.n_answers > self._max_tasks):
-                self._end(child)
+            result = self._ask(started, text, min(seconds, left), is_box_short=left < seconds)
+            if started.is_closed or (self._max_tasks and started.n_answers > self._max_tasks):
+                self._end(started)
                 child = None
             return result
         except BaseException:
-            if child is not None:
-                self._end(child)
-                child = None
+            self._end(started)
+            child = None
             raise
         finally:
             self._idle.put(child)
@@ -166,7 +170,11 @@ class ProcessCompilers:
         limit = COMPILER_BYTES if self._device.allocator.is_host_addressable else 0
         child = Child(make_worker_environment(SVOD_OBJECT_CACHE="0"), limit)
         self._children.add(child)
-        child.ask("start", self._device.name, self._device.default_backend)
+        try:
+            child.ask("start", self._device.name, self._device.default_backend)
+        except BaseException:
+            self._end(child)
+            raise
         return child
 
     def _end(self, child: Child) -> None:
@@ -198,8 +206,7 @@ class ProcessRunner:
     def forget(self, keys: Sequence[str]) -> None:
         for key in self._loaded.intersection(keys):
             self._loaded.discard(key)
-            assert self._child is not None
-            self._child.ask("bench", "drop", key)
+            self._run(lambda key=key: self._ask(self._load_seconds, "drop", key), self._load_seconds)
 
     def close(self) -> None:
         if self._child is not None:
@@ -231,7 +238,8 @@ class ProcessRunner:
         return key
 
     def _ask(self, limit_s: float, *request: object) -> object:
-        assert self._child is not None
+        if self._child is None:
+            raise ChildDiedError("gone")
         return self._child.ask("bench", *request, limit_s=limit_s)
 
 
