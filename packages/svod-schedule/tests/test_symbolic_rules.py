@@ -298,6 +298,12 @@ def test_a_rule_does_not_fire_where_it_would_be_wrong(name: str, reason: str, be
     assert RULES[name].apply(before) is None, reason
 
 
+@pytest.mark.parametrize("op", [Op.IDIV, Op.MOD], ids=str)
+def test_a_sum_with_a_division_of_constants_has_a_normal_form(op: Op) -> None:
+    part = apply(op, number(4), 3)
+    assert RULES["normalize_sum"].apply(add(part, part)) is mul(part, 2)
+
+
 def test_every_rule_has_an_example() -> None:
     assert {name for name, *_ in FIRES} == set(RULES)
 

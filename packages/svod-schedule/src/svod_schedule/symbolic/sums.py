@@ -216,6 +216,9 @@ def _take_away(terms: Terms, x: UOp, others: Monomial, scale: int) -> Terms | No
     parts: Terms = {}
     for part, factor in to_terms(x).items():
         add_scaled(parts, {make_monomial(*others, *part): factor}, scale)
+    if not any(parts):
+        # Every sum holds a constant: 4 % 3 and 4 // 3 would become each other for ever.
+        return None
     for monomial, coefficient in parts.items():
         if monomial and terms.get(monomial) != coefficient:
             return None
