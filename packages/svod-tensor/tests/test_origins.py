@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -278,6 +280,17 @@ def test_a_kernel_that_does_not_compile_says_which_lines_it_comes_from(monkeypat
     assert caught.value.__notes__ == [
         f"about a kernel that comes from {name} mul, {name} exp, {name} sin, {name} sum"
     ]  # fmt: skip
+
+
+def test_the_log_of_a_compiled_kernel_names_its_lines(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path))
+    with track_origins(), caplog.at_level(logging.INFO, "svod.tensor"):
+        begin = line()
+        (random(3, 19) * 0.375).cos().sum(0).realize()
+    (message,) = [r.getMessage() for r in caplog.records if "compile.kernel" in r.getMessage()]
+    assert all(f"test_origins.py:{begin + 1} {name}" in message for name in ("mul", "cos", "sum"))
 
 
 def test_a_plan_without_lines_has_profiles_without_lines():
