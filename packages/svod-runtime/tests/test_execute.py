@@ -19,6 +19,7 @@ from svod_ir.origins import Origin
 from svod_ir.uop import UOp
 from svod_runtime import (
     ExecutionError,
+    PlanError,
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
@@ -625,6 +626,41 @@ def test_an_interrupt_while_buffers_change_is_made_good_by_the_next_run(
             plan.execute_with_vars({"n": 5})
     plan.execute()
     assert plans.read(out) == [35] * 4
+
+
+def test_threads_execute_one_plan_on_buffers_of_their_own(plans: Plans) -> None:
+    given, out = plans.buffer(4, 1), plans.buffer()
+
+    def add(out: Array, x: Array, n: int) -> None:
+        out[:] = x + n
+
+    plans.op(plans.kernel(add, [out], [given], variables=[N], values=[3], launcher=plans.launcher()))
+    plan = plans.build(out)
+    wrong: list[float] = []
+
+    def work(value: int) -> None:
+        for n in range(1, 9):
+            source, target = (Buffer(HostAllocator(), float32, 4) for _ in range(2))
+            source.copyin(np.full(4, value, np.float32))
+            plan.execute_on({given: source, out: target}, {"n": n})
+            wrong.extend(x for x in target.as_numpy().tolist() if x != value + n)
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in (10, 20, 30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_nothing_runs_on_a_buffer_that_cannot_replace_another(plans: Plans) -> None:
+    out = plans.buffer(4, 7)
+    plans.op(plans.kernel(plans.fill(1), [out]))
+    plan = plans.build(out)
+    with pytest.raises(PlanError, match="cannot replace"):
+        plan.execute_on({out: Buffer(HostAllocator(), float32, 5)}, {})
+    assert plans.names() == []
+    assert plans.read(out) == [7] * 4
 
 
 def test_parallel_kernels_are_waited_for_when_one_is_interrupted(plans: Plans) -> None:

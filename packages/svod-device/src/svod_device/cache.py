@@ -42,7 +42,8 @@ class CachingAllocator(WrappedAllocator):
         Raises:
             OutOfMemoryError: if there is no such block after that.
         """
-        capacity = _round_up(nbytes)
+        step = _SMALL_STEP if nbytes <= _SMALL else _LARGE_STEP
+        capacity = -(-nbytes // step) * step
         with self._lock:
             if self._returned:
                 self._file_returned()
@@ -114,8 +115,3 @@ class CachingAllocator(WrappedAllocator):
 
 def _number_of_first(blocks: deque[tuple[int, Memory]]) -> int:
     return blocks[0][0]
-
-
-def _round_up(nbytes: int) -> int:
-    step = _SMALL_STEP if nbytes <= _SMALL else _LARGE_STEP
-    return -(-nbytes // step) * step

@@ -84,6 +84,9 @@ class Device:
         name = name or self.default_backend
         if name is None or name not in self._factories:
             raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
+        found = self._backends.get(name)
+        if found is not None:
+            return found
         with self._lock:
             if name not in self._backends:
                 self._backends[name] = self._factories[name](self.name)

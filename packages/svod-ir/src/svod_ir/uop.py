@@ -99,8 +99,9 @@ class UOp:
             return
         with _lock:
             ref = _table.get(key)
+            found = None if ref is None else ref()
             # A node made after this one died may already stand under the key.
-            if ref is not None and ref() in (self, None):
+            if ref is not None and (found is self or found is None):
                 del _table[key]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -414,15 +415,14 @@ def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
     stack = [root]
     while stack:
         node = stack[-1]
-        if getattr(node, slot) is not _UNSET:
-            stack.pop()
-            continue
         missing = [s for s in node.src if getattr(s, slot) is _UNSET]
         if missing:
             stack.extend(missing)
-        else:
+            continue
+        # A node that is the operand of two may be on the stack twice.
+        if getattr(node, slot) is _UNSET:
             setattr(node, slot, infer(node))
-            stack.pop()
+        stack.pop()
 
 
 @cache

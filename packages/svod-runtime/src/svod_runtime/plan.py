@@ -16,6 +16,7 @@
     plan.output_buffer                                    # or output_buffer_at(1), output_buffers, num_outputs
     plan.buffer(ast_id).copyin(data)                      # new input data, in place
     plan.replace_buffer(index, buffer)                    # another buffer of equal size, dtype and device
+    plan.execute_on({index: buffer}, {"n": 7})            # both at once, for several threads
     plan.memory_report                                    # how intermediates share memory
     plan.kernels()                                        # name, source, device, sizes, buffers of each kernel
     plan.release_intermediate_buffers(registry.remove)
@@ -100,6 +101,7 @@ class ExecutionPlan:
         self._steps: list[Step] = []
         self._is_stale = False
         self._donated: dict[int, str] = {}
+        self._is_watched = bool(template.views or template.donated_indices)
         self._lock = make_lock()
         if values:
             self._change_variables(values)
@@ -131,9 +133,13 @@ class ExecutionPlan:
             DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced since.
         """
         with self._lock:
+            self._run()
+
+    def _run(self) -> None:
+        if self._is_watched or self._donated or self._is_stale:
             self._check()
-            for step in self._steps:
-                step.run()
+        for step in self._steps:
+            step.run()
 
     def execute_with_vars(self, values: Mapping[str, int]) -> None:
         """Set variables and run.
@@ -146,7 +152,20 @@ class ExecutionPlan:
         """
         with self._lock:
             self._set_variables(values)
-            self.execute()
+            self._run()
+
+    def execute_on(self, replacements: Mapping[int, Buffer], values: Mapping[str, int]) -> None:
+        """`replace_buffers`, then `execute_with_vars`; what other threads do with the plan comes before or after both.
+
+        Raises:
+            PlanError: if a buffer cannot be replaced.
+            VariableBoundsError: if a value is outside its variable's bounds.
+        """
+        with self._lock:
+            self._replace(replacements)
+            if values:
+                self._set_variables(values)
+            self._run()
 
     def execute_profiled(self) -> list[KernelProfile]:
         """Run every op, each kernel by itself, and return one profile for each kernel in the order of execution."""
@@ -296,34 +315,37 @@ class ExecutionPlan:
     def replace_buffers(self, replacements: Mapping[int, Buffer]) -> None:
         """`replace_buffer` for several buffers by index; none is replaced if one cannot be."""
         with self._lock:
-            buffers = self._buffers
-            changes: dict[int, Buffer] = {}
-            for index, buffer in replacements.items():
-                if not 0 <= index < len(buffers) or buffer is not buffers[index]:
-                    self._check_replacement(index, buffer)
-                    changes[index] = buffer.ensure_allocated()
-            if self._donated:
-                self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
-            if not changes:
-                return
-            if self._is_stale:
-                self._renew()
-            self._is_stale = True
-            users, states = self._template.users, self._states
-            is_shared = self._count_storages(changes)
-            for index, buffer in changes.items():
-                buffers[index] = buffer
-                address = buffer.address
-                for number, position in users.get(index, ()):
-                    state = states[number]
-                    state.buffers[position], state.addresses[position] = buffer, address
-            # Batches read addresses from the states, so that new steps are needed only where buffers
-            # are held by a step, or where buffers share a storage and hazards may differ.
-            if is_shared:
-                self._levels = self._template.find_levels(buffers)
-            if is_shared or not self._template.held.isdisjoint(changes):
-                self._make_steps()
-            self._is_stale = False
+            self._replace(replacements)
+
+    def _replace(self, replacements: Mapping[int, Buffer]) -> None:
+        buffers = self._buffers
+        changes: dict[int, Buffer] = {}
+        for index, buffer in replacements.items():
+            if not 0 <= index < len(buffers) or buffer is not buffers[index]:
+                self._check_replacement(index, buffer)
+                changes[index] = buffer.ensure_allocated()
+        if self._donated:
+            self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
+        if not changes:
+            return
+        if self._is_stale:
+            self._renew()
+        self._is_stale = True
+        users, states = self._template.users, self._states
+        is_shared = self._count_storages(changes)
+        for index, buffer in changes.items():
+            buffers[index] = buffer
+            address = buffer.address
+            for number, position in users.get(index, ()):
+                state = states[number]
+                state.buffers[position], state.addresses[position] = buffer, address
+        # Batches read addresses from the states, so that new steps are needed only where buffers
+        # are held by a step, or where buffers share a storage and hazards may differ.
+        if is_shared:
+            self._levels = self._template.find_levels(buffers)
+        if is_shared or not self._template.held.isdisjoint(changes):
+            self._make_steps()
+        self._is_stale = False
 
     def forget_content(self, buffer: Buffer, taker: str) -> None:
         """Refuse to run until everything on the memory of `buffer` is replaced; `taker` says who took it."""

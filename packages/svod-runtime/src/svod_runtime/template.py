@@ -132,7 +132,7 @@ class PlanTemplate:
         if len(inputs) != len(self._forms):
             raise PlanError(op="plan", problem=f"takes {len(self._forms)} inputs, got {len(inputs)}")
         for position, (buffer, form) in enumerate(zip(inputs, self._forms, strict=True)):
-            if _form_of(buffer) != form:
+            if (buffer.nbytes, buffer.dtype, buffer.device) != form:
                 raise PlanError(op="plan", problem=f"input {position} is {_show_form(form)}, which {buffer} cannot be")
         for position in self._written_inputs:
             if not inputs[position].is_writable:

@@ -121,7 +121,8 @@ class Captured:
         if self.has_variables is None:
             self.has_variables = any(_is_symbolic(value) for value in given)
         values = _bind(given) if self.has_variables else {}
-        pending = [t for t in given if isinstance(t, Tensor) and not t.is_realized]
+        find_base = registry.find_base
+        pending = [t for t in given if isinstance(t, Tensor) and find_base(t.uop) is None and not t.is_realized]
         if pending:
             Tensor.realize_batch(pending)
         with self.lock:
@@ -130,8 +131,7 @@ class Captured:
             nodes = self._feed(given, buffers)
             if self.plan is not None:
                 self._feed_outputs(self.plan, nodes, buffers)
-                self.plan.replace_buffers(buffers)
-                self.plan.execute_with_vars(values) if values else self.plan.execute()
+                self.plan.execute_on(buffers, values)
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes)))

@@ -40,7 +40,7 @@ from svod_tensor.memory_views import view_prefix
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.shards import iter_parts, join_parts, parts_of
-from svod_tensor.signature import Argument, Signature, describe_arguments, find_array, find_reason, read_arguments
+from svod_tensor.signature import Argument, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -119,15 +119,15 @@ class JitFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if find_capture() is not None:
             return self.function(*args, **kwargs)
-        signature = read_arguments(args, kwargs)
+        key, inputs = read_arguments(args, kwargs)
         with self._lock:
             self._n_calls += 1
-            captured = self._captures.get(signature.key)
+            captured = self._captures.get(key)
             if captured is None:
-                captured = self._capture(signature, args, kwargs)
-                self._keep(signature, captured)
+                captured = self._capture(inputs, args, kwargs)
+                self._keep(key, captured)
             captured.last_call = self._n_calls
-        return cast("R", captured.run(signature.inputs))
+        return cast("R", captured.run(inputs))
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
@@ -158,31 +158,31 @@ class JitFunction(Generic[P, R]):
         with self._lock:
             self._captures.clear()
 
-    def _keep(self, signature: Signature, captured: Captured) -> None:
+    def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
         while len(self._captures) >= MAX_CAPTURES:
-            oldest = min(self._captures, key=lambda key: self._captures[key].last_call)
+            oldest = min(self._captures, key=lambda known: self._captures[known].last_call)
             del self._captures[oldest]
-        self._captures[signature.key] = captured
+        self._captures[key] = captured
 
     @property
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
 
-    def _capture(self, signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
+    def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
         from svod_tensor.options import PrepareConfig
 
         arguments = describe_arguments(args, kwargs)
         reason = find_reason(arguments, [c.arguments for c in self._captures.values()])
         config = self._config or PrepareConfig.from_env()
         inputs = _name_inputs(self._name, arguments, self._donated)
-        captured = _make_captured(self._name, self.function, signature, args, kwargs, inputs, config)
+        captured = _make_captured(self._name, self.function, given, args, kwargs, inputs, config)
         captured.reason, captured.arguments = reason, arguments
         _log.info("jit.captured", function=self._name, reason=reason, kernels=captured.n_kernels)
         return captured
 
 
 def _make_captured(
-    name: str, function: Callable[..., object], signature: Signature, args: Sequence[object],
+    name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
     kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig,
 ) -> Captured:  # fmt: skip
     """Run the function on placeholders and make the plan of what it does."""
@@ -190,7 +190,7 @@ def _make_captured(
     placeholders: list[Tensor | None] = []
     positional = cast("tuple[object, ...]", _replace_tensors(tuple(args), placeholders))
     named = cast("dict[str, object]", _replace_tensors(dict(kwargs), placeholders))
-    positions = [n for n, value in enumerate(signature.inputs) if isinstance(value, Tensor)]
+    positions = [n for n, value in enumerate(given) if isinstance(value, Tensor)]
     inputs = [
         Input(position, memory, *names[position], part=number)
         for position, placeholder in zip(positions, placeholders, strict=True)

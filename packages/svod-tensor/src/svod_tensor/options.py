@@ -41,6 +41,7 @@ class PrepareConfig:
             leaves it to the device (`SVOD_<KIND>_BACKEND`).
         use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found for them, where
             `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
+        fingerprint: names the fields that a compiled kernel depends on.
     """
 
     opts: tuple[Opt, ...] | None = None
@@ -65,6 +66,11 @@ class PrepareConfig:
             use_tuned=read_switch(env, "SVOD_TUNED", default=True),
         )
 
+    fingerprint: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", self._make_fingerprint())
+
     @property
     def fixed_opts(self) -> tuple[Opt, ...] | None:
         """The opts that every kernel gets, None where they are chosen for each."""
@@ -80,9 +86,7 @@ class PrepareConfig:
         """Whether what earlier searches found is used."""
         return self.fixed_opts is None and self.use_tuned and self.optimizer.strategy == "heuristic"
 
-    @property
-    def fingerprint(self) -> str:
-        """Names the fields that a compiled kernel depends on."""
+    def _make_fingerprint(self) -> str:
         opts = self.fixed_opts
         chosen = f"opts {format_opts(opts)}" if opts is not None else self.optimizer.fingerprint
         if opts is None and not self.use_tuned:

@@ -56,11 +56,11 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     pending = _find_pending(tensors)
     if not pending:
         return
-    written = states.find_written(UOp.sink(*pending))
+    written = states.find_written(*pending)
     if written:
         tensors = (*tensors, *states.find_overtaken(pending))
         pending = _find_pending(tensors)
-        written = states.find_written(UOp.sink(*pending))
+        written = states.find_written(*pending)
     plan = make_plan(pending, config)
     prepared = perf_counter()
     plan.execute()
@@ -102,7 +102,7 @@ def prepare_tensors(
     for tensor in sized_by_plan:
         # From now on its size is that of the last execution.
         tensor.set_node(bind_to_plan(tensor.uop, plan.variables))
-    registry.replace_nodes(states.find_written(UOp.sink(*pending)))
+    registry.replace_nodes(states.find_written(*pending))
     registry.add_plan(plan)
     return plan
 
@@ -117,7 +117,7 @@ def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
 
 def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
     """The nodes to compute, each once and on one device, in the order of the tensors."""
-    parts = iter_parts(t.uop for t in tensors if not t.is_realized and t.size != 0)
+    parts = iter_parts([t.uop for t in tensors if not t.is_realized])
     return [part for part in parts if not registry.is_buffer_identity(part)]
 
 
@@ -251,13 +251,14 @@ def _join_realized(node: UOp, realized: Mapping[UOp, UOp]) -> UOp:
 
 
 def _make_realized(node: UOp, buffer: Buffer) -> UOp:
-    arg = BufferArg(registry.make_buffer_id(), buffer.size, buffer.device)
     state = states.find_whole_state(node)
     if state is not None:
         return node.substitute({state: states.memory_of(state)})
+    arg = BufferArg(registry.make_buffer_id(), buffer.size, buffer.device)
     memory = UOp(Op.BUFFER, node.dtype, (), arg)
     registry.add_buffer(memory, buffer)
-    return settle_bindings(view_prefix(memory, node.shape))
+    view = view_prefix(memory, node.shape)
+    return view if all(isinstance(size, int) for size in node.shape) else settle_bindings(view)
 
 
 def _is_constant(node: UOp) -> bool:

@@ -41,6 +41,8 @@ MAX_ENTRIES: Final = 1024
 
 _MAX_TEMPLATES: Final = 8
 
+_BUFFER, _BIND, _COPY = Op.BUFFER, Op.BIND, Op.COPY
+
 
 @dataclass(frozen=True, slots=True)
 class CachedSchedule:
@@ -93,17 +95,17 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         op, operands = node.op, node.src
-        if op is Op.BUFFER:
+        if op is _BUFFER:
             _, size, place = node.arg
             done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(len(params), size, place))
             params.append(node)
-        elif op is Op.BIND and is_bound(node):
+        elif op is _BIND and is_bound(node):
             add_binding(values, node)
             done[node] = operands[0]
             continue
         else:
             done[node] = node.with_src(tuple([done[s] for s in operands])) if operands else node
-            if op is not Op.COPY:
+            if op is not _COPY:
                 continue
             place = node.arg
         if not is_disk(place):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -14,16 +14,7 @@ from svod_tensor.tensor import Tensor
 __all__ = ["Argument", "Signature", "describe_arguments", "find_array", "find_reason", "read_arguments"]
 
 
-class Signature(NamedTuple):
-    """The arguments of one call.
-
-    Attributes:
-        key: equal for calls that one plan serves.
-        inputs: tensors and bound variables, in order.
-    """
-
-    key: tuple[object, ...]
-    inputs: tuple[Tensor | UOp, ...]
+Signature: TypeAlias = tuple[tuple[object, ...], Sequence[Tensor | UOp]]
 
 
 class Argument(NamedTuple):
@@ -49,7 +40,11 @@ class Argument(NamedTuple):
 
 
 def read_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
-    """The signature of a call. Every call of a captured function comes through here."""
+    """The signature of a call. Every call of a captured function comes through here.
+
+    Returns:
+        what is equal for calls that one plan serves; tensors and bound variables, in order.
+    """
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
     for value in args:
@@ -57,7 +52,7 @@ def read_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> Sign
     for name, value in kwargs.items():
         key.append(name)
         _read(value, key, inputs)
-    return Signature(tuple(key), tuple(inputs))
+    return tuple(key), inputs
 
 
 def describe_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Argument, ...]:

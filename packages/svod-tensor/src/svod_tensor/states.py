@@ -31,6 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
+_AFTER = Op.AFTER
 _VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
 
 
@@ -112,9 +113,10 @@ def find_readers(memories: set[UOp]) -> list[TensorBase]:
     return [t for t in tensors if memories & _read_states(t.uop, {})]
 
 
-def find_written(root: UOp) -> dict[UOp, UOp]:
-    """The pending states in a graph, and the BUFFER that has their content once the graph was computed."""
-    return {node: node.src[0] for node in root.iter_ops(Op.AFTER) if _is_later_state(node)}
+def find_written(*roots: UOp) -> dict[UOp, UOp]:
+    """The pending states in graphs, and the BUFFER that has their content once the graphs were computed."""
+    root = roots[0] if len(roots) == 1 else UOp.sink(*roots)
+    return {node: node.src[0] for node in root.toposort() if node.op is _AFTER and _is_later_state(node)}
 
 
 def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
@@ -122,7 +124,7 @@ def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
     found: list[TensorBase] = []
     known = set(nodes)
     while True:
-        written = find_written(UOp.sink(*known))
+        written = find_written(*known)
         if not written:
             return []
         overwritten = {find_target_state(effect_of_state(state).src[0]) for state in written}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from _cffi_backend import FFI
@@ -28,7 +29,7 @@ class CpuTable:
         self.launches = tuple(launches)
         self.n_launches = len(self.launches)
         words: list[int] = []
-        for _, group in groupby(self.launches, key=lambda launch: launch.group):
+        for _, group in groupby(self.launches, key=_group_of):
             words += _make_group(list(group))
         self.records = _ffi.new("int64_t[]", words)
 
@@ -55,9 +56,12 @@ class CpuBatchLauncher:
         pool.run_table(pool.handle, table.records, table.n_launches)
 
 
+_group_of: Final = attrgetter("group")
+
+
 def _make_group(group: list[Launch]) -> list[int]:
     """The records of launches that may run at the same time; the first tells how many they are."""
-    n_parts = sum(launch.n_parts for launch in group)
+    n_parts = sum([launch.n_parts for launch in group])
     words: list[int] = []
     for launch in group:
         entry = launch.program.entry

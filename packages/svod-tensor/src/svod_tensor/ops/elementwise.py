@@ -331,11 +331,15 @@ class Elementwise(Movement):
         if _is_scalar(other):
             dtype = promote_with_scalar(self.dtype, other)
             _check_taken(refused, dtype, self.dtype if isinstance(other, bool) else dtype)
-            return self.cast(dtype), self._make(make_constant(other, dtype))
+            return self._of_dtype(dtype), self._make(make_constant(other, dtype))
         right = self._wrap(other)
         dtype = promote_types(self.dtype, right.dtype)
         _check_taken(refused, dtype, dtype)
-        return self.cast(dtype), right.cast(dtype)
+        return self._of_dtype(dtype), right._of_dtype(dtype)
+
+    def _of_dtype(self, dtype: DType) -> Self:
+        """This tensor where it has the dtype, as operands nearly always do, else a cast."""
+        return self if self._uop.dtype is dtype else self.cast(dtype)
 
     def number(self, value: bool | int | float) -> Self:
         """A constant of this tensor's dtype."""
