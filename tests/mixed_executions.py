@@ -92,8 +92,7 @@ def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[
     inputs: list[Tensor] = []
 
     def make_input(node: UOp) -> UOp:
-        fresh = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), node.arg.size, "CPU"))
-        registry.add_buffer(fresh, make_buffer(next(remaining), node.dtype))
+        fresh = registry.make_memory(node.dtype, node.arg.size, "CPU", make_buffer(next(remaining), node.dtype))
         inputs.append(Tensor.from_uop(fresh))
         return fresh
 

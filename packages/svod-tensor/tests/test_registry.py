@@ -4,16 +4,13 @@ import gc
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
-from svod_ir.args import BufferArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import Tensor, registry
 
 
 def make_node():
-    node = UOp(Op.BUFFER, float32, (), BufferArg(registry.make_buffer_id(), 2, "CPU"))
-    registry.add_buffer(node, Buffer(get_allocator("CPU"), float32, 2))
-    return node
+    return registry.make_memory(float32, 2, "CPU", Buffer(get_allocator("CPU"), float32, 2))
 
 
 def test_a_buffer_lives_as_long_as_its_node():
@@ -31,7 +28,7 @@ def test_a_buffer_lives_as_long_as_its_node():
 
 
 def test_ids_are_never_given_twice():
-    ids = [registry.make_buffer_id() for _ in range(100)]
+    ids = [registry.make_memory(float32, 2, "CPU").arg.id for _ in range(100)]
     assert len(set(ids)) == 100
     assert min(ids) > 0
 

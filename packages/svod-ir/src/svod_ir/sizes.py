@@ -26,7 +26,7 @@ from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
     "bounds_of_size", "divide_size", "format_shape", "format_size", "is_known_at_most", "max_size", "normalize_size",
-    "product",
+    "product", "unbind",
 ]  # fmt: skip
 
 _MAX_CORNERS = 6
@@ -81,6 +81,11 @@ def is_known_at_most(size: SInt, limit: SInt) -> bool:
     if isinstance(size, int) and isinstance(limit, int):
         return size <= limit
     return _is_known_positive(_add(_to_polynomial(to_node(limit)), _to_polynomial(to_node(size)), -1), 4)
+
+
+def unbind(node: UOp) -> UOp:
+    """The graph with each variable in the place of its binding."""
+    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
 
 
 def format_size(size: object) -> str:
@@ -244,8 +249,7 @@ def _to_sum(polynomial: _Polynomial) -> UOp:
 
 
 def _atom_key(atom: UOp) -> tuple[str, str]:
-    free = atom.substitute({n: n.src[0] for n in atom.iter_ops(Op.BIND)})
-    variables = [str(n.arg) for n in free.iter_ops(Op.DEFINE_VAR)]
+    variables = [str(n.arg) for n in unbind(atom).iter_ops(Op.DEFINE_VAR)]
     return _format(atom), " ".join(variables)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
-from svod_ir.args import BufferArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from svod_ir.forks import Lock
     from svod_runtime import ExecutionPlan
 
-__all__ = ["Captured", "Input", "Results", "make_memory"]
+__all__ = ["Captured", "Input", "Results"]
 
 
 @dataclass(slots=True)
@@ -166,7 +165,7 @@ class Captured:
         if donated:
             give_away(donated, self.name)
             # Results read what was donated as memory of their own.
-            nodes.update((i.memory, make_memory(one.memory, one.buffer)) for i, one in given if i.is_donated)
+            nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in given if i.is_donated)
 
     def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> tuple[UOp, Buffer] | None:
         """The memory of an argument; None if it has no elements."""
@@ -190,15 +189,12 @@ class Captured:
                 buffer = buffers.get(index) or plan.buffers[index]
             else:
                 buffer = buffers[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
-            nodes[memory] = make_memory(memory, buffer)
+            nodes[memory] = _make_memory(memory, buffer)
 
 
-def make_memory(like: UOp, buffer: Buffer | None = None) -> UOp:
+def _make_memory(like: UOp, buffer: Buffer) -> UOp:
     """A BUFFER of its own with the size of another one, for what `buffer` holds."""
-    node = UOp(Op.BUFFER, like.dtype, (), BufferArg(registry.make_buffer_id(), like.arg.size, like.arg.device))
-    if buffer is not None:
-        registry.add_buffer(node, buffer)
-    return node
+    return registry.make_memory(like.dtype, like.arg.size, like.arg.device, buffer)
 
 
 def _get_buffer(node: UOp) -> Buffer:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, SupportsFloat, TypeAlias, cast
 
 from svod_dtype import DType, bool_, float32, int32, int64, to_dtype, uint8, uint64
-from svod_ir.args import BufferArg
 from svod_ir.build import make_reshape
 from svod_ir.concat import make_empty
 from svod_ir.ops import Op
@@ -77,10 +76,7 @@ def check_scalar(value: Scalar, dtype: DType) -> None:
 
 def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
     """A node for storage that exists."""
-    size = math.prod(shape)
-    node = UOp(Op.BUFFER, dtype, (), BufferArg(registry.make_buffer_id(), size, device))
-    registry.add_buffer(node, buffer)
-    return make_reshape(node, shape)
+    return make_reshape(registry.make_memory(dtype, math.prod(shape), device, buffer), shape)
 
 
 def make_array_node(array: Array, *, may_share: bool) -> UOp:

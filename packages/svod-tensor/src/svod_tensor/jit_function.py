@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import Buffer, get_allocator
-from svod_ir.args import BufferArg
 from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
@@ -258,9 +257,8 @@ def _make_placeholder(tensor: Tensor) -> Tensor:
 def _make_empty(like: UOp, device: str) -> UOp:
     """Memory for what `like` is on one device."""
     size = math.prod(max_size(s) for s in like.shape)
-    node = UOp(Op.BUFFER, like.dtype, (), BufferArg(registry.make_buffer_id(), size, device))
-    registry.add_buffer(node, Buffer(get_allocator(device), like.dtype, size))
-    return view_prefix(node, like.shape)
+    buffer = Buffer(get_allocator(device), like.dtype, size)
+    return view_prefix(registry.make_memory(like.dtype, size, device, buffer), like.shape)
 
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
@@ -332,7 +330,7 @@ def _finish(
     for node, index in zip(computed, () if plan is None else plan.output_indices, strict=False):
         assert plan is not None
         buffer = plan.buffers[index]
-        memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), buffer.size, buffer.device))
+        memory = registry.make_memory(node.dtype, buffer.size, buffer.device)
         made[node] = (view_prefix(memory, node.shape), memory, index)
     memory_of = {node: view for node, (view, _, _) in made.items()}
     leaves = [*(given.memory for given in inputs), *(memory for _, memory, _ in made.values())]

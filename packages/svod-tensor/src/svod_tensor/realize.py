@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from svod_ir.args import BufferArg
 from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.origins import record_labels
@@ -254,9 +253,7 @@ def _make_realized(node: UOp, buffer: Buffer) -> UOp:
     state = states.find_whole_state(node)
     if state is not None:
         return node.substitute({state: states.memory_of(state)})
-    arg = BufferArg(registry.make_buffer_id(), buffer.size, buffer.device)
-    memory = UOp(Op.BUFFER, node.dtype, (), arg)
-    registry.add_buffer(memory, buffer)
+    memory = registry.make_memory(node.dtype, buffer.size, buffer.device, buffer)
     view = view_prefix(memory, node.shape)
     return view if all(isinstance(size, int) for size in node.shape) else settle_bindings(view)
 

@@ -13,18 +13,20 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from svod_ir.args import BufferArg
 from svod_ir.forks import hold_across_fork
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
     from svod_device import Buffer
+    from svod_dtype import DType
     from svod_runtime import ExecutionPlan
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "add_buffer", "add_plan", "add_plan_values", "add_tensor", "clear", "find_base", "find_buffer", "find_plan_values",
-    "is_buffer_identity", "iter_plans", "iter_tensors", "lock", "make_buffer_id", "remove_buffer", "remove_tensor", "replace_nodes",
+    "add_plan", "add_plan_values", "add_tensor", "clear", "find_base", "find_buffer", "find_plan_values",
+    "is_buffer_identity", "iter_plans", "iter_tensors", "lock", "make_memory", "remove_buffer", "remove_tensor", "replace_nodes",
 ]  # fmt: skip
 
 lock = hold_across_fork(threading.RLock())
@@ -36,9 +38,11 @@ _ids = itertools.count(1)
 _RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
 
 
-def make_buffer_id() -> int:
-    """A buffer id that this process has not used."""
-    return next(_ids)
+def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
+    """A new BUFFER of `size` elements, with `buffer` as its storage; without, it only stands for memory."""
+    node = UOp(Op.BUFFER, dtype, (), BufferArg(next(_ids), size, device))
+    node.attached = buffer
+    return node
 
 
 def add_tensor(tensor: TensorBase) -> None:
@@ -51,11 +55,6 @@ def add_tensor(tensor: TensorBase) -> None:
 def remove_tensor(tensor: TensorBase) -> None:
     """Let `tensor` be none of the live ones any more."""
     _tensors.pop(id(tensor), None)
-
-
-def add_buffer(node: UOp, buffer: Buffer) -> None:
-    """Say that `buffer` is the storage of the BUFFER `node`."""
-    node.attached = buffer
 
 
 def remove_buffer(node: UOp) -> None:

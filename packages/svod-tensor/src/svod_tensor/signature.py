@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from svod_ir.ops import Op
+from svod_ir.sizes import unbind
 from svod_ir.uop import UOp
 from svod_tensor.nested import take_apart
-from svod_tensor.ops.base import unbind
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Argument", "Signature", "describe_arguments", "find_array", "find_reason", "read_arguments"]

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from svod_ir.args import BufferArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry
@@ -165,8 +164,7 @@ def _copy_shared(buffer_node: UOp) -> UOp:
     assert shared is not None
     copied = storage.allocate(shared.device, shared.dtype, shared.size)
     copy_buffer(copied, shared)
-    own = UOp(Op.BUFFER, buffer_node.dtype, (), BufferArg(registry.make_buffer_id(), shared.size, shared.device))
-    registry.add_buffer(own, copied)
+    own = registry.make_memory(buffer_node.dtype, shared.size, shared.device, copied)
     _move_views(buffer_node, own)
     return own
 

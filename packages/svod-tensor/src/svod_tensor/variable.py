@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from svod_device import evaluate_expression
 from svod_ir.ops import Op
+from svod_ir.sizes import unbind
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
 from svod_tensor.errors import VariableBoundsError, VariableConflictError
@@ -104,8 +105,7 @@ def resolve_size(size: SInt) -> int:
     """The size that the bound variables in it give."""
     if isinstance(size, int):
         return size
-    free = size.substitute({bind: bind.src[0] for bind in size.iter_ops(Op.BIND)})
-    return int(evaluate_expression(free, collect_bindings(size)))
+    return int(evaluate_expression(unbind(size), collect_bindings(size)))
 
 
 _numbers = itertools.count(1)

@@ -12,9 +12,8 @@ import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
-from svod_ir.ops import Op
 from svod_ir.placement import Sharding, check_devices
-from svod_ir.sizes import format_shape, max_size, product
+from svod_ir.sizes import format_shape, max_size, product, unbind
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
 from svod_tensor.data import DEFAULT_DEVICE
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
         "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
     )
 
-__all__ = ["DTypeLike", "Form", "TensorBase", "find_form", "unbind"]
+__all__ = ["DTypeLike", "Form", "TensorBase", "find_form"]
 
 DTypeLike: TypeAlias = DType | str | type
 
@@ -44,11 +43,6 @@ def find_form(node: UOp) -> Form:
     """The form of the tensor that stands for `node`."""
     shape = tuple([s if isinstance(s, int) else unbind(s) for s in node.shape])
     return shape, node.dtype, node.placement or DEFAULT_DEVICE
-
-
-def unbind(node: UOp) -> UOp:
-    """The graph with each variable in the place of its binding."""
-    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
 
 
 class TensorBase:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint8
-from svod_ir.args import BufferArg
 from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
@@ -72,8 +71,7 @@ class Creation(Functions):
         if product(sizes) == 0:
             return cls.zeros(sizes, dtype=kind, device=device)
         capacity = math.prod(max_size(s) for s in sizes)
-        node = UOp(Op.BUFFER, kind, (), BufferArg(registry.make_buffer_id(), capacity, name))
-        registry.add_buffer(node, storage.allocate(name, kind, capacity))
+        node = registry.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
         return cls.from_uop(view_prefix(node, sizes))
 
     def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from svod_device import Buffer, get_allocator
-from svod_ir import BufferArg, Op, UOp
+from svod_ir import UOp
 from svod_tensor import registry
 from svod_tensor.tensor import Tensor
 
@@ -19,9 +19,7 @@ def place_graph(graph: UOp, inputs: Mapping[UOp, Any], device: str = "CPU") -> T
     """A tensor with this graph, on new buffers of `device` that hold the inputs: an array for each BUFFER."""
     replacements: dict[UOp, UOp] = {}
     for node, array in inputs.items():
-        fresh = UOp(Op.BUFFER, node.dtype, (), BufferArg(registry.make_buffer_id(), node.arg.size, device))
         buffer = Buffer(get_allocator(device), node.dtype, node.arg.size)
         buffer.copyin(np.ascontiguousarray(array).view(np.uint8).data)
-        registry.add_buffer(fresh, buffer)
-        replacements[node] = fresh
+        replacements[node] = registry.make_memory(node.dtype, node.arg.size, device, buffer)
     return Tensor.from_uop(graph.substitute(replacements))
