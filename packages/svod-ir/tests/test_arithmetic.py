@@ -242,6 +242,37 @@ def test_a_fused_multiply_add_rounds_once() -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
+def test_fused_multiply_adds_of_random_floats_are_the_nearest_values(dtype: DType) -> None:
+    rng = np.random.default_rng(2)
+    span = {float16: 5}.get(dtype, 40)
+    x, y, z = (
+        convert(rng.standard_normal(2000) * 2.0 ** rng.integers(-span, span, 2000), float64, dtype) for _ in "xyz"
+    )
+    with quiet():
+        # Sums that cancel, and small products that push a large number to one of its neighbours.
+        z[:500] = convert(-x[:500].astype(np.float64) * y[:500].astype(np.float64), float64, dtype)
+        z[500:1000] = dtype.numpy.type(2.0**span)
+        found = apply_elementwise(Op.MULACC, dtype, dtype, (x, y, z))
+    for *values, result in zip(x.tolist(), y.tolist(), z.tolist(), found.tolist(), strict=True):
+        a, b, c = map(Fraction, values)
+        assert _same(dtype.numpy.type(result), _nearest(a * b + c, dtype), dtype), values
+
+
+def _nearest(exact: Fraction, dtype: DType) -> float:
+    """The float of `dtype` that is nearest to a number, an even one where two are."""
+    near = dtype.numpy.type(float(exact))
+    around = [float(near), *(float(np.nextafter(near, dtype.numpy.type(side))) for side in (-np.inf, np.inf))]
+    finite = [v for v in around if math.isfinite(v)]
+    least = min(abs(Fraction(v) - exact) for v in finite)
+    ties = [v for v in finite if abs(Fraction(v) - exact) == least]
+    return ties[0] if len(ties) == 1 else next(v for v in ties if not _has_odd_bits(v, dtype))
+
+
+def _has_odd_bits(value: float, dtype: DType) -> bool:
+    return bool(dtype.numpy.type(value).tobytes()[0] & 1)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(ALL_DTYPES, repeat=2)), ids=str)
 def test_casts_agree_with_constants(source: DType, target: DType) -> None:
     for value in _samples(source):

@@ -158,26 +158,36 @@ def _to_double_odd(x: Values) -> Values:
 def _fused(operands: tuple[Values, ...], dtype: DType) -> Values:
     """x * y + z, rounded once."""
     x, y, z = np.broadcast_arrays(*(o.astype(np.float64) for o in operands))
-    result = np.array(
-        [_fused_scalar(*values, dtype) for values in zip(x.flat, y.flat, z.flat, strict=True)], dtype=np.float64
-    )
+    if dtype.scalar is float64:
+        result = np.array([_fused_scalar(*values) for values in zip(x.flat, y.flat, z.flat, strict=True)])
+    else:
+        # In float64 the product of two narrower floats is exact.
+        result = _add_odd(x * y, z)
     rounded = _round(result.reshape(x.shape), dtype)
     return rounded if x.shape else rounded[()]
 
 
-def _fused_scalar(x: float, y: float, z: float, dtype: DType) -> float:
+def _add_odd(x: Values, y: Values) -> Values:
+    # What is lost in the sum (Knuth, TAOCP 2, 4.2.2, theorem B) says to which side of it the exact one lies: the odd one of the
+    # two neighbours keeps that, so that rounding it to half as many bits is exact.
+    total = np.asarray(x + y)
+    part = total - x
+    lost = (x - (total - part)) + (y - part)
+    is_even = (total.view(np.int64) & 1) == 0
+    towards = np.where(lost > 0, math.inf, -math.inf)
+    return np.where((lost != 0) & np.isfinite(total) & is_even, np.nextafter(total, towards), total)
+
+
+def _fused_scalar(x: float, y: float, z: float) -> float:
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
         return float(np.float64(x) * np.float64(y) + np.float64(z))
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
     if exact == 0:
         return float(np.float64(x) * np.float64(y) + np.float64(z))
     try:
-        nearest = float(exact)
+        return float(exact)
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
-    if dtype.scalar is float64 or Fraction(nearest) == exact or math.frexp(nearest)[0] * 2**53 % 2:
-        return nearest
-    return math.nextafter(nearest, math.inf if exact > Fraction(nearest) else -math.inf)
 
 
 def _extreme(x: Values, y: Values, choose: Callable[[Values, Values], Values]) -> Values:
