@@ -274,6 +274,7 @@ DECLINES: list[tuple[str, str, UOp]] = [
     ("modulo_remainder", "6 is no multiple of 4", mod(mod(V, 6), 4)),
     ("divide_by_common_factor", "w may be larger than 4", div(add(mul(V, 4), W), 12)),
     ("cast_of_cast", "int8 does not hold x", to(to(UOp.variable("big", 0, 300, int32), int8), int32)),
+    ("cast_of_cast", "a float beyond int8 becomes the nearest int8", to(to(UOp.variable("big", 0, 300, int32), float64), int8)),
     ("cast_of_cast", "float16 rounds", to(to(F, float16), float32)),
     ("cast_of_cast", "float32 rounds large integers", to(to(UOp.variable("big", 0, 1 << 30, int32), float32), float64)),
     ("cast_operands_to_index", "s + t may wrap", to(add(S, T), index)),

@@ -24,8 +24,14 @@ def cast_to_same(n: UOp, x: UOp) -> UOp | None:
 
 @rule(node(Op.CAST, node(Op.CAST, x, name="inner"), name="n"))
 def cast_of_cast(n: UOp, inner: UOp, x: UOp) -> UOp | None:
-    """cast(cast(x)) -> cast(x) when the inner one keeps every value of x."""
-    return UOp(Op.CAST, n.dtype, (x,)) if keeps_values(x, inner.dtype) else None
+    """cast(cast(x)) -> cast(x) when the inner one keeps every value of x.
+
+    When: no integer takes the way over floats, which do not wrap, to a dtype that it does not fit.
+    """
+    if not keeps_values(x, inner.dtype):
+        return None
+    is_detour = x.dtype.is_int and inner.dtype.is_float and n.dtype.is_int
+    return None if is_detour and not keeps_values(x, n.dtype) else UOp(Op.CAST, n.dtype, (x,))
 
 
 @rule(node(Op.BITCAST, node(Op.BITCAST, x), name="n"))
