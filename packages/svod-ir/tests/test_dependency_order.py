@@ -18,6 +18,20 @@ def test_what_waits_for_a_cycle_is_left_out() -> None:
     assert sort_by_dependencies([set(), {2}, {1}, {2}]) == [0]
 
 
+def test_a_rank_says_what_comes_next() -> None:
+    assert sort_by_dependencies([set(), set(), {0}], lambda position: -position) == [1, 0, 2]
+
+
+def test_ranks_may_change_as_positions_are_taken() -> None:
+    ranks = [0, 3, 2, 1]
+
+    def finish(position: int) -> list[int]:
+        ranks[1] = -1
+        return [1] if position == 0 else []
+
+    assert sort_by_dependencies([set()] * 4, lambda position: ranks[position], finish) == [0, 1, 3, 2]
+
+
 @given(st.data(), st.integers(0, 12))
 def test_each_position_follows_its_predecessors(data: st.DataObject, n: int) -> None:
     rank = data.draw(st.permutations(range(n)))

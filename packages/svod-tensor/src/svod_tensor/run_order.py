@@ -13,12 +13,12 @@ Each item then depends on one of the unit before its own, which makes the units 
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime import Load, group_loads
 from svod_tensor.live_ranges import find_levels, find_lives, find_predecessors
 from svod_tensor.packing import Block, find_most_live
@@ -44,7 +44,11 @@ def order_items(
     units = _make_units(levels, loads if is_ordered else ())
     if len(units) > max(levels) + 1:
         graph = _make_graph(items, fixed_ids, predecessors, units)
-        orders = [list(range(len(units))), _sort(graph, lambda unit: units[unit][0]), _sort_by_growth(graph)]
+        orders = [
+            list(range(len(units))),
+            sort_by_dependencies(graph.predecessors, lambda unit: units[unit][0]),
+            _sort_by_growth(graph),
+        ]
         units = [units[unit] for unit in min(orders, key=lambda order: _find_most_live(graph, order))]
     return _declare(items, predecessors, units)
 
@@ -118,39 +122,7 @@ def _sort_by_growth(graph: _Graph) -> list[int]:
                 changed |= waiting[number]
         return changed
 
-    return _sort(graph, grow, finish)
-
-
-def _sort(
-    graph: _Graph,
-    rank: Callable[[int], int | tuple[int, int]],
-    finish: Callable[[int], set[int]] = lambda unit: set(),
-) -> list[int]:
-    """The units, each after what it needs, the lowest rank first; `finish` says whose ranks a unit changes by running."""
-    n_missing = [len(earlier) for earlier in graph.predecessors]
-    followers: list[list[int]] = [[] for _ in graph.predecessors]
-    for unit, earlier in enumerate(graph.predecessors):
-        for p in earlier:
-            followers[p].append(unit)
-    ready = [(rank(unit), unit) for unit, n in enumerate(n_missing) if n == 0]
-    heapq.heapify(ready)
-    order: list[int] = []
-    done: set[int] = set()
-    while ready:
-        _, unit = heapq.heappop(ready)
-        if unit in done:
-            # Its rank was lower than another one that it had.
-            continue
-        done.add(unit)
-        order.append(unit)
-        changed = {u for u in finish(unit) if n_missing[u] == 0 and u not in done}
-        for follower in followers[unit]:
-            n_missing[follower] -= 1
-            if n_missing[follower] == 0:
-                changed.add(follower)
-        for other in sorted(changed):
-            heapq.heappush(ready, (rank(other), other))
-    return order
+    return sort_by_dependencies(graph.predecessors, grow, finish)
 
 
 def _declare(
