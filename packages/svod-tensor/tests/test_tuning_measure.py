@@ -160,6 +160,12 @@ def test_time_that_ends_during_a_batch_leaves_one_sample_of_each() -> None:
     assert machine.runs == ["a", "b", "a", "b"]
 
 
+def test_the_last_comparison_gives_nobody_up_and_takes_place_when_time_is_up() -> None:
+    machine = Machine({"best": 1e-3, "slow": 1e-2}, Clock())
+    assert seconds_of(measurer(machine, 0.0).compare(candidates("best", "slow"))) == [1e-3, 1e-2]
+    assert machine.runs.count("slow") == 1 + CONFIG.n_runs * 3
+
+
 def test_the_winner_is_held_against_the_unoptimised_kernel() -> None:
     machine = Machine({}, Clock())
     machine.results = {"wrong": "buffer 0: 1 of 2", "crash": Dropped(DropReason.CRASH, "signal 11")}

@@ -74,7 +74,7 @@ class Measurer:
         """The true times of a few candidates side by side, more often than in a search and also when its time is spent."""
         box = TimeBox(FINAL_SECONDS)
         dropped = self._compile(candidates, box)
-        race = _Race(self._runner, self._config.n_runs * _FINAL_RUNS, box, None)
+        race = _Race(self._runner, self._config.n_runs * _FINAL_RUNS, box, None, can_give_up=False)
         found = race.run({c.key: self._compiled[c.key] for c in candidates if c.key not in dropped})
         return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
 
@@ -120,8 +120,10 @@ def _scale(found: dict[str, Outcome], anchor: tuple[str, float]) -> dict[str, Ou
 class _Race:
     """One batch of candidates against each other and against the best so far."""
 
-    def __init__(self, runner: Runner, n_runs: int, box: TimeBox, best_seconds: float | None) -> None:
-        self._runner, self._n_runs, self._box = runner, n_runs, box
+    def __init__(
+        self, runner: Runner, n_runs: int, box: TimeBox, best_seconds: float | None, *, can_give_up: bool = True
+    ) -> None:
+        self._runner, self._n_runs, self._box, self._can_give_up = runner, n_runs, box, can_give_up
         self._best = best_seconds
         self._kernels: dict[str, bytes] = {}
         self._least: dict[str, float] = {}
@@ -139,7 +141,7 @@ class _Race:
             for key in self._running():
                 if n < self._n_runs or self._spent[key] < _MIN_ROUNDS_SECONDS:
                     self._take_sample(key)
-            if n:
+            if n and self._can_give_up:
                 self._give_up()
         return {key: self._outcomes.get(key) or Timed(self._least[key]) for key in kernels}
 
@@ -153,7 +155,7 @@ class _Race:
         seconds = self._time(key, 1)
         if seconds is None:
             return
-        if self._best is not None and seconds > _GIVE_UP_COLD * self._best + 1e-3:
+        if self._can_give_up and self._best is not None and seconds > _GIVE_UP_COLD * self._best + 1e-3:
             self._outcomes[key] = Dropped(DropReason.SLOW, f"{seconds / self._best:.0f} times as slow at its first run")
             return
         self._n_launches[key] = max(1, min(_MAX_LAUNCHES, ceil(_SAMPLE_SECONDS / max(seconds, 1e-9))))
