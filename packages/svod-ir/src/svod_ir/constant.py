@@ -33,17 +33,10 @@ def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value 
         case Op.NE:
             return operands[0] != operands[1]
         case Op.CAST:
-            return cast_value(operands[0], dtype) if _is_exact_cast(operands[0], dtype) else None
+            return cast_value(operands[0], dtype)
         case _:
             result = _float(op, operands) if dtype.is_float else _integer(op, dtype, operands)
             return None if result is None else cast_value(result, dtype)
-
-
-def _is_exact_cast(value: Value, dtype: DType) -> bool:
-    # What a float outside an integer type's range becomes is the target's choice, so it is not folded.
-    if isinstance(value, float) and not dtype.is_float:
-        return dtype.is_bool or (math.isfinite(value) and dtype.min <= math.trunc(value) <= dtype.max)
-    return True
 
 
 def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:

@@ -284,14 +284,8 @@ class _Builder:
 
     def cast(self, x: _Value) -> _Value | None:
         target = self.draw(st.sampled_from(self.kinds))
-        if x.node.dtype.is_float and not target.is_float:
-            if not x.is_exact:
-                return None
-            if not target.is_bool:
-                # What a float outside of the integer's range becomes is the target's choice.
-                bounded = self._clamp(x.node)
-                is_number = make_alu(Op.EQ, x.node, x.node)
-                return _Value(make_alu(Op.WHERE, is_number, bounded, UOp.const(bounded.dtype, 1)).cast(target))
+        if x.node.dtype.is_float and not target.is_float and not x.is_exact:
+            return None
         return _Value(x.node.cast(target), x.is_exact)
 
     def bitcast(self, x: _Value) -> _Value | None:
