@@ -108,7 +108,7 @@ def test_neighbours_differ_in_one_opt(product: UOp) -> None:
         assert parse_opts(text) in found, text
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 1 << 30), st.sampled_from([CPU, WIDE, GPU]))
 def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(kernel: UOp, seed: int, target: Target) -> None:
     random = Random(seed)

@@ -299,7 +299,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(SMALL_GRAPHS)), st.integers(0, 1 << 20))
 def test_whatever_a_search_tries_computes_the_same(make_kernel: MakeKernel, name: str, seed: int) -> None:
     kernel = make_kernel(SMALL_GRAPHS[name]())

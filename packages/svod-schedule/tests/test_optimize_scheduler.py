@@ -352,7 +352,7 @@ OPTS = st.one_of(
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
 def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], target: Target) -> None:
     scheduler = Scheduler(kernel, target)
@@ -373,7 +373,7 @@ GPU_OPTS = st.builds(
 )
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(GPU_OPTS, min_size=1, max_size=5))
 def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt]) -> None:
     scheduler = Scheduler(kernel, GPU)

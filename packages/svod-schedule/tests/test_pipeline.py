@@ -32,7 +32,7 @@ def check(what: str, before: UOp, after: UOp | tuple[UOp, ...]) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs(max_elements=64), is_optimized=st.booleans())
 def test_each_pipeline_keeps_what_a_random_graph_means(target: str, graph: UOp, is_optimized: bool) -> None:
     context = Context(target=TARGETS[target], opts=None if is_optimized else ())

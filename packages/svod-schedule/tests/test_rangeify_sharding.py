@@ -71,7 +71,7 @@ def join(values: tuple[Any, ...], placement: Any, shape: tuple[int, ...]) -> Any
 
 
 @pytest.mark.parametrize("has_scatter", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graph=sharded_graphs())
 def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
