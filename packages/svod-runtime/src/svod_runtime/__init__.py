@@ -13,8 +13,8 @@ from svod_runtime.errors import (
     UnsupportedError,
     VariableBoundsError,
 )  # fmt: skip
-from svod_runtime.limits import Limits
 from svod_runtime.grouping import Load, group_loads
+from svod_runtime.limits import Limits
 from svod_runtime.memory_report import MemoryReport
 from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
