@@ -28,7 +28,8 @@ from svod_runtime import (
     VariableBoundsError,
     register_custom_function,
 )
-from svod_runtime.execute import MAX_BATCH_WORK, KernelState
+from svod_runtime.arrange import MAX_BATCH_WORK
+from svod_runtime.execute import KernelState
 
 if TYPE_CHECKING:
     from conftest import Array, Plans

@@ -1,8 +1,6 @@
-"""Steps: the plan's ops, arranged by what one call runs.
+"""Steps: what a plan runs, call by call, and what changes about its kernels between executions.
 
-A step is made when the plan is built and only run afterwards. Consecutive kernels of one batch
-launcher are one step, whatever their levels, since a batch has levels of its own ("groups"); only a
-long run of them is cut, so that signals are handled between the parts.
+A step is made when the plan is built and only run afterwards.
 """
 
 from __future__ import annotations
@@ -10,15 +8,14 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, TimedProgram, copy_buffer, is_constant
+from svod_runtime.arrange import Arrangement
 from svod_runtime.custom_function import get_custom_function
 from svod_runtime.errors import ExecutionError, UnsupportedError
-from svod_runtime.grouping import Load, group_loads
 from svod_runtime.prepared import (
     PreparedBufferView,
     PreparedCopy,
@@ -34,12 +31,9 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
 __all__ = [
-    "MAX_BATCH_WORK",
-    "Arrangement",
     "KernelState",
     "Sizes",
     "Step",
-    "arrange",
     "check_view",
     "describe_op",
     "find_constant_sizes",
@@ -47,13 +41,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-MAX_BATCH_WORK = 1 << 27
-"""Bytes and operations after which a batch ends: some 10 ms of work.
-
-Python handles signals between two calls, so that Ctrl-C ends a long plan soon, at the price of less
-than a microsecond for each such amount of work.
-"""
 
 
 def describe_op(op: PreparedOp) -> str:
@@ -332,42 +319,6 @@ def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
         raise ExecutionError(op=describe_op(op), problem=problem)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Kernels, by number, that may run at the same time, and who launches them."""
-
-    launcher: BatchLauncher | None
-    numbers: tuple[int, ...]
-
-
-Arrangement = Sequence[Sequence[_Group] | PreparedCopy | PreparedCustomFunction]
-"""What one call runs, for each call: groups one after the other, or a single op that is no kernel."""
-
-
-def arrange(ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Sequence[KernelState]) -> Arrangement:
-    """Put the ops into calls; `states` are those of the kernels, in schedule order."""
-    calls: list[Sequence[_Group] | PreparedCopy | PreparedCustomFunction] = []
-    batch: list[_Group] = []
-    n_work = 0
-    for unit in _iter_units(ops, levels, states):
-        if not isinstance(unit, _Group):
-            batch = []
-            calls.append(unit)
-            continue
-        work = sum(_work_of(states[number]) for number in unit.numbers)
-        if (
-            not batch
-            or unit.launcher is None
-            or unit.launcher is not batch[0].launcher
-            or n_work + work > MAX_BATCH_WORK
-        ):
-            batch, n_work = [], 0
-            calls.append(batch)
-        batch.append(unit)
-        n_work += work
-    return calls
-
-
 def make_steps(
     arrangement: Arrangement, states: Sequence[KernelState], buffers: Sequence[Buffer], variables: Mapping[str, int]
 ) -> list[Step]:
@@ -387,46 +338,6 @@ def make_steps(
                 else:
                     steps.append(_Single(groups[0][0]) if len(groups[0]) == 1 else _Parallel(groups[0]))
     return steps
-
-
-_Unit = _Group | PreparedCopy | PreparedCustomFunction
-
-
-def _iter_units(
-    ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Sequence[KernelState]
-) -> Iterator[_Unit]:
-    """Groups of kernels that may run at the same time, and the other ops, each by itself; a view costs no call."""
-    number_of = {index: n for n, index in enumerate(i for i, op in enumerate(ops) if isinstance(op, PreparedKernel))}
-    for level in levels:
-        pending: list[int] = []
-        for index in level:
-            op = ops[index]
-            if isinstance(op, PreparedKernel) and op.kernel.is_host_parallel_safe:
-                pending.append(number_of[index])
-                continue
-            yield from _split_group(pending, states)
-            pending = []
-            if isinstance(op, PreparedKernel):
-                yield _Group(op.kernel.launcher, (number_of[index],))
-            elif not isinstance(op, PreparedBufferView):
-                yield op
-        yield from _split_group(pending, states)
-
-
-def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Iterator[_Group]:
-    """Kernels of one level, which share no bytes that one of them writes: by launcher, and together if that pays."""
-    loads = [_load_of(states[number]) for number in numbers]
-    for group in group_loads(loads):
-        yield _Group(loads[group[0]].launcher, tuple(numbers[position] for position in group))
-
-
-def _load_of(state: KernelState) -> Load:
-    return Load(state.op.kernel.launcher, state.is_threaded, _work_of(state))
-
-
-def _work_of(state: KernelState) -> int:
-    """Bytes or operations, whichever are more."""
-    return max(state.n_bytes, state.op.kernel.spec.n_operations)
 
 
 @lru_cache(maxsize=1)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import CORE_ID, Buffer, Variable
 from svod_dtype import DType, uint8
+from svod_runtime.arrange import Arrangement, arrange
 from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
 from svod_runtime.errors import PlanError
-from svod_runtime.execute import Arrangement, KernelState, arrange, find_constant_sizes
+from svod_runtime.execute import KernelState, find_constant_sizes
 from svod_runtime.memory_report import MemoryReport
 from svod_runtime.prepared import (
     PreparedBufferView,
