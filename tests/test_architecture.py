@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -99,8 +100,12 @@ def test_a_row_of_the_contract_names_tests_that_are_there(name: str) -> None:
         file, _, function = rest.partition("::")
         path = ROOT / "tests" / file if folder == "tests" else ROOT / "packages" / folder / "tests" / file
         assert path.is_file(), test
-        functions = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
-        assert function in functions, test
+        assert function in _find_functions(path), test
+
+
+@cache
+def _find_functions(path: Path) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
 
 
 def _project(layer: str) -> dict[str, object]:
