@@ -12,7 +12,8 @@ from svod_ir.node_order import node_key
 from svod_ir.uop import UOp
 
 __all__ = [
-    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_monomial", "add_scaled", "get_interval", "make_monomial", "multiply_terms",
+    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_monomial", "add_scaled", "divide_monomial", "get_interval", "make_monomial",
+    "multiply_terms",
 ]  # fmt: skip
 
 Monomial: TypeAlias = tuple[UOp, ...]
@@ -27,6 +28,16 @@ MAX_TERMS: Final = 32
 def make_monomial(*atoms: UOp) -> Monomial:
     """The product of atoms, in their order."""
     return tuple(sorted(atoms, key=node_key)) if len(atoms) > 1 else atoms
+
+
+def divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The product of what is left of `monomial` without the atoms of `divisor`, or None where it has not all of them."""
+    rest = list(monomial)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
 
 
 def add_monomial(terms: Terms, monomial: Monomial, coefficient: int) -> None:

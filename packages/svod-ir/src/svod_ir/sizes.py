@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from svod_dtype import index
 from svod_ir.ops import Op
-from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, get_interval, multiply_terms
+from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, divide_monomial, get_interval, multiply_terms
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
@@ -262,7 +262,7 @@ def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
     lead = max(right, key=_term_order)
     while rest:
         first = max(rest, key=_term_order)
-        factor = _divide_term(first, lead)
+        factor = divide_monomial(first, lead)
         if factor is None or rest[first] % right[lead] or len(quotient) > MAX_TERMS:
             return None
         step = {factor: rest[first] // right[lead]}
@@ -273,15 +273,6 @@ def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
 
 def _term_order(term: Monomial) -> tuple[int, list[tuple[str, str]]]:
     return len(term), sorted(_atom_key(a) for a in term)
-
-
-def _divide_term(term: Monomial, divisor: Monomial) -> Monomial | None:
-    rest = list(term)
-    for atom in divisor:
-        if atom not in rest:
-            return None
-        rest.remove(atom)
-    return tuple(rest)
 
 
 def _bounds(polynomial: _Polynomial) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from svod_codegen.errors import RenderError
+from svod_codegen.names import get_name
 from svod_dtype import DType
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
@@ -63,13 +64,7 @@ class KernelWriter:
         Raises:
             RenderError: if the linear list uses the node before it defines it.
         """
-        found = self.names.get(node)
-        while found is None and node.op is Op.AFTER:
-            node = node.src[0]
-            found = self.names.get(node)
-        if found is None:
-            raise RenderError(problem="is used before it is defined", node=node)
-        return found
+        return get_name(self.names, node)
 
     def lanes_of(self, node: UOp) -> list[str]:
         """The text of each lane of a value; a constant's lanes are constants."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from svod_codegen.errors import RenderError
 from svod_codegen.llvm.text import mask_text, type_text
+from svod_codegen.names import get_name
 from svod_dtype import DType, int64
-from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 __all__ = ["FunctionWriter"]
@@ -80,13 +79,7 @@ class FunctionWriter:
         Raises:
             RenderError: if the linear list uses the node before it defines it.
         """
-        found = self.names.get(node)
-        while found is None and node.op is Op.AFTER:
-            node = node.src[0]
-            found = self.names.get(node)
-        if found is None:
-            raise RenderError(problem="is used before it is defined", node=node)
-        return found
+        return get_name(self.names, node)
 
     def typed(self, node: UOp) -> str:
         """The operand text with its type."""

@@ -18,7 +18,16 @@ from typing import NamedTuple
 from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.pattern import INT, RuleSet, const, node, rule, var
-from svod_ir.polynomial import ONE, Monomial, Terms, add_scaled, get_interval, make_monomial, multiply_terms
+from svod_ir.polynomial import (
+    ONE,
+    Monomial,
+    Terms,
+    add_scaled,
+    divide_monomial,
+    get_interval,
+    make_monomial,
+    multiply_terms,
+)
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 
@@ -355,7 +364,7 @@ def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
     quotient: Terms = {}
     rest = dict(terms)
     for monomial in list(terms):
-        others = _without(monomial, lead)
+        others = divide_monomial(monomial, lead)
         current = rest.get(monomial, 0)
         if others is None or not current or current % coefficient:
             continue
@@ -367,16 +376,6 @@ def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
             add_scaled(rest, product, -1)
             add_scaled(quotient, {others: factor}, 1)
     return quotient, rest
-
-
-def _without(monomial: tuple[UOp, ...], factors: tuple[UOp, ...]) -> tuple[UOp, ...] | None:
-    """The monomial divided by factors, or None where it does not hold them all."""
-    left = list(monomial)
-    for factor in factors:
-        if factor not in left:
-            return None
-        left.remove(factor)
-    return tuple(left)
 
 
 def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
