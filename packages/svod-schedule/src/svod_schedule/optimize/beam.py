@@ -22,7 +22,18 @@ from svod_ir.ops import AxisType
 from svod_ir.uop import UOp
 from svod_schedule.errors import OptError
 from svod_schedule.optimize.actions import iter_neighbours
-from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Measure, Outcome, Timed, make_key
+from svod_schedule.optimize.candidates import (
+    Candidate,
+    Dropped,
+    DropReason,
+    Measure,
+    Outcome,
+    Timed,
+    find_seconds,
+    is_stopped,
+    make_key,
+    rank_candidates,
+)
 from svod_schedule.optimize.cost import Cost, estimate_cost
 from svod_schedule.optimize.heuristics import apply_heuristics
 from svod_schedule.optimize.result import Round, SearchResult, StopReason
@@ -107,7 +118,7 @@ class _Search:
         self.pool: dict[str, tuple[float, Candidate]] = {}
         """What was made and not measured, with the time that is expected of it."""
         self.outcomes: dict[str, Outcome] = {}
-        self.known = {k: o for k, o in known.items() if o != Dropped(DropReason.STOPPED)}
+        self.known = {k: o for k, o in known.items() if not is_stopped(o)}
         self.expanded: set[str] = set()
         self.tried: set[tuple[Opt, ...]] = set()
         self.n_dropped: Counter[DropReason] = Counter()
@@ -169,7 +180,7 @@ class _Search:
             return finalists
         finalists = list(dict.fromkeys([*finalists, heuristic]))
         for candidate, outcome in zip(finalists, self.measure(finalists, None), strict=True):
-            if outcome != Dropped(DropReason.STOPPED):
+            if not is_stopped(outcome):
                 self._note(candidate, outcome)
         return finalists
 
@@ -276,20 +287,17 @@ class _Search:
         return n_measured
 
     def _note(self, candidate: Candidate, outcome: Outcome) -> None:
-        is_stopped = isinstance(outcome, Dropped) and outcome.reason is DropReason.STOPPED
         if isinstance(outcome, Dropped):
             self.n_dropped[outcome.reason] += 1
-        if not is_stopped:
+        if not is_stopped(outcome):
             self.outcomes[candidate.key] = outcome
         self.report(Tried(candidate, outcome))
 
     def _seconds(self, candidate: Candidate) -> float | None:
-        outcome = self.outcomes.get(candidate.key)
-        return outcome.seconds if isinstance(outcome, Timed) else None
+        return find_seconds(candidate, self.outcomes)
 
     def _rank(self) -> list[Candidate]:
-        timed = [(seconds, c.key) for c in self.made.values() if (seconds := self._seconds(c)) is not None]
-        return [self.made[key] for _, key in sorted(timed)]
+        return rank_candidates(self.made.values(), self.outcomes)
 
     def _best_seconds(self) -> float | None:
         times = [o.seconds for o in self.outcomes.values() if isinstance(o, Timed)]

@@ -6,7 +6,7 @@ The search knows no clock and no device. It hands `Candidate`s to a `Measure` fu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -15,7 +15,10 @@ from svod_ir.args import KernelInfo, Opt
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["Candidate", "DropReason", "Dropped", "Measure", "Outcome", "Timed", "check_length", "make_key"]
+__all__ = [
+    "Candidate", "DropReason", "Dropped", "Measure", "Outcome", "Timed", "check_length", "find_seconds", "is_stopped",
+    "make_key", "rank_candidates",
+]  # fmt: skip
 
 
 class DropReason(Enum):
@@ -79,6 +82,23 @@ class Measure(Protocol):
     """
 
     def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> Sequence[Outcome]: ...
+
+
+def is_stopped(outcome: Outcome) -> bool:
+    """Whether a candidate was not looked at for want of time, so that nothing is known of it."""
+    return isinstance(outcome, Dropped) and outcome.reason is DropReason.STOPPED
+
+
+def find_seconds(candidate: Candidate, outcomes: Mapping[str, Outcome]) -> float | None:
+    """The time of a candidate, None where it was not timed."""
+    outcome = outcomes.get(candidate.key)
+    return outcome.seconds if isinstance(outcome, Timed) else None
+
+
+def rank_candidates(candidates: Iterable[Candidate], outcomes: Mapping[str, Outcome]) -> list[Candidate]:
+    """Those that were timed, the fastest first."""
+    timed = [(seconds, c.key, c) for c in candidates if (seconds := find_seconds(c, outcomes)) is not None]
+    return [candidate for *_, candidate in sorted(timed, key=lambda entry: entry[:2])]
 
 
 def make_key(kernel: UOp) -> str:

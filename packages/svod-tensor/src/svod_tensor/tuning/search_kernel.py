@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from svod_ir.args import Opt, format_opts
 from svod_ir.text import print_graph
 from svod_schedule.optimize.beam import Event, Tried, format_event, search
-from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed, make_key
+from svod_schedule.optimize.candidates import (
+    Candidate,
+    Dropped,
+    DropReason,
+    Outcome,
+    find_seconds,
+    is_stopped,
+    make_key,
+    rank_candidates,
+)
 from svod_schedule.optimize.result import SearchResult, StopReason
 from svod_schedule.pipeline import run_pipeline
 from svod_tensor.tuning.records import Record, store_record
@@ -82,17 +91,13 @@ class KernelSearch:
     def _note(self, event: Event) -> None:
         if isinstance(event, Tried):
             self._keep(event.candidate, event.outcome)
-            if (
-                self._config.log_drops
-                and isinstance(event.outcome, Dropped)
-                and event.outcome.reason is not DropReason.STOPPED
-            ):
+            if self._config.log_drops and isinstance(event.outcome, Dropped) and not is_stopped(event.outcome):
                 sys.stderr.write(f"{event.candidate.kernel.arg.name}: {format_event(event)}\n")
         self._report(event)
 
     def _keep(self, candidate: Candidate, outcome: Outcome) -> None:
         self._made.setdefault(candidate.key, candidate)
-        if not (isinstance(outcome, Dropped) and outcome.reason is DropReason.STOPPED):
+        if not is_stopped(outcome):
             self._outcomes[candidate.key] = outcome
 
     def _store_state(self) -> None:
@@ -109,12 +114,10 @@ class KernelSearch:
         store_record(self._key, Record(heuristic.kernel.arg.name, state, spent))
 
     def _rank(self) -> list[Candidate]:
-        timed = [(seconds, c.key) for c in self._made.values() if (seconds := self._seconds(c)) is not None]
-        return [self._made[key] for _, key in sorted(timed)]
+        return rank_candidates(self._made.values(), self._outcomes)
 
     def _seconds(self, candidate: Candidate) -> float | None:
-        outcome = self._outcomes.get(candidate.key)
-        return outcome.seconds if isinstance(outcome, Timed) else None
+        return find_seconds(candidate, self._outcomes)
 
     def _make_candidate(self, opts: Opts) -> Candidate:
         kernel = run_pipeline("optimize", self._kernel, replace(self._context, opts=opts))
