@@ -6,6 +6,8 @@ import copy
 import threading
 from collections.abc import Callable, Mapping
 
+from cachetools import FIFOCache
+
 from svod_device.errors import UnknownBackendError
 from svod_device.protocols import Allocator, Backend, BatchLauncher, Compiler, Loader, Renderer
 from svod_device.spec import CompiledSpec, ProgramSpec
@@ -27,8 +29,7 @@ class CompiledCache:
     """Compiled kernels by (device kind, compiler, source): `CUDA:0` and `CUDA:1` load the same bytes."""
 
     def __init__(self, max_entries: int = 1024) -> None:
-        self.max_entries = max_entries
-        self._entries: dict[tuple[str, str, str, str], CompiledSpec] = {}
+        self._entries: FIFOCache[tuple[str, str, str, str], CompiledSpec] = FIFOCache(max_entries)
         self._lock = hold_across_fork(threading.Lock())
 
     def compile(self, compiler: Compiler, spec: ProgramSpec) -> CompiledSpec:
@@ -40,8 +41,6 @@ class CompiledCache:
             return found
         compiled = compiler.compile(spec)
         with self._lock:
-            while len(self._entries) >= self.max_entries:
-                del self._entries[next(iter(self._entries))]
             return self._entries.setdefault(key, compiled)
 
 

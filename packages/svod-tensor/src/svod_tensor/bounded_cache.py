@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from math import inf
 from typing import Generic, TypeVar
+
+from cachetools import FIFOCache
 
 from svod_ir.cache_counts import CacheCounts, HitCounter
 from svod_ir.forks import hold_across_fork
@@ -20,13 +23,15 @@ class BoundedCache(Generic[K, V]):
 
     def __init__(self, read_limit: Callable[[], int]) -> None:
         self._read_limit = read_limit
-        self._entries: dict[K, V] = {}
+        # The limit may change between two additions, so it is kept here and not by the cache.
+        self._entries: FIFOCache[K, V] = FIFOCache(inf)
         self._lock = hold_across_fork(threading.Lock())
         self._counter = HitCounter()
 
     def find(self, key: K) -> V | None:
         """The value of this key, or None."""
-        found = self._entries.get(key)
+        with self._lock:
+            found = self._entries.get(key)
         self._counter.record(is_hit=found is not None)
         return found
 
@@ -36,7 +41,7 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             kept = self._entries.setdefault(key, value)
             while len(self._entries) > limit:
-                del self._entries[next(iter(self._entries))]
+                self._entries.popitem()
         return kept
 
     def counts(self) -> CacheCounts:
