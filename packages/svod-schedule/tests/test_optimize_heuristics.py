@@ -173,7 +173,39 @@ def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) 
         return next(n.src[0].arg.slot for n in fill.src[1].toposort() if n.op is Op.INDEX)
 
     # Few rows are turned round themselves; for many it is the weights, so that results are stored in vectors.
-    assert (packed(32), packed(2048)) == (1, 2)
+    assert (packed(64), packed(2048)) == (1, 2)
+
+
+@pytest.mark.parametrize("n_rows", [2, 8, 16, 24, 48])
+def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(make_kernel: MakeKernel, n_rows: int) -> None:
+    kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
+    scheduler = choose(kernel, replace(AVX512, cores=1))
+    assert not opts_of(scheduler, OptOp.PACK)
+    assert [o.amount for o in opts_of(scheduler, OptOp.UNROLL)] == [16]
+
+
+def test_rows_in_several_axes_are_counted_together(make_kernel: MakeKernel) -> None:
+    rows = make_permute(tensor(1, 512, 4, 512), (1, 0, 2))
+    weight = make_reshape(tensor(2, 768, 512), (1, 1, 768, 512))
+    shape = (4, 512, 768, 512)
+    product = make_expand(make_reshape(rows, (4, 512, 1, 512)), shape) * make_expand(weight, shape)
+    assert opts_of(choose(make_kernel(reduce(product, 3)), AVX512), OptOp.PACK)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("n_rows", [16, 17, 24, 31])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
+    make_kernel: MakeKernel, n_rows: int, cores: int, is_transposed: bool
+) -> None:
+    # One panel is for all results: on one core there is no loop left in which to copy it.
+    weight = make_permute(tensor(2, 768, 128), (1, 0)) if is_transposed else tensor(2, 128, 768)
+    kernel = make_kernel(matmul(tensor(1, n_rows, 128), weight))
+    scheduler = choose(kernel, replace(AVX512, cores=cores))
+    registers = [n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1]
+    fills = [n for n in scheduler.sink.iter_ops(Op.STORE) if any(r in n.src[0].toposort() for r in registers)]
+    copied = {n.src[0].arg.slot for f in fills for n in f.src[1].toposort() if n.op is Op.INDEX}
+    assert copied == {2}
 
 
 def test_a_kernel_with_much_work_is_split_over_all_threads_once(make_kernel: MakeKernel, target: Target) -> None:

@@ -32,6 +32,12 @@ TRANSPOSED_TILE = 8
 MIN_PACKED_ROWS = 16
 """So many rows have to use a packed panel for the copy to pay."""
 
+FEW_ROWS = 64
+"""A product with fewer rows, or columns, reads two operands that lie along a long reduction where they are."""
+
+MIN_DEEP_VECTORS = 16
+"""A reduction of so many vectors makes up for adding the lanes of each result."""
+
 LONG_AXIS = 32
 """From this many tiles on, one that overlaps its neighbour does not count."""
 
@@ -111,7 +117,7 @@ class _Heuristics:
         makes up for.
         """
         loads = [n for n in self._loads(reduce) if n.ranges & set(reduce.src[1:])]
-        if len(loads) != 2:
+        if len(loads) != 2 or self._is_short_and_deep(reduce, loads):
             return None
         n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
         column_bytes = n_reduced * reduce.dtype.itemsize
@@ -125,7 +131,7 @@ class _Heuristics:
                 int(a.vmax) + 1 for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)
             )
             size = max_size(extent(axis))
-            if len(packed) != 1 or size < self.lanes or n_rows < MIN_PACKED_ROWS:
+            if len(packed) != 1 or n_rows < MIN_PACKED_ROWS or size < self.lanes * self._count_least_panels(reduce):
                 continue
             panel = _Panel(axis, min(n_vectors, max(size // (2 * self.lanes), 1)))
             n_single = sum(find_stride(n.src[1], axis) not in (0, 1) for n in outside)
@@ -134,6 +140,21 @@ class _Heuristics:
             if panel.n_vectors > 0 and cost < least:
                 best, least = panel, cost
         return best
+
+    def _is_short_and_deep(self, reduce: UOp, loads: list[UOp]) -> bool:
+        """Whether both operands of a product of few rows or columns lie along a long reduced axis, whose lanes need no copy."""
+        used = [a for a in self.outputs if a in reduce.ranges]
+        is_short = any(prod(int(a.vmax) + 1 for a in used if a not in n.ranges) < FEW_ROWS for n in loads)
+        return is_short and any(
+            r.arg[1] is AxisType.REDUCE
+            and int(r.vmax) + 1 >= MIN_DEEP_VECTORS * self.lanes
+            and all(find_stride(n.src[1], r) == 1 for n in loads)
+            for r in reduce.src[1:]
+        )
+
+    def _count_least_panels(self, reduce: UOp) -> int:
+        """A single panel is for all results: it can be copied only if there is a loop around those that use it."""
+        return 1 if sum(a in reduce.ranges for a in self.outputs) > 2 else 2
 
     def _cost_in_place(self, axis: UOp | None, loads: list[UOp], column_bytes: int) -> float:
         """What taking lanes along `axis` without a copy adds to the work of a product, as a part of that work."""
