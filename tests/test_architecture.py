@@ -70,6 +70,7 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
     imported = {RENAMED.get(name, name) for name in imported}
     extras = {"hypothesis", "pytest"}
     known = {
+        "cachetools",
         "numpy",
         "ml_dtypes",
         "structlog",
