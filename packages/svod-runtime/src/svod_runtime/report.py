@@ -1,8 +1,8 @@
 """Reports of profiled executions: a table, JSON, and a trace for chrome://tracing or ui.perfetto.dev.
 
-    report = plan.profile()                              # or ProfileReport(plan.execute_profiled())
-    print(report)
-    report.save_trace("step.json")
+report = plan.profile()                              # or ProfileReport(plan.execute_profiled())
+print(report)
+report.save_trace("step.json")
 """
 
 from __future__ import annotations
