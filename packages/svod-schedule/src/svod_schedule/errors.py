@@ -3,16 +3,20 @@
 UserError
 ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
 ├── OptError (ValueError)                         an Opt that a kernel does not allow
-└── ConfigError (ValueError)                      a field of OptimizerConfig with a value that it does not take
+├── ConfigError (ValueError)                      a field of OptimizerConfig with a value that it does not take
+└── UnknownRuleError (LookupError)                a name that no rule or rule set has
 InternalError
 └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
+
 from svod_dtype import InternalError, UserError
 
-__all__ = ["ConfigError", "LinearizeError", "OptError", "UnsupportedGraphError"]
+__all__ = ["ConfigError", "LinearizeError", "OptError", "UnknownRuleError", "UnsupportedGraphError"]
 
 
 class UnsupportedGraphError(UserError, NotImplementedError):
@@ -37,6 +41,17 @@ class ConfigError(UserError, ValueError):
     def __init__(self, *, field: str, value: object, expected: str) -> None:
         self.field, self.value, self.expected = field, value, expected
         super().__init__(f"{field}={value!r} is not {expected}")
+
+
+class UnknownRuleError(UserError, LookupError):
+    """A name that no rule or rule set has."""
+
+    def __init__(self, *, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        close = get_close_matches(name, known, n=1)
+        super().__init__(
+            f"no rule or rule set is called {name!r}", hint=f"did you mean {close[0]!r}?" if close else None
+        )
 
 
 class LinearizeError(InternalError, RuntimeError):

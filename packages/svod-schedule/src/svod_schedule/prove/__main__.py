@@ -1,0 +1,64 @@
+"""`python -m svod_schedule.prove [--quick] [NAME ...]`: prove rules, and print a table and any counterexample.
+
+A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a set of your own.
+The exit status is 1 where a rule is wrong or never fired.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from svod_ir.pattern import Rule, RuleSet
+from svod_schedule.errors import UnknownRuleError
+from svod_schedule.prove.prover import QUICK, THOROUGH, prove_rules
+from svod_schedule.prove.rules import list_rule_sets
+
+__all__ = ["find_rules", "main"]
+
+
+def find_rules(names: list[str]) -> list[Rule]:
+    """The rules that names stand for; all of the compiler's without names.
+
+    Raises:
+        UnknownRuleError: if nothing has the name.
+    """
+    sets = list_rule_sets()
+    rules = [rule for rule_set in sets.values() for rule in rule_set]
+    if not names:
+        return list(dict.fromkeys(rules))
+    return list(dict.fromkeys(rule for name in names for rule in _find(name, sets, rules)))
+
+
+def _find(name: str, sets: dict[str, RuleSet], rules: list[Rule]) -> list[Rule]:
+    if ":" in name:
+        module, attribute = name.split(":", 1)
+        found = getattr(import_module(module), attribute, None)
+        if isinstance(found, Rule):
+            return [found]
+        if isinstance(found, RuleSet):
+            return list(found)
+    elif name in sets:
+        return list(sets[name])
+    named = [rule for rule in rules if rule.name == name]
+    if not named:
+        raise UnknownRuleError(name=name, known=[*sets, *sorted({r.name for r in rules})])
+    return named
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m svod_schedule.prove", description="Prove rewrite rules.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a rule, a rule set, or package.module:RULES; all without"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer instances of each pattern")
+    given = parser.parse_args(arguments)
+    report = prove_rules(find_rules(given.names), QUICK if given.quick else THOROUGH)
+    print(report)
+    for name in report.unfired:
+        print(f"error: {name} never fired")
+    return 1 if report.counterexamples or report.unfired else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

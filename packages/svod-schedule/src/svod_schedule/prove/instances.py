@@ -1,0 +1,209 @@
+"""Instances of a pattern: nodes that it matches, made from the pattern itself.
+
+`iter_instances` walks the declaration. Names get one node for all their places, constants are those
+that the pattern's own conditions accept, commutative operands come in both orders. First come full-range
+variables and constants, then operands with structure (`operands`); nothing here knows any rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from svod_dtype import ALL_DTYPES, DType, bool_, float32, index, int32, uint8, void
+from svod_ir.args import ParamArg
+from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY, AxisType, Op
+from svod_ir.pattern import Pattern
+from svod_ir.uop import UOp
+from svod_schedule.prove.operands import MEMORY_SIZE, Operands, list_constants, truth_like
+
+__all__ = ["MAIN_DTYPES", "iter_instances", "takes"]
+
+_CONSTANTS: Final = frozenset({Op.CONST, Op.VCONST})
+_BITS: Final = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+_WHOLE: Final = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR})
+_FRACTIONAL: Final = frozenset({
+    Op.FDIV, Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF,
+})  # fmt: skip
+
+
+class _Mismatch(Exception):
+    pass
+
+
+def iter_instances(pattern: Pattern, dtype: DType, seed: str, n_plain: int, n_structured: int) -> Iterator[UOp]:
+    """Nodes that a pattern may match, whose operands are of `dtype` where the pattern leaves it open; the same for equal arguments."""
+    random = Random(seed)
+    for attempt in range(n_plain + n_structured):
+        depth = 0 if attempt < n_plain else random.choice((1, 1, 2, 2, 3))
+        draw = _Draw(Operands(random, dtype, depth))
+        try:
+            made = draw.instance(pattern)
+        except _Mismatch:
+            continue
+        yield made
+
+
+class _Draw:
+    """One instance in the making."""
+
+    def __init__(self, operands: Operands) -> None:
+        self.operands = operands
+        self.captured: dict[str, UOp] = {}
+
+    def instance(self, pattern: Pattern) -> UOp:
+        main = self.operands.dtype
+        wants = [main, truth_like(main)] if not main.is_bool else [main]
+        if pattern.ops is not None and pattern.ops <= {Op.CAST, Op.BITCAST, Op.GEP}:
+            wants = [main, self.operands.other_dtype()]
+        return self._make(pattern, self.operands.choose(wants))
+
+    def _make(self, pattern: Pattern, want: DType) -> UOp:
+        name = pattern.name
+        if name is not None and name in self.captured:
+            if self.captured[name].dtype is not want:
+                raise _Mismatch
+            return self.captured[name]
+        made = self._make_new(pattern, want)
+        if pattern.kinds is not None and made.dtype.kind not in pattern.kinds:
+            raise _Mismatch
+        if pattern.when is not None and not pattern.when(made):
+            raise _Mismatch
+        if name is not None:
+            self.captured[name] = made
+        return made
+
+    def _make_new(self, pattern: Pattern, want: DType) -> UOp:
+        if pattern.kinds is not None and want.kind not in pattern.kinds and want.kind != "void" and pattern.ops is None:
+            raise _Mismatch
+        if pattern.ops is None:
+            return self.operands.expression(want)
+        if _is_constant(pattern):
+            return self._make_constant(pattern, want)
+        op = self.operands.choose(sorted(pattern.ops, key=lambda o: o.value))
+        special = _SPECIAL.get(op)
+        if special is not None:
+            return special(self, pattern, want)
+        return self._make_elementwise(pattern, op, want)
+
+    def _make_constant(self, pattern: Pattern, want: DType) -> UOp:
+        if pattern.ops is not None and Op.VCONST not in pattern.ops and want.lanes > 1:
+            raise _Mismatch
+        made = self.operands.constant(want)
+        if pattern.when is None or pattern.when(made):
+            return made
+        # The conditions of a constant pattern say which values it takes.
+        options = [c for v in list_constants(want.scalar) if pattern.when(c := UOp.const(want, v))]
+        if not options:
+            raise _Mismatch
+        found = self.operands.choose(options)
+        if want.is_int and found.op is Op.CONST:
+            self.operands.numbers.append(found.arg)
+        return found
+
+    def _make_elementwise(self, pattern: Pattern, op: Op, want: DType) -> UOp:
+        wants = self._operand_dtypes(op, want)
+        patterns = pattern.src if pattern.src is not None else (Pattern(),) * len(wants)
+        if len(patterns) != len(wants):
+            raise _Mismatch
+        # Constants first: bounds and coefficients are drawn to fit them.
+        order = sorted(range(len(patterns)), key=lambda i: not _is_constant(patterns[i]))
+        made: dict[int, UOp] = {i: self._make(patterns[i], wants[i]) for i in order}
+        src = tuple(made[i] for i in range(len(patterns)))
+        if pattern.is_commutative and self.operands.chance(0.5):
+            src = src[::-1]
+        return UOp(op, want, src)
+
+    def _operand_dtypes(self, op: Op, want: DType) -> tuple[DType, ...]:
+        main = self.operands.dtype
+        if op in COMPARISON:
+            if want is not truth_like(main):
+                raise _Mismatch
+            return (main, main)
+        if op is Op.WHERE:
+            return (truth_like(want), want, want)
+        if op is Op.CAST or op is Op.BITCAST:
+            return (self._cast_source(op, want),)
+        if not takes(op, want):
+            raise _Mismatch
+        return (want,) * (1 if op in UNARY else 2 if op in BINARY else 3)
+
+    def _cast_source(self, op: Op, want: DType) -> DType:
+        source = self.operands.choose((self.operands.dtype, self.operands.other_dtype(), self.operands.other_dtype()))
+        if op is Op.BITCAST and (
+            source.bits != want.bits or source.is_bool or want.is_bool or "index" in (source.kind, want.kind)
+        ):
+            raise _Mismatch
+        return source
+
+    # Loops, memory and vectors.
+
+    def make_reduce(self, pattern: Pattern, want: DType) -> UOp:
+        if want.lanes > 1:
+            raise _Mismatch
+        loops: list[UOp] = [self.operands.loop() for _ in range(self.operands.choose((1, 1, 2)))]
+        if self.operands.chance(0.3):
+            loops.append(UOp.const(loops[0].dtype, 0))
+        options = [pattern.arg] if isinstance(pattern.arg, Op) else sorted(REDUCTIONS, key=lambda o: o.value)
+        body = self._make(pattern.src[0] if pattern.src else Pattern(), want)
+        return UOp(Op.REDUCE, want, (body, *loops), self.operands.choose(options))
+
+    def make_end(self, pattern: Pattern, want: DType) -> UOp:
+        del pattern
+        if want.lanes > 1 or want.is_float:
+            raise _Mismatch
+        loop = self.operands.loop()
+        memory = UOp(Op.PARAM, want, (), ParamArg(0, MEMORY_SIZE))
+        store = UOp(Op.STORE, void, (UOp(Op.INDEX, want, (memory, loop)), self.operands.expression(want)))
+        return UOp(Op.END, void, (store, loop, UOp.const(loop.dtype, 0)))
+
+    def make_range(self, pattern: Pattern, want: DType) -> UOp:
+        del pattern
+        if want.kind != "index" or want.lanes > 1:
+            raise _Mismatch
+        return self.operands.choose((self.operands.loop(), UOp.range(1, 0, AxisType.LOOP)))
+
+    def make_index(self, pattern: Pattern, want: DType) -> UOp:
+        del pattern
+        if want.lanes > 1:
+            raise _Mismatch
+        return self.operands.read(want, self.operands.expression(index), self.operands.expression(bool_))
+
+    def make_broadcast(self, pattern: Pattern, want: DType) -> UOp:
+        if want.lanes == 1:
+            raise _Mismatch
+        inner = self._make(pattern.src[0], want.scalar) if pattern.src else self.operands.variable(want.scalar)
+        return UOp(Op.BROADCAST, want, (inner,))
+
+
+def _is_constant(pattern: Pattern) -> bool:
+    return pattern.ops is not None and pattern.ops <= _CONSTANTS
+
+
+def takes(op: Op, dtype: DType) -> bool:
+    """Whether an elementwise op is defined for a dtype."""
+    if op in _BITS or op in _WHOLE:
+        return not dtype.is_float and not (dtype.is_bool and op in _WHOLE)
+    if op in _FRACTIONAL:
+        return dtype.is_float
+    if op is Op.THREEFRY:
+        return dtype.name == "uint64"
+    return op in UNARY | BINARY | TERNARY
+
+
+_SPECIAL: Final = {
+    Op.REDUCE: _Draw.make_reduce, Op.END: _Draw.make_end, Op.RANGE: _Draw.make_range, Op.INDEX: _Draw.make_index,
+    Op.BROADCAST: _Draw.make_broadcast,
+}  # fmt: skip
+
+MAIN_DTYPES: Final = (
+    *(d for d in ALL_DTYPES if d.kind not in ("void", "index")),
+    index,
+    int32.vec(2),
+    uint8.vec(2),
+    index.vec(2),
+    bool_.vec(2),
+    float32.vec(2),
+)
+"""Every dtype, and vectors of each kind."""

@@ -1,0 +1,253 @@
+"""The meaning of integer ops on unbounded integers, wrapped where a result may leave its dtype.
+
+Division by constants of any width is linear arithmetic here, which z3 decides where bit-vectors of 64
+bits are out of reach. Bits are known where arithmetic says them: shifts by constants, masks of low
+bits, and what all ones or all zeros combine with.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import z3
+
+from svod_dtype import DType
+from svod_ir.ops import COMPARISON, Op
+from svod_schedule.prove.terms import Term, Untranslated, apply_bool
+
+__all__ = ["Integers", "Whole"]
+
+_MAX_POWER = 8
+
+
+class Whole(NamedTuple):
+    """An integer term and an interval that holds it, derived here and not by `svod_ir.bounds`, which rules rely on."""
+
+    term: Any
+    low: int
+    high: int
+
+    @property
+    def is_constant(self) -> bool:
+        return self.low == self.high
+
+
+class Integers:
+    """Terms are `Whole`s, bools are z3's; while `is_assuming`, `assumed` collects that dtype index does not overflow."""
+
+    def __init__(self) -> None:
+        self.assumed: list[Any] = []
+        self.is_assuming = True
+
+    def sort(self, dtype: DType) -> Any:
+        return z3.BoolSort() if dtype.is_bool else z3.IntSort()
+
+    def lift(self, raw: Term, dtype: DType) -> Term:
+        """A variable or the content of memory as a value."""
+        return raw if dtype.is_bool else Whole(raw, int(dtype.min), int(dtype.max))
+
+    def raw(self, value: Term) -> Any:
+        return value.term if isinstance(value, Whole) else value
+
+    def constant(self, value: bool | int, dtype: DType) -> Term:
+        return z3.BoolVal(bool(value)) if dtype.is_bool else Whole(z3.IntVal(int(value)), int(value), int(value))
+
+    def between(self, value: Term, low: int, high: int, dtype: DType) -> Any:
+        if dtype.is_bool:
+            return z3.And(z3.Or(not low, value), z3.Or(bool(high), z3.Not(value)))
+        return z3.And(low <= value.term, value.term <= high)
+
+    def apply(self, op: Op, source: DType, result: DType, operands: tuple[Term, ...]) -> Term:
+        """`op` on operands of dtype `source` (of a WHERE, its branches') giving dtype `result`."""
+        if op is Op.WHERE:
+            condition, x, y = operands
+            return z3.If(condition, x, y) if source.is_bool else _choose(condition, x, y)
+        if op is Op.CAST or op is Op.BITCAST:
+            return _convert(operands[0], source, result)
+        if source.is_bool:
+            return apply_bool(op, operands)
+        if op in COMPARISON:
+            return _compare(op, operands[0].term, operands[1].term)
+        if op in (Op.AND, Op.OR, Op.XOR, Op.NOT):
+            return _combine_bits(op, operands, result)
+        value = _compute(op, operands, result)
+        if result.kind == "index" and self.is_assuming:
+            self._assume_fit(value, result)
+            return value
+        return _wrap(value, result)
+
+    def _assume_fit(self, value: Whole, dtype: DType) -> None:
+        if value.low < dtype.min or value.high > dtype.max:
+            self.assumed.append(self.between(value, int(dtype.min), int(dtype.max), dtype))
+
+
+def _wrap(value: Whole, dtype: DType) -> Whole:
+    low, high = int(dtype.min), int(dtype.max)
+    if low <= value.low and value.high <= high:
+        return value
+    return Whole((value.term - low) % (1 << dtype.bits) + low, low, high)
+
+
+def _convert(x: Term, source: DType, target: DType) -> Term:
+    if source.is_bool:
+        return x if target.is_bool else Whole(z3.If(x, 1, 0), 0, 1)
+    return x.term != 0 if target.is_bool else _wrap(x, target)
+
+
+def _compare(op: Op, x: Any, y: Any) -> Any:
+    match op:
+        case Op.LT:
+            return x < y
+        case Op.LE:
+            return x <= y
+        case Op.EQ:
+            return x == y
+        case _:
+            return x != y
+
+
+def _choose(condition: Any, x: Whole, y: Whole) -> Whole:
+    return Whole(z3.If(condition, x.term, y.term), min(x.low, y.low), max(x.high, y.high))
+
+
+def _compute(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
+    x, y = operands[0], operands[-1]
+    match op:
+        case Op.ADD:
+            return _add(x, y)
+        case Op.SUB:
+            return _subtract(x, y)
+        case Op.MUL:
+            return _multiply(x, y)
+        case Op.MULACC:
+            return _add(_multiply(x, operands[1]), y)
+        case Op.NEG:
+            return Whole(-x.term, -x.high, -x.low)
+        case Op.IDIV:
+            return _floor_divide(x, y)
+        case Op.MOD:
+            return _floor_remainder(x, y)
+        case Op.CDIV:
+            return _truncate(x, y)
+        case Op.CMOD:
+            return _choose(x.term < 0, _negate(_remainder_of_sizes(x, y)), _remainder_of_sizes(x, y))
+        case Op.MAX:
+            return Whole(z3.If(x.term >= y.term, x.term, y.term), max(x.low, y.low), max(x.high, y.high))
+        case Op.MIN:
+            return Whole(z3.If(x.term <= y.term, x.term, y.term), min(x.low, y.low), min(x.high, y.high))
+        case Op.ABS:
+            return _size(x)
+        case Op.SIGN:
+            return Whole(z3.If(x.term > 0, 1, z3.If(x.term < 0, -1, 0)), -1, 1)
+        case Op.SHL | Op.SHR:
+            return _shift(op, x, y, dtype)
+        case Op.POW:
+            return _power(x, y)
+        case Op.TRUNC | Op.FLOOR | Op.CEIL | Op.ROUND:
+            return x
+        case _:
+            raise Untranslated(op)
+
+
+def _add(x: Whole, y: Whole) -> Whole:
+    return Whole(x.term + y.term, x.low + y.low, x.high + y.high)
+
+
+def _subtract(x: Whole, y: Whole) -> Whole:
+    return Whole(x.term - y.term, x.low - y.high, x.high - y.low)
+
+
+def _multiply(x: Whole, y: Whole) -> Whole:
+    corners = (x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high)
+    return Whole(x.term * y.term, min(corners), max(corners))
+
+
+def _negate(x: Whole) -> Whole:
+    return Whole(-x.term, -x.high, -x.low)
+
+
+def _size(x: Whole) -> Whole:
+    return Whole(z3.If(x.term < 0, -x.term, x.term), 0, max(abs(x.low), abs(x.high)))
+
+
+def _by_sign(y: Whole, positive: Any, negative: Any) -> Any:
+    """What a division is for positive and for negative divisors; 0 for 0."""
+    if y.low > 0:
+        return positive
+    if y.high < 0:
+        return negative
+    return z3.If(y.term > 0, positive, z3.If(y.term < 0, negative, 0))
+
+
+def _floor_divide(x: Whole, y: Whole) -> Whole:
+    # z3's division rounds down where the divisor is positive.
+    largest = max(abs(x.low), abs(x.high))
+    low, high = -largest, largest
+    if y.low > 0:
+        low, high = min(x.low // y.low, x.low // y.high), max(x.high // y.low, x.high // y.high)
+    return Whole(_by_sign(y, x.term / y.term, (-x.term) / (-y.term)), low, high)
+
+
+def _floor_remainder(x: Whole, y: Whole) -> Whole:
+    return Whole(_by_sign(y, x.term % y.term, -((-x.term) % (-y.term))), min(y.low + 1, 0), max(y.high - 1, 0))
+
+
+def _truncate(x: Whole, y: Whole) -> Whole:
+    size, divisor = _size(x).term, _size(y).term
+    quotient: Any = z3.If(y.term == 0, 0, size / divisor)
+    largest = max(abs(x.low), abs(x.high))
+    return Whole(z3.If((x.term < 0) == (y.term < 0), quotient, -quotient), -largest, largest)
+
+
+def _remainder_of_sizes(x: Whole, y: Whole) -> Whole:
+    size, divisor = _size(x), _size(y)
+    return Whole(z3.If(y.term == 0, 0, size.term % divisor.term), 0, size.high)
+
+
+def _shift(op: Op, x: Whole, y: Whole, dtype: DType) -> Whole:
+    if not y.is_constant:
+        raise Untranslated(op)
+    if op is Op.SHL:
+        factor = 1 << y.low if 0 <= y.low < dtype.bits else 0
+        return _multiply(x, Whole(z3.IntVal(factor), factor, factor))
+    # A distance out of range shifts every bit out, and the sign stays.
+    distance = y.low if 0 <= y.low < dtype.bits else dtype.bits
+    return Whole(x.term / (1 << distance), x.low >> distance, x.high >> distance)
+
+
+def _power(x: Whole, y: Whole) -> Whole:
+    if not y.is_constant or not 0 <= y.low <= _MAX_POWER:
+        raise Untranslated(Op.POW)
+    result = Whole(z3.IntVal(1), 1, 1)
+    for _ in range(y.low):
+        result = _multiply(result, x)
+    return result
+
+
+def _combine_bits(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
+    x, y = operands[0], operands[-1]
+    ones = int(dtype.max) if dtype.is_unsigned else -1
+    if op is Op.NOT:
+        return Whole(ones - x.term, ones - x.high, ones - x.low)
+    for a, b in ((x, y), (y, x)):
+        found = _with_constant(op, a, b.low, ones) if b.is_constant else None
+        if found is None and op is Op.XOR and ones == -1 and b.low >= -1 and b.high <= 0:
+            found = _choose(b.term == 0, a, Whole(-1 - a.term, -1 - a.high, -1 - a.low))
+        if found is not None:
+            return found
+    raise Untranslated(op)
+
+
+def _with_constant(op: Op, x: Whole, c: int, ones: int) -> Whole | None:
+    zero, all_ones = Whole(z3.IntVal(0), 0, 0), Whole(z3.IntVal(ones), ones, ones)
+    if c == 0:
+        return zero if op is Op.AND else x
+    if c == ones:
+        if op is Op.XOR:
+            return Whole(ones - x.term, ones - x.high, ones - x.low)
+        return x if op is Op.AND else all_ones
+    if op is Op.AND and c > 0 and c & (c + 1) == 0:
+        return Whole(x.term % (c + 1), 0, c)
+    return None

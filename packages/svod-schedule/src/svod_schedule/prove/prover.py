@@ -1,0 +1,219 @@
+"""Proofs of rules: each rule is fired on instances of its own patterns, and both sides are compared.
+
+`prove_rules` is the entry. Nothing is restated: the pattern is what is instantiated, the rule's function
+decides whether it fires, and what it returns is what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from svod_dtype import DType
+from svod_ir.ops import Op
+from svod_ir.pattern import Pattern, Rule
+from svod_ir.text import print_graph
+from svod_ir.uop import UOp
+from svod_schedule.prove.instances import MAIN_DTYPES, iter_instances
+from svod_schedule.prove.sample import differ_at, find_difference
+from svod_schedule.prove.solve import decide_equal
+
+__all__ = ["QUICK", "THOROUGH", "Counterexample", "Effort", "Report", "RuleReport", "prove_rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many draws of each pattern and dtype, and after how many that fired to stop (four times that with structure)."""
+
+    n_plain: int
+    n_structured: int
+    max_fired: int
+    n_samples: int = 4096
+
+
+_STRUCTURED: Final = 4
+QUICK: Final = Effort(n_plain=8, n_structured=800, max_fired=2, n_samples=512)
+THOROUGH: Final = Effort(n_plain=40, n_structured=1500, max_fired=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Values for which a rule changes the result; `is_confirmed` where `svod_ir.evaluate` shows it too."""
+
+    rule: str
+    before: UOp
+    after: UOp
+    values: dict[UOp, Any]
+    is_confirmed: bool
+    problem: str = "the values differ"
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{_name(leaf)} = {value}" for leaf, value in self.values.items() if leaf.op is not Op.PARAM)
+        how = "" if self.is_confirmed else " (not confirmed by evaluate)"
+        return (
+            f"{self.rule}: {self.problem}{how} at {values or 'every value'}\n"
+            f"before:\n{print_graph(self.before)}\nafter:\n{print_graph(self.after)}"
+        )
+
+
+def _name(leaf: UOp) -> str:
+    return str(leaf.arg[0]) if leaf.op is Op.DEFINE_VAR else f"{leaf.op.name} {leaf.arg[0]}"
+
+
+@dataclass(slots=True)
+class RuleReport:
+    """What is known of one rule.
+
+    `matched` and `fired` are the kinds of dtype of the instances that the pattern matched, and of those
+    that the function did not decline. `undecided` counts firings that were sampled because z3 gave up,
+    `sampled` those that have floats or effects, which z3 is not asked about.
+    """
+
+    rule: Rule
+    proved: int = 0
+    sampled: int = 0
+    undecided: int = 0
+    matched: set[str] = field(default_factory=set[str])
+    fired: set[str] = field(default_factory=set[str])
+    counterexamples: list[Counterexample] = field(default_factory=list[Counterexample])
+
+    @property
+    def verdict(self) -> Literal["wrong", "never fired", "proved", "proved and sampled", "sampled"]:
+        if self.counterexamples:
+            return "wrong"
+        if not self.fired:
+            return "never fired"
+        if not self.sampled and not self.undecided:
+            return "proved"
+        return "proved and sampled" if self.proved else "sampled"
+
+    @property
+    def declined(self) -> set[str]:
+        """The kinds of dtype that the pattern takes and the function always declined."""
+        return self.matched - self.fired
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of each rule."""
+
+    rules: tuple[RuleReport, ...]
+
+    @property
+    def counterexamples(self) -> list[Counterexample]:
+        return [c for r in self.rules for c in r.counterexamples]
+
+    @property
+    def unfired(self) -> list[str]:
+        return [r.rule.name for r in self.rules if not r.fired]
+
+    def __str__(self) -> str:
+        lines = [
+            "| rule | verdict | proved | sampled | undecided | kinds | declined |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for r in self.rules:
+            kinds, declined = " ".join(sorted(r.fired)), " ".join(sorted(r.declined))
+            lines.append(
+                f"| `{r.rule.name}` | {r.verdict} | {r.proved} | {r.sampled} | {r.undecided} | {kinds} | {declined} |"
+            )
+        return "\n".join(lines + [f"\n{c}" for c in self.counterexamples])
+
+
+def prove_rules(
+    rules: Iterable[Rule],
+    effort: Effort = THOROUGH,
+    *,
+    dtypes: Iterable[DType] = MAIN_DTYPES,
+    stop_at_first: bool = True,
+) -> Report:
+    """Prove each rule for each dtype that its patterns take, or find values that it is wrong for.
+
+    Integers and bools are proved with z3 over all values of the variables, for constants, bounds and
+    structures that are drawn (the same in every run). Floats are compared to the last bit at special and
+    random values.
+
+    Args:
+        rules: a `RuleSet`, or any rules without a context.
+        effort: how many instances of each pattern.
+        dtypes: of the operands where a pattern leaves them open.
+        stop_at_first: whether to go on to the next rule once one is wrong.
+    """
+    return Report(tuple(_prove_rule(rule, effort, tuple(dtypes), stop_at_first) for rule in rules))
+
+
+def _prove_rule(rule: Rule, effort: Effort, dtypes: tuple[DType, ...], stop_at_first: bool) -> RuleReport:
+    report = RuleReport(rule)
+    for number, pattern in enumerate(rule.patterns):
+        for dtype in dtypes:
+            _prove_pattern(report, pattern, dtype, effort, f"{rule.name}/{number}/{dtype.short}")
+            if report.counterexamples and stop_at_first:
+                return report
+    return report
+
+
+def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str) -> None:
+    seen: set[UOp] = set()
+    # Plain operands are counted apart: those with structure are what conditions are about.
+    for n_plain, n_structured in ((effort.n_plain, 0), (0, effort.n_structured)):
+        n_fired = 0
+        for before in iter_instances(pattern, dtype, f"{seed}/{n_plain}", n_plain, n_structured):
+            if before in seen or dtype not in {n.dtype for n in before.toposort()}:
+                continue
+            seen.add(before)
+            report.matched.add(dtype.kind)
+            after = report.rule.apply(before)
+            if after is None:
+                continue
+            report.fired.add(dtype.kind)
+            _compare(report, before, after, effort, len(seen))
+            n_fired += 1
+            if report.counterexamples:
+                return
+            if n_fired >= (effort.max_fired if n_plain else _STRUCTURED * effort.max_fired):
+                break
+
+
+def _compare(report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: int) -> None:
+    name = report.rule.name
+    if after.dtype is not before.dtype:
+        problem = f"the dtype changes from {before.dtype} to {after.dtype}"
+        report.counterexamples.append(Counterexample(name, before, after, {}, True, problem))
+        return
+    answer = decide_equal(before, after)
+    if answer.verdict == "equal":
+        report.proved += 1
+        return
+    if answer.verdict == "different":
+        is_confirmed = differ_at(before, after, answer.values)
+        report.counterexamples.append(Counterexample(name, before, after, dict(answer.values), is_confirmed))
+        return
+    if _is_outside_of_z3(before):
+        report.sampled += 1
+    else:
+        report.undecided += 1
+    values = find_difference(before, after, seed, effort.n_samples, _count_roundings(name, before))
+    if values is not None:
+        report.counterexamples.append(Counterexample(name, before, after, values, True))
+
+
+def _is_outside_of_z3(before: UOp) -> bool:
+    return any(n.dtype.is_float or n.dtype.kind == "void" for n in before.toposort())
+
+
+def _count_roundings(name: str, before: UOp) -> int:
+    """By how many roundings a rule may differ: 0 where it claims the same bits."""
+    if name == "arithmetic_in_float32":
+        return 1 if before.op in _ROUNDED_TWICE else 0
+    return _ROUNDED.get(name, 0)
+
+
+_ROUNDED: Final[dict[str, int]] = {
+    "fuse_multiply_add": 2,  # the product is not rounded
+    "reciprocal_root": 2,  # the root is rounded before it divides
+}
+# Through float32 these are rounded twice: sums, products, quotients and roots of narrow floats are not hurt by that.
+_ROUNDED_TWICE: Final = frozenset({
+    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.RSQRT, Op.RECIPROCAL, Op.MULACC,
+})  # fmt: skip

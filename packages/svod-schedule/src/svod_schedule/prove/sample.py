@@ -1,0 +1,193 @@
+"""Values at which two graphs differ, sought by evaluating both: for floats, and for what z3 cannot decide.
+
+Floats are compared to the last bit: zeros with their signs, any NaN for any other. Formats of 8 and 16
+bits are gone through whole where one variable is all there is.
+"""
+
+# Values are numpy's, of any dtype and shape.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from svod_dtype import DType
+from svod_ir.arithmetic import quiet
+from svod_ir.errors import EvaluationError
+from svod_ir.evaluate import evaluate, evaluate_kernel
+from svod_ir.ops import ELEMENTWISE, AxisType, Op
+from svod_ir.uop import UOp
+
+__all__ = ["differ_at", "find_difference", "list_special"]
+
+_LEAVES: Final = (Op.DEFINE_VAR, Op.RANGE)
+_VECTORISED: Final = ELEMENTWISE | {Op.DEFINE_VAR, Op.RANGE, Op.CONST}
+_N_SINGLE: Final = 40
+_MAX_COLUMN: Final = 1 << 16
+
+
+def list_special(dtype: DType) -> np.ndarray[Any, Any]:
+    """The values of a float dtype where rules go wrong: zeros, subnormals, ones, halves, the largest, infinities, NaN."""
+    tiny = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2)
+    least, largest = tiny * 2.0**-dtype.mantissa_bits, dtype.finfo_max
+    step = dtype.finfo_eps
+    whole = 2.0**dtype.mantissa_bits
+    sizes = [
+        0.0, least, 3 * least, tiny - least, tiny, tiny + least, 0.25, 0.5 - step / 4, 0.5, 0.5 + step, 1 - step / 2, 1.0, 1 + step,
+        1.5, 2.0, 2.5, 3.0, 3.5, 7.0, 10.0, whole / 2, whole / 2 + 0.5, whole - 0.5, whole, whole + 1, 2 * whole, largest / 2,
+        largest / (1 + step), largest, np.inf, np.nan,
+    ]  # fmt: skip
+    return np.array([s * size for size in sizes for s in (1.0, -1.0)]).astype(dtype.numpy)
+
+
+def find_difference(before: UOp, after: UOp, seed: int, n_samples: int, roundings: int = 0) -> dict[UOp, Any] | None:
+    """Values at which the graphs differ, or None where none of the tried ones does.
+
+    With `roundings`, floats may differ by so many roundings of the largest value on the way, where all are finite.
+    """
+    random = np.random.default_rng(seed)
+    before, after = _spell_loops(before), _spell_loops(after)
+    nodes = dict.fromkeys([*before.toposort(), *after.toposort()])
+    memories = [n for n in nodes if n.op is Op.PARAM]
+    leaves = [n for n in nodes if n.op in _LEAVES]
+    with quiet():
+        if not memories and all(n.op in _VECTORISED and n.dtype.lanes == 1 for n in nodes):
+            return _find_in_columns(before, after, leaves, random, n_samples, roundings)
+        for _ in range(_N_SINGLE):
+            values: dict[UOp, Any] = {}
+            for leaf in leaves:
+                column = _column(leaf, random, 64, values)
+                values[leaf] = column[random.integers(0, len(column))]
+            values.update({m: _content(m, random) for m in memories})
+            if differ_at(before, after, values, roundings):
+                return values
+    return None
+
+
+def _find_in_columns(
+    before: UOp, after: UOp, leaves: list[UOp], random: np.random.Generator, n_samples: int, roundings: int
+) -> dict[UOp, Any] | None:
+    columns = _all_values(leaves) or _crossed(leaves, random, n_samples)
+    given: Mapping[UOp, Any] = {**columns}
+    shape = np.shape(next(iter(columns.values()))) if columns else ()
+    x, y = (np.broadcast_to(evaluate(root, {**given}), shape) for root in (before, after))
+    differs = _differs(x, y, _find_tolerance(before, {**given}, roundings))
+    if not differs.any():
+        return None
+    first = int(np.flatnonzero(differs)[0])
+    return {leaf: column[first] for leaf, column in columns.items()}
+
+
+def _all_values(leaves: list[UOp]) -> dict[UOp, Any] | None:
+    """Every value of the only variable, or every pair of two, where they are few."""
+    spaces = [_whole_space(leaf) for leaf in leaves]
+    known = [s for s in spaces if s is not None]
+    if not leaves or len(known) != len(spaces) or np.prod([len(s) for s in known], dtype=float) > _MAX_COLUMN:
+        return None
+    return dict(zip(leaves, (g.reshape(-1) for g in np.meshgrid(*known, indexing="ij")), strict=True))
+
+
+def _whole_space(leaf: UOp) -> Any:
+    dtype = leaf.dtype
+    if leaf.op is Op.RANGE and leaf.src[0].op is not Op.CONST:
+        return None
+    if dtype.is_float:
+        if dtype.itemsize > 2:
+            return None
+        bits = np.arange(1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16)
+        return bits.view(dtype.numpy)
+    low, high = (int(b) for b in leaf.bounds)
+    return np.arange(low, high + 1).astype(dtype.numpy) if high - low < _MAX_COLUMN else None
+
+
+def _crossed(leaves: list[UOp], random: np.random.Generator, n_samples: int) -> dict[UOp, Any]:
+    """Special values of all leaves with each other, as many as there is room for, and random ones."""
+    found: dict[UOp, Any] = {}
+    for leaf in leaves:
+        column = _column(leaf, random, max(8, n_samples // 4), found)
+        found[leaf] = column[random.integers(0, len(column), n_samples)]
+        if leaf.op is Op.RANGE:
+            end = evaluate(leaf.src[0], {**found})
+            found[leaf] = found[leaf] % np.maximum(end, 1)
+    return found
+
+
+def _column(leaf: UOp, random: np.random.Generator, n: int, given: Mapping[UOp, Any]) -> Any:
+    dtype = leaf.dtype
+    if dtype.is_float:
+        bits = random.integers(0, 256, n * dtype.itemsize, dtype=np.uint8)
+        return np.concatenate([list_special(dtype), list_special(dtype), bits.view(dtype.numpy)])
+    low, high = (int(b) for b in leaf.bounds)
+    if leaf.op is Op.RANGE and not any(np.ndim(v) for v in given.values()):
+        high = max(0, int(evaluate(leaf.src[0], {**given})) - 1)
+    near = {low, low + 1, high - 1, high, 0, 1, -1, (low + high) // 2}
+    ends = [v for v in sorted(near) if low <= v <= high]
+    drawn = [low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(n)]
+    return (
+        np.array([*ends * 2, *drawn]).astype(dtype.numpy)
+        if dtype.is_bool
+        else np.array([*ends * 2, *drawn], dtype=dtype.numpy)
+    )
+
+
+def _content(memory: UOp, random: np.random.Generator) -> Any:
+    size = memory.arg.size
+    if memory.dtype.is_float:
+        return random.choice(list_special(memory.dtype), size)
+    low, high = int(memory.dtype.min), int(memory.dtype.max)
+    return np.array(
+        [low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(size)]
+    ).astype(memory.dtype.numpy)
+
+
+def _spell_loops(root: UOp) -> UOp:
+    """The graph with a loop of one iteration for each counter that became the constant 0."""
+    once = UOp.range(1, 1000, AxisType.LOOP)
+    replaced: dict[UOp, UOp] = {}
+    for node in root.iter_ops(Op.REDUCE, Op.END):
+        counters = tuple(once if s.op is Op.CONST else s for s in node.src[1:])
+        if counters != node.src[1:]:
+            replaced[node] = node.with_src((node.src[0], *counters))
+    return root.substitute(replaced) if replaced else root
+
+
+def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0) -> bool:
+    """Whether the graphs differ for these values; an effect, in what it leaves in memory."""
+    before, after = _spell_loops(before), _spell_loops(after)
+    left, right = ({n: v.copy() if isinstance(v, np.ndarray) else v for n, v in values.items()} for _ in range(2))
+    try:
+        if before.op is Op.END or before.op is Op.STORE:
+            for root, given in ((before, left), (after, right)):
+                buffers = {n: v for n, v in given.items() if n.op is Op.PARAM}
+                scalars: dict[str, Any] = {n.arg[0]: v for n, v in given.items() if n.op is Op.DEFINE_VAR}
+                evaluate_kernel(UOp.sink(root), {**buffers}, scalars)
+            return any(bool(_differs(left[n], right[n], None).any()) for n in left if n.op is Op.PARAM)
+        with quiet():
+            tolerance = _find_tolerance(before, left, roundings)
+            return bool(_differs(evaluate(before, {**left}), evaluate(after, {**right}), tolerance).any())
+    except EvaluationError:
+        # These values read outside of memory: nothing is said of them.
+        return False
+
+
+def _find_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> Any:
+    if not roundings or not before.dtype.is_float:
+        return None
+    parts = [np.abs(evaluate(n, {**values}).astype(np.float64)) for n in before.toposort() if n.dtype.is_float]
+    dtype = before.dtype.scalar
+    least = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2 + dtype.mantissa_bits)
+    # Where a value on the way is infinite or NaN, the sum with what is left of the rounding says nothing.
+    largest = np.max(np.nan_to_num(np.stack(np.broadcast_arrays(*parts)), nan=np.inf, posinf=np.inf), axis=0)
+    return np.where(largest < dtype.finfo_max / 4, roundings * (dtype.finfo_eps * largest + least), np.inf)
+
+
+def _differs(x: Any, y: Any, tolerance: Any) -> Any:
+    x, y = np.atleast_1d(*np.broadcast_arrays(x, y))
+    if x.dtype.kind in "iub":
+        return x != y
+    a, b = x.astype(np.float64), y.astype(np.float64)
+    same = ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+    return ~same if tolerance is None else ~(same | (np.abs(a - b) <= tolerance) | np.isinf(tolerance))

@@ -1,0 +1,90 @@
+"""Whether two graphs have equal values for all values of their variables: yes, no for these values, or not known."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple
+
+import z3
+
+from svod_dtype import DType
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_schedule.prove.bits import Bits
+from svod_schedule.prove.integers import Integers
+from svod_schedule.prove.terms import Meaning, Untranslated
+from svod_schedule.prove.translate import Translation
+
+__all__ = ["Answer", "Values", "decide_equal"]
+
+Values = dict[UOp, "bool | int"]
+
+_STEPS: Final = 500_000
+"""z3's own count of its work: unlike seconds it is the same on every machine."""
+_LIMIT_MS: Final = 3_000
+"""Only steps that are longer than usual meet it."""
+
+
+class Answer(NamedTuple):
+    """`values` are those for which the graphs differ."""
+
+    verdict: Literal["equal", "different", "unknown"]
+    values: Values
+
+
+_MAX_NODES: Final = 30
+_LARGE: Final = frozenset({Op.POW, Op.THREEFRY})
+_DIVISIONS: Final = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHR, Op.CAST})
+_UNKNOWN: Final = Answer("unknown", {})
+
+
+def decide_equal(before: UOp, after: UOp) -> Answer:
+    """Ask z3, first about integers, then about bits; both are exact, each is fast where the other is slow."""
+    ops = {n.op for n in (*before.toposort(), *after.toposort())}
+    for meaning in (Integers, Bits) if ops & _DIVISIONS else (Bits, Integers):
+        try:
+            answer = _decide(before, after, meaning())
+        except Untranslated:
+            continue
+        if answer.verdict != "unknown":
+            return answer
+    return _UNKNOWN
+
+
+def _decide(before: UOp, after: UOp, meaning: Meaning) -> Answer:
+    translation = Translation(meaning)
+    left = translation.to_terms(before)
+    meaning.is_assuming = False
+    right = translation.to_terms(after)
+    # Lanes of one value stand for all lanes.
+    pairs = zip(left, right * len(left) if len(right) == 1 else right, strict=True)
+    differs = z3.Or(*[meaning.raw(a) != meaning.raw(b) for a, b in pairs])
+    if z3.is_false(z3.simplify(differs)) or (_is_polynomial(before) and z3.is_false(z3.simplify(differs, som=True))):
+        return Answer("equal", {})
+    solver = z3.Solver()
+    solver.set("rlimit", _STEPS)
+    solver.set("timeout", _LIMIT_MS)
+    solver.add(*translation.known, *meaning.assumed, differs)
+    found = solver.check()
+    if found == z3.unsat:
+        return Answer("equal", {})
+    if found != z3.sat:
+        return _UNKNOWN
+    model = solver.model()
+    return Answer("different", {leaf: _value(model, raw, leaf.dtype) for leaf, raw in translation.leaves.items()})
+
+
+def _is_polynomial(root: UOp) -> bool:
+    """Whether multiplying everything out may help, and is not too much."""
+    nodes = root.toposort()
+    return len(nodes) < _MAX_NODES and sum(n.op is Op.MUL for n in nodes) > 0 and all(n.op not in _LARGE for n in nodes)
+
+
+def _value(model: Any, raw: Any, dtype: DType) -> bool | int:
+    found = model.eval(raw, model_completion=True)
+    if dtype.is_bool:
+        return bool(z3.is_true(found))
+    if z3.is_int_value(found):
+        return int(found.as_long())
+    return int(found.as_signed_long() if dtype.is_signed else found.as_long())

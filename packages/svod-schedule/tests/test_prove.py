@@ -1,0 +1,198 @@
+"""The rules of the compiler, proved in the narrow dtypes; and that the prover notices rules that are wrong."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from svod_dtype import bool_, float8_e5m2, float16, index, int8, int32, uint8
+from svod_ir.ops import Op
+from svod_ir.pattern import FLOAT, INT, Rule, RuleSet, const, node, rule, var
+from svod_ir.uop import UOp
+from svod_schedule.errors import UnknownRuleError
+
+pytest.importorskip("z3")
+
+from svod_schedule.prove import Effort, list_rule_sets, prove_rules
+from svod_schedule.prove.__main__ import find_rules, main
+from svod_schedule.prove.mutants import make_mutants
+from svod_schedule.prove.sample import find_difference, list_special
+
+# What every run of the tests proves; `python -m svod_schedule.prove` takes all dtypes and more instances.
+EFFORT = Effort(n_plain=8, n_structured=1500, max_fired=2, n_samples=256)
+DTYPES = (bool_, int8, uint8, index, float8_e5m2)
+
+DECLINES = {
+    "always_equal_to_itself": {"float"},  # NaN is not equal to itself
+    "compare_casts": {"bool", "float"},  # the pattern names the dtype before the cast alone
+    "not_less": {"float"},
+    "not_less_or_equal": {"float"},
+    "divide_by_negative": {"uint"},  # there is no negative divisor
+    "modulo_negative": {"uint"},
+    "cast_division_to_index": {"bool"},
+    "fuse_multiply_add": {"float"},  # only of float32 and float64, which EFFORT leaves out
+    "fold_vector_constants": {"bool", "int", "uint", "index", "float"},  # only of vectors
+    "broadcast_constant": {"bool", "int", "uint", "index", "float"},
+    "select_by_counter": {"bool", "int", "uint"},  # a one-hot sum is drawn once in some hundred instances
+    "threefry": {"uint"},  # only of uint64
+}
+"""The kinds of dtype that a rule's pattern takes and its function always declines."""
+
+RULES = [(name, r) for name, rules in list_rule_sets().items() for r in rules]
+
+
+@pytest.mark.parametrize(("name", "tried"), RULES, ids=[f"{n}-{r.name}" for n, r in RULES])
+def test_a_rule_keeps_the_value_for_every_value_of_the_variables(name: str, tried: Rule) -> None:
+    (report,) = prove_rules([tried], EFFORT, dtypes=DTYPES).rules
+    assert not report.counterexamples, "\n".join(map(str, report.counterexamples))
+    assert report.declined <= DECLINES.get(tried.name, set())
+    assert report.fired or tried.name in DECLINES or tried.name == "narrow_double_to_half"  # only of float64
+
+
+MUTANTS: list[tuple[str, str, str, str]] = [
+    (
+        "symbolic.identities",
+        "drop_mask",
+        "drop_mask",
+        "mask & mask + 1 == 0 and x.vmin >= 0 and (x.vmax <= mask) -> mask & mask + 1 == 0 and True and (x.vmax <= mask)",
+    ),
+    ("symbolic.identities", "drop_mask", "drop_mask", "mask & mask + 1 == 0 -> mask & mask + 1 != 0"),
+    ("symbolic.identities", "shift_right_of_index", "shift_right_of_index", "1 -> 2"),
+    ("symbolic.divmod", "_split_by_interval", "divide_by_interval", "quotient != high // d -> quotient == high // d"),
+    (
+        "symbolic.divmod",
+        "_split_by_factor",
+        "divide_by_common_factor",
+        "multiples and k == high // g -> multiples and True",
+    ),
+    (
+        "symbolic.divmod",
+        "divide_by_itself",
+        "divide_by_itself",
+        "x is y and (not x.vmin <= 0 <= x.vmax) -> x is y and True",
+    ),
+    ("symbolic.divmod", "divide_by_itself", "divide_by_itself", "x.vmin <= 0 <= x.vmax -> x.vmin < 0 <= x.vmax"),
+    ("symbolic.divmod", "modulo_negative", "modulo_negative", "-1 -> +1"),
+    ("symbolic.comparisons", "_divide_order", "move_terms", "-(-(limit - low) // g) -> +(-(limit - low) // g)"),
+    ("symbolic.comparisons", "move_equal_terms", "move_equal_terms", "high < 0 -> high <= 0"),
+    ("symbolic.comparisons", "move_equal_terms", "move_equal_terms", "factor and constant % factor -> factor and True"),
+    ("symbolic.casts", "_is_exact", "cast_operands_to_index", "node.op is Op.MAX -> node.op is not Op.MAX"),
+    ("symbolic.logic", "choose_truth", "choose_truth", "True -> False"),
+    ("symbolic.logic", "_tighten", "normalize_chain", "limits[key] is not o -> limits[key] is o"),
+    ("symbolic.reductions", "_find_interval", "count_by_counter", "found.sign == 1 -> found.sign != 1"),
+    ("symbolic.floats", "absolute_twice", "absolute_twice", "inner.op is Op.NEG -> inner.op is not Op.NEG"),
+    (
+        "lower.decompose",
+        "_floor_by_positive",
+        "divide_by_constant",
+        "x + _splat(x, steps * divisor) -> x - _splat(x, steps * divisor)",
+    ),
+    ("lower.decompose", "find_magic", "divide_by_constant", "hardest * excess -> hardest + excess"),
+    ("lower.decompose", "fuse_shift_add", "fuse_shift_add", "(x << c) + z -> (x << c) - z"),
+    ("lower.decompose", "sign", "sign", "x < 0 -> x <= 0"),
+]
+"""Module, changed function, rule to prove, and the change: signs, bounds, conditions and operands."""
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "proved", "change"), MUTANTS, ids=[f"{f}: {c}" for _, f, _, c in MUTANTS]
+)
+def test_a_changed_rule_has_a_counterexample(module: str, function: str, proved: str, change: str) -> None:
+    source = import_module(f"svod_schedule.{module}")
+    mutant = next(m for m in make_mutants(source, frozenset({function})) if m.change == change)
+    found = prove_rules([mutant.rules[proved]], EFFORT, dtypes=DTYPES).counterexamples
+    assert found
+    assert all(c.is_confirmed for c in found)
+
+
+x, c = var("x"), const("c", INT)
+
+
+@rule(node(Op.MAX, x, c, kinds=INT))
+def clamp_wrongly(x: UOp, c: UOp) -> UOp | None:
+    """max(x, c) -> x when x >= c - 9, which is too far below."""
+    return x if x.vmin >= c.arg - 9 else None
+
+
+@rule(node(Op.ADD, x, node(Op.NEG, x), kinds=FLOAT))
+def cancel_wrongly(x: UOp) -> UOp:
+    """x + -x -> 0.0, which is NaN for infinities."""
+    return UOp.const(x.dtype, 0.0)
+
+
+@rule(node(Op.NOT, x, kinds=INT))
+def change_dtype(x: UOp) -> UOp:
+    """~x -> x : i32, of another dtype."""
+    return UOp(Op.CAST, int32, (x,))
+
+
+@rule(node(Op.NEG, x, kinds=INT))
+def never(x: UOp) -> UOp | None:
+    """-x -> nothing."""
+    return None if x.dtype.is_int else x
+
+
+WRONG = RuleSet("wrong", (clamp_wrongly, cancel_wrongly, change_dtype, never))
+
+
+def test_a_wrong_rule_is_shown_as_a_graph_with_values() -> None:
+    (found,) = prove_rules([clamp_wrongly], EFFORT, dtypes=[int8]).counterexamples
+    assert found.is_confirmed
+    assert "clamp_wrongly: the values differ at v1 = " in str(found)
+    assert "MAX i8" in str(found)
+
+
+def test_a_float_rule_is_sampled_at_the_special_values() -> None:
+    (report,) = prove_rules([cancel_wrongly], EFFORT, dtypes=[float16]).rules
+    assert report.verdict == "wrong"
+    assert (report.proved, report.undecided) == (0, 0)
+
+
+def test_a_rule_that_changes_the_dtype_is_wrong() -> None:
+    (found,) = prove_rules([change_dtype], EFFORT, dtypes=[int8]).counterexamples
+    assert "the dtype changes from int8 to int32" in str(found)
+
+
+def test_a_rule_that_never_fires_is_named() -> None:
+    report = prove_rules([never], EFFORT, dtypes=[int8])
+    assert report.unfired == ["never"]
+    assert report.rules[0].verdict == "never fired"
+    assert report.rules[0].declined == {"int"}
+
+
+def test_two_runs_give_the_same_report() -> None:
+    first, second = (str(prove_rules(find_rules(["drop_mask"]), EFFORT, dtypes=DTYPES)) for _ in range(2))
+    assert first == second
+
+
+def test_the_command_proves_rules_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "order_of_bools"]) == 0
+    assert "| `order_of_bools` | proved |" in capsys.readouterr().out
+
+
+def test_the_command_fails_for_rules_that_are_wrong_or_never_fire(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import svod_schedule.symbolic
+
+    monkeypatch.setattr(svod_schedule.symbolic, "WRONG", WRONG, raising=False)
+    assert main(["--quick", "svod_schedule.symbolic:WRONG"]) == 1
+    assert "error: never never fired" in capsys.readouterr().out
+
+
+def test_a_name_that_no_rule_has_is_an_error_with_the_nearest() -> None:
+    with pytest.raises(UnknownRuleError, match="no rule or rule set is called 'drop_zeros'") as error:
+        find_rules(["drop_zeros"])
+    assert "did you mean 'drop_zero'?" in str(error.value)
+
+
+def test_the_special_values_are_there_in_every_format() -> None:
+    special = list_special(float16).astype(float).tolist()
+    assert {0.0, 2.0**-24, 2.0**-14, 0.5, 1.0, 65504.0, float("inf")} <= set(special)
+
+
+def test_zeros_differ_by_their_signs() -> None:
+    f = UOp.variable("f", float16.min, float16.max, float16)
+    assert find_difference(f + 0.0, f, 0, 64) is not None
+    assert find_difference(f + -0.0, f, 0, 64) is None
