@@ -308,6 +308,9 @@ builder.add_op(PreparedCustomFunction(-2, "end", everything))
 builder.set_output_buffers(chain.output_indices)
 long_plan = builder.build()
 
+# A process that was started in the background ignores the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def interrupt():
     has_begun.wait()
     os.kill(os.getpid(), signal.SIGINT)
