@@ -336,6 +336,13 @@ def programs(draw: st.DrawFn) -> tuple[Any, dict[Any, Any], dict[Any, Tensor]]:
     return graph, arrays, tensors
 
 
+def test_shards_without_elements_are_gathered_to_their_whole_shape():
+    x = Tensor(np.ones((2, 4), np.float32)).shard(("CPU", "CPU:1"), 1)
+    nothing = x[:0, :3].cumsum(1)
+    assert nothing.shape == (0, 3)
+    np.testing.assert_array_equal(nothing.pad((0, 1), (0, 0)).numpy(), np.zeros((1, 3), np.float32))
+
+
 @pytest.mark.parametrize("planner", ["arena", "disabled"])
 def test_a_sharded_program_agrees_with_the_reference(planner):
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -122,7 +122,10 @@ class _Writer:
         else:
             pieces = [_cut(s, want, position) for s in shards]
         copied = [make_copy(p, device) for p in pieces if 0 not in p.shape]
-        return make_concat(copied, have.axis) if copied else make_copy(make_empty(node.dtype, pieces[0].shape), device)
+        if copied:
+            return make_concat(copied, have.axis)
+        shape = (sum(p.shape[a] for p in pieces) if a == have.axis else s for a, s in enumerate(pieces[0].shape))
+        return make_copy(make_empty(node.dtype, tuple(shape)), device)
 
 
 def _rebuild(node: UOp, operands: Shards) -> UOp:
