@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["MAX_STRIDE", "access_cost", "find_stride"]
+__all__ = ["access_cost", "find_stride"]
 
 MAX_STRIDE = 4
 """Elements up to so far apart are read as vectors with what lies between."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from svod_dtype import index
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_schedule.linear_index import MAX_STRIDE, find_stride
+from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.symbolic import simplify
 
 __all__ = ["merge_accesses"]
@@ -27,19 +27,17 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
     merged: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(merged[s] for s in node.src))
-        if node.op is Op.INDEX:
-            axis = next((a for a in lane_axes if a in node.src[1].ranges), None)
-            stride = None if axis is None else find_stride(node.src[1], axis)
-            if axis is not None and stride == 1:
-                new = _make_vector(node, new, axis, UOp.const(index, 0))
-            elif axis is not None and stride is not None and node not in written and axis not in _gate_ranges(node):
-                new = _read_strided(node, new, axis, stride)
+        axis = next((a for a in lane_axes if node.op is Op.INDEX and a in node.src[1].ranges), None)
+        if axis is not None and access_cost(node, axis, int(axis.vmax) + 1, is_read=node not in written) < 1:
+            stride = find_stride(node.src[1], axis)
+            assert stride is not None
+            new = (
+                _make_vector(node, new, axis, UOp.const(index, 0))
+                if stride == 1
+                else _read_strided(node, new, axis, stride)
+            )
         merged[node] = new
     return merged[sink]
-
-
-def _gate_ranges(node: UOp) -> frozenset[UOp]:
-    return node.src[2].ranges if len(node.src) > 2 else frozenset()
 
 
 def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
@@ -51,8 +49,6 @@ def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
 def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
     """The elements `stride` apart, picked from vectors that cover all from the first to the last."""
     n_lanes, step = int(axis.vmax) + 1, abs(stride)
-    if step > MAX_STRIDE or step >= n_lanes:
-        return new
     lowest = UOp.const(index, 0 if stride > 0 else n_lanes - 1)
     base = _make_vector(node, new, axis, lowest)
     starts = [min(n * n_lanes, (n_lanes - 1) * (step - 1)) for n in range(step)]
