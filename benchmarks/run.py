@@ -17,8 +17,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,6 +26,7 @@ import numpy as np
 
 from encoder import Array
 from measure import measure_in_turns
+from peers import Calls, inference_mode, make_numpy_calls, make_torch_calls
 from report import describe_machine, format_machine, format_table, format_time, write_json
 from workloads import Workload, iter_workloads
 
@@ -71,9 +71,9 @@ def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
     """
     expected = np.asarray(workload.numpy(*workload.inputs))
     first, plan, found = _start_svod(workload)
-    calls: dict[str, Callable[[], object]] = {"svod": plan.execute, **_make_numpy_calls(workload, expected)}
-    with _inference_mode():
-        calls |= _make_torch_calls(workload, expected)
+    calls: Calls = {"svod": plan.execute, **make_numpy_calls(workload, expected)}
+    with inference_mode():
+        calls |= make_torch_calls(workload, expected)
         wrong = [
             name for name, call in calls.items() if name.startswith("torch") and not _agrees(workload, expected, call())
         ]
@@ -111,35 +111,6 @@ def _start_svod(workload: Workload) -> tuple[float, Any, Array]:
     plan = result.prepare()
     plan.execute()
     return perf_counter() - start, plan, np.asarray(result.numpy())
-
-
-def _make_numpy_calls(workload: Workload, expected: Array) -> dict[str, Callable[[], object]]:
-    calls: dict[str, Callable[[], object]] = {"numpy": partial(workload.numpy, *workload.inputs)}
-    if workload.numpy_out is not None:
-        calls["numpy out"] = partial(workload.numpy_out, np.empty_like(expected), *workload.inputs)
-    return calls
-
-
-def _make_torch_calls(workload: Workload, expected: Array) -> dict[str, Callable[[], object]]:
-    try:
-        import torch
-    except ImportError:
-        return {}
-    tensors = [torch.from_numpy(array) for array in workload.inputs]
-    calls: dict[str, Callable[[], object]] = {"torch": partial(workload.torch, *tensors)}
-    if workload.torch_out is not None:
-        calls["torch out"] = partial(workload.torch_out, torch.from_numpy(np.empty_like(expected)), *tensors)
-    return calls
-
-
-def _inference_mode() -> Any:
-    from contextlib import nullcontext
-
-    try:
-        import torch
-    except ImportError:
-        return nullcontext()
-    return torch.inference_mode()
 
 
 def _agrees(workload: Workload, expected: Array, found: Any) -> bool:

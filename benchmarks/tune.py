@@ -4,9 +4,10 @@
     python benchmarks/tune.py matmul512 softmax    # some
     python benchmarks/tune.py --quick --seconds 5  # small sizes
 
-Both times are those of the last comparison of a search, side by side; kernels whose gain is less than 2 percent keep the
-heuristics' opts. `tried` counts candidates that were looked at, `dropped` those among them that exceeded a limit, did not compile,
-or were given up.
+In the table of kernels both times are those of the last comparison of a search, side by side; kernels whose gain is less than
+2 percent keep the heuristics' opts. `tried` counts candidates that were looked at, `dropped` those among them that exceeded a limit,
+did not compile, or were given up. The table of workloads times the whole plans in turns afterwards, with numpy and torch beside them;
+its ratios are the time of the other over that of the searched plan.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from math import exp, log
 from typing import Any
 
+import numpy as np
+
+from measure import measure_in_turns
+from peers import Calls, inference_mode, make_numpy_calls, make_torch_calls
 from report import describe_machine, format_machine, format_table, format_time, write_json
 from svod_ir.args import format_opts
 from svod_schedule.options import OptimizerConfig
@@ -30,6 +36,7 @@ from workloads import Workload, iter_workloads
 SKIPPED = ("dispatch", "dispatch100", "demo", "encoder4x32", "encoder8x128", "resnet18")
 """Calls of next to nothing, and models: their kernels are mostly those of the others."""
 
+PLANS_HEAD = ("workload", "heuristics", "searched", "/heuristics", "/numpy", "/torch")
 HEAD = ("workload", "kernel", "heuristics", "searched", "gain", "tried", "dropped", "seconds", "opts")
 
 
@@ -42,19 +49,29 @@ def main() -> int:
     machine = describe_machine()
     print(format_machine(machine), flush=True)
     rows: list[dict[str, Any]] = []
+    plans: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SVOD_CACHE_DIR"] = folder
         for workload in iter_workloads(is_quick=arguments.quick):
             if workload.name in arguments.names if arguments.names else workload.name not in SKIPPED:
                 print(f"{workload.name} ...", flush=True, file=sys.stderr)
                 rows += [_make_row(workload.name, found) for found in search_workload(workload, config)]
+                plans.append(compare_plans(workload, 0.1 if arguments.quick else 2.0))
     print(format_table(HEAD, map(_format_row, rows)))
+    print(format_table(PLANS_HEAD, map(_format_plans, plans)))
     gains = [row["heuristics"] / row["searched"] for row in rows if row["searched"] and row["heuristics"]]
     if gains:
         print(f"geometric mean of {len(gains)} kernels: {exp(sum(map(log, gains)) / len(gains)):.2f}")
     print(
         write_json(
-            "tune", {"machine": machine, "is_quick": arguments.quick, "seconds": arguments.seconds, "rows": rows}
+            "tune",
+            {
+                "machine": machine,
+                "is_quick": arguments.quick,
+                "seconds": arguments.seconds,
+                "rows": rows,
+                "plans": plans,
+            },
         )
     )
     return 0
@@ -67,6 +84,38 @@ def search_workload(workload: Workload, config: PrepareConfig) -> list[Tuned]:
         result = workload.svod(*map(Tensor, workload.inputs))
         (result if isinstance(result, Tensor) else result[0]).prepare_with(replace(config))
     return [found for found in observer.tuned if not found.was_known]
+
+
+def compare_plans(workload: Workload, seconds: float) -> dict[str, Any]:
+    """The seconds of the workload's plan with the heuristics' opts and with those that were found, and of its peers."""
+    calls: Calls = {"heuristics": _prepare(workload, use_cache=False), "searched": _prepare(workload, use_cache=True)}
+    expected = np.asarray(workload.numpy(*workload.inputs))
+    with inference_mode():
+        times = measure_in_turns(
+            calls | make_numpy_calls(workload, expected) | make_torch_calls(workload, expected), seconds
+        )
+    return {"name": workload.name, **times}
+
+
+def _prepare(workload: Workload, *, use_cache: bool) -> Callable[[], object]:
+    optimizer = OptimizerConfig(strategy="heuristic", use_cache=use_cache)
+    result = workload.svod(*map(Tensor, workload.inputs))
+    plan = (result if isinstance(result, Tensor) else result[0]).prepare_with(
+        PrepareConfig(optimizer=optimizer, disable_schedule_cache=True)
+    )
+    return plan.execute
+
+
+def _format_plans(row: dict[str, Any]) -> list[str]:
+    searched = row["searched"]
+    ratios = [row["heuristics"] / searched]
+    for peer in ("numpy", "torch"):
+        ratios.append(min((t for name, t in row.items() if name.startswith(peer)), default=0) / searched)
+    return [
+        row["name"],
+        *(format_time(row[k]) for k in ("heuristics", "searched")),
+        *(f"{r:.2f}" if r else "-" for r in ratios),
+    ]
 
 
 def _make_row(workload: str, found: Tuned) -> dict[str, Any]:
