@@ -8,7 +8,7 @@ from svod_dtype import index
 from svod_ir.errors import RewriteError
 from svod_ir.ops import Op
 from svod_ir.pattern import Rule, RuleSet, const, node, rule, var
-from svod_ir.rewrite import clear_remembered, count_matches, graph_rewrite
+from svod_ir.rewrite import Match, clear_remembered, count_matches, graph_rewrite, watch_matches
 from svod_ir.uop import UOp
 
 x, c, d = var("x"), const("c"), const("d")
@@ -175,6 +175,14 @@ def test_matches_are_counted_on_request() -> None:
     assert counts == {"add_twice": 1, "fold": 1, "add_zero": 1}
     graph_rewrite(SUMS, add(V, number(0)))
     assert counts["add_zero"] == 1
+
+
+def test_each_match_is_reported_with_its_rule_and_both_sides() -> None:
+    matches: list[Match] = []
+    with count_matches() as counts, watch_matches(matches.append):
+        graph_rewrite(SUMS, UOp.sink(add(V, number(0)), add(W, number(0))))
+    assert set(matches) == {Match(SUMS.name, "add_zero", add(n, number(0)), n) for n in (V, W)}
+    assert counts == {"add_zero": 2}
 
 
 class TestRemembering:

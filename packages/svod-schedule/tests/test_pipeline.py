@@ -8,12 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from svod_ir.errors import OptionError
 from svod_ir.ops import Op
+from svod_ir.options import IROptions, PassSelector
 from svod_ir.target import Target
 from svod_ir.testing import assert_same, graphs
 from svod_ir.uop import UOp
+from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.linearize import linearize
-from svod_schedule.pipeline import Context, run_pipeline
+from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, run_pipeline
 
 TARGETS = {
     "avx2": Target.generic(cores=2),
@@ -52,8 +55,79 @@ def test_each_pipeline_keeps_what_a_random_graph_means(target: str, graph: UOp, 
 
 
 def test_a_pipeline_stops_after_the_pass_that_the_options_name() -> None:
-    from svod_ir.options import IROptions, PassSelector
-
     options = IROptions(stop_after=PassSelector.parse("rangeify:mark-results", "SVOD_STOP_AFTER"))
     variable = UOp.sink(UOp.variable("n", 0, 3))
     assert run_pipeline("rangeify", variable, Context(options=options)).src[0].op is Op.CONTIGUOUS
+
+
+def test_options_that_name_no_pass_are_refused() -> None:
+    options = IROptions(dump=PassSelector.parse("lower:expand,lower:expnad", "SVOD_DUMP"))
+    with pytest.raises(OptionError) as caught:
+        run_pipeline("optimize", UOp.sink(), Context(options=options))
+    assert str(caught.value) == (
+        "SVOD_DUMP='lower:expnad' is not a pipeline or a pass; `python -m svod_schedule.pipeline` lists them\n"
+        "  hint: unset SVOD_DUMP to use the default"
+    )
+
+
+class TestTables:
+    """A table with passes of one's own."""
+
+    @staticmethod
+    def make_pass(name: str, *, after: tuple[str, ...] = ()) -> Pass:
+        return Pass(name, lambda graph, _: graph, "does nothing", "kernel", after)
+
+    def list_names(self, table: PassTable, pipeline: str = "optimize") -> list[str]:
+        return [row.name for row in table[pipeline]]
+
+    def test_a_pass_stands_before_another_or_at_the_end(self) -> None:
+        names = self.list_names(PIPELINES)
+        assert self.list_names(PIPELINES.with_pass("optimize", self.make_pass("mine"))) == [*names, "mine"]
+        first = PIPELINES.with_pass("optimize", self.make_pass("mine"), before=names[0])
+        assert self.list_names(first) == ["mine", *names]
+        assert self.list_names(PIPELINES) == names
+        assert first["lower"] is PIPELINES["lower"]
+
+    def test_a_pass_of_a_name_that_is_there_takes_its_place(self) -> None:
+        mine = self.make_pass("merge-loops")
+        table = PIPELINES.with_pass("optimize", mine)
+        assert self.list_names(table) == self.list_names(PIPELINES)
+        assert mine in table["optimize"]
+
+    def test_a_pass_that_others_come_after_can_be_left_out(self) -> None:
+        table = PIPELINES.without_pass("optimize", "merge-loops")
+        assert self.list_names(table) == [n for n in self.list_names(PIPELINES) if n != "merge-loops"]
+
+    def test_a_pipeline_runs_the_passes_of_its_context(self) -> None:
+        seen: list[str] = []
+        mine = Pass("mine", lambda graph, _: graph.with_arg("mine"), "marks the graph", "graph")
+        table = PIPELINES.with_pass("rangeify", mine, before="shard-values")
+        context = Context(
+            passes=table, observe=lambda pipeline, name, graph, seconds: seen.append(f"{name} {graph.arg}")
+        )
+        run_pipeline("rangeify", UOp.sink(), context)
+        assert seen[:2] == ["mine mine", "shard-values mine"]
+
+    @pytest.mark.parametrize(
+        ("pipeline", "before", "message"),
+        [
+            ("optimise", None, "no pipeline is called 'optimise'"),
+            ("optimize", "expand", "no pass of optimize is called 'expand'"),
+        ],
+    )
+    def test_unknown_names_are_refused(self, pipeline: str, before: str | None, message: str) -> None:
+        with pytest.raises(UnknownPassError, match=message):
+            PIPELINES.with_pass(pipeline, self.make_pass("mine"), before=before)
+        with pytest.raises(UnknownPassError, match=message):
+            PIPELINES.without_pass(pipeline, before or "merge-loops")
+
+    def test_an_order_that_passes_do_not_allow_is_refused(self) -> None:
+        mine = self.make_pass("mine", after=("merge-loops",))
+        with pytest.raises(PassOrderError) as caught:
+            PIPELINES.with_pass("optimize", mine, before="simplify")
+        assert str(caught.value) == (
+            "pass 'mine' of optimize must come after 'merge-loops'\n"
+            "  hint: put it behind, or drop the name from the `after` of 'mine'"
+        )
+        with pytest.raises(PassOrderError, match="two passes called 'simplify'"):
+            PIPELINES.with_pass("optimize", self.make_pass("simplify"), before="merge-loops")

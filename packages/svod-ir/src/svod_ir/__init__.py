@@ -38,7 +38,7 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.pattern import Pattern, Rule, RuleSet, rule
 from svod_ir.placement import Sharding
-from svod_ir.rewrite import graph_rewrite
+from svod_ir.rewrite import Match, count_matches, graph_rewrite, watch_matches
 from svod_ir.spec import verify
 from svod_ir.target import Rates, Target, TensorCore
 from svod_ir.text import format_expression, parse_graph, print_graph
@@ -46,9 +46,10 @@ from svod_ir.uop import SInt, UOp
 
 __all__ = [
     "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "DeviceMismatchError", "EvaluationError",
-    "GraphError", "IROptions", "KernelInfo", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
-    "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError",
-    "Target", "TensorCore", "UOp", "format_expression", "format_opts", "get_logger", "graph_rewrite", "make_alu", "make_cast",
-    "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
-    "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts", "print_graph", "rule", "verify",
+    "GraphError", "IROptions", "KernelInfo", "Match", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
+    "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleSet", "SInt", "ShapeError", "Sharding",
+    "SpecError", "Target", "TensorCore", "UOp", "count_matches", "format_expression", "format_opts", "get_logger",
+    "graph_rewrite", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
+    "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts",
+    "print_graph", "rule", "verify", "watch_matches",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from svod_ir.environment import read_switch
@@ -40,6 +40,15 @@ class PassSelector:
     def matches(self, pipeline: str, name: str) -> bool:
         """Whether pass `name` of `pipeline` is meant."""
         return any(p in ("*", pipeline) and n in ("*", name) for p, n in self.entries)
+
+    def find_unknown(self, passes: Iterable[tuple[str, str]]) -> str | None:
+        """The first entry that means none of these passes, given as pipeline and name."""
+        known = list(passes)
+        for entry in self.entries:
+            alone = PassSelector((entry,))
+            if not any(alone.matches(*names) for names in known):
+                return str(alone)
+        return None
 
     def __bool__(self) -> bool:
         return bool(self.entries)

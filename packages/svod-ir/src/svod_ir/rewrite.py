@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from svod_ir.errors import RewriteError
@@ -14,7 +14,7 @@ from svod_ir.ops import Op
 from svod_ir.pattern import Rule, RuleSet
 from svod_ir.uop import UOp
 
-__all__ = ["clear_remembered", "count_matches", "graph_rewrite"]
+__all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "watch_matches"]
 
 _MAX_GENERATION: Final = 4000
 """How many rules may fire one on the result of the other before rewriting counts as endless, in a small graph."""
@@ -22,7 +22,7 @@ _MAX_GENERATION: Final = 4000
 # Stands for an unknown result, where None stands for the node itself. It is part of no graph.
 _UNKNOWN: Final = UOp(Op.NOOP, arg="unknown")
 
-_counter: ContextVar[Counter[str] | None] = ContextVar("counter", default=None)
+_watchers: ContextVar[tuple[Callable[[Match], None], ...]] = ContextVar("watchers", default=())
 
 # Entries hold their key weakly; a node that no rule changes is its own result, stored as None, since
 # a value that refers to its key would keep it for ever.
@@ -48,15 +48,31 @@ def graph_rewrite(
     return _Rewrite(ruleset, ctx, bottom_up, enter_calls).run(root)
 
 
+class Match(NamedTuple):
+    """A replacement: the rule set and the rule that made it, the node that matched, and what it became."""
+
+    ruleset: str
+    rule: str
+    before: UOp
+    after: UOp
+
+
+@contextmanager
+def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
+    """Report each replacement that rewrites in this context make, those of remembered results too: they are made anew."""
+    token = _watchers.set((*_watchers.get(), report))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
 @contextmanager
 def count_matches() -> Generator[Counter[str]]:
     """Count, by rule name, the replacements that rewrites in this context make."""
     counts: Counter[str] = Counter()
-    token = _counter.set(counts)
-    try:
+    with watch_matches(lambda match: counts.update((match.rule,))):
         yield counts
-    finally:
-        _counter.reset(token)
 
 
 def clear_remembered() -> None:
@@ -80,9 +96,9 @@ class _Rewrite:
         self.generation: dict[UOp, int] = {}
         self.fired: dict[UOp, Rule] = {}
         self.is_settled: set[UOp] = set()
-        self.counter = _counter.get()
-        # Results that are remembered would not be counted, and may differ bottom up or inside calls.
-        is_plain = ctx is None and self.counter is None and not is_bottom_up and not enters_calls
+        self.watchers = _watchers.get()
+        # Results that are remembered would not be reported, and may differ bottom up or inside calls.
+        is_plain = ctx is None and not self.watchers and not is_bottom_up and not enters_calls
         self.memory = _get_memory(ruleset) if ruleset.is_pure and is_plain else None
 
     def run(self, root: UOp) -> UOp:
@@ -174,8 +190,8 @@ class _Rewrite:
         return (rebuilt,)
 
     def _replace(self, current: UOp, result: UOp, rule: Rule) -> tuple[UOp]:
-        if self.counter is not None:
-            self.counter[rule.name] += 1
+        for report in self.watchers:
+            report(Match(self.ruleset.name, rule.name, current, result))
         self.became[current] = result
         self.fired[current] = rule
         generation = self.generation.get(current, 0) + 1

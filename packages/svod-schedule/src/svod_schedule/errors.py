@@ -4,7 +4,9 @@ UserError
 ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
 ├── OptError (ValueError)                         an Opt that a kernel does not allow
 ├── ConfigError (ValueError)                      a field of OptimizerConfig with a value that it does not take
-└── UnknownRuleError (LookupError)                a name that no rule or rule set has
+├── UnknownRuleError (LookupError)                a name that no rule or rule set has
+├── UnknownPassError (LookupError)                a name that no pipeline, or no pass of it, has
+└── PassOrderError (ValueError)                   a table whose passes stand in an order that they do not allow
 InternalError
 └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
 """
@@ -16,7 +18,9 @@ from difflib import get_close_matches
 
 from svod_dtype import InternalError, UserError
 
-__all__ = ["ConfigError", "LinearizeError", "OptError", "UnknownRuleError", "UnsupportedGraphError"]
+__all__ = [
+    "ConfigError", "LinearizeError", "OptError", "PassOrderError", "UnknownPassError", "UnknownRuleError", "UnsupportedGraphError",
+]  # fmt: skip
 
 
 class UnsupportedGraphError(UserError, NotImplementedError):
@@ -51,6 +55,28 @@ class UnknownRuleError(UserError, LookupError):
         close = get_close_matches(name, known, n=1)
         super().__init__(
             f"no rule or rule set is called {name!r}", hint=f"did you mean {close[0]!r}?" if close else None
+        )
+
+
+class UnknownPassError(UserError, LookupError):
+    """A name that no pipeline, or no pass of a pipeline, has; `kind` says which was meant."""
+
+    def __init__(self, *, kind: str, name: str, known: Sequence[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(f"no {kind} is called {name!r}", notes=(f"those that there are: {', '.join(known)}",))
+
+
+class PassOrderError(UserError, ValueError):
+    """A pass that stands before one that it must come after, or whose name stands twice (`missing` is empty then)."""
+
+    def __init__(self, *, pipeline: str, name: str, missing: Sequence[str]) -> None:
+        self.pipeline, self.name, self.missing = pipeline, name, tuple(missing)
+        if not missing:
+            super().__init__(f"pipeline {pipeline} has two passes called {name!r}")
+            return
+        super().__init__(
+            f"pass {name!r} of {pipeline} must come after {' and '.join(map(repr, missing))}",
+            hint=f"put it behind, or drop the name from the `after` of {name!r}",
         )
 
 

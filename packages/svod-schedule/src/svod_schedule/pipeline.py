@@ -1,22 +1,27 @@
 """All passes in order: the one table that runs the compiler.
 
 `python -m svod_schedule.pipeline` prints it. The runner does the timing, logging, dumping and checking;
-a pass is a function from graph to graph and does nothing else.
+a pass is a function from graph to graph and does nothing else. A table with passes of your own is made
+from it by `with_pass`, and runs where a `Context` names it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
 from time import perf_counter
+from typing import Final
 
 from svod_ir.args import Opt
+from svod_ir.errors import OptionError
 from svod_ir.log import get_logger
 from svod_ir.options import IROptions
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
+from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.kernelize import cut_kernels
 from svod_schedule.linearize import linearize
 from svod_schedule.lower import (
@@ -44,39 +49,9 @@ from svod_schedule.rangeify import (
 )
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
-__all__ = [
-    "KERNELIZE",
-    "LOWER",
-    "OPTIMIZE",
-    "PIPELINES",
-    "RANGEIFY",
-    "Context",
-    "Pass",
-    "compile_kernel",
-    "format_table",
-    "run_pipeline",
-]
+__all__ = ["PIPELINES", "Context", "Pass", "PassTable", "compile_kernel", "format_table", "run_pipeline"]
 
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the passes of one compilation may look at.
-
-    `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
-    `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
-    `targets` are those of the devices in a graph, where there are others than `device`.
-    """
-
-    target: Target = field(default_factory=Target.generic)
-    device: str = "CPU"
-    opts: tuple[Opt, ...] | None = None
-    options: IROptions = field(default_factory=IROptions)
-    observe: Callable[[str, str, UOp, float], None] | None = None
-    targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
-
-    def target_of(self, device: str) -> Target:
-        """The target of one of the devices in a graph."""
-        return self.targets.get(device, self.target)
+_serials: Final = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +65,104 @@ class Pass:
     after: tuple[str, ...] = ()
 
 
-def _check_order(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
+@dataclass(frozen=True, slots=True, eq=False)
+class PassTable:
+    """The passes of each pipeline in the order in which they run. A table is equal to itself alone.
+
+    Raises:
+        PassOrderError: if a pass stands before one that it must come after, or a name stands twice.
+    """
+
+    pipelines: Mapping[str, tuple[Pass, ...]]
+    serial: int = field(default_factory=_serials.__next__, init=False)
+    """Tells tables of one process apart."""
+
+    def __post_init__(self) -> None:
+        for name, passes in self.pipelines.items():
+            _check_order(name, passes)
+
+    def __getitem__(self, pipeline: str) -> tuple[Pass, ...]:
+        """The passes of a pipeline.
+
+        Raises:
+            UnknownPassError: if there is no such pipeline.
+        """
+        found = self.pipelines.get(pipeline)
+        if found is None:
+            raise UnknownPassError(kind="pipeline", name=pipeline, known=tuple(self.pipelines))
+        return found
+
+    def items(self) -> Iterator[tuple[str, tuple[Pass, ...]]]:
+        return iter(self.pipelines.items())
+
+    def with_pass(self, pipeline: str, row: Pass, *, before: str | None = None) -> PassTable:
+        """This table with one pass more: in front of the pass `before`, or at the end. One of its name is replaced where it stands.
+
+        Raises:
+            UnknownPassError: if there is no such pipeline, or no pass `before` in it.
+            PassOrderError: if a pass would stand before one that it must come after.
+        """
+        passes = self[pipeline]
+        names = [p.name for p in passes]
+        if before is None and row.name in names:
+            place, after = names.index(row.name), names.index(row.name) + 1
+        else:
+            place = after = len(passes) if before is None else self._find(pipeline, before)
+        return self._with(pipeline, (*passes[:place], row, *passes[after:]))
+
+    def without_pass(self, pipeline: str, name: str) -> PassTable:
+        """This table without one of its passes; those that must come after it then need not.
+
+        Raises:
+            UnknownPassError: if there is no such pipeline or pass.
+        """
+        place = self._find(pipeline, name)
+        left = (p for i, p in enumerate(self[pipeline]) if i != place)
+        return self._with(pipeline, tuple(replace(p, after=tuple(a for a in p.after if a != name)) for p in left))
+
+    def _with(self, pipeline: str, passes: tuple[Pass, ...]) -> PassTable:
+        return PassTable({**self.pipelines, pipeline: passes})
+
+    def _find(self, pipeline: str, name: str) -> int:
+        names = [p.name for p in self[pipeline]]
+        if name not in names:
+            raise UnknownPassError(kind=f"pass of {pipeline}", name=name, known=names)
+        return names.index(name)
+
+
+def _check_order(pipeline: str, passes: tuple[Pass, ...]) -> None:
     seen: set[str] = set()
     for row in passes:
         missing = set(row.after) - seen
-        if missing:
-            raise ValueError(f"pass {row.name} must come after {', '.join(sorted(missing))}")
+        if missing or row.name in seen:
+            raise PassOrderError(pipeline=pipeline, name=row.name, missing=sorted(missing))
         seen.add(row.name)
-    return passes
 
 
-RANGEIFY = _check_order((
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the passes of one compilation may look at.
+
+    `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
+    `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
+    `targets` are those of the devices in a graph, where there are others than `device`.
+    `passes` are those that run; `PIPELINES.with_pass` makes a table with others.
+    """
+
+    target: Target = field(default_factory=Target.generic)
+    device: str = "CPU"
+    opts: tuple[Opt, ...] | None = None
+    options: IROptions = field(default_factory=IROptions)
+    observe: Callable[[str, str, UOp, float], None] | None = None
+    targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
+    passes: PassTable = field(default_factory=lambda: PIPELINES)
+
+    def target_of(self, device: str) -> Target:
+        """The target of one of the devices in a graph."""
+        return self.targets.get(device, self.target)
+
+
+_RANGEIFY: Final = (
     Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph"),
     # Each device reduces its shards first, and then all of them meet.
     Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values",)),
@@ -112,15 +174,15 @@ RANGEIFY = _check_order((
     # The parts of a split reduction are results of their own, so results are marked first.
     Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results",)),
     Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
-))  # fmt: skip
+)  # fmt: skip
 
-KERNELIZE = _check_order((
+_KERNELIZE: Final = (
     Pass("cut-kernels", lambda g, _: cut_kernels(g), "gives each stored value a buffer and a kernel", "kernel graph"),
-))  # fmt: skip
+)  # fmt: skip
 
 _KERNEL_RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")
 
-OPTIMIZE = _check_order((
+_OPTIMIZE: Final = (
     Pass("simplify", lambda g, _: graph_rewrite(_KERNEL_RULES, g), "folds constants and simplifies indices and conditions", "kernel"),
     # How many elements fit a vector depends on the type that they are computed in.
     Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
@@ -128,9 +190,9 @@ OPTIMIZE = _check_order((
     Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify",)),
     Pass("apply-opts", lambda g, c: choose_and_apply(g, c.target) if c.opts is None else apply_opts(g, c.target, c.opts),
          "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
-))  # fmt: skip
+)  # fmt: skip
 
-LOWER = _check_order((
+_LOWER: Final = (
     Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "simplifies what the opts made of indices", "kernel"),
     # Done on scalars, before expand writes out the copies.
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
@@ -148,16 +210,23 @@ LOWER = _check_order((
     Pass("index-dtype", lambda g, _: lower_index_dtype(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
     # Divisions of indices need a width before they can become shifts and multiplications.
     Pass("decompose", lambda g, c: graph_rewrite(make_decompositions(c.target), g), "replaces ops that the target lacks or that are slow", "lowered", after=("index-dtype", "decompose-math", "branch-rare")),
-))  # fmt: skip
+)  # fmt: skip
 
-PIPELINES = {"rangeify": RANGEIFY, "kernelize": KERNELIZE, "optimize": OPTIMIZE, "lower": LOWER}
+PIPELINES: Final = PassTable({"rangeify": _RANGEIFY, "kernelize": _KERNELIZE, "optimize": _OPTIMIZE, "lower": _LOWER})
 
 
 def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None = None) -> UOp:
-    """Run the passes of one pipeline on `graph`, those before the pass `until` if it is given."""
+    """Run the passes of one pipeline on `graph`, those before the pass `until` if it is given.
+
+    Raises:
+        UnknownPassError: if there is no such pipeline.
+        OptionError: if the options name a pass that there is not.
+    """
     log = get_logger("schedule")
     options = context.options
-    for number, row in enumerate(PIPELINES[name]):
+    if options.dump or options.stop_after:
+        _check_names(options, context.passes)
+    for number, row in enumerate(context.passes[name]):
         if row.name == until:
             break
         started = perf_counter()
@@ -178,6 +247,15 @@ def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None =
             break
     log.debug(f"{name}.done", n_nodes=_NodeCount(graph))
     return graph
+
+
+def _check_names(options: IROptions, passes: PassTable) -> None:
+    known = [(pipeline, row.name) for pipeline, rows in passes.items() for row in rows]
+    for variable, selector in (("SVOD_DUMP", options.dump), ("SVOD_STOP_AFTER", options.stop_after)):
+        unknown = selector.find_unknown(known)
+        if unknown is not None:
+            expected = "a pipeline or a pass; `python -m svod_schedule.pipeline` lists them"
+            raise OptionError(variable=variable, value=unknown, expected=expected)
 
 
 class _NodeCount:

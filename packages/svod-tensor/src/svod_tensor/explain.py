@@ -53,18 +53,20 @@ def explain(tensors: Sequence[Tensor], config: PrepareConfig | None = None) -> I
 
     Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
     """
+    from svod_schedule.pipeline import run_pipeline
     from svod_tensor.options import PrepareConfig
     from svod_tensor.preschedule import create_pre_schedule
+    from svod_tensor.realize import make_graph_context
     from svod_tensor.schedule_cache import normalize_graph
 
     config = config or PrepareConfig.from_env()
     sink = UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors))
     yield Artifact("build", "graph", _show_graph(sink))
     normalized = normalize_graph(sink)
-    device = normalized.devices[0]
-    ranged = _run("rangeify", normalized.graph, device)
+    context = make_graph_context(normalized.devices, config)
+    ranged = run_pipeline("rangeify", normalized.graph, context)
     yield Artifact("rangeify", "graph", _show_graph(ranged))
-    kernel_graph = _run("kernelize", ranged, device)
+    kernel_graph = run_pipeline("kernelize", ranged, context)
     yield Artifact("kernelize", "graph", _show_graph(kernel_graph))
     pre = create_pre_schedule(kernel_graph)
     yield Artifact("preschedule", "graph", _show_pre_schedule(pre))
@@ -105,12 +107,6 @@ def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareCon
     program = device.loader(compiled)
     takes = f"buffers {list(made.spec.globals)}, variables {list(made.spec.var_names)}, launch {made.spec.global_size}"
     yield Artifact("load", subject, f"{type(program).__name__} {program.name}: {takes}")
-
-
-def _run(pipeline: str, graph: UOp, device: str) -> UOp:
-    from svod_schedule.pipeline import Context, run_pipeline
-
-    return run_pipeline(pipeline, graph, Context(device=device))
 
 
 def _show_graph(graph: UOp) -> str:

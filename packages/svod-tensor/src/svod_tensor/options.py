@@ -6,12 +6,16 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from svod_ir.args import Opt, format_opts
 from svod_ir.environment import read_switch, remember
 from svod_ir.errors import OptionError
+from svod_schedule.errors import ConfigError
 from svod_schedule.options import OptimizerConfig
+
+if TYPE_CHECKING:
+    from svod_schedule.pipeline import PassTable
 
 __all__ = [
     "OPT_CACHE_MAX",
@@ -31,6 +35,9 @@ OPT_CACHE_MAX: Final = 4096
 class PrepareConfig:
     """How one computation is prepared; a field that the caller sets wins over the environment.
 
+    Raises:
+        ConfigError: if opts are to be searched with passes that are not the compiler's own.
+
     Attributes:
         opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to `optimizer`.
         optimizer: who chooses the opts otherwise, from the environment as `OptimizerConfig.from_env` reads it.
@@ -41,6 +48,8 @@ class PrepareConfig:
             leaves it to the device (`SVOD_<KIND>_BACKEND`).
         use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found for them, where
             `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
+        passes: what compiles, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None means the compiler's own
+            passes. What others made stays in this process's caches, and opts that were found before are not for them.
         fingerprint: names the fields that a compiled kernel depends on.
     """
 
@@ -50,6 +59,7 @@ class PrepareConfig:
     disable_schedule_cache: bool = False
     backend: str | None = None
     use_tuned: bool = True
+    passes: PassTable | None = None
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
@@ -69,6 +79,8 @@ class PrepareConfig:
     fingerprint: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.passes is not None and self.is_searched:
+            raise ConfigError(field="optimizer.strategy", value="beam", expected="possible with passes of your own")
         object.__setattr__(self, "fingerprint", self._make_fingerprint())
 
     @property
@@ -84,13 +96,16 @@ class PrepareConfig:
     @property
     def is_tuned(self) -> bool:
         """Whether what earlier searches found is used."""
-        return self.fixed_opts is None and self.use_tuned and self.optimizer.strategy == "heuristic"
+        is_wanted = self.use_tuned and self.optimizer.strategy == "heuristic"
+        return is_wanted and self.fixed_opts is None and self.passes is None
 
     def _make_fingerprint(self) -> str:
         opts = self.fixed_opts
         chosen = f"opts {format_opts(opts)}" if opts is not None else self.optimizer.fingerprint
         if opts is None and not self.use_tuned:
             chosen += ", untuned"
+        if self.passes is not None:
+            chosen += f", passes {self.passes.serial}"
         return chosen if self.backend is None else f"{chosen}, backend {self.backend}"
 
     def find_backend(self, device: str) -> str | None:

@@ -253,9 +253,12 @@ def find_device(name: str, config: PrepareConfig) -> Device:
 
 def make_context(device: Device, config: PrepareConfig) -> Context:
     """What the passes may look at when they compile for `device`."""
-    from svod_schedule.pipeline import Context
+    from svod_schedule.pipeline import PIPELINES, Context
 
-    return Context(target=device.target, device=device.name, opts=config.fixed_opts, options=IROptions.from_env())
+    return Context(
+        target=device.target, device=device.name, opts=config.fixed_opts, options=IROptions.from_env(),
+        passes=config.passes or PIPELINES,
+    )  # fmt: skip
 
 
 def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
@@ -309,7 +312,7 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
     for place, key in missing:
         device = find_device(place.device, config)
         context = make_context(device, configs[place])
-        stored = _load_stored_kernel(key, device, context.options)
+        stored = None if config.passes is not None else _load_stored_kernel(key, device, context.options)
         if stored is not None:
             kernels[place] = kernel_cache.add_kernel(key, stored)
             continue
@@ -330,7 +333,8 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
         with _noting(origins[place]):
             binary = compiled.result() if isinstance(compiled, Future) else compiled
         kernels[place] = kernel_cache.add_kernel(key, _load_kernel(device, spec, binary))
-        store_kernel(key, device, spec, binary)
+        if config.passes is None:
+            store_kernel(key, device, spec, binary)
         lines = {"origins": [str(o) for o in origins[place]]} if origins[place] else {}
         _log.info("compile.kernel", name=spec.name, device=spec.device, source_bytes=len(spec.source), **lines)
     return kernels

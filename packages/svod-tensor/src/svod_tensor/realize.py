@@ -38,8 +38,11 @@ from svod_tensor.variable import bind_to_plan, settle_bindings
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan, PlanTemplate
+    from svod_schedule.pipeline import Context
 
-__all__ = ["make_plan", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors"]
+__all__ = [
+    "make_graph_context", "make_plan", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors",
+]  # fmt: skip
 
 _log = get_logger("tensor")
 
@@ -181,6 +184,7 @@ def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedS
     key = " ".join(f"{device} {_compiler_key(device, config)}" for device in devices)
     # What its kernels compute is recorded only where somebody asks for lines.
     key += " numbered" if normalized.lines else ""
+    key += "" if config.passes is None else f" passes {config.passes.serial}"
     schedule, is_hit = get_schedule(normalized.graph, key, make)
     _log.debug("schedule.looked_up", is_hit=is_hit)
     return schedule
@@ -205,14 +209,24 @@ def _normalize(sink: UOp) -> NormalizedGraph:
 
 def make_pre_schedule(sink: UOp, devices: Sequence[str], config: PrepareConfig) -> PreSchedule:
     """The kernels for the results of `sink`, on `devices`, the first of which is for values that come from no memory."""
+    from svod_schedule.pipeline import run_pipeline
+
+    context = make_graph_context(devices, config)
+    ranged = run_pipeline("rangeify", sink, context)
+    return create_pre_schedule(run_pipeline("kernelize", ranged, context))
+
+
+def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
+    """What the passes over a graph on `devices` may look at; the first is for values that come from no memory."""
     from svod_ir.options import IROptions
-    from svod_schedule.pipeline import Context, run_pipeline
+    from svod_schedule.pipeline import PIPELINES, Context
     from svod_tensor.prepare import find_device
 
     targets = {device: find_device(device, config).target for device in devices}
-    context = Context(target=targets[devices[0]], device=devices[0], targets=targets, options=IROptions.from_env())
-    ranged = run_pipeline("rangeify", sink, context)
-    return create_pre_schedule(run_pipeline("kernelize", ranged, context))
+    return Context(
+        target=targets[devices[0]], device=devices[0], targets=targets, options=IROptions.from_env(),
+        passes=config.passes or PIPELINES,
+    )  # fmt: skip
 
 
 def _compiler_key(device: str, config: PrepareConfig) -> str:

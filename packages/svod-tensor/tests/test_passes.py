@@ -1,0 +1,69 @@
+"""Passes of one's own compile tensor programs, and touch nothing that others share."""
+
+from __future__ import annotations
+
+import pytest
+
+from svod_codegen.kernel_store import get_kernel_store
+from svod_ir.ops import Op
+from svod_ir.pattern import RuleSet, const, node, rule
+from svod_ir.rewrite import graph_rewrite
+from svod_ir.uop import UOp
+from svod_schedule.errors import ConfigError
+from svod_schedule.options import OptimizerConfig
+from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.explain import explain
+
+
+@rule(node(Op.ADD, node(Op.INDEX, name="x", has_more=True), const("c")))
+def double_constant(x: UOp, c: UOp) -> UOp | None:
+    """x + 0.5 -> x + 1: wrong on purpose, so that results show where it ran."""
+    return x + 1.0 if c.arg == 0.5 else None
+
+
+WRONG = RuleSet("wrong", (double_constant,))
+
+
+def make_table(seen: list[str], pipeline: str = "optimize") -> PassTable:
+    def run(graph: UOp, context: Context) -> UOp:
+        seen.append(context.device)
+        return graph_rewrite(WRONG, graph)
+
+    return PIPELINES.with_pass(pipeline, Pass("wrong", run, "adds too much", "kernel"))
+
+
+def compute(passes: PassTable | None) -> object:
+    return (Tensor([1.0, 2.0, 3.0]) + 0.5).realize_with(PrepareConfig(passes=passes)).tolist()
+
+
+@pytest.mark.parametrize("pipeline", ["rangeify", "optimize"])
+def test_a_pass_of_one_s_own_runs_once_for_each_table_and_for_no_other(pipeline: str):
+    seen: list[str] = []
+    first, second = make_table(seen, pipeline), make_table(seen, pipeline)
+    assert compute(None) == [1.5, 2.5, 3.5]
+    assert [compute(first), compute(first), compute(second)] == [[2.0, 3.0, 4.0]] * 3
+    assert seen == ["CPU", "CPU"]
+    assert compute(None) == [1.5, 2.5, 3.5]
+
+
+def test_kernels_of_other_passes_are_not_kept_on_disk(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("the store is for the compiler's own kernels")
+
+    monkeypatch.setattr(get_kernel_store(), "find", refuse)
+    monkeypatch.setattr(get_kernel_store(), "add", refuse)
+    assert compute(make_table([])) == [2.0, 3.0, 4.0]
+
+
+def test_explain_shows_what_the_passes_of_the_configuration_make():
+    seen: list[str] = []
+    config = PrepareConfig(passes=make_table(seen))
+    optimized = next(a.text for a in explain([Tensor([1.0, 2.0]) + 0.5], config) if a.word == "optimize")
+    assert "CONST f32 [1.0]" in optimized
+    assert seen
+
+
+def test_a_search_has_the_compiler_s_own_passes():
+    with pytest.raises(ConfigError, match=r"optimizer\.strategy='beam' is not possible with passes of your own"):
+        PrepareConfig(passes=make_table([]), optimizer=OptimizerConfig(strategy="beam"))
