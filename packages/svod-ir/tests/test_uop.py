@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -91,6 +92,20 @@ def test_a_node_that_nothing_refers_to_is_freed() -> None:
     assert count_interned() == before
 
 
+def _run_in_threads(work: Callable[[], None], n_threads: int) -> None:
+    """Run `work` in several threads that take turns as often as Python lets them."""
+    threads = [threading.Thread(target=work) for _ in range(n_threads)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+
 def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
     found: list[list[UOp]] = []
     start = threading.Barrier(8)
@@ -103,19 +118,62 @@ def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
             nodes.append(UOp(Op.ADD, index, (nodes[-1], UOp.const(index, i))))
         found.append(nodes)
 
-    threads = [threading.Thread(target=build) for _ in range(8)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    _run_in_threads(build, 8)
     assert len(found) == 8
     for nodes in found[1:]:
         assert all(a is b for a, b in zip(nodes, found[0], strict=True))
+
+
+class _Interrupting:
+    """An arg that lets something happen in the middle of each look-up of its node, as another thread would."""
+
+    def __init__(self) -> None:
+        self.interrupt: Callable[[], None] | None = None
+
+    def __hash__(self) -> int:
+        interrupt, self.interrupt = self.interrupt, None
+        if interrupt is not None:
+            interrupt()
+        return 1
+
+
+def test_a_node_that_is_built_while_its_equal_dies_is_the_one_that_later_ones_are() -> None:
+    arg = _Interrupting()
+    built: list[UOp] = []
+    dying = UOp(Op.NOOP, void, (), arg)
+    arg.interrupt = lambda: built.append(UOp(Op.NOOP, void, (), arg))
+    del dying
+    assert len(built) == 1
+    assert UOp(Op.NOOP, void, (), arg) is built[0]
+    before = count_interned()
+    built.clear()
+    assert count_interned() == before - 1
+
+
+def test_a_node_that_is_built_while_its_equal_is_built_is_that_one() -> None:
+    arg = _Interrupting()
+    built: list[UOp] = []
+    arg.interrupt = lambda: built.append(UOp(Op.NOOP, void, (), arg))
+    assert UOp(Op.NOOP, void, (), arg) is built[0]
+
+
+def test_threads_that_build_and_drop_the_same_nodes_hold_the_same_ones() -> None:
+    start = threading.Barrier(4)
+    twins: list[UOp] = []
+
+    def build() -> None:
+        start.wait()
+        for i in range(4000):
+            x = UOp.variable("dropped", 0, i % 3)
+            y = UOp(Op.NEG, index, (x,))
+            if UOp.variable("dropped", 0, i % 3) is not x or UOp(Op.NEG, index, (x,)) is not y:
+                twins.append(y)
+
+    gc.collect()
+    before = count_interned()
+    _run_in_threads(build, 4)
+    assert twins == []
+    assert count_interned() == before
 
 
 def test_a_changed_copy_that_changes_nothing_is_the_node() -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
 
 from svod_dtype import DType, cast_value, index, void
 from svod_ir.errors import GraphError
-from svod_ir.forks import hold_across_fork
 from svod_ir.ops import Op
 from svod_ir.origins import make_images
 
@@ -30,8 +29,6 @@ __all__ = ["SInt", "UOp", "clear_interned", "count_interned", "to_node"]
 Key = tuple[Op, DType, tuple["UOp", ...], object]
 T = TypeVar("T")
 
-_table: dict[Key, weakref.ref[UOp]] = {}
-_lock = hold_across_fork(threading.RLock())
 _UNSET: Any = object()
 # A member of an enum costs more than the rest of the comparison.
 _CONST, _VCONST, _CALL = Op.CONST, Op.VCONST, Op.CALL
@@ -48,7 +45,6 @@ class UOp:
         "__weakref__",
         "_bounds",
         "_hash",
-        "_key",
         "_placement",
         "_ranges",
         "_shape",
@@ -75,34 +71,13 @@ class UOp:
                 return found
         self = object.__new__(cls)
         self.op, self.dtype, self.src, self.arg = op, dtype, src, arg
-        self._key, self.attached = key, None
+        self.attached = None
         self._shape = self._bounds = self._ranges = self._hash = self._placement = _UNSET
-        own: weakref.ref[UOp] = weakref.ref(self)
+        own = _Entry(self, _forget)
+        own.key = key
         # Another thread may have made the same node since the look-up above; one operation of the table decides.
         ref = _table.setdefault(key, own)
-        return self if ref is own else self._give_way(key, own)
-
-    def _give_way(self, key: Key, own: weakref.ref[UOp]) -> UOp:
-        """The node that stands under this key already, or this one if that died."""
-        with _lock:
-            ref = _table.get(key)
-            found = ref() if ref is not None else None
-            if found is not None:
-                self._key = None
-                return found
-            _table[key] = own
-        return self
-
-    def __del__(self) -> None:
-        key = self._key
-        if key is None:
-            return
-        with _lock:
-            ref = _table.get(key)
-            found = None if ref is None else ref()
-            # A node made after this one died may already stand under the key.
-            if ref is not None and (found is self or found is None):
-                del _table[key]
+        return self if ref is own else _find_rival(self, own)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from svod_ir.text import parse_graph, print_graph
@@ -394,6 +369,32 @@ class UOp:
         return self.alu(Op.MIN, other)
 
 
+class _Entry(weakref.ref[UOp]):
+    """A node in the intern table: dead from the moment that the node is, so that nobody can find a dying node."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+_table: dict[Key, _Entry] = {}
+# No lock guards it: each change is one operation that the interpreter does not interrupt.
+
+
+def _forget(entry: _Entry) -> None:
+    # A node made after this one died may already stand under the key; `weakref.WeakValueDictionary` asks the same way.
+    _remove_dead_weakref(_table, entry.key)
+
+
+def _find_rival(node: UOp, own: _Entry) -> UOp:
+    """The node that another thread put under this key meanwhile, or `node` if that died."""
+    while True:
+        entry = _table.setdefault(own.key, own)
+        found = node if entry is own else entry()
+        if found is not None:
+            return found
+        _forget(entry)
+
+
 SInt = int | UOp
 Operand = UOp | bool | int | float
 
@@ -450,5 +451,4 @@ def count_interned() -> int:
 
 def clear_interned() -> None:
     """Forget every node, for tests: nodes made before and after are then never identical."""
-    with _lock:
-        _table.clear()
+    _table.clear()
