@@ -8,7 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import ALL_DTYPES, AddressSpace, DType, bool_, float16, float32, index, int8, int32, uint8, uint32, void
+from svod_dtype import (
+    ALL_DTYPES,
+    AddressSpace,
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    index,
+    int8,
+    int16,
+    int32,
+    uint8,
+    uint32,
+    void,
+)
 from svod_ir import (
     AxisType,
     BufferArg,
@@ -17,6 +32,7 @@ from svod_ir import (
     KernelInfo,
     Op,
     ParamArg,
+    TensorCore,
     UOp,
     make_alu,
     make_expand,
@@ -491,11 +507,47 @@ def test_a_variable_without_a_value_is_an_error() -> None:
         evaluate(UOp.variable("n", 0, 9) + 1)
 
 
-@pytest.mark.parametrize("op", [Op.CUSTOM, Op.WMMA])
-def test_what_has_no_meaning_of_its_own_is_an_error(op: Op) -> None:
-    one = UOp.const(float32, 1)
-    with pytest.raises(EvaluationError, match=f"{op.name} has no reference meaning"):
-        evaluate(UOp(op, float32, (one, one, one), "text"))
+def test_what_has_no_meaning_of_its_own_is_an_error() -> None:
+    with pytest.raises(EvaluationError, match="CUSTOM has no reference meaning"):
+        evaluate(UOp(Op.CUSTOM, float32, (UOp.const(float32, 1),), "text"))
+
+
+@pytest.mark.parametrize(
+    "core",
+    [
+        TensorCore((16, 1, 4), 4, (uint8, int8, int32)),
+        TensorCore((8, 1, 2), 2, (int16, int16, int32)),
+        TensorCore((16, 16, 64), 4, (int8, uint8, int32)),
+        TensorCore((16, 16, 32), 2, (bfloat16, bfloat16, float32)),
+        TensorCore((3, 5, 6), 3, (float16, float16, float32)),
+    ],
+    ids=str,
+)
+def test_a_tensor_core_adds_the_product_of_two_tiles(core: TensorCore) -> None:
+    (n, m, k), group = core.dims, core.group
+    generator = np.random.default_rng(0)
+    shapes = [(m, k), (k, n), (m, n)]
+    a, b, total = (generator.integers(0, 99, s).astype(d.numpy) for s, d in zip(shapes, core.dtypes, strict=True))
+    packed = b.reshape(k // group, group, n).transpose(0, 2, 1).reshape(-1)
+    memory = [
+        UOp(Op.PARAM, d, (), ParamArg(i, x.size))
+        for i, (d, x) in enumerate(zip(core.dtypes, (a, b, total), strict=True))
+    ]
+    vectors = [
+        UOp(Op.INDEX, dtype, (p, UOp.const(index, 0))).load()
+        for p, dtype in zip(memory, core.operand_dtypes, strict=True)
+    ]
+    found = evaluate(
+        UOp(Op.WMMA, core.operand_dtypes[2], tuple(vectors), core), {0: a.reshape(-1), 1: packed, 2: total.reshape(-1)}
+    )
+    wide = np.float64 if core.dtypes[2].is_float else np.int64
+    np.testing.assert_array_equal(found.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype))
+
+
+def test_a_tensor_core_of_integers_wraps() -> None:
+    core = TensorCore((2, 1, 1), 1, (int16, int16, int32))
+    operands = [UOp.const(d, v) for d, v in zip(core.operand_dtypes, (2, 1, 0x7FFFFFFF), strict=True)]
+    assert evaluate(UOp(Op.WMMA, int32.vec(2), tuple(operands), core)).tolist() == [-0x7FFFFFFF] * 2
 
 
 def test_a_deep_graph_needs_no_recursion() -> None:

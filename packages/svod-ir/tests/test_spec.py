@@ -15,6 +15,7 @@ from svod_ir import (
     Op,
     ParamArg,
     SpecError,
+    TensorCore,
     UOp,
     make_expand,
     make_reshape,
@@ -30,6 +31,7 @@ MEMORY = UOp(Op.PARAM, float32, (), ParamArg(0, 64))
 OUT = UOp(Op.PARAM, float32, (), ParamArg(1, 8))
 F = UOp.const(float32, 1)
 V4 = UOp.const(float32.vec(4), 1)
+CORE = TensorCore((4, 1, 2), 2, (float32, float32, float32))
 BUFFER = UOp(Op.BUFFER, float32, (), BufferArg(1, 6, "CPU"))
 TENSOR = UOp(Op.RESHAPE, float32, (BUFFER,), (2, 3))
 
@@ -192,6 +194,8 @@ TRUE = UOp.const(bool_, True)
         (UOp(Op.GEP, float32, (V4,), (4,)), "lowered", "GEP takes lanes of its operand"),
         (UOp(Op.GEP, float32.vec(2), (V4,), (1,)), "lowered", "GEP has as many lanes as it takes"),
         (UOp(Op.CAT, float32.vec(6), (V4, V4)), "lowered", "CAT joins the lanes"),
+        (UOp(Op.WMMA, float32, (F, F, F), "core"), "lowered", "WMMA holds a tensor core"),
+        (UOp(Op.WMMA, float32.vec(4), (V4, V4, V4), CORE), "lowered", "tiles of its tensor core: f32x2, f32x8, f32x4"),
         (UOp(Op.MULACC, float32, (F, F, I32)), "lowered", "MULACC has operands of its dtype"),
         (UOp(Op.ADD, float32, (MEMORY.index(I32), F)), "lowered", "the content of a location is read by a LOAD"),
         (UOp(Op.STORE, void, (MEMORY.index(I32), MEMORY.index(I32))), "lowered", "read by a LOAD"),

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from svod_dtype import bfloat16, bool_, float16, float32, float64, index, int8, void
+from svod_dtype import bfloat16, bool_, float16, float32, float64, index, int8, int32, uint8, void
 from svod_ir import Op, Target, TensorCore
 
 
@@ -38,5 +38,10 @@ def test_targets_are_values() -> None:
 
 
 def test_a_tensor_core_names_its_tile() -> None:
-    core = TensorCore((16, 8, 4), 32, (8, 4, 8), bfloat16, float32)
-    assert str(core) == "WMMA_16_8_4_bf16_f32"
+    core = TensorCore((16, 8, 4), 2, (bfloat16, bfloat16, float32))
+    assert str(core) == "WMMA_16_8_4_bf16_bf16_f32"
+
+
+def test_the_tiles_of_a_tensor_core_are_lanes() -> None:
+    core = TensorCore((16, 8, 4), 2, (uint8, int8, int32))
+    assert core.operand_dtypes == (uint8.vec(8 * 4), int8.vec(4 * 16), int32.vec(8 * 16))

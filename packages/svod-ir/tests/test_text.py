@@ -8,7 +8,7 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int32, uint8, void
+from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int8, int32, uint8, void
 from svod_ir import (
     AxisType,
     BufferArg,
@@ -33,7 +33,8 @@ X = UOp.variable("x", 0, 9)
 F = UOp.const(float32, 1.5)
 MEMORY = UOp(Op.PARAM, float32, (), ParamArg(0, 64))
 RANGE = UOp.range(8, 0, AxisType.LOOP)
-CORE = TensorCore((16, 16, 8), 32, (8, 4, 8), float16, float32, ("l0", "u1"), ((("l0",), ("u1", "r0")), ((), ())))
+CORE = TensorCore((16, 16, 8), 2, (float16, float16, float32), 16.0, 8)
+DOT = TensorCore((16, 1, 4), 4, (uint8, int8, int32))
 
 EXAMPLES: dict[Op, UOp] = {
     Op.CONST: F,
@@ -70,9 +71,15 @@ EXAMPLES: dict[Op, UOp] = {
     Op.CUSTOM_FUNCTION: UOp(Op.CUSTOM_FUNCTION, void, (F,), "graph"),
     Op.BUFFERIZE: UOp(Op.BUFFERIZE, float32, (F, RANGE), BufferizeArg("CPU", AddressSpace.LOCAL)),
     Op.GEP: UOp(Op.GEP, float32, (UOp.const(float32.vec(4), 1),), (3,)),
-    Op.WMMA: UOp(Op.WMMA, float32, (F, F, F), CORE),
+    Op.WMMA: UOp(Op.WMMA, float32.vec(128), tuple(UOp.const(d, 1) for d in CORE.operand_dtypes), CORE),
     Op.DEFINE_VAR: X,
 }
+
+
+def test_what_a_tensor_core_costs_is_left_out_where_it_is_the_default() -> None:
+    node = UOp(Op.WMMA, int32.vec(16), tuple(UOp.const(d, 1) for d in DOT.operand_dtypes), DOT)
+    assert "[(16, 1, 4), 4, (u8, i8, i32)]" in print_graph(node)
+    assert parse_graph(print_graph(node)) is node
 
 
 @pytest.mark.parametrize("op", list(TABLE), ids=lambda op: op.name)

@@ -45,7 +45,7 @@ def test_actions_follow_what_the_target_has(product: UOp) -> None:
     assert kinds(product, replace(CPU, cores=1)) == on_cpu - {OptOp.THREAD}
     assert kinds(product, GPU) == on_cpu - {OptOp.THREAD, OptOp.PACK} | {OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP}
     assert OptOp.GROUP not in kinds(product, replace(GPU, has_shared=False))
-    core = TensorCore((16, 8, 4), 32, (8, 4, 8), float32, float32)
+    core = TensorCore((16, 8, 4), 2, (float32, float32, float32))
     assert OptOp.TC in kinds(product, replace(GPU, tensor_cores=(core,)))
 
 

@@ -84,6 +84,10 @@ class AxisType(Enum):
     UPCAST = ("u", 5)  # output elements of one thread at a time: vector lanes or register copies
     REDUCE = ("R", 6)  # a loop over reduced elements
     UNROLL = ("r", 7)  # reduced elements taken at a time: vector lanes or register copies
+    # The tile of a tensor core: its columns are vector lanes, and it takes all of its reduced elements in one step.
+    TILE_N = ("n", 5)
+    TILE_M = ("m", 5)
+    TILE_K = ("k", 7)
 
     @property
     def letter(self) -> str:
@@ -191,5 +195,5 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.BROADCAST: OpRow("x", "None", "given: x's, n lanes", "lowered"),
     Op.GEP: OpRow("vector", "lanes", "vector's scalar, n lanes", "lowered"),
     Op.CAT: OpRow("vector*", "None", "lanes added up", "lowered"),
-    Op.WMMA: OpRow("a b accumulator", "tensor core", "accumulator's", "lowered"),
+    Op.WMMA: OpRow("a b accumulator", "TensorCore: its tiles are all lanes of vectors", "accumulator's", "lowered"),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, ParamArg
 from svod_ir.build import FLOAT_ONLY, INTEGER_ONLY, NO_FLOAT
 from svod_ir.errors import SpecError
 from svod_ir.ops import BINARY, COMPARISON, MEMORY, MOVEMENT, REDUCTIONS, TABLE, UNARY, AxisType, Op
+from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 
 __all__ = ["SPEC_STAGES", "find_violation", "verify"]
@@ -475,6 +476,15 @@ def _rule_cat(node: UOp) -> str | None:
     return None if fits else "CAT joins the lanes of its operands"
 
 
+def _rule_wmma(node: UOp) -> str | None:
+    if not isinstance(node.arg, TensorCore):
+        return "WMMA holds a tensor core"
+    expected = node.arg.operand_dtypes
+    if tuple(s.dtype for s in node.src) != expected or node.dtype is not expected[2]:
+        return f"WMMA takes and gives the tiles of its tensor core: {', '.join(d.short for d in expected)}"
+    return None
+
+
 _RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(UNARY, _rule_unary),
     **dict.fromkeys(BINARY, _rule_binary),
@@ -489,4 +499,5 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.REDUCE_AXIS: _rule_reduce_axis, Op.SCAN_AXIS: _rule_scan_axis, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
     Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.ASSIGN: _rule_assign,
     Op.VECTORIZE: _rule_vectorize, Op.BROADCAST: _rule_broadcast, Op.GEP: _rule_gep, Op.CAT: _rule_cat,
+    Op.WMMA: _rule_wmma,
 }  # fmt: skip

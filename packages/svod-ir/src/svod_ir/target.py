@@ -42,25 +42,34 @@ COMMON_DTYPES: Final = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class TensorCore:
-    """A matrix unit: one WMMA multiplies an m x k by a k x n tile and adds to an m x n accumulator.
+    """A matrix unit of one thread: a WMMA multiplies an m x k tile a by a k x n tile b and adds to an m x n accumulator.
 
-    `elements_per_thread` counts the lanes of operands a, b and the accumulator in one thread.
-    `opts` splits the tile's axes over threads and lanes in order: "l0", "u1", ... for LOCAL or
-    UPCAST of axis 0 (n) or 1 (m). `swizzle` says, for a and then b, which axes a thread's lane
-    index is permuted from: ((local axes), (upcast axes), (reduce axes)).
+    Attributes:
+        dims: n, m and k. A unit with m = 1 is a dot product of `group` elements in each lane of an ordinary vector.
+        group: how many neighbours along k lie side by side in b, which divides k.
+        dtypes: of a, of b and of the accumulator.
+        cycles: from one WMMA to the next that does not wait for it.
+        tiles: how many registers of its own the unit has, for accumulators and operands; 0 where they are vector registers.
+
+    Lanes count through a and the accumulator row by row. Lane `((j // group) * n + c) * group + j % group` of b is row j,
+    column c.
     """
 
     dims: tuple[int, int, int]
-    threads: int
-    elements_per_thread: tuple[int, int, int]
-    dtype_in: DType
-    dtype_out: DType
-    opts: tuple[str, ...] = ()
-    swizzle: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    group: int
+    dtypes: tuple[DType, DType, DType]
+    cycles: float = 1.0
+    tiles: int = 0
 
     def __str__(self) -> str:
+        return "_".join(["WMMA", *map(str, self.dims), *(dtype.short for dtype in self.dtypes)])
+
+    @property
+    def operand_dtypes(self) -> tuple[DType, DType, DType]:
+        """Of a, b and the accumulator, with all their lanes."""
         n, m, k = self.dims
-        return f"WMMA_{n}_{m}_{k}_{self.dtype_in.short}_{self.dtype_out.short}"
+        a, b, accumulator = self.dtypes
+        return a.vec(m * k), b.vec(k * n), accumulator.vec(m * n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

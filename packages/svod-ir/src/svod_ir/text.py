@@ -119,7 +119,7 @@ def _format_top(node: UOp, fallback: Callable[[object], str]) -> str:
     if isinstance(arg, tuple):
         return ", ".join(_format_value(v, fallback) for v in _trim(cast("tuple[object, ...]", arg)))
     if isinstance(arg, TensorCore):
-        return ", ".join(_format_value(getattr(arg, f), fallback) for f in arg.__dataclass_fields__)
+        return ", ".join(_format_value(value, fallback) for value in _core_values(arg))
     return _format_value(arg, fallback)
 
 
@@ -128,6 +128,17 @@ def _trim(arg: tuple[object, ...]) -> tuple[object, ...]:
     if isinstance(arg, (ParamArg, KernelInfo)) and arg[-1] is None:
         return arg[:-1]
     return arg
+
+
+def _core_values(core: TensorCore) -> list[object]:
+    given: list[object] = [core.dims, core.group, core.dtypes, core.cycles, core.tiles]
+    while given[-1] == _CORE_DEFAULTS.get(len(given)):
+        given.pop()
+    return given
+
+
+_CORE_DEFAULTS: Final = {4: 1.0, 5: 0}
+"""By how many fields there are with it."""
 
 
 def _format_value(value: object, fallback: Callable[[object], str]) -> str:
@@ -338,6 +349,12 @@ def _int(value: object) -> int:
     return value
 
 
+def _float(value: object) -> float:
+    if not isinstance(value, float):
+        raise TypeError(f"{_spell(value)} is not a float")
+    return value
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{_spell(value)} is not text")
@@ -414,10 +431,6 @@ def _sizes(_: DType, values: Values) -> tuple[int | None, ...]:
     return tuple(None if v is None else _int(v) for v in values)
 
 
-def _nested_text(value: object) -> Any:
-    return value if isinstance(value, str) else tuple(_nested_text(v) for v in _tuple(value))
-
-
 def _dtype(value: object) -> DType:
     found = find_dtype(value.name) if isinstance(value, _Symbol) else None
     if found is None:
@@ -426,10 +439,10 @@ def _dtype(value: object) -> DType:
 
 
 def _tensor_core(_: DType, values: Values) -> TensorCore:
-    def triple(value: object) -> tuple[int, ...]:
-        return tuple(_int(v) for v in _tuple(value))
+    def dtypes(value: object) -> tuple[DType, ...]:
+        return tuple(_dtype(v) for v in _tuple(value))
 
-    return TensorCore(*_fields(values, triple, _int, triple, _dtype, _dtype, _nested_text, _nested_text, optional=2))
+    return TensorCore(*_fields(values, _axes, _int, dtypes, _float, _int, optional=2))
 
 
 def _bytes(_: DType, values: Values) -> bytes:

@@ -11,15 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from svod_dtype import DType, float64
+from svod_dtype import DType, float64, int64
 from svod_ir.arithmetic import Values, combine, convert, identity_value
 from svod_ir.evaluate.memory import checked
 from svod_ir.ops import Op
+from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 
 __all__ = [
-    "accumulator_dtype", "all_reduce", "make_accumulate", "make_finish", "make_keep", "make_resume", "reduce_axes",
-    "scan_axis", "scan_key",
+    "accumulator_dtype", "all_reduce", "make_accumulate", "make_finish", "make_keep", "make_resume", "multiply_tiles",
+    "reduce_axes", "scan_axis", "scan_key",
 ]  # fmt: skip
 
 
@@ -46,6 +47,17 @@ def make_finish(node: UOp) -> Callable[..., Any]:
         return convert(total, float64, result) if result.is_float else total
 
     return run
+
+
+def multiply_tiles(core: TensorCore, a: Values, b: Values, accumulator: Values) -> Values:
+    """`accumulator` + a * b, rounded once; integers wrap."""
+    (n, m, k), group = core.dims, core.group
+    dtype_a, dtype_b, dtype = core.dtypes
+    wide = float64 if dtype.is_float else int64
+    rows = convert(a, dtype_a, wide).reshape(m, k)
+    columns = convert(b, dtype_b, wide).reshape(k // group, n, group).transpose(0, 2, 1).reshape(k, n)
+    total = convert(accumulator, dtype, wide).reshape(m, n) + rows @ columns
+    return convert(total.reshape(-1), wide, dtype)
 
 
 def scan_key(*others: Any) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from svod_ir.errors import EvaluationError
 from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
 from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
-from svod_ir.evaluate.reduction import all_reduce, make_finish, reduce_axes, scan_axis
+from svod_ir.evaluate.reduction import all_reduce, make_finish, multiply_tiles, reduce_axes, scan_axis
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
 
@@ -95,6 +95,8 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda x: x if isinstance(x, Poison) else x[lanes] if np.ndim(x) else x
         case Op.CAT:
             return lambda *parts: find_poison(parts) or np.concatenate([np.atleast_1d(p) for p in parts])
+        case Op.WMMA:
+            return lambda *tiles: find_poison(tiles) or multiply_tiles(node.arg, *tiles)
         case _:
             raise EvaluationError(problem=f"{node.op.name} has no reference meaning", node=node)
 
