@@ -4,7 +4,8 @@
     child -> parent:  length, pickled (is an answer, result or description of an error)
 
 Lengths are 8 bytes, little-endian. The functions are those of `serve.Worker`. The child ends with its
-parent, whose end of the pipe closes; signals of the terminal are the parent's business.
+parent, whose end of the pipe closes: at once, since a thread of its own reads the requests, whatever a
+candidate does. Signals of the terminal are the parent's business.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
@@ -130,16 +132,26 @@ class Child:
 
 def answer(find: Callable[[str], Callable[..., object]]) -> None:
     """The child's side: do what comes in until the pipe closes. Whatever else writes to stdout writes to stderr."""
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_read_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    while True:
+        function, arguments = cast("tuple[str, tuple[object, ...]]", pickle.loads(requests.get()))
+        try:
+            result: tuple[bool, object] = True, find(function)(*arguments)
+        except Exception as error:
+            result = False, f"{type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):  # nobody wants the answer any more: the other thread ends the process
+            _send(answers, result)
+
+
+def _read_requests(pipe: IO[bytes], requests: SimpleQueue[bytes]) -> None:
+    """Hand requests over; end the process with the pipe."""
     with contextlib.suppress(EOFError, OSError):
         while True:
-            function, arguments = cast("tuple[str, tuple[object, ...]]", _receive(requests))
-            try:
-                result: tuple[bool, object] = True, find(function)(*arguments)
-            except Exception as error:
-                result = False, f"{type(error).__name__}: {error}"
-            _send(answers, result)
+            requests.put(_read_message(pipe))
+    os._exit(0)
 
 
 def _send(pipe: IO[bytes], message: tuple[object, object]) -> None:
@@ -150,7 +162,11 @@ def _send(pipe: IO[bytes], message: tuple[object, object]) -> None:
 
 
 def _receive(pipe: IO[bytes]) -> object:
-    return pickle.loads(_read(pipe, int.from_bytes(_read(pipe, _LENGTH_BYTES), "little")))
+    return pickle.loads(_read_message(pipe))
+
+
+def _read_message(pipe: IO[bytes]) -> bytes:
+    return _read(pipe, int.from_bytes(_read(pipe, _LENGTH_BYTES), "little"))
 
 
 def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
