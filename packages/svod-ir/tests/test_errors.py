@@ -14,6 +14,7 @@ from svod_ir import (
     OperandError,
     OptionError,
     ParseError,
+    RuleError,
     ShapeError,
     SpecError,
     UOp,
@@ -73,6 +74,11 @@ ONE = UOp.const(float32, 1)
             "line 3: FOO is not an op\n  note: in '%0 = FOO'\n  hint: did you mean FLOOR?",
         ),
         (ParseError(line=0, text="", problem="the text holds no node"), ValueError, "the text holds no node"),
+        (
+            RuleError(rule="add_zero", problem="has no pattern", hint="write one"),
+            TypeError,
+            "rule add_zero has no pattern\n  hint: write one",
+        ),
         (
             OptionError(variable="SVOD_CHECK", value="x", expected="0 or 1"),
             ValueError,

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from svod_dtype import bool_, float32, index, int32
+from svod_ir.errors import RuleError
 from svod_ir.ops import AxisType, Op
 from svod_ir.pattern import BOOL, FLOAT, INT, Rule, RuleSet, const, node, rule, splat, splat_value, var
 from svod_ir.uop import UOp
@@ -265,9 +266,21 @@ class TestRuleSet:
 
 
 def test_a_parameter_that_the_pattern_does_not_capture_is_an_error() -> None:
-    @rule(x + y)
-    def wrong(x: UOp, z: UOp) -> UOp:
+    def wrong(ctx: object, x: UOp, z: UOp) -> UOp:
         return x
 
-    with pytest.raises(KeyError):
-        wrong.apply(add(V, W))
+    with pytest.raises(RuleError) as caught:
+        rule(x + y)(wrong)
+    assert str(caught.value) == (
+        "rule wrong has the parameter 'z', which its pattern does not capture\n"
+        "  hint: captured are: x, y; a first parameter `ctx` takes the context"
+    )
+
+
+def test_a_rule_without_a_pattern_is_an_error() -> None:
+    def wrong(x: UOp) -> UOp:
+        return x
+
+    for patterns in ((), (wrong,)):
+        with pytest.raises(RuleError, match="has no pattern"):
+            rule(*patterns)  # type: ignore[arg-type]

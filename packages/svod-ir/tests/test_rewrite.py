@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from svod_dtype import index
-from svod_ir.errors import RewriteError
+from svod_ir.errors import RewriteError, RuleError
 from svod_ir.ops import Op
 from svod_ir.pattern import Rule, RuleSet, const, node, rule, var
 from svod_ir.rewrite import Match, clear_remembered, count_matches, graph_rewrite, watch_matches
@@ -183,6 +183,15 @@ def test_each_match_is_reported_with_its_rule_and_both_sides() -> None:
         graph_rewrite(SUMS, UOp.sink(add(V, number(0)), add(W, number(0))))
     assert set(matches) == {Match(SUMS.name, "add_zero", add(n, number(0)), n) for n in (V, W)}
     assert counts == {"add_zero": 2}
+
+
+def test_a_rule_that_makes_no_node_is_an_error_that_names_it() -> None:
+    @rule(x + 0)
+    def forgetful(x: UOp) -> UOp:
+        return 3  # type: ignore[return-value]
+
+    with pytest.raises(RuleError, match="rule forgetful made 3 of ADD"):
+        graph_rewrite(RuleSet("mine", (forgetful,)), add(V, number(0)))
 
 
 class TestRemembering:

@@ -187,6 +187,45 @@ def test_a_name_that_no_rule_has_is_an_error_with_the_nearest() -> None:
     assert "did you mean 'drop_zero'?" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("drop_zeros", "no rule or rule set is called 'drop_zeros'\n  hint: did you mean 'drop_zero'?"),
+        ("no.such.module:RULES", "'no.such.module:RULES': No module named 'no'"),
+        ("svod_schedule.symbolic:SYMBOLICS", "did you mean 'svod_schedule.symbolic:SYMBOLIC'?"),
+        ("svod_schedule.symbolic:__all__", "no rule or rule set is called 'svod_schedule.symbolic:__all__'"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_name(
+    name: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_rules_get_the_context_that_is_given() -> None:
+    @rule(var("x", INT) * const("c"))
+    def keep_or_drop(ctx: str, x: UOp, c: UOp) -> UOp | None:
+        return x * c + 0 * x if ctx == "keep" else x if ctx == "drop" else None
+
+    verdicts = [
+        prove_rules([keep_or_drop], EFFORT, dtypes=[int32], ctx=ctx).rules[0].verdict for ctx in ("keep", "drop", "")
+    ]
+    assert verdicts == ["proved", "wrong", "never fired"]
+
+
+def test_an_error_of_a_rule_names_the_rule_and_the_graph() -> None:
+    @rule(var("x", INT) * 0)
+    def fails(x: UOp) -> UOp | None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError) as caught:
+        prove_rules([fails], EFFORT, dtypes=[int32])
+    assert caught.value.__notes__[0].startswith("raised by rule fails for\n%0 =")
+
+
 def test_the_special_values_are_there_in_every_format() -> None:
     special = list_special(float16).astype(float).tolist()
     assert {0.0, 2.0**-24, 2.0**-14, 0.5, 1.0, 65504.0, float("inf")} <= set(special)

@@ -30,6 +30,7 @@ from svod_ir.errors import (
     OptionError,
     ParseError,
     RewriteError,
+    RuleError,
     ShapeError,
     SpecError,
 )
@@ -47,7 +48,7 @@ from svod_ir.uop import SInt, UOp
 __all__ = [
     "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "DeviceMismatchError", "EvaluationError",
     "GraphError", "IROptions", "KernelInfo", "Match", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
-    "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleSet", "SInt", "ShapeError", "Sharding",
+    "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding",
     "SpecError", "Target", "TensorCore", "UOp", "count_matches", "format_expression", "format_opts", "get_logger",
     "graph_rewrite", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
     "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts",

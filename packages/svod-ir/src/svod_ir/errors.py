@@ -8,6 +8,7 @@ UserError
 ├── DeviceMismatchError (ValueError)
 ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
 ├── ParseError (ValueError)       text that is no graph
+├── RuleError (TypeError)         a rule whose function does not fit its patterns, or that makes no node
 └── OptionError (ValueError)      an environment variable with a value that it does not take
 InternalError
 ├── GraphError (ValueError)       a node that breaks the rules of its op or stage
@@ -23,7 +24,7 @@ from svod_dtype import InternalError, UserError
 
 __all__ = [
     "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "OperandError", "OptionError", "ParseError",
-    "RewriteError", "ShapeError", "SpecError",
+    "RewriteError", "RuleError", "ShapeError", "SpecError",
 ]  # fmt: skip
 
 
@@ -115,6 +116,14 @@ class ParseError(UserError, ValueError):
         self.line, self.text, self.problem = line, text, problem
         where = f"line {line}: " if line else ""
         super().__init__(f"{where}{problem}", notes=(f"in {text.strip()!r}",) if text.strip() else (), hint=hint)
+
+
+class RuleError(UserError, TypeError):
+    """A rule whose function does not fit its patterns, or that makes something else than a node."""
+
+    def __init__(self, *, rule: str, problem: str, hint: str | None = None) -> None:
+        self.rule, self.problem = rule, problem
+        super().__init__(f"rule {rule} {problem}", hint=hint)
 
 
 class OptionError(UserError, ValueError):

@@ -28,6 +28,7 @@ from itertools import chain
 from types import CodeType, FunctionType
 from typing import Final, Protocol
 
+from svod_ir.errors import RuleError
 from svod_ir.ops import COMMUTATIVE, Op
 from svod_ir.uop import UOp
 
@@ -246,13 +247,40 @@ class Rule:
 
 
 def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
-    """Make a `Rule` of a function whose docstring states the rule, for nodes that match one of the patterns."""
+    """Make a `Rule` of a function whose docstring states the rule, for nodes that match one of the patterns.
+
+    Raises:
+        RuleError: if there is no pattern, or a parameter of the function is no name in one of them.
+    """
+    if not patterns or not all(isinstance(p, Pattern) for p in patterns):  # pyright: ignore[reportUnnecessaryIsInstance]
+        name = getattr(patterns[0], "__name__", "") if patterns else ""
+        raise RuleError(rule=name, problem="has no pattern", hint='write it above the function, as @rule(var("x") + 0)')
 
     def decorate(fn: Callable[..., UOp | None]) -> Rule:
         assert isinstance(fn, FunctionType)
+        _check_parameters(fn, patterns)
         return Rule(fn.__name__, patterns, fn, (fn.__doc__ or "").strip())
 
     return decorate
+
+
+def _check_parameters(fn: FunctionType, patterns: tuple[Pattern, ...]) -> None:
+    code = fn.__code__
+    for pattern in patterns:
+        captured = set(_iter_names(pattern))
+        for position, parameter in enumerate(code.co_varnames[: code.co_argcount]):
+            if parameter not in captured and not (parameter == "ctx" and position == 0):
+                raise RuleError(
+                    rule=fn.__name__, problem=f"has the parameter {parameter!r}, which its pattern does not capture",
+                    hint=f"captured are: {', '.join(sorted(captured)) or 'none'}; a first parameter `ctx` takes the context",
+                )  # fmt: skip
+
+
+def _iter_names(pattern: Pattern) -> Iterator[str]:
+    if pattern.name is not None:
+        yield pattern.name
+    for operand in pattern.src or ():
+        yield from _iter_names(operand)
 
 
 class RuleSet:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from svod_ir.errors import RewriteError
+from svod_ir.errors import RewriteError, RuleError
 from svod_ir.ops import Op
 from svod_ir.pattern import Rule, RuleSet
 from svod_ir.uop import UOp
@@ -44,6 +44,7 @@ def graph_rewrite(
 
     Raises:
         RewriteError: if rules undo each other, or grow the graph without end.
+        RuleError: if a rule makes something else than a node.
     """
     return _Rewrite(ruleset, ctx, bottom_up, enter_calls).run(root)
 
@@ -190,6 +191,8 @@ class _Rewrite:
         return (rebuilt,)
 
     def _replace(self, current: UOp, result: UOp, rule: Rule) -> tuple[UOp]:
+        if result.__class__ is not UOp:
+            raise RuleError(rule=rule.name, problem=f"made {result!r} of {current}, which is no node")
         for report in self.watchers:
             report(Match(self.ruleset.name, rule.name, current, result))
         self.became[current] = result

@@ -48,13 +48,14 @@ class ConfigError(UserError, ValueError):
 
 
 class UnknownRuleError(UserError, LookupError):
-    """A name that no rule or rule set has."""
+    """A name that no rule or rule set has; `problem` says why its module cannot be asked."""
 
-    def __init__(self, *, name: str, known: Sequence[str]) -> None:
+    def __init__(self, *, name: str, known: Sequence[str], problem: str | None = None) -> None:
         self.name, self.known = name, tuple(known)
         close = get_close_matches(name, known, n=1)
         super().__init__(
-            f"no rule or rule set is called {name!r}", hint=f"did you mean {close[0]!r}?" if close else None
+            f"no rule or rule set is called {name!r}" + (f": {problem}" if problem else ""),
+            hint=f"did you mean {close[0]!r}?" if close else None,
         )
 
 

@@ -27,8 +27,8 @@ __all__ = ["Inputs", "evaluate", "evaluate_kernel", "evaluate_linear"]
 def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
     """The value of `node` as a numpy array; for a SINK or GROUP, a tuple with one entry for each operand.
 
-    Buffers are given as arrays and are written where the graph assigns to them.  Variables are
-    ints, or, in a graph of elementwise ops alone, arrays that broadcast.
+    Buffers are given as arrays, by their node, PARAMs also by their slot, and are written where the graph assigns to
+    them.  Variables are given by name or node as ints, or, in a graph of elementwise ops alone, as arrays that broadcast.
 
     Raises:
         EvaluationError: if an input is missing or does not fit, the graph reads or writes outside

@@ -1,18 +1,22 @@
 """`python -m svod_schedule.prove [--quick] [NAME ...]`: prove rules, and print a table and any counterexample.
 
-A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a set of your own.
-The exit status is 1 where a rule is wrong or never fired.
+A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a rule, a set or a tuple of your own.
+The exit status is 1 where a rule is wrong or never fired, 2 where there is none of a name.
 """
 
 from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from svod_ir.pattern import Rule, RuleSet
 from svod_schedule.errors import UnknownRuleError
 from svod_schedule.prove.prover import QUICK, THOROUGH, prove_rules
 from svod_schedule.prove.rules import list_rule_sets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["find_rules", "main"]
 
@@ -32,18 +36,30 @@ def find_rules(names: list[str]) -> list[Rule]:
 
 def _find(name: str, sets: dict[str, RuleSet], rules: list[Rule]) -> list[Rule]:
     if ":" in name:
-        module, attribute = name.split(":", 1)
-        found = getattr(import_module(module), attribute, None)
-        if isinstance(found, Rule):
-            return [found]
-        if isinstance(found, RuleSet):
-            return list(found)
-    elif name in sets:
+        return _import_rules(name)
+    if name in sets:
         return list(sets[name])
     named = [rule for rule in rules if rule.name == name]
     if not named:
         raise UnknownRuleError(name=name, known=[*sets, *sorted({r.name for r in rules})])
     return named
+
+
+def _import_rules(name: str) -> list[Rule]:
+    module, attribute = name.split(":", 1)
+    try:
+        known = vars(import_module(module))
+    except ModuleNotFoundError as error:
+        raise UnknownRuleError(name=name, known=[], problem=str(error)) from error
+    found: object = known.get(attribute)
+    listed = cast("Sequence[object]", found if isinstance(found, tuple | list) else (found,))
+    if isinstance(found, RuleSet):
+        listed = found.rules
+    rules = [rule for rule in listed if isinstance(rule, Rule)]
+    if not rules or len(rules) != len(listed):
+        mine = [key for key, value in known.items() if isinstance(value, Rule | RuleSet)]
+        raise UnknownRuleError(name=name, known=[f"{module}:{key}" for key in mine])
+    return rules
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,7 +69,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="fewer instances of each pattern")
     given = parser.parse_args(arguments)
-    report = prove_rules(find_rules(given.names), QUICK if given.quick else THOROUGH)
+    try:
+        rules = find_rules(given.names)
+    except UnknownRuleError as error:
+        parser.error(str(error))
+    report = prove_rules(rules, QUICK if given.quick else THOROUGH)
     print(report)
     for name in report.unfired:
         print(f"error: {name} never fired")

@@ -127,6 +127,7 @@ def prove_rules(
     *,
     dtypes: Iterable[DType] = MAIN_DTYPES,
     stop_at_first: bool = True,
+    ctx: object = None,
 ) -> Report:
     """Prove each rule for each dtype that its patterns take, or find values that it is wrong for.
 
@@ -135,25 +136,26 @@ def prove_rules(
     random values.
 
     Args:
-        rules: a `RuleSet`, or any rules without a context.
+        rules: a `RuleSet`, or any rules.
         effort: how many instances of each pattern.
         dtypes: of the operands where a pattern leaves them open.
         stop_at_first: whether to go on to the next rule once one is wrong.
+        ctx: what rules that have a parameter `ctx` get.
     """
-    return Report(tuple(_prove_rule(rule, effort, tuple(dtypes), stop_at_first) for rule in rules))
+    return Report(tuple(_prove_rule(rule, effort, tuple(dtypes), stop_at_first, ctx) for rule in rules))
 
 
-def _prove_rule(rule: Rule, effort: Effort, dtypes: tuple[DType, ...], stop_at_first: bool) -> RuleReport:
+def _prove_rule(rule: Rule, effort: Effort, dtypes: tuple[DType, ...], stop_at_first: bool, ctx: object) -> RuleReport:
     report = RuleReport(rule)
     for number, pattern in enumerate(rule.patterns):
         for dtype in dtypes:
-            _prove_pattern(report, pattern, dtype, effort, f"{rule.name}/{number}/{dtype.short}")
+            _prove_pattern(report, pattern, dtype, effort, f"{rule.name}/{number}/{dtype.short}", ctx)
             if report.counterexamples and stop_at_first:
                 return report
     return report
 
 
-def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str) -> None:
+def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object) -> None:
     seen: set[UOp] = set()
     # Plain operands are counted apart: those with structure are what conditions are about.
     for n_plain, n_structured in ((effort.n_plain, 0), (0, effort.n_structured)):
@@ -163,7 +165,7 @@ def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: E
                 continue
             seen.add(before)
             report.matched.add(dtype.kind)
-            after = report.rule.apply(before)
+            after = _apply(report.rule, before, ctx)
             if after is None:
                 continue
             report.fired.add(dtype.kind)
@@ -173,6 +175,14 @@ def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: E
                 return
             if n_fired >= (effort.max_fired if n_plain else _STRUCTURED * effort.max_fired):
                 break
+
+
+def _apply(rule: Rule, before: UOp, ctx: object) -> UOp | None:
+    try:
+        return rule.apply(before, ctx)
+    except Exception as error:
+        error.add_note(f"raised by rule {rule.name} for\n{print_graph(before)}")
+        raise
 
 
 def _compare(report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: int) -> None:
