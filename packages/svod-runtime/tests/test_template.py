@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from svod_device import Buffer, HostAllocator, Variable
 from svod_dtype import float32, uint8
-from svod_runtime import PlanError, PlanTemplate, VariableBoundsError, find_sharing
+from svod_runtime import DonatedBufferError, PlanError, PlanTemplate, VariableBoundsError, find_sharing
 from svod_runtime.prepared import PreparedBufferView
 
 if TYPE_CHECKING:
@@ -54,6 +55,69 @@ def test_plans_of_one_template_have_memory_of_their_own(plans: Plans) -> None:
     assert find_sharing([*first.buffers, *second.buffers]) is None
     assert first.template is second.template is template
     assert repr(template) == "PlanTemplate(2 ops, 2 kernels, 2 inputs on CPU)"
+
+
+def test_a_fork_runs_on_the_same_inputs_with_memory_of_its_own(plans: Plans) -> None:
+    template, (x, _, middle, out) = add_and_double(plans)
+    plan = template.bind([filled(1), filled(2)])
+    plan.execute_with_vars({"n": 5})
+    fork = plan.fork()
+    assert fork.template is template
+    assert fork.variables == {"n": 5}
+    assert [a is b for a, b in zip(plan.buffers, fork.buffers, strict=True)] == [True, True, False, False]
+    fork.execute()
+    fork.execute_on({x: filled(10)}, {"n": 1})
+    assert [p.buffers[out].as_numpy().tolist() for p in (plan, fork)] == [[16] * 4, [26] * 4]
+    assert find_sharing([plan.buffers[middle], plan.buffers[out], fork.buffers[middle], fork.buffers[out]]) is None
+
+
+def test_a_fork_and_its_plan_run_at_the_same_time(plans: Plans) -> None:
+    barrier = threading.Barrier(2, timeout=10)
+
+    def meet(out: Array, x: Array) -> None:
+        barrier.wait()
+        out[:] = x + 1
+
+    x, out = plans.buffer(), fresh(plans)
+    plans.op(plans.kernel(meet, [out], [x]))
+    plans.builder.set_output_buffer(out)
+    plan = plans.builder.build_template([plans.buffers[x]]).bind([filled(1)])
+    fork = plan.fork()
+    thread = threading.Thread(target=fork.execute)
+    thread.start()
+    plan.execute()
+    thread.join()
+    assert [p.buffers[out].as_numpy().tolist() for p in (plan, fork)] == [[2] * 4, [2] * 4]
+
+
+def test_a_plan_at_work_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
+    tried: list[bool] = []
+
+    def body(out: Array, x: Array) -> None:
+        thread = threading.Thread(target=lambda: tried.append(plan.execute_on({0: filled(7)}, {}, may_wait=False)))
+        thread.start()
+        thread.join()
+        out[:] = x
+
+    x, out = plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(body, [out], [x]))
+    plan = plans.build(out)
+    assert plan.execute_on({x: filled(3)}, {}, may_wait=False)
+    assert tried == [False]
+    assert plan.buffers[out].as_numpy().tolist() == [3] * 4
+
+
+def test_what_is_taken_from_a_plan_is_taken_from_its_forks(plans: Plans) -> None:
+    template, (x, *_) = add_and_double(plans)
+    inputs = [filled(1), filled(2)]
+    plan = template.bind(inputs)
+    early = plan.fork()
+    plan.forget_content(inputs[0], "somebody")
+    for one in (plan, early, plan.fork()):
+        with pytest.raises(DonatedBufferError, match="somebody"):
+            one.execute()
+        one.replace_buffer(x, filled(3))
+        one.execute()
 
 
 def test_a_template_holds_no_memory(plans: Plans) -> None:

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from svod_device import OutOfMemoryError
 from svod_dtype import float32, int32
-from svod_tensor import Tensor, Variable, jit
+from svod_runtime import ExecutionPlan, clear_custom_functions
+from svod_tensor import Tensor, Variable, custom_function, jit, register_custom_function
 from svod_tensor.errors import CaptureError
 from svod_tensor.jit_function import MAX_CAPTURES
 from svod_tensor.ops.base import find_form
@@ -271,23 +275,107 @@ def test_a_function_of_constants_and_of_empty_tensors_runs() -> None:
         assert (empty.shape, ones.tolist(), total.item()) == ((0, 3), [1.0, 1.0], 0.0)
 
 
-def test_threads_may_call_one_function() -> None:
-    f = jit(lambda x: (x * 2).sum() + x[0])
-    wrong: list[float] = []
+@pytest.fixture
+def _no_custom_functions() -> Iterator[None]:
+    yield
+    clear_custom_functions()
 
-    def work(start: int) -> None:
-        for n in range(start, start + 30):
-            found = f(Tensor(np.full(100, n, np.float32))).item()
-            if found != 201 * n:
-                wrong.append(found)
 
-    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
+def _run_in_threads(*works: Callable[[], object]) -> None:
+    threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def test_threads_may_call_one_function() -> None:
+    weight = Tensor(np.arange(100, dtype=np.float32)).realize()
+    f = jit(lambda x: ((x * 2).sum() + x[0], (x + weight).contiguous().cumsum()[-1]))
+    wrong: list[object] = []
+
+    def work(start: int) -> None:
+        kept: list[tuple[int, tuple[Tensor, Tensor]]] = []
+        for n in range(start, start + 30):
+            kept.append((n, f(Tensor(np.full(100, n, np.float32)))))
+        wrong.extend((n, pair) for n, pair in kept if [part.item() for part in pair] != [201 * n, 100 * n + 4950])
+
+    _run_in_threads(*(partial(work, 100 * i) for i in range(4)))
     assert wrong == []
     assert f.n_captures == 1
+
+
+@pytest.mark.usefixtures("_no_custom_functions")
+def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svod_tensor.captured.count_usable_cores", lambda: 3)
+    barrier = threading.Barrier(3, timeout=20)
+    register_custom_function("meet", lambda out, x: (barrier.wait(), np.copyto(out, x)))
+    f = jit(lambda x: custom_function("meet", x + 1, outputs=((4,), "float32")) * 2)
+    found: dict[int, object] = {}
+    works = [lambda n=n: found.setdefault(n, f(Tensor([float(n)] * 4)).tolist()) for n in range(3)]
+    _run_in_threads(*works)
+    assert found == {n: [2.0 * (n + 1)] * 4 for n in range(3)}
+    assert f.n_captures == 1
+
+
+@pytest.mark.usefixtures("_no_custom_functions")
+def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(plan: ExecutionPlan) -> ExecutionPlan:
+        raise OutOfMemoryError(device="CPU", nbytes=4, in_use=0, released=0)
+
+    monkeypatch.setattr(ExecutionPlan, "fork", refuse)
+    inside: list[int] = []
+    most: list[int] = []
+
+    def count(out: Any, x: Any) -> None:
+        inside.append(1)
+        most.append(len(inside))
+        for _ in range(2000):
+            out[:] = x
+        inside.pop()
+
+    register_custom_function("count", count)
+    f = jit(lambda x: custom_function("count", x + 1, outputs=((4,), "float32")) * 2)
+    found: list[object] = []
+    _run_in_threads(*[lambda: found.extend(f(Tensor([1.0] * 4)).tolist()[0] for _ in range(10))] * 3)
+    assert found == [4.0] * 30
+    assert set(most) == {1}
+
+
+def test_calls_that_assign_run_one_after_the_other() -> None:
+    total = Tensor(np.zeros(4, np.float32)).realize()
+
+    @jit
+    def add(x):
+        total.assign(total + x)
+        return total * 1
+
+    seen: list[float] = []
+    _run_in_threads(*[lambda: seen.extend(add(Tensor([1.0] * 4)).tolist()[0] for _ in range(25))] * 4)
+    assert total.tolist() == [100.0] * 4
+    assert sorted(seen) == [float(n) for n in range(1, 101)]
+
+
+def test_a_capture_keeps_no_call_with_another_signature_waiting() -> None:
+    captures, goes_on = threading.Event(), threading.Event()
+
+    @jit
+    def f(x, is_slow):
+        if is_slow:
+            captures.set()
+            assert goes_on.wait(20)
+        return x + 1
+
+    x = Tensor([1.0, 2.0]).realize()
+    f(x, False)
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(f(x, True).tolist()))
+    thread.start()
+    assert captures.wait(20)
+    assert f(x, False).tolist() == [2.0, 3.0]
+    goes_on.set()
+    thread.join()
+    assert found == [[2.0, 3.0]]
 
 
 def test_results_have_the_form_that_their_nodes_say() -> None:

@@ -29,6 +29,7 @@ with a batch launcher is one foreign call. A plan keeps its buffers, and so thei
 from __future__ import annotations
 
 import operator
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,12 +96,14 @@ class ExecutionPlan:
         self._template, self._input_ids = template, input_ids
         self._buffers = list(buffers)
         self._variables = dict(template.values)
+        self._given: dict[str, int] = {}
         self._states = [KernelState(op, buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels]
         self._levels = template.levels
         self._storage_uses: dict[int, int] | None = None
         self._steps: list[Step] = []
         self._is_stale = False
         self._donated: dict[int, str] = {}
+        self._forks: list[weakref.ref[ExecutionPlan]] = []
         self._is_watched = bool(template.views or template.donated_indices)
         self._lock = make_lock()
         if values:
@@ -154,18 +157,51 @@ class ExecutionPlan:
             self._set_variables(values)
             self._run()
 
-    def execute_on(self, replacements: Mapping[int, Buffer], values: Mapping[str, int]) -> None:
+    def execute_on(
+        self, replacements: Mapping[int, Buffer], values: Mapping[str, int], *, may_wait: bool = True
+    ) -> bool:
         """`replace_buffers`, then `execute_with_vars`; what other threads do with the plan comes before or after both.
+
+        Returns:
+            False if another thread is at work with the plan and `may_wait` does not hold: nothing was done then.
 
         Raises:
             PlanError: if a buffer cannot be replaced.
             VariableBoundsError: if a value is outside its variable's bounds.
         """
-        with self._lock:
+        lock = self._lock
+        if not lock.acquire(may_wait):
+            return False
+        try:
             self._replace(replacements)
             if values:
                 self._set_variables(values)
             self._run()
+        finally:
+            lock.release()
+        return True
+
+    def fork(self) -> ExecutionPlan:
+        """Another plan on the same inputs, with memory of its own for everything else: both can run at once.
+
+        Nobody waits: a fork that is made while another thread changes this plan has some inputs from before and some from after.
+
+        Raises:
+            OutOfMemoryError: if there is no memory for it.
+        """
+        template = self._template
+        buffers = template.copy_buffers(list(self._buffers))
+        origins = {state.op.id: state.origins for state in self._states}
+        fork = ExecutionPlan(template, buffers, dict(self._given), self._input_ids, origins)
+        levels = template.find_levels(buffers)
+        if levels != fork._levels:
+            fork._levels = levels
+            fork._make_steps()
+        fork._donated.update(dict.fromkeys(template.donated_indices, "the plan that it was forked from took it"))
+        # Whoever takes content marks this plan first and its forks then, so that no mark is lost on the way.
+        self._forks.append(weakref.ref(fork, self._forks.remove))
+        fork._donated.update(self._donated)
+        return fork
 
     def execute_profiled(self) -> list[KernelProfile]:
         """Run every op, each kernel by itself, and return one profile for each kernel in the order of execution."""
@@ -230,6 +266,7 @@ class ExecutionPlan:
                 state.resolve_sizes(changes)
         # Everything that can fail is behind us.
         self._is_stale = True
+        self._given.update(changes)
         self._variables.update(changes)
         has_new_sizes = False
         for state in self._states:
@@ -348,11 +385,15 @@ class ExecutionPlan:
         self._is_stale = False
 
     def forget_content(self, buffer: Buffer, taker: str) -> None:
-        """Refuse to run until everything on the memory of `buffer` is replaced; `taker` says who took it."""
+        """Refuse to run until everything on the memory of `buffer` is replaced, as all forks do; `taker` says who took it."""
         with self._lock:
             for index, own in enumerate(self._buffers):
                 if own.storage_id == buffer.storage_id:
                     self._donated[index] = taker
+        for ref in list(self._forks):
+            fork = ref()
+            if fork is not None:
+                fork.forget_content(buffer, taker)
 
     def _check_replacement(self, index: int, buffer: Buffer) -> None:
         if not 0 <= index < len(self._buffers):

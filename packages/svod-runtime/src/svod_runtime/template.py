@@ -124,10 +124,15 @@ class PlanTemplate:
 
         self._check_inputs(inputs)
         bases = [*inputs, *(make() for make in self._makers)]
-        buffers = [bases[base] if part is None else bases[base].view(*part) for base, part in self._places]
-        for buffer in buffers:
-            buffer.ensure_allocated()
+        buffers = [_take_part(bases[base], part) for base, part in self._places]
         return ExecutionPlan(self, buffers, values or {}, ids, origins or {})
+
+    def copy_buffers(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """From the buffers of a plan those of another one: the same inputs, new memory for everything else."""
+        n_inputs = len(self._forms)
+        new = [make() for make in self._makers]
+        pairs = zip(buffers, self._places, strict=True)
+        return [own if base < n_inputs else _take_part(new[base - n_inputs], part) for own, (base, part) in pairs]
 
     def _check_inputs(self, inputs: Sequence[Buffer]) -> None:
         if len(inputs) != len(self._forms):
@@ -201,6 +206,10 @@ class _Place(NamedTuple):
 
     base: int
     part: tuple[int, int, DType] | None
+
+
+def _take_part(base: Buffer, part: tuple[int, int, DType] | None) -> Buffer:
+    return (base if part is None else base.view(*part)).ensure_allocated()
 
 
 def _describe_memory(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING
 
-from svod_device import Buffer, get_allocator
+from svod_codegen.cores import count_usable_cores
+from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
@@ -88,6 +90,9 @@ class Captured:
         build: arranges results as the function did.
         written: the memory that the plan assigns to.
         held: the buffers that the plan uses besides inputs and outputs, by what messages call them.
+        lock: held while memory that outlives a call is written, and while a plan is added.
+        plans: the plan, and its forks for threads that found it at work.
+        max_plans: how many there may be, each with memory of its own for intermediates; 0 until somebody asks.
         last_call: the number of the function's last call with this signature.
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
     """
@@ -101,6 +106,8 @@ class Captured:
     written: set[UOp]
     held: Mapping[str, Buffer]
     lock: Lock
+    plans: list[ExecutionPlan] = field(default_factory=list["ExecutionPlan"])
+    max_plans: int = 0
     arguments: tuple[Argument, ...] = ()
     reason: str = ""
     n_calls: int = 0
@@ -110,6 +117,8 @@ class Captured:
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
+        if self.plan is not None:
+            self.plans.append(self.plan)
 
     @property
     def n_kernels(self) -> int:
@@ -124,20 +133,40 @@ class Captured:
         pending = [t for t in given if isinstance(t, Tensor) and find_base(t.uop) is None and not t.is_realized]
         if pending:
             Tensor.realize_batch(pending)
-        with self.lock:
-            self.n_calls += 1
-            buffers: dict[int, Buffer] = {}
-            nodes = self._feed(given, buffers)
-            if self.plan is not None:
-                self._feed_outputs(self.plan, nodes, buffers)
-                self.plan.execute_on(buffers, values)
+        nodes: dict[UOp, UOp] = {}
+        buffers: dict[int, Buffer] = {}
+        if self.takes_memory:
+            # Who comes later reads what this call leaves.
+            with self.lock:
+                self._feed(given, nodes, buffers)
+                if self.plan is not None:
+                    self.plan.execute_on(buffers, values)
+        else:
+            self._feed(given, nodes, buffers)
+            for plan in self.plans:
+                if plan.execute_on(buffers, values, may_wait=False):
+                    break
+            else:
+                if self.plan is not None:
+                    self._find_plan(self.plan).execute_on(buffers, values)
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes)))
 
-    def _feed(self, given: Sequence[Tensor | UOp], buffers: dict[int, Buffer]) -> dict[UOp, UOp]:
-        """Let the plan read, and write, the memory of the arguments; the BUFFER that each placeholder stands for."""
-        nodes: dict[UOp, UOp] = {}
+    def _find_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
+        """A new plan for a thread that found all at work, or one to wait for where there are enough."""
+        with self.lock:
+            self.max_plans = self.max_plans or count_usable_cores()
+            if len(self.plans) < self.max_plans:
+                try:
+                    self.plans.append(plan.fork())
+                    return self.plans[-1]
+                except OutOfMemoryError:
+                    self.max_plans = len(self.plans)
+        return self.plans[get_ident() % len(self.plans)]
+
+    def _feed(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
+        """Let a plan read, and write, the memory of a call; `nodes` gets the BUFFER that each placeholder stands for."""
         for i in self.inputs:
             found = self._find_memory(i, given[i.position])
             if found is not None:
@@ -146,7 +175,8 @@ class Captured:
                     buffers[i.index] = buffer
         if self.takes_memory:
             self._take_over(nodes)
-        return nodes
+        if self.plan is not None:
+            self._feed_outputs(self.plan, nodes, buffers)
 
     def _take_over(self, nodes: dict[UOp, UOp]) -> None:
         """Compute what others still want to read from memory that the plan writes, and take what is donated."""

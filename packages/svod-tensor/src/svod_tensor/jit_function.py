@@ -10,6 +10,8 @@ during the capture alone.
   are: what is assigned to them is seen, a new tensor in their place is not.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
+- Any thread may call it. Calls run side by side, each with memory of its own for intermediates, as many as there are
+  cores; those of a function that assigns, or that is given memory, run one after the other.
 - Arguments named in `donate` give their memory away: results of their size are written there, and using
   such a tensor afterwards is an error. Another captured function that is called inside one donates nothing.
 """
@@ -112,20 +114,23 @@ class JitFunction(Generic[P, R]):
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: dict[tuple[object, ...], Captured] = {}
         self._n_calls = 0
-        self._lock = make_lock()
+        self._lock, self._capturing = make_lock(), make_lock()
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if find_capture() is not None:
             return self.function(*args, **kwargs)
         key, inputs = read_arguments(args, kwargs)
+        captured = self._captures.get(key)
+        if captured is None:
+            with self._capturing:
+                captured = self._captures.get(key)
+                if captured is None:
+                    captured = self._capture(inputs, args, kwargs)
+                    self._keep(key, captured)
         with self._lock:
-            self._n_calls += 1
-            captured = self._captures.get(key)
-            if captured is None:
-                captured = self._capture(inputs, args, kwargs)
-                self._keep(key, captured)
-            captured.last_call = self._n_calls
+            self._n_calls = captured.last_call = self._n_calls + 1
+            captured.n_calls += 1
         return cast("R", captured.run(inputs))
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
@@ -158,10 +163,11 @@ class JitFunction(Generic[P, R]):
             self._captures.clear()
 
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
-        while len(self._captures) >= MAX_CAPTURES:
-            oldest = min(self._captures, key=lambda known: self._captures[known].last_call)
-            del self._captures[oldest]
-        self._captures[key] = captured
+        with self._lock:
+            while len(self._captures) >= MAX_CAPTURES:
+                oldest = min(self._captures, key=lambda known: self._captures[known].last_call)
+                del self._captures[oldest]
+            self._captures[key] = captured
 
     @property
     def _name(self) -> str:
