@@ -13,6 +13,7 @@ import pytest
 from svod_codegen.llvm import target as target_module
 from svod_codegen.llvm.binding import load_binding
 from svod_codegen.llvm.target import find_cpu_features, find_machine, host_cpu, host_key, host_target, make_target
+from svod_codegen.llvm.tile_permission import may_use_tiles
 from svod_codegen.options import CodegenOptions
 from svod_dtype import float32, float64
 
@@ -22,6 +23,7 @@ CACHES = (48 << 10, 2 << 20, 100 << 20)
 
 def test_what_the_kernel_says_of_the_cpu_is_what_llvm_says():
     known = {"avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
+    known |= {"avx512bf16", "avx512vnni", "avxvnni", "sse4a"}
     of_llvm = {name for name, present in load_binding().get_host_cpu_features().items() if present}
     assert find_cpu_features() & known == of_llvm & known
 
@@ -68,6 +70,43 @@ def test_an_arm_machine_has_32_registers_of_128_bits():
     target = make_target("aarch64", {"neon"}, CACHES)
     assert (target.name, target.vector_bits, target.vector_registers) == ("cpu-aarch64", 128, 32)
     assert target.has_fma and not target.has_masked_access
+
+
+def names(features: set[str]) -> list[str]:
+    return [str(core) for core in make_target("x86_64", features, CACHES).tensor_cores]
+
+
+def test_the_instructions_that_multiply_matrices_are_tensor_cores():
+    assert names({"avx", "avx2", "fma"}) == []
+    assert names(AVX512 | {"avx512vnni"}) == ["WMMA_16_1_4_u8_i8_i32", "WMMA_16_1_2_i16_i16_i32"]
+    assert names({"avx2", "fma", "avxvnni"}) == ["WMMA_8_1_4_u8_i8_i32", "WMMA_8_1_2_i16_i16_i32"]
+    tiles = names(AVX512 | {"amx-tile", "amx-bf16", "amx-int8"})
+    assert tiles[0] == "WMMA_16_16_32_bf16_bf16_f32" and len(tiles) == 5
+
+
+def test_vectors_of_one_width_are_used_with_units_of_that_width():
+    """Newer processors with AVX-512 have the narrow form too."""
+    assert names(AVX512 | {"avx512vnni", "avxvnni"}) == names(AVX512 | {"avx512vnni"})
+    assert names({"avx2", "avx512vnni", "avxvnni"}) == names({"avx2", "avxvnni"})
+
+
+def test_the_dot_product_of_bfloat16_is_used_where_it_is_fast():
+    """Intel's takes four times as long as a multiply-add; sse4a is AMD's alone."""
+    assert names(AVX512 | {"avx512bf16"}) == []
+    assert names(AVX512 | {"avx512bf16", "sse4a"}) == ["WMMA_16_1_2_bf16_bf16_f32"]
+
+
+@pytest.mark.parametrize("is_permitted", [True, False])
+def test_a_process_without_permission_has_no_tiles(monkeypatch: pytest.MonkeyPatch, is_permitted: bool):
+    features = frozenset(AVX512 | {"amx-tile", "amx-bf16"})
+    monkeypatch.setattr(target_module, "_find_all_features", lambda: features)
+    monkeypatch.setattr(target_module, "may_use_tiles", lambda: is_permitted)
+    found = make_target("x86_64", find_cpu_features(), CACHES).tensor_cores
+    assert [core.tiles for core in found] == ([8] if is_permitted else [])
+
+
+def test_asking_for_tiles_that_the_processor_does_not_have_is_no_error():
+    assert may_use_tiles() or "amx-tile" not in find_cpu_features()
 
 
 def test_full_width_vectors_are_not_split_on_avx512():

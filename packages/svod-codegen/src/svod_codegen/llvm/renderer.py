@@ -14,7 +14,9 @@ from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import base_memory, emit_index, emit_load, emit_store
+from svod_codegen.llvm.tensor_cores import emit_dot
 from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
+from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
 from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -40,7 +42,13 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     """
     w = FunctionWriter(has_gather=target.has_gather)
     n_scopes = _bind_arguments(w, linear)
+    tiles = assign_tiles(linear)
+    if tiles:
+        start_tiles(w)
     for node in linear:
+        if node in tiles:
+            emit_tile(w, node, tiles)
+            continue
         emitter = EMITTERS.get(node.op)
         if emitter is not None:
             w.names[node] = emitter(w, node)
@@ -49,6 +57,8 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         if handler is None:
             raise RenderError(problem="has no rendering in LLVM assembly", node=node)
         handler(w, node)
+    if tiles:
+        end_tiles(w)
     header = f"define void @{name}(ptr noalias %buffers, ptr noalias %values, i64 %core_id) nounwind {{"
     parts = [header, "entry:", *w.entry, *w.lines, "  ret void", "}", *w.declarations, *_scopes(n_scopes), ""]
     return "\n".join(parts)
@@ -222,6 +232,10 @@ def _widen(w: FunctionWriter, dtype: DType, name: str, target: DType) -> str:
     return w.shuffle(dtype, name, "poison", [*range(dtype.lanes), *[-1] * (target.lanes - dtype.lanes)])
 
 
+def _multiply_matrices(w: FunctionWriter, node: UOp) -> None:
+    w.names[node] = emit_dot(w, node)
+
+
 def _reduce(w: FunctionWriter, node: UOp) -> None:
     w.names[node] = emit_reduce(w, node)
 
@@ -231,5 +245,5 @@ _HANDLERS: Final[dict[Op, Handler]] = {
     Op.CONST: _constant, Op.VCONST: _constant, Op.AFTER: _alias, Op.DEFINE_REG: _allocate, Op.DEFINE_LOCAL: _allocate,
     Op.SPECIAL: _special, Op.INDEX: _index, Op.LOAD: emit_load, Op.STORE: emit_store, Op.RANGE: _start_loop, Op.END: _end_loop,
     Op.IF: _start_if, Op.ENDIF: _end_if, Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
-    Op.CAT: _concatenate, Op.REDUCE: _reduce,
+    Op.CAT: _concatenate, Op.REDUCE: _reduce, Op.WMMA: _multiply_matrices,
 }  # fmt: skip

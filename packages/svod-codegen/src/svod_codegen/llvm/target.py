@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from svod_codegen.llvm.tensor_cores import UNITS, list_tensor_cores
+from svod_codegen.llvm.tile_permission import may_use_tiles
 from svod_codegen.options import CodegenOptions
 from svod_dtype import float16
 from svod_ir.target import COMMON_DTYPES, Target
@@ -80,7 +82,12 @@ def host_target(options: CodegenOptions | None = None) -> Target:
 
 
 def find_cpu_features() -> frozenset[str]:
-    """The host's features by LLVM's names, of those that `make_target` asks for."""
+    """The host's features by LLVM's names, of those that `make_target` asks for and that this process may use."""
+    features = _find_all_features()
+    return features if _TILES not in features or may_use_tiles() else features - {_TILES}
+
+
+def _find_all_features() -> frozenset[str]:
     if sys.platform == "linux" and find_machine() == "x86_64":
         try:
             return _parse_cpuinfo(Path("/proc/cpuinfo"))
@@ -122,15 +129,22 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
         has_fma=has_fma,
         # Where half is only converted, LLVM computes in float and rounds after each operation.
         native_dtypes=COMMON_DTYPES | {float16} if has_half else COMMON_DTYPES,
+        tensor_cores=list_tensor_cores(features, vector_bits) if machine == "x86_64" else (),
         # Two vector units at about 3 GHz, each a fused multiply-add or an add.
         peak_flops=3e9 * 2 * (vector_bits // 32) * (2 if has_fma else 1),
         memory_bandwidth=30e9,
     )
 
 
-_CPUINFO_NAMES: Final = {"fma": "fma", "avx2": "avx2", "f16c": "f16c", "avx": "avx"} | {
-    name: name for name in ("avx512f", "avx512vl", "avx512bw", "avx512dq")
-}
+_TILES: Final = "amx-tile"
+_KNOWN_FEATURES: Final = frozenset({"fma", "avx2", "f16c", "avx", "avx512f", "avx512vl", "avx512bw", "avx512dq"}).union(
+    *(unit.features for unit in UNITS)
+)
+_CPUINFO_NAMES: Final = {
+    "avx512_bf16": "avx512bf16", "avx512_vnni": "avx512vnni", "avx_vnni": "avxvnni", "amx_tile": "amx-tile",
+    "amx_bf16": "amx-bf16", "amx_fp16": "amx-fp16", "amx_int8": "amx-int8",
+}  # fmt: skip
+"""LLVM's names of what Linux calls otherwise."""
 
 
 def _parse_cpuinfo(path: Path) -> frozenset[str]:
@@ -138,7 +152,7 @@ def _parse_cpuinfo(path: Path) -> frozenset[str]:
         for line in lines:
             if line.startswith("flags"):
                 flags = line.partition(":")[2].split()
-                return frozenset(_CPUINFO_NAMES[flag] for flag in flags if flag in _CPUINFO_NAMES)
+                return _KNOWN_FEATURES.intersection(_CPUINFO_NAMES.get(flag, flag) for flag in flags)
     return frozenset()
 
 

@@ -1,0 +1,128 @@
+"""The matrix instructions of x86, and the rendering of those whose operands are ordinary vectors.
+
+    WMMA f32x16 a: bf16x2, b: bf16x32, c: f32x16 [16 x 1 x 2]  ->  vdpbf16ps c, b, broadcast(a)
+
+A dot unit multiplies groups of neighbours, 32 bits of them, and adds to one lane for each group. Units with tile
+registers of their own are rendered by `svod_codegen.llvm.tiles`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from svod_codegen.errors import RenderError
+from svod_codegen.llvm.text import type_text
+from svod_dtype import DType, bfloat16, float16, float32, int8, int16, int32, uint8, uint32
+from svod_ir.target import TensorCore
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from svod_codegen.llvm.function import FunctionWriter
+    from svod_ir.uop import UOp
+
+__all__ = ["N_TILES", "TILE_BYTES", "TILE_ROWS", "UNITS", "Unit", "emit_dot", "find_unit", "list_tensor_cores"]
+
+TILE_ROWS: Final = 16
+TILE_BYTES: Final = 64
+"""The bytes of a row; palette 1 of AMX has eight tiles of 16 rows."""
+N_TILES: Final = 8
+
+_WORD_BYTES: Final = 4
+_DOT_CYCLES: Final = 0.5
+_TILE_CYCLES: Final = 16.0
+
+
+class Unit(NamedTuple):
+    """A matrix instruction: what a CPU needs for it by LLVM's names, what it computes, and LLVM's intrinsic for it."""
+
+    features: frozenset[str]
+    core: TensorCore
+    intrinsic: str
+
+    @property
+    def vector_bits(self) -> int:
+        """The width of the registers that it takes, 0 where they are tiles."""
+        return 0 if self.core.tiles else 8 * _WORD_BYTES * self.core.dims[0]
+
+
+def _tile_unit(feature: str, a: DType, b: DType, accumulator: DType, instruction: str) -> Unit:
+    group = _WORD_BYTES // a.itemsize
+    dims = (TILE_BYTES // accumulator.itemsize, TILE_ROWS, TILE_ROWS * group)
+    core = TensorCore(dims, group, (a, b, accumulator), cycles=_TILE_CYCLES, tiles=N_TILES)
+    return Unit(frozenset({"amx-tile", feature}), core, f"llvm.x86.{instruction}")
+
+
+def _dot_unit(features: str, lanes: int, a: DType, b: DType, accumulator: DType, intrinsic: str) -> Unit:
+    group = _WORD_BYTES // a.itemsize
+    core = TensorCore((lanes, 1, group), group, (a, b, accumulator), cycles=_DOT_CYCLES)
+    return Unit(frozenset(features.split()), core, f"llvm.x86.{intrinsic}.{8 * _WORD_BYTES * lanes}")
+
+
+UNITS: Final = (
+    _tile_unit("amx-bf16", bfloat16, bfloat16, float32, "tdpbf16ps"),
+    _tile_unit("amx-fp16", float16, float16, float32, "tdpfp16ps"),
+    _tile_unit("amx-int8", int8, int8, int32, "tdpbssd"),
+    _tile_unit("amx-int8", int8, uint8, int32, "tdpbsud"),
+    _tile_unit("amx-int8", uint8, int8, int32, "tdpbusd"),
+    _tile_unit("amx-int8", uint8, uint8, int32, "tdpbuud"),
+    # This one takes as long as a multiply-add on AMD's processors, but four times as long on Intel's, where widening the operands
+    # is twice as fast. Only AMD has ever had sse4a.
+    _dot_unit("avx512bf16 sse4a", 16, bfloat16, bfloat16, float32, "avx512bf16.dpbf16ps"),
+    _dot_unit("avx512vnni", 16, uint8, int8, int32, "avx512.vpdpbusd"),
+    _dot_unit("avx512vnni", 16, int16, int16, int32, "avx512.vpdpwssd"),
+    _dot_unit("avxvnni", 8, uint8, int8, int32, "avx512.vpdpbusd"),
+    _dot_unit("avxvnni", 8, int16, int16, int32, "avx512.vpdpwssd"),
+)
+"""The fastest first. An instruction that is slower than what lowering makes of ordinary ones is not here."""
+
+
+def list_tensor_cores(features: AbstractSet[str], vector_bits: int) -> tuple[TensorCore, ...]:
+    """The units of a CPU that computes in vectors of `vector_bits`."""
+    return tuple(u.core for u in UNITS if u.features <= features and u.vector_bits in (0, vector_bits))
+
+
+def find_unit(node: UOp) -> Unit:
+    """The unit of a WMMA.
+
+    Raises:
+        RenderError: if it is none of ours.
+    """
+    unit = _find(node.arg)
+    if unit is None:
+        raise RenderError(problem=f"asks for {node.arg}, which no x86 processor has", node=node)
+    return unit
+
+
+@cache
+def _find(core: TensorCore) -> Unit | None:
+    # What a unit computes; the estimates in a core are the target's, who may know better.
+    return next(
+        (u for u in UNITS if (u.core.dims, u.core.group, u.core.dtypes) == (core.dims, core.group, core.dtypes)), None
+    )
+
+
+def emit_dot(w: FunctionWriter, node: UOp) -> str:
+    """A WMMA on vectors: the row's group of elements is one word, repeated for each column."""
+    unit = find_unit(node)
+    a, b, accumulator = node.src
+    words = uint32.vec(node.dtype.lanes)
+    row = w.splat(words, w.emit(f"bitcast {w.typed(a)} to {type_text(words.scalar)}"))
+    operand = _operand_type(b.dtype)
+    row = w.emit(f"bitcast {type_text(words)} {row} to {operand}")
+    columns = w.emit(f"bitcast {w.typed(b)} to {operand}")
+    result = type_text(accumulator.dtype)
+    return w.call(
+        result,
+        unit.intrinsic,
+        f"{w.typed(accumulator)}, {operand} {row}, {operand} {columns}",
+        parameters=f"{result}, {operand}, {operand}",
+    )
+
+
+def _operand_type(dtype: DType) -> str:
+    """What the intrinsics call their operands: integers of any size are words there."""
+    if dtype.scalar is bfloat16:
+        return f"<{dtype.lanes} x bfloat>"
+    return type_text(int32.vec(dtype.lanes * dtype.itemsize // _WORD_BYTES))
