@@ -17,6 +17,7 @@ from svod_ir import (
     UOp,
     make_alu,
     make_cast,
+    make_check,
     make_expand,
     make_flip,
     make_gather,
@@ -28,7 +29,7 @@ from svod_ir import (
     make_scan_axis,
     make_shrink,
 )
-from svod_ir.args import BufferArg
+from svod_ir.args import BufferArg, CheckArg
 from svod_ir.build import product
 
 
@@ -227,6 +228,20 @@ def test_gather_replaces_an_axis_by_those_of_the_positions() -> None:
         make_gather(x, _tensor(5), 1)
     with pytest.raises(AxisError, match="axis 3 is out of range for 3 dimensions"):
         make_gather(x, positions, 3)
+
+
+def test_a_check_says_what_is_not_known_already() -> None:
+    positions, n = _tensor(5, dtype=int32), UOp.variable("n", 1, 9)
+    assert make_check(positions, "take", 0, 4).arg == CheckArg("take", 0, 4)
+    symbolic = make_check(positions, "take", 0, n)
+    assert (symbolic.arg, symbolic.src, symbolic.shape) == (CheckArg("take", 0), (positions, n), (5,))
+    assert make_check(positions, "divide").arg == CheckArg("divide")
+    masked = positions & 3
+    assert make_check(masked, "take", 0, 4) is masked
+    assert make_check(masked, "take", 0, 3) is not masked
+    for divisor in (masked + 1, masked - 4):
+        assert make_check(divisor, "divide") is divisor
+    assert make_check(masked, "divide") is not masked
 
 
 def test_reductions_keep_axes_with_size_one() -> None:

@@ -115,6 +115,8 @@ class Plans:
             variables=tuple(variables),
             var_names=tuple(v.name for v in variables if v.name != "core_id"),
             globals=tuple(range(n)),
+            outs=tuple(range(len(outs))),
+            ins=tuple(range(len(outs), n)),
             global_size=global_size,
             n_operations=n_operations,
             n_bytes=n_bytes,

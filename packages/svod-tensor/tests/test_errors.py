@@ -60,10 +60,20 @@ EXAMPLES = {
         "index 5 is out of range for axis 1 with size 3",
         IndexError,
     ),
+    "IntegerDivisionError": (
+        {"operation": "floor_divide", "position": (1, 0)},
+        "floor_divide: element (1, 0) of the divisor is 0",
+        ZeroDivisionError,
+    ),
     "IntegerOverflowError": ({"value": 300, "dtype": "int8"}, "300 does not fit int8", OverflowError),
     "MissingFileError": ({"path": "/x"}, "file '/x' does not exist", FileNotFoundError),
     "NoKernelsFoundError": ({"root": "SINK"}, "no kernels found below SINK", ValueError),
     "NonFiniteCastError": ({"value": float("nan"), "dtype": "int8"}, "nan has no value of int8", ValueError),
+    "PositionError": (
+        {"operation": "take", "position": (2,), "value": 9, "axis": 1, "size": 4},
+        "take: element (2,) of the indices is 9, out of range for axis 1 with size 4\n  hint: use -4 to 3",
+        IndexError,
+    ),
     "ProgramMetadataError": (
         {"problem": "it writes nothing", "kernel": "k", "globals_": [0], "outs": [], "n_buffers": 1},
         "kernel k: it writes nothing\n  note: globals (0,), outs (), 1 buffers",

@@ -22,12 +22,20 @@ def test_the_environment_sets_each_field():
     )
     none = OptimizerConfig(strategy="none")
     assert config == PrepareConfig(optimizer=none, memory_planner="remap", disable_schedule_cache=True)
+    checks = {"SVOD_CHECK_OPERANDS": "1", "SVOD_CHECK_FLOATS": "NaN"}
+    assert PrepareConfig.from_env(checks) == PrepareConfig(check_operands=True, check_floats="nan")
     assert PrepareConfig.from_env({"SVOD_BEAM": "3"}).optimizer == OptimizerConfig(strategy="beam", width=3)
 
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("SVOD_NOOPT", "maybe"), ("SVOD_MEMORY_PLANNER", "heap"), ("SVOD_DISABLE_SCHEDULE_CACHE", "2")],
+    [
+        ("SVOD_NOOPT", "maybe"),
+        ("SVOD_MEMORY_PLANNER", "heap"),
+        ("SVOD_DISABLE_SCHEDULE_CACHE", "2"),
+        ("SVOD_CHECK_OPERANDS", "always"),
+        ("SVOD_CHECK_FLOATS", "1"),
+    ],
 )
 def test_a_value_that_means_nothing_is_an_error_when_something_is_prepared(monkeypatch, variable, value):
     with pytest.raises(OptionError, match=variable):

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, Opt, OptOp, ParamArg, format_opts, parse_opts
+from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg, format_opts, parse_opts
 from svod_ir.build import (
     make_alu,
     make_cast,
+    make_check,
     make_expand,
     make_flip,
     make_gather,
@@ -46,11 +47,11 @@ from svod_ir.text import format_expression, parse_graph, print_graph
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "DeviceMismatchError", "EvaluationError",
-    "GraphError", "IROptions", "KernelInfo", "Match", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
+    "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "CheckArg", "DeviceMismatchError",
+    "EvaluationError", "GraphError", "IROptions", "KernelInfo", "Match", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
     "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding",
     "SpecError", "Target", "TensorCore", "UOp", "count_matches", "format_expression", "format_opts", "get_logger",
-    "graph_rewrite", "make_alu", "make_cast", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
+    "graph_rewrite", "make_alu", "make_cast", "make_check", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
     "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts",
     "print_graph", "rule", "verify", "watch_matches",
 ]  # fmt: skip

@@ -10,7 +10,17 @@ from typing import Final, NamedTuple
 from svod_dtype import AddressSpace
 from svod_ir.errors import ParseError
 
-__all__ = ["BufferArg", "BufferizeArg", "KernelInfo", "Opt", "OptOp", "ParamArg", "format_opts", "parse_opts"]
+__all__ = [
+    "BufferArg",
+    "BufferizeArg",
+    "CheckArg",
+    "KernelInfo",
+    "Opt",
+    "OptOp",
+    "ParamArg",
+    "format_opts",
+    "parse_opts",
+]
 
 _OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
 
@@ -36,6 +46,18 @@ class BufferizeArg(NamedTuple):
 
     device: str
     space: AddressSpace = AddressSpace.GLOBAL
+
+
+class CheckArg(NamedTuple):
+    """What an operation expects of an integer operand, and computes without asking.
+
+    Positions on `axis` are from -size to size - 1, where `size` None stands for the operand of the CHECK; without
+    an axis, nothing is 0.
+    """
+
+    operation: str
+    axis: int | None = None
+    size: int | None = None
 
 
 class OptOp(Enum):

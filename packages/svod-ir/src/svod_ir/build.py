@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import DType, bool_, void
+from svod_ir.args import CheckArg
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
@@ -16,7 +17,7 @@ from svod_ir.sizes import format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_copy", "make_expand", "make_flip", "make_gather",
+    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_check", "make_copy", "make_expand", "make_flip", "make_gather",
     "make_iota", "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink",
 ]  # fmt: skip
 
@@ -217,6 +218,19 @@ def make_gather(x: UOp, positions: UOp, axis: int) -> UOp:
     if not positions.dtype.is_int:
         raise OperandError(operation="gather", found=positions.dtype, expected="integer positions")
     return UOp(Op.GATHER, x.dtype, (x, positions), axis)
+
+
+def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | None = None) -> UOp:
+    """The integers `x`, said to be positions on `axis`, which has `size` elements, or divisors where there is no axis.
+
+    A position counts from 0, or from the end if it is negative; no divisor is 0. What is known to hold is not said.
+    """
+    low, high = x.bounds
+    holds = (low > 0 or high < 0) if size is None else isinstance(size, int) and -size <= low and high < size
+    if holds:
+        return x
+    operands, known = ((x, size), None) if isinstance(size, UOp) else ((x,), size)
+    return UOp(Op.CHECK, x.dtype, operands, CheckArg(operation, axis, known))
 
 
 def make_iota(size: SInt, dtype: DType) -> UOp:

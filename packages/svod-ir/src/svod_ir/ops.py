@@ -59,7 +59,7 @@ class Op(Enum):
     # structure
     SINK = auto(); GROUP = auto(); CALL = auto(); PROGRAM = auto(); LINEAR = auto(); SOURCE = auto()  # noqa: E702
     PROGRAM_BINARY = auto(); CUSTOM = auto(); CUSTOM_FUNCTION = auto(); ASSIGN = auto(); DETACH = auto()  # noqa: E702
-    CONTIGUOUS = auto(); CONTIGUOUS_BACKWARD = auto(); BUFFERIZE = auto()  # noqa: E702
+    CHECK = auto(); CONTIGUOUS = auto(); CONTIGUOUS_BACKWARD = auto(); BUFFERIZE = auto()  # noqa: E702
     # vectors
     VECTORIZE = auto(); BROADCAST = auto(); GEP = auto(); CAT = auto(); WMMA = auto()  # noqa: E702
     # fmt: on
@@ -188,6 +188,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.CUSTOM_FUNCTION: OpRow("operand*", "kind", "of its memory; void in a CALL", _GR),
     Op.ASSIGN: OpRow("target value", "None", "target's", _G),
     Op.DETACH: OpRow("x", "None", "x's", _G),
+    Op.CHECK: OpRow("x size?", "CheckArg(operation, axis, size): what `x` must be", "x's", _G),
     Op.CONTIGUOUS: OpRow("x", "None", "x's", _G),
     Op.CONTIGUOUS_BACKWARD: OpRow("x", "None", "x's", _G),
     Op.BUFFERIZE: OpRow("x range*", "BufferizeArg(device, address space)", "x's", "ranged kernel"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from svod_dtype import AddressSpace, DType, SvodError, void
-from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, ParamArg
+from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, ParamArg
 from svod_ir.build import FLOAT_ONLY, INTEGER_ONLY, NO_FLOAT
 from svod_ir.errors import SpecError
 from svod_ir.ops import BINARY, COMPARISON, MEMORY, MOVEMENT, REDUCTIONS, TABLE, UNARY, AxisType, Op
@@ -251,6 +251,16 @@ def _integer(node: UOp) -> str | None:
 def _rule_iota(node: UOp) -> str | None:
     is_symbolic = node.arg is None
     return _integer(node) or (None if is_symbolic == bool(node.src) else "IOTA has a size, as arg or as operand")
+
+
+def _rule_check(node: UOp) -> str | None:
+    arg: Any = node.arg
+    if not isinstance(arg, CheckArg):
+        return "CHECK holds CheckArg(operation, axis, size)"
+    n_sizes = int(arg.axis is not None) - int(arg.size is not None)
+    if len(node.src) - 1 != n_sizes:
+        return "CHECK of positions has a size, as arg or as operand"
+    return _same_as_first(node) if node.src[0].dtype.is_int else "CHECK is about integers"
 
 
 def _rule_bind(node: UOp) -> str | None:
@@ -498,6 +508,7 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.MSTACK: _rule_stack, Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce,
     Op.REDUCE_AXIS: _rule_reduce_axis, Op.SCAN_AXIS: _rule_scan_axis, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
     Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.ASSIGN: _rule_assign,
+    Op.CHECK: _rule_check,
     Op.VECTORIZE: _rule_vectorize, Op.BROADCAST: _rule_broadcast, Op.GEP: _rule_gep, Op.CAT: _rule_cat,
     Op.WMMA: _rule_wmma,
 }  # fmt: skip

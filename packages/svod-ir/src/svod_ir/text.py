@@ -27,7 +27,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype, void
-from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg
 from svod_ir.errors import GraphError, ParseError
 from svod_ir.ops import BINARY, UNARY, AxisType, Op
 from svod_ir.target import TensorCore
@@ -500,6 +500,7 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.PERMUTE: _ints,
     Op.FLIP: _flags,
     Op.GATHER: _one(_int),
+    Op.CHECK: lambda _, values: CheckArg(*_fields(values, _text, _or_none(_int), _or_none(_int))),
     Op.MULTI: _one(_int),
     Op.REDUCE_AXIS: _several(_op, _axes),
     Op.SCAN_AXIS: _several(_op, _int),

@@ -8,6 +8,7 @@ from svod_runtime.errors import (
     DependencyError,
     DonatedBufferError,
     ExecutionError,
+    NonFiniteError,
     PlanError,
     ProfileError,
     UnsupportedError,
@@ -27,7 +28,7 @@ from svod_runtime.prepared import (
 )
 from svod_runtime.profile import KernelProfile
 from svod_runtime.report import KernelSummary, ProfileReport, ScopeSummary
-from svod_runtime.template import PlanTemplate, find_sharing
+from svod_runtime.template import Guard, PlanTemplate, find_sharing
 
 __all__ = [
     "CachedKernel",
@@ -37,11 +38,13 @@ __all__ = [
     "ExecutionError",
     "ExecutionPlan",
     "ExecutionPlanBuilder",
+    "Guard",
     "KernelProfile",
     "KernelSummary",
     "Limits",
     "Load",
     "MemoryReport",
+    "NonFiniteError",
     "PlanError",
     "PlanTemplate",
     "PlannedKernel",

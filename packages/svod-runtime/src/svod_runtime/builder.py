@@ -37,6 +37,7 @@ class ExecutionPlanBuilder:
         self._alias_ids: list[int] = []
         self._memory_report = MemoryReport("disabled")
         self._donated_indices: list[int] = []
+        self._guarded_indices: list[int] = []
 
     def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
         """Add a buffer under an AST id and return its index."""
@@ -78,6 +79,10 @@ class ExecutionPlanBuilder:
         """Say which inputs an execution may overwrite, so that they must be replaced before the next one."""
         self._donated_indices = list(indices)
 
+    def set_guarded_buffers(self, indices: Iterable[int]) -> None:
+        """Say which buffers a plan's guard looks at after each execution; they are no outputs, but kept like these."""
+        self._guarded_indices = list(indices)
+
     def build(self) -> ExecutionPlan:
         """Check everything, get the memory of every buffer, and make the plan.
 
@@ -114,6 +119,7 @@ class ExecutionPlanBuilder:
             self._alias_ids,
             self._memory_report,
             self._donated_indices,
+            self._guarded_indices,
         )
 
     def _check_outputs(self) -> None:
@@ -121,6 +127,7 @@ class ExecutionPlanBuilder:
             raise PlanError(op="plan", problem="output buffers must be set explicitly")
         self._check_indices("outputs", self._output_indices)
         self._check_indices("donated inputs", self._donated_indices)
+        self._check_indices("guarded buffers", self._guarded_indices)
         self._check_indices("AST ids", self._ast_to_buffer.values())
 
     def _check_indices(self, what: str, indices: Iterable[int]) -> None:

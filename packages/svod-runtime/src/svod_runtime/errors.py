@@ -3,6 +3,7 @@
 UserError
 ├── VariableBoundsError (ValueError)         a value outside [min, max]
 ├── ProfileError (ValueError)                a profile of no run
+├── NonFiniteError (FloatingPointError)      a NaN or an infinity that a watched plan made
 ├── DonatedBufferError (RuntimeError)        a plan run on memory that was given away
 └── UnsupportedError (NotImplementedError)   a custom function that nothing implements
 InternalError
@@ -19,7 +20,8 @@ from svod_dtype import InternalError, UserError
 from svod_ir.origins import Origin, format_origins
 
 __all__ = [
-    "DependencyError", "DonatedBufferError", "ExecutionError", "PlanError", "ProfileError", "UnsupportedError", "VariableBoundsError",
+    "DependencyError", "DonatedBufferError", "ExecutionError", "NonFiniteError", "PlanError", "ProfileError", "UnsupportedError",
+    "VariableBoundsError",
 ]  # fmt: skip
 
 
@@ -32,6 +34,24 @@ class VariableBoundsError(UserError, ValueError):
             f"variable {name} = {value} is outside its bounds [{min}, {max}]",
             hint="buffers are sized for the largest value; declare the variable with wider bounds",
         )
+
+
+class NonFiniteError(UserError, FloatingPointError):
+    """A kernel that makes a NaN or an infinity, and reads none, in a plan that is watched for them."""
+
+    def __init__(
+        self, *, kernel: str, op_id: int, buffer: int, element: int, value: float, count: int,
+        origins: Collection[Origin] = (),
+    ) -> None:  # fmt: skip
+        self.kernel, self.op_id, self.buffer, self.element = kernel, op_id, buffer, element
+        self.value, self.count, self.origins = value, count, tuple(origins)
+        others = f", and {count - 1} more" if count > 1 else ""
+        lines = (f"it comes from {format_origins(origins, max_shown=4)}",)
+        super().__init__(
+            f"kernel {kernel} (op {op_id}) makes {value} of arguments without any: element {element} of its buffer {buffer}{others}",
+            notes=lines if origins else (),
+            hint="plan.kernels() has the kernel's source; SVOD_ORIGINS=1 names the lines that it comes from",
+        )  # fmt: skip
 
 
 class DonatedBufferError(UserError, RuntimeError):

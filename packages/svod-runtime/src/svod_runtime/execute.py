@@ -178,6 +178,10 @@ class Step(Protocol):
         """Run with nothing else going on, and time each kernel."""
         ...
 
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        """Run with nothing else going on, and each kernel by `run`."""
+        ...
+
 
 class _Batch:
     """Kernels that a batch launcher runs in one call."""
@@ -206,6 +210,10 @@ class _Batch:
     def run_profiled(self) -> Iterable[KernelProfile]:
         return [state.run_profiled() for state in self._states]
 
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        for state in self._states:
+            run(state)
+
 
 class _Parallel:
     """Independent kernels without a batch launcher, each called from a thread of its own."""
@@ -228,6 +236,10 @@ class _Parallel:
 
     def run_profiled(self) -> Iterable[KernelProfile]:
         return [state.run_profiled() for state in self._states]
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        for state in self._states:
+            run(state)
 
 
 def _wait_for_all(futures: Sequence[Future[None]]) -> list[BaseException | None]:
@@ -258,6 +270,9 @@ class _Single:
     def run_profiled(self) -> Iterable[KernelProfile]:
         return [self._state.run_profiled()]
 
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        run(self._state)
+
 
 class _Copy:
     """A copy between two buffers."""
@@ -277,6 +292,9 @@ class _Copy:
     def run_profiled(self) -> Iterable[KernelProfile]:
         self.run()
         return ()
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        self.run()
 
 
 class _Custom:
@@ -302,6 +320,9 @@ class _Custom:
     def run_profiled(self) -> Iterable[KernelProfile]:
         self.run()
         return ()
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        self.run()
 
 
 def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_runtime.memory_report import MemoryReport
     from svod_runtime.report import ProfileReport
-    from svod_runtime.template import PlanTemplate
+    from svod_runtime.template import Guard, PlanTemplate
+    from svod_runtime.watch import Watched
 
 __all__ = ["ExecutionPlan", "PlannedKernel"]
 
@@ -92,8 +93,12 @@ class ExecutionPlan:
         values: Mapping[str, int],
         input_ids: Sequence[int] | None,
         origins: Mapping[int, tuple[Origin, ...]],
+        guard: Guard | None = None,
+        watched: Watched | None = None,
     ) -> None:
         self._template, self._input_ids = template, input_ids
+        self._guard = guard
+        self._watched: Watched | None = watched
         self._buffers = list(buffers)
         self._variables = dict(template.values)
         self._given: dict[str, int] = {}
@@ -134,6 +139,7 @@ class ExecutionPlan:
             ExecutionError: if an op fails or a view is not what it must be.
             UnsupportedError: if a custom function has a kind that nothing implements.
             DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced since.
+            NonFiniteError: if the plan is watched, and a kernel makes a NaN of arguments without any.
         """
         with self._lock:
             self._run()
@@ -141,8 +147,22 @@ class ExecutionPlan:
     def _run(self) -> None:
         if self._is_watched or self._donated or self._is_stale:
             self._check()
+        if self._watched is None:
+            for step in self._steps:
+                step.run()
+        else:
+            self._run_watched(self._watched)
+        if self._guard is not None:
+            self._call_guard(self._guard)
+
+    def _run_watched(self, watched: Watched) -> None:
+        from svod_runtime.watch import run_watched
+
         for step in self._steps:
-            step.run()
+            step.run_each(lambda state: run_watched(state, watched))
+
+    def _call_guard(self, guard: Guard) -> None:
+        guard([self._buffers[index] for index in self._template.guarded_indices], self._variables)
 
     def execute_with_vars(self, values: Mapping[str, int]) -> None:
         """Set variables and run.
@@ -192,7 +212,7 @@ class ExecutionPlan:
         template = self._template
         buffers = template.copy_buffers(list(self._buffers))
         origins = {state.op.id: state.origins for state in self._states}
-        fork = ExecutionPlan(template, buffers, dict(self._given), self._input_ids, origins)
+        fork = ExecutionPlan(template, buffers, dict(self._given), self._input_ids, origins, self._guard, self._watched)
         levels = template.find_levels(buffers)
         if levels != fork._levels:
             fork._levels = levels
@@ -207,7 +227,10 @@ class ExecutionPlan:
         """Run every op, each kernel by itself, and return one profile for each kernel in the order of execution."""
         with self._lock:
             self._check()
-            return [profile for step in self._steps for profile in step.run_profiled()]
+            profiles = [profile for step in self._steps for profile in step.run_profiled()]
+            if self._guard is not None:
+                self._call_guard(self._guard)
+            return profiles
 
     def execute_with_vars_profiled(self, values: Mapping[str, int]) -> list[KernelProfile]:
         """`execute_with_vars` with profiles."""

@@ -10,7 +10,7 @@ buffer, the bounds of variables, and how much memory there must be besides the i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from svod_device import CORE_ID, Buffer, Variable
 from svod_dtype import DType, uint8
@@ -30,8 +30,12 @@ from svod_runtime.prepared import (
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_runtime.plan import ExecutionPlan
+    from svod_runtime.watch import Watched
 
-__all__ = ["PlanTemplate", "find_sharing"]
+__all__ = ["Guard", "PlanTemplate", "find_sharing"]
+
+Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
+"""Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
 
 
 class PlanTemplate:
@@ -54,6 +58,7 @@ class PlanTemplate:
         levels: indices into `ops`; the ops of one level do not depend on each other.
         memory_report: what the memory planner made of the intermediates.
         donated_indices: the inputs that an execution may overwrite.
+        guarded_indices: the buffers that a plan's guard looks at.
     """
 
     def __init__(
@@ -68,9 +73,10 @@ class PlanTemplate:
         alias_ids: Sequence[int],
         memory_report: MemoryReport,
         donated_indices: Sequence[int],
+        guarded_indices: Sequence[int] = (),
     ) -> None:
         self.device, self.ops, self.memory_report = device, tuple(ops), memory_report
-        self.donated_indices = tuple(donated_indices)
+        self.donated_indices, self.guarded_indices = tuple(donated_indices), tuple(guarded_indices)
         self.n_buffers, self.output_indices, self.alias_ids = len(buffers), tuple(output_indices), tuple(alias_ids)
         kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
         self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
@@ -105,6 +111,8 @@ class PlanTemplate:
         values: Mapping[str, int] | None = None,
         ids: Sequence[int] | None = None,
         origins: Mapping[int, tuple[Origin, ...]] | None = None,
+        guard: Guard | None = None,
+        watched: Watched | None = None,
     ) -> ExecutionPlan:
         """A plan on these inputs, and on new memory for everything else.
 
@@ -113,6 +121,9 @@ class PlanTemplate:
             values: of variables; those that are not named start with the values in the ops.
             ids: the AST id of each input, where they are not those that the template was built with.
             origins: by the id of an op, the lines of the program that it comes from.
+            guard: gets the guarded buffers and the values of the variables after each execution, and raises if it
+                finds there that the results mean nothing.
+            watched: what no kernel may make of arguments without it; kernels then run one by one.
 
         Raises:
             PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
@@ -125,7 +136,7 @@ class PlanTemplate:
         self._check_inputs(inputs)
         bases = [*inputs, *(make() for make in self._makers)]
         buffers = [_take_part(bases[base], part) for base, part in self._places]
-        return ExecutionPlan(self, buffers, values or {}, ids, origins or {})
+        return ExecutionPlan(self, buffers, values or {}, ids, origins or {}, guard, watched)
 
     def copy_buffers(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         """From the buffers of a plan those of another one: the same inputs, new memory for everything else."""

@@ -2,6 +2,8 @@
 
 UserError
 ├── IndexOutOfRangeError (IndexError)
+├── PositionError (IndexError)            an index tensor with a position that an axis does not have
+├── IntegerDivisionError (ZeroDivisionError)
 ├── IndexKindError (IndexError)           an object that cannot index a tensor
 ├── DataDependentShapeError (IndexError)  a result whose shape depends on values not computed yet
 ├── RaggedDataError (ValueError)
@@ -35,9 +37,10 @@ InternalError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from svod_dtype import InternalError, UserError
+from svod_ir.origins import Origin, format_origins
 from svod_ir.sizes import bounds_of_size, format_shape, format_size
 from svod_ir.uop import SInt
 
@@ -45,8 +48,8 @@ __all__ = [
     "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "CaptureError",
     "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
-    "IndexKindError", "IndexOutOfRangeError", "IntegerOverflowError", "MissingFileError",
-    "NoKernelsFoundError", "NonFiniteCastError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
+    "IndexKindError", "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "MissingFileError",
+    "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
     "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError", "VariableBoundsError",
     "VariableConflictError", "ViewBoundsError",
 ]  # fmt: skip
@@ -60,6 +63,34 @@ class IndexOutOfRangeError(UserError, IndexError):
         super().__init__(
             f"index {index} is out of range for axis {axis} with size {size}", hint=f"use {_index_span(size)}"
         )
+
+
+class PositionError(UserError, IndexError):
+    """A position in an index tensor that the axis does not have, found by a plan that checks its operands."""
+
+    def __init__(
+        self, *, operation: str, position: tuple[int, ...], value: int, axis: int, size: int,
+        origins: Collection[Origin] = (),
+    ) -> None:  # fmt: skip
+        self.operation, self.position, self.value = operation, position, value
+        self.axis, self.size, self.origins = axis, size, tuple(origins)
+        place = f"element {format_shape(position)} of the indices" if position else "the index"
+        super().__init__(
+            f"{operation}: {place} is {value}, out of range for axis {axis} with size {size}",
+            notes=_name_lines(origins), hint=f"use {_index_span(size)}; what was computed means nothing",
+        )  # fmt: skip
+
+
+class IntegerDivisionError(UserError, ZeroDivisionError):
+    """An integer divided by 0, found by a plan that checks its operands."""
+
+    def __init__(self, *, operation: str, position: tuple[int, ...], origins: Collection[Origin] = ()) -> None:
+        self.operation, self.position, self.origins = operation, position, tuple(origins)
+        place = f"element {format_shape(position)} of the divisor" if position else "the divisor"
+        super().__init__(
+            f"{operation}: {place} is 0", notes=_name_lines(origins),
+            hint="divide by y.eq(0).where(1, y); without SVOD_CHECK_OPERANDS the result is 0",
+        )  # fmt: skip
 
 
 class IndexKindError(UserError, IndexError):
@@ -339,6 +370,10 @@ class ViewBoundsError(InternalError, ValueError):
         super().__init__(
             f"view {kernel} of buffer {base_id} takes {size_bytes} bytes at offset {offset_bytes}, but there are {base_bytes}"
         )
+
+
+def _name_lines(origins: Collection[Origin]) -> tuple[str, ...]:
+    return (f"it comes from {format_origins(origins, max_shown=4)}",) if origins else ()
 
 
 def _index_span(size: object) -> str:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
 from svod_ir.args import Opt, format_opts
 from svod_ir.environment import read_switch, remember
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPT_CACHE_MAX",
+    "FloatCheck",
     "PlannerMode",
     "PrepareConfig",
     "find_config",
@@ -28,7 +29,10 @@ __all__ = [
 ]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
+FloatCheck: TypeAlias = Literal["off", "nan", "inf"]
 OPT_CACHE_MAX: Final = 4096
+
+T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,12 @@ class PrepareConfig:
             `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
         passes: what compiles, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None means the compiler's own
             passes. What others made stays in this process's caches, and opts that were found before are not for them.
+        check_operands: whether a position in an index tensor that is out of range, or an integer divided by 0, is an
+            error of the execution (`SVOD_CHECK_OPERANDS=1`); else it reads as 0, or gives 0. It takes a kernel more for
+            each such operation.
+        check_floats: what is an error where a kernel makes it of arguments without it (`SVOD_CHECK_FLOATS`): `nan`,
+            or `inf` for infinities too; `off` for neither. Kernels then run one by one, and their arguments and
+            results are looked at in the host's memory, which is slow.
         fingerprint: names the fields that a compiled kernel depends on.
     """
 
@@ -60,6 +70,8 @@ class PrepareConfig:
     backend: str | None = None
     use_tuned: bool = True
     passes: PassTable | None = None
+    check_operands: bool = False
+    check_floats: FloatCheck = "off"
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
@@ -74,6 +86,8 @@ class PrepareConfig:
             memory_planner=_read_planner(env),
             disable_schedule_cache=read_switch(env, "SVOD_DISABLE_SCHEDULE_CACHE", default=False),
             use_tuned=read_switch(env, "SVOD_TUNED", default=True),
+            check_operands=read_switch(env, "SVOD_CHECK_OPERANDS", default=False),
+            check_floats=_read_float_check(env),
         )
 
     fingerprint: str = field(init=False, repr=False, compare=False)
@@ -146,8 +160,16 @@ def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
 
 
 def _read_planner(environment: Mapping[str, str]) -> PlannerMode:
-    value = environment.get("SVOD_MEMORY_PLANNER", "").strip().lower() or "arena"
-    for mode in get_args(PlannerMode):
-        if value == mode:
-            return mode
-    raise OptionError(variable="SVOD_MEMORY_PLANNER", value=value, expected=", ".join(get_args(PlannerMode)))
+    return _read_choice(environment, "SVOD_MEMORY_PLANNER", "arena", get_args(PlannerMode))
+
+
+def _read_float_check(environment: Mapping[str, str]) -> FloatCheck:
+    return _read_choice(environment, "SVOD_CHECK_FLOATS", "off", get_args(FloatCheck))
+
+
+def _read_choice(environment: Mapping[str, str], variable: str, default: T, choices: tuple[T, ...]) -> T:
+    value = environment.get(variable, "").strip().lower() or default
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise OptionError(variable=variable, value=value, expected=", ".join(choices))

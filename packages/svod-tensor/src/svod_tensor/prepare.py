@@ -101,7 +101,10 @@ def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config:
     missing = next((i for i in schedule.output_ids if i not in index_of), None)
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
-    builder.set_output_buffers([index_of[i] for i in schedule.output_ids])
+    outputs = [index_of[i] for i in schedule.output_ids]
+    n_results = len(outputs) - schedule.n_guarded
+    builder.set_output_buffers(outputs[:n_results])
+    builder.set_guarded_buffers(outputs[n_results:])
     builder.set_donated_buffers(index_of[i] for i in schedule.donated_ids if i in index_of)
     return builder.build_template(inputs)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan, PlanTemplate
     from svod_schedule.pipeline import Context
+    from svod_tensor.checks import Checks
 
 __all__ = [
     "make_graph_context", "make_plan", "make_pre_schedule", "make_schedule", "prepare_tensors", "realize_tensors",
@@ -135,12 +136,23 @@ def make_plan(nodes: Sequence[UOp], config: PrepareConfig, donated: Collection[U
     Raises:
         VariableConflictError: if a variable is bound to two values.
     """
-    normalized = _normalize(UOp.sink(*map(_make_result, nodes)))
+    sink = UOp.sink(*map(_make_result, nodes))
+    checks = _make_checks(sink) if config.check_operands else None
+    normalized = _normalize(sink if checks is None else sink.with_src((*sink.src, checks.findings)))
     inputs = tuple(map(_get_buffer, normalized.params))
     schedule = _get_schedule(normalized, config)
-    template = _get_template(schedule, normalized, inputs, config, donated)
+    template = _get_template(schedule, normalized, inputs, config, donated, n_guarded=int(checks is not None))
     origins = find_kernel_origins(schedule.pre, normalized.graph, normalized.lines)
-    return template.bind(inputs, normalized.values, [node.arg.id for node in normalized.params], origins)
+    ids = [node.arg.id for node in normalized.params]
+    guard = None if checks is None else checks.guard
+    watched = None if config.check_floats == "off" else config.check_floats
+    return template.bind(inputs, normalized.values, ids, origins, guard, watched)
+
+
+def _make_checks(sink: UOp) -> Checks | None:
+    from svod_tensor.checks import make_checks
+
+    return make_checks(sink)
 
 
 def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
@@ -152,7 +164,7 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
 
 def _get_template(
     schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig,
-    donated: Collection[UOp],
+    donated: Collection[UOp], *, n_guarded: int,
 ) -> PlanTemplate:  # fmt: skip
     from svod_runtime import find_sharing
     from svod_tensor.prepare import prepare_template
@@ -160,11 +172,12 @@ def _get_template(
     # Kernels depend on the fingerprint, memory on the planner and what is donated, and the order of the kernels on
     # inputs that share memory.
     slots = tuple(slot for slot, node in enumerate(normalized.params) if node in donated) if donated else ()
-    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots)
+    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, n_guarded)
     template = schedule.templates.get(key)
     if template is None:
         items = _instantiate(schedule.pre, normalized, inputs, {})
         items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
+        items.n_guarded = n_guarded
         template = prepare_template(items, inputs, config)
         schedule.add_template(key, template)
     return template

@@ -59,11 +59,13 @@ class ScheduleResult:
         items: the runs.
         output_ids: the buffer id of each output, in the order of the SINK.
         donated_ids: of inputs whose content nobody needs afterwards.
+        n_guarded: how many of the last outputs are for the guard of the plan.
     """
 
     items: list[ScheduleItem]
     output_ids: tuple[int, ...]
     donated_ids: tuple[int, ...] = ()
+    n_guarded: int = 0
 
 
 def instantiate_schedule(

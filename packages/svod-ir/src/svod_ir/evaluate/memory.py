@@ -67,7 +67,11 @@ class Environment:
             if node.op is Op.BUFFER and node.arg.id < 0:
                 # Numbered within one schedule: memory that only the graph's own kernels see.
                 return self.scratch.setdefault(node, new_memory(node.dtype, node.arg.size))
-            key = f"{{{node.arg.slot}: array}}, by its slot" if node.op is Op.PARAM else "{node: array}, by the node itself"
+            key = (
+                f"{{{node.arg.slot}: array}}, by its slot"
+                if node.op is Op.PARAM
+                else "{node: array}, by the node itself"
+            )
             raise EvaluationError(problem="no array is given for", node=node, hint=f"give it as {key}")
         array = np.asarray(found)
         if array.dtype != node.dtype.numpy:

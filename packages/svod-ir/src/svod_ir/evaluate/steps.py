@@ -76,6 +76,8 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda value: value
         case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.CONTIGUOUS_BACKWARD:
             return lambda x: x
+        case Op.CHECK:
+            return lambda x, *_size: x
         case Op.MSTACK:
             return lambda *shards: shards
         case Op.MSELECT:

@@ -16,6 +16,7 @@ from svod_ir.build import (
     INTEGER_ONLY,
     NO_FLOAT,
     make_alu,
+    make_check,
     make_expand,
     make_flip,
     make_gather,
@@ -377,9 +378,11 @@ class _Builder:
         return _Value(make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact)
 
     def mark(self, x: _Value) -> _Value | None:
-        return _Value(
-            UOp(self.pick((Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD)), x.node.dtype, (x.node,)), x.is_exact
+        op = self.pick(
+            (Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD, *((Op.CHECK,) if x.node.dtype.is_int else ()))
         )
+        node = make_check(x.node, "divide") if op is Op.CHECK else UOp(op, x.node.dtype, (x.node,))
+        return _Value(node, x.is_exact)
 
 
 def _takes(op: Op, dtype: DType) -> bool:

@@ -21,13 +21,13 @@ from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_t
 
 __all__ = ["mark_results"]
 
-_DROPPED = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD})
+_DROPPED = frozenset({Op.DETACH, Op.CHECK, Op.CONTIGUOUS_BACKWARD})
 _TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
 _SAME_ORDER = frozenset({Op.RESHAPE})
 
 
 def mark_results(sink: UOp) -> UOp:
-    """`sink` with CONTIGUOUS operands, and without the nodes that only a gradient reads."""
+    """`sink` with CONTIGUOUS operands, and without the nodes that only say something."""
     order = sink.toposort()
     wanted = _choose_values(sink) | set(map(_value_of, _find_copied(order)))
     done = make_images()

@@ -3,7 +3,7 @@
 Dtypes promote as the array API standard says, with Python scalars weak: `x + 1.5` keeps the dtype
 of a floating-point `x` and gives float32 for integers. A Python integer that does not fit the
 tensor's dtype is an error. Integer arithmetic wraps; `//` and `%` round toward negative infinity,
-and an integer divided by zero gives 0.
+and an integer divided by zero gives 0, or an error in a plan that checks its operands.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, bool_, float32, float64, promote_types, promote_with_scalar, to_dtype
-from svod_ir.build import make_alu
+from svod_ir.build import make_alu, make_check
 from svod_ir.errors import OperandError
 from svod_ir.ops import Op
 from svod_ir.sizes import divide_size, format_shape
@@ -85,12 +85,15 @@ class Elementwise(Movement):
     def floor_divide(self, other: Operand) -> Self:
         """The quotient rounded toward negative infinity; an integer divided by zero gives 0."""
         x, y = self._pair(other, refused=(bool_,))
-        return x._float_divmod(y)[0] if x.dtype.is_float else x._apply(Op.IDIV, x._uop, y._uop, y)
+        return x._float_divmod(y)[0] if x.dtype.is_float else x._integer_division("floor_divide", Op.IDIV, y)
 
     def remainder(self, other: Operand) -> Self:
         """`x - (x // y) * y`: it has the sign of `y`, and is 0 for an integer divided by zero."""
         x, y = self._pair(other, refused=(bool_,))
-        return x._float_divmod(y)[1] if x.dtype.is_float else x._apply(Op.MOD, x._uop, y._uop, y)
+        return x._float_divmod(y)[1] if x.dtype.is_float else x._integer_division("remainder", Op.MOD, y)
+
+    def _integer_division(self, operation: str, op: Op, divisor: Self) -> Self:
+        return self._apply(op, self._uop, make_check(divisor._uop, operation), divisor)
 
     def _float_divmod(self, divisor: Self) -> tuple[Self, Self]:
         # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.

@@ -3,7 +3,7 @@
 The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, of which several
 broadcast together and share one place in the result. What is known when the index is written (ints,
 lists, numpy arrays) is checked then; a position from a tensor that is out of range reads as 0 and
-never touches memory outside.
+never touches memory outside, unless the plan checks its operands: then it is an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from svod_dtype import DType, int64
-from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_permute, make_reshape, make_shrink
+from svod_ir.build import (
+    make_alu,
+    make_check,
+    make_flip,
+    make_gather,
+    make_pad,
+    make_permute,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.concat import index_dtype_for, make_positions
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
@@ -74,7 +83,10 @@ class Indexing(Reduction):
         if axis is None:
             return self.flatten().take(indices, 0)
         axis = normalize_axis("take", axis, self.ndim)
-        array, operand = self._to_array(indices, axis)
+        return self._take(indices, axis, "take")
+
+    def _take(self, indices: IndexItem, axis: int, operation: str) -> Self:
+        array, operand = self._to_array(indices, axis, operation)
         return self._make(make_gather(self._uop, array.positions, axis), *operand)
 
     index_select = take
@@ -86,7 +98,13 @@ class Indexing(Reduction):
         """
         axis = normalize_axis("take_along_axis", axis, self.ndim)
         _check_lookup(self, indices, axis)
-        positions = _wrap_negative(indices.uop, self.shape[axis])
+        size = self.shape[axis]
+        return self._look_up(
+            _wrap_negative(make_check(indices.uop, "take_along_axis", axis, size), size), indices, axis
+        )
+
+    def _look_up(self, positions: UOp, indices: TensorBase, axis: int) -> Self:
+        """`take_along_axis` of `positions`, which are `indices` counted from the front."""
         coordinates = [positions if a == axis else make_positions(indices.shape, a) for a in range(self.ndim)]
         outer = tuple(s if a != axis else self.shape[axis] for a, s in enumerate(indices.shape))
         source = make_shrink(self._uop, tuple((0, s) for s in outer))
@@ -140,7 +158,7 @@ class Indexing(Reduction):
                 shape.append(1)
                 continue
             if is_array_index(item):
-                array, operand = self._to_array(item, source_axis)
+                array, operand = self._to_array(item, source_axis, "indexing")
                 arrays[len(shape)] = array
                 operands.extend(operand)
                 shape.append(node.shape[source_axis])
@@ -168,7 +186,7 @@ class Indexing(Reduction):
         linear = _linear_position(positions, sizes, checked=[arrays[a].is_checked for a in axes])
         return self._make(make_gather(make_reshape(node, merged), linear, place))
 
-    def _to_array(self, item: object, axis: int) -> tuple[_Array, tuple[TensorBase, ...]]:
+    def _to_array(self, item: object, axis: int, operation: str) -> tuple[_Array, tuple[TensorBase, ...]]:
         """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
         size = self.shape[axis]
         if isinstance(item, TensorBase):
@@ -176,7 +194,7 @@ class Indexing(Reduction):
                 _reject_mask()
             if not item.dtype.is_int:
                 raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
-            return _Array(_wrap_negative(item.uop, size), False), (item,)
+            return _Array(_wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
         if isinstance(item, UOp):
             position = to_node(_resolve_position(item, size, axis))
             return _Array(position.cast(int64), True), ()

@@ -150,7 +150,7 @@ class Neural(Products):
         """The rows of `weight` that this integer tensor names; a position out of range reads as zeros."""
         if not self.dtype.is_int:
             raise OperandError(operation="embedding", found=self.dtype, expected="integer positions")
-        return weight.take(self, 0)
+        return weight._take(self, 0, "embedding")
 
     def scaled_dot_product_attention(
         self, key: Self, value: Self, mask: Self | None = None, *, is_causal: bool = False, scale: float | None = None

@@ -46,7 +46,7 @@ class Sorting(Random):
     def sort(self, axis: int = -1, *, descending: bool = False) -> tuple[Self, Self]:
         """The elements in order along `axis`, and their positions."""
         order = self.argsort(axis, descending=descending)
-        return self.take_along_axis(order, axis), order
+        return self._in_order(order, axis), order
 
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
         """The `k` largest (or smallest) elements along `axis`, in order, and their positions."""
@@ -56,7 +56,7 @@ class Sorting(Random):
             raise ShapeError(operation="topk", shape=self.shape, problem=f"has {size} elements on axis {axis}, not {k}")
         check_within("topk", axis, k, 0, size)
         order = self._order(axis, k, is_descending=largest)
-        return self.take_along_axis(order, axis), order
+        return self._in_order(order, axis), order
 
     def median(self, axis: int = -1) -> Self:
         """The middle element in order along `axis`; the lower of the two where there are two."""
@@ -80,11 +80,15 @@ class Sorting(Random):
             return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis)
         words = _ordered_words(moved)
         for number, word in enumerate(words, 1):
-            key = word.take_along_axis(order, -1)
+            key = word._in_order(order, -1)
             key = key.bitwise_not() if is_descending else key
             # Words of less weight only break ties, so that all of their order is needed.
-            order = order.take_along_axis(_argsort_words(key, n if number == len(words) else size), -1)
+            order = order._in_order(_argsort_words(key, n if number == len(words) else size), -1)
         return order.moveaxis(-1, axis)
+
+    def _in_order(self, order: Self, axis: int) -> Self:
+        """`take_along_axis` of positions that are known to be there."""
+        return self._look_up(order.uop, order, normalize_axis("sort", axis, self.ndim))
 
 
 def _ordered_words(x: T) -> tuple[T, ...]:

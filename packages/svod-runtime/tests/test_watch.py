@@ -1,0 +1,106 @@
+"""Watched plans: which kernel is blamed for a NaN."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from svod_ir.origins import Origin
+from svod_runtime import ExecutionPlan, NonFiniteError
+
+if TYPE_CHECKING:
+    from conftest import Array, Plans
+    from svod_runtime.watch import Watched
+
+
+def build(plans: Plans, output: int, watched: Watched = "nan", *, line: Origin | None = None) -> ExecutionPlan:
+    plans.builder.set_output_buffers([output])
+    template = plans.builder.build_template(plans.buffers)
+    origins = {} if line is None else {op.id: (line,) for op in template.ops}
+    return template.bind(plans.buffers, origins=origins, watched=watched)
+
+
+def logarithm(out: Array, x: Array) -> None:
+    with np.errstate(all="ignore"):
+        out[:] = np.log(x)
+
+
+def test_the_first_kernel_that_makes_a_nan_is_named_and_the_next_do_not_run(plans: Plans) -> None:
+    x, y, z = plans.buffer(fill=-2.0), plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [y], [x], name="shift"))
+    plans.op(plans.kernel(logarithm, [z], [y], name="log", op_id=7))
+    plans.op(plans.kernel(plans.add_one, [y], [z], name="last"))
+    with pytest.raises(NonFiniteError) as caught:
+        build(plans, y, line=Origin("/a/model.py", 3, "f", "log")).execute()
+    error = caught.value
+    assert str(error).splitlines()[:2] == [
+        "kernel log (op 7) makes nan of arguments without any: element 0 of its buffer 0, and 3 more",
+        "  note: it comes from model.py:3 log",
+    ]
+    assert (error.kernel, error.op_id, error.buffer, error.element, error.count) == ("log", 7, 0, 0, 4)
+    assert plans.names() == ["shift", "log"]
+
+
+def test_a_kernel_that_reads_a_nan_may_write_one(plans: Plans) -> None:
+    x, y = plans.buffer(fill=math.nan), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [y], [x]))
+    build(plans, y).execute()
+    assert all(map(math.isnan, plans.read(y)))
+
+
+@pytest.mark.parametrize("watched", ["nan", "inf"])
+def test_infinities_count_where_they_are_asked_for(plans: Plans, watched: Watched) -> None:
+    x, y = plans.buffer(fill=0.0), plans.buffer()
+    plans.op(plans.kernel(logarithm, [y], [x]))
+    plan = build(plans, y, watched)
+    if watched == "nan":
+        plan.execute()
+        assert plans.read(y) == [-math.inf] * 4
+    else:
+        with pytest.raises(NonFiniteError, match="makes -inf"):
+            plan.execute()
+
+
+def test_what_lay_in_the_memory_of_a_result_blames_nobody_and_stays_there(plans: Plans) -> None:
+    def first_half(out: Array) -> None:
+        out[:2] = 5
+
+    x = plans.buffer(fill=math.nan)
+    plans.op(plans.kernel(first_half, [x]))
+    build(plans, x).execute()
+    np.testing.assert_array_equal(plans.read(x), [5, 5, math.nan, math.nan])
+
+
+def test_the_same_nan_is_found_in_the_next_execution_too(plans: Plans) -> None:
+    x, y = plans.buffer(fill=-2.0), plans.buffer()
+    plans.op(plans.kernel(logarithm, [y], [x]))
+    plan = build(plans, y)
+    for _ in range(2):
+        with pytest.raises(NonFiniteError):
+            plan.execute()
+
+
+def test_a_batch_of_kernels_runs_one_by_one(plans: Plans) -> None:
+    launcher = plans.launcher()
+    x, y, z = plans.buffer(fill=1.0), plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [y], [x], name="first", launcher=launcher))
+    plans.op(plans.kernel(plans.add_one, [z], [y], name="second", launcher=launcher))
+    build(plans, z).execute()
+    assert (plans.names(), launcher.n_runs, plans.read(z)) == (["first", "second"], 0, [3.0] * 4)
+
+
+def test_a_guard_gets_its_buffers_and_the_variables_after_each_execution(plans: Plans) -> None:
+    seen: list[list[float]] = []
+    x, y = plans.buffer(fill=1.0), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [y], [x]))
+    plans.builder.set_output_buffers([x])
+    plans.builder.set_guarded_buffers([y])
+    template = plans.builder.build_template(plans.buffers)
+    plan = template.bind(plans.buffers, guard=lambda buffers, _: seen.append(buffers[0].as_numpy().tolist()))
+    plan.execute()
+    plan.execute_profiled()
+    assert seen == [[2.0] * 4] * 2
+    assert plan.output_buffers == (plans.buffers[x],)
