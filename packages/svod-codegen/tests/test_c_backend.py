@@ -18,7 +18,7 @@ from svod_codegen.disk_store import DiskStore
 from svod_codegen.elf import find_undefined_symbols
 from svod_codegen.errors import CompileError, CompilerCrashError, NoCompilerError
 from svod_codegen.launcher import CpuProgram
-from svod_codegen.llvm.target import host_target
+from svod_codegen.llvm.target import host_target, make_target
 from svod_device import CompiledSpec, PluginLoadError, ProgramSpec, Registry
 from svod_device.registry import ALLOCATORS, COMPILERS
 from svod_dtype import float16
@@ -163,3 +163,9 @@ def test_half_is_computed_in_only_if_the_compiler_has_it() -> None:
     toolchain = Toolchain(("cc",), "1", "x", has_half=False)
     assert float16 not in make_c_target(host, toolchain).native_dtypes
     assert float16 in make_c_target(host, replace(toolchain, has_half=True)).native_dtypes
+
+
+def test_c_has_no_matrix_instructions() -> None:
+    cores = make_target("x86_64", {"avx512vnni", "avx512f", "avx512vl", "avx512bw", "avx512dq"}, (1, 1, 1))
+    assert cores.tensor_cores
+    assert make_c_target(cores, Toolchain(("cc",), "1", "x", has_half=False)).tensor_cores == ()
