@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from svod_dtype import bool_, float32, float64, index, int8, int32, void
-from svod_ir import AxisType, GraphError, Op, UOp, parse_graph, print_graph
+from svod_ir import AxisType, GraphError, Op, OperandError, UOp, parse_graph, print_graph
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.uop import count_interned
 
@@ -338,3 +338,11 @@ def test_what_is_attached_to_a_node_is_no_part_of_it() -> None:
     node.attached = [1]
     assert UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU")) is node
     assert (node.content_hash, repr(node)) == (digest, text)
+
+
+def test_a_number_that_the_dtype_of_a_node_would_change_is_refused() -> None:
+    v = UOp.variable("v", 0, 9)
+    for mistake in (lambda: v * 1.5, lambda: 1.0 - v, lambda: v > 0.5, lambda: v.eq(0).where(v, 2.0)):
+        with pytest.raises(OperandError, match=r"arithmetic on index takes whole numbers, not \d\.\d"):
+            mistake()
+    assert (v + True) is v + 1

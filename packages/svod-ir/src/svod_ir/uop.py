@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
 
 from svod_dtype import DType, cast_value, index, void
-from svod_ir.errors import GraphError
+from svod_ir.errors import GraphError, OperandError
 from svod_ir.ops import Op
 from svod_ir.origins import make_images
 
@@ -255,13 +255,13 @@ class UOp:
         """Apply an elementwise op; Python scalars become constants of this dtype."""
         from svod_ir.build import make_alu
 
-        return make_alu(op, self, *(o if isinstance(o, UOp) else UOp.const(self.dtype, o) for o in others))
+        return make_alu(op, self, *(o if isinstance(o, UOp) else _to_constant(o, self.dtype) for o in others))
 
     def where(self, x: UOp, y: Operand) -> UOp:
         """`x` where this (bool) holds, else `y`."""
         from svod_ir.build import make_alu
 
-        return make_alu(Op.WHERE, self, x, y if isinstance(y, UOp) else UOp.const(x.dtype, y))
+        return make_alu(Op.WHERE, self, x, y if isinstance(y, UOp) else _to_constant(y, x.dtype))
 
     def after(self, *dependencies: UOp) -> UOp:
         """This value, not used before the dependencies have happened."""
@@ -299,7 +299,7 @@ class UOp:
         return self.alu(Op.SUB, other)
 
     def __rsub__(self, other: bool | int | float) -> UOp:
-        return UOp.const(self.dtype, other).alu(Op.SUB, self)
+        return _to_constant(other, self.dtype).alu(Op.SUB, self)
 
     def __mul__(self, other: Operand) -> UOp:
         return self.alu(Op.MUL, other)
@@ -311,13 +311,13 @@ class UOp:
         return self.alu(Op.IDIV, other)
 
     def __rfloordiv__(self, other: bool | int | float) -> UOp:
-        return UOp.const(self.dtype, other).alu(Op.IDIV, self)
+        return _to_constant(other, self.dtype).alu(Op.IDIV, self)
 
     def __mod__(self, other: Operand) -> UOp:
         return self.alu(Op.MOD, other)
 
     def __rmod__(self, other: bool | int | float) -> UOp:
-        return UOp.const(self.dtype, other).alu(Op.MOD, self)
+        return _to_constant(other, self.dtype).alu(Op.MOD, self)
 
     def __truediv__(self, other: Operand) -> UOp:
         return self.alu(Op.FDIV, other)
@@ -350,10 +350,10 @@ class UOp:
         return self.alu(Op.LE, other)
 
     def __gt__(self, other: Operand) -> UOp:
-        return (other if isinstance(other, UOp) else UOp.const(self.dtype, other)).alu(Op.LT, self)
+        return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(Op.LT, self)
 
     def __ge__(self, other: Operand) -> UOp:
-        return (other if isinstance(other, UOp) else UOp.const(self.dtype, other)).alu(Op.LE, self)
+        return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(Op.LE, self)
 
     def eq(self, other: Operand) -> UOp:
         """Elementwise equality (`==` compares nodes)."""
@@ -397,6 +397,14 @@ def _find_rival(node: UOp, own: _Entry) -> UOp:
 
 SInt = int | UOp
 Operand = UOp | bool | int | float
+
+
+def _to_constant(value: bool | int | float, dtype: DType) -> UOp:
+    """A Python number beside a node; one that the node's dtype would change to another number is a mistake."""
+    if isinstance(value, float) and not dtype.is_float:
+        hint = "cast the node, as in x.cast(float32)"
+        raise OperandError(operation=f"arithmetic on {dtype}", found=value, expected="whole numbers", hint=hint)
+    return UOp.const(dtype, value)
 
 
 def to_node(size: SInt) -> UOp:
