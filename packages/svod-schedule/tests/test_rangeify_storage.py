@@ -49,6 +49,12 @@ def divide_by_sum(x: UOp) -> UOp:
     return x / make_expand(make_reduce_axis(x, Op.ADD, [0, 1]), x.shape)
 
 
+def beside(x: UOp, y: UOp) -> UOp:
+    """The columns of `x`, and then those of `y`."""
+    columns = x.shape[1], y.shape[1]
+    return make_pad(x, [(0, 0), (0, columns[1])]) + make_pad(y, [(0, 0), (columns[0], 0)])
+
+
 PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "elementwise operations": (lambda: ((X + Y) * X,), 1),
     "softmax": (lambda: (softmax(X),), 1),
@@ -69,6 +75,8 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "a product of deep matrices": (lambda: (matmul(tensor(1, 128, 8192), tensor(2, 8192, 128)),), 2),
     "a product of a deep matrix and few vectors": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 4)),), 1),
     "a sum of something padded": (lambda: (reduce(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), 1),), 1),
+    "a matmul beside other columns": (lambda: (beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96)),), 2),
+    "a normalised matmul beside other columns": (lambda: (softmax(beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96))),), 2),
     "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
     "two results of something cheap": (lambda: ((X + 1) * 3, (X + 1) * 5), 2),
     "two results of something dear": (lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2), 3),

@@ -12,7 +12,8 @@ that it knows how often an element would be recomputed:
   as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
   on can enclose all others of the kernel (the maximum and the sum of a row in softmax). Products of
   two operands over different axes (matmul, convolution) are never mixed with row-wise reductions:
-  they need a loop nest of their own to be tiled.
+  they need a loop nest of their own to be tiled. What is read through a PAD, as the parts of a concatenation are, is
+  stored: the wider loops would reduce for elements that it does not have.
 - What one kernel reads several times along a row (the exponentials in softmax) is kept for that row in
   the thread's own memory.
 """
@@ -227,6 +228,9 @@ class _Chooser:
         live = [i for i in use.at.indices if i.op is not Op.CONST]
         if not rows <= set(loops) or len(live) != len(rows) or any(i.op is not Op.RANGE for i in live):
             return False
+        if prod(int(r.vmax) + 1 for r in rows) > prod(max_size(s) for s in node.shape):
+            # It is read through a PAD: the loops meet places that it does not have.
+            return False
         if use.kernel.op is Op.SCAN_AXIS or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
@@ -305,7 +309,9 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
         else:
             own = _OWN_COST.get(node.op, 1) if node.op in _COMPUTED else 0
             cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
-        heads[node] = node.op is Op.REDUCE_AXIS or (not is_stored and any(heads[s] for s in operands))
+        # A reduction that is read through a PAD has a kernel of its own.
+        is_cut = is_stored or node.op is Op.PAD
+        heads[node] = node.op is Op.REDUCE_AXIS or (not is_cut and any(heads[s] for s in operands))
     return cost, heads
 
 
