@@ -148,10 +148,10 @@ class CRenderer:
         return ""
 
     def matrix_operation(self, node: UOp, operands: Sequence[str]) -> str:
-        """The expression of a WMMA.
+        """The expression of a WMMA: the operands a, b and the accumulator are vectors as its `TensorCore` says, and so is the result.
 
         Raises:
-            RenderError: here always.
+            RenderError: here always. A language overrides this together with listing its units in `Target.tensor_cores`.
         """
         del operands
         raise RenderError(problem="is a matrix operation, which this target does not have", node=node)
