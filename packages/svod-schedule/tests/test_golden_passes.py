@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from svod_dtype import int8, int32, uint8
 from svod_ir.args import KernelInfo, OptOp
 from svod_ir.ops import Op
-from svod_ir.target import Target
+from svod_ir.target import Target, TensorCore
 from svod_ir.testing import GoldenCase, find_cases
 from svod_ir.testing.pytest_plugin import CheckGolden
 from svod_ir.text import parse_graph
@@ -25,11 +26,17 @@ NOT_REPEATED = ("apply-opts", "split-reduce", "range-values", "cut-kernels")
 """Passes that would change their own result: they choose anew, or take a graph of another stage."""
 
 
+CORES = (TensorCore((16, 1, 4), 4, (uint8, int8, int32)), TensorCore((4, 4, 8), 4, (uint8, int8, int32), tiles=8))
+
+
 def make_context(case: GoldenCase) -> Context:
     """`--- apply-opts opts=(UPCAST(0, 4),)`: with these opts; `--- apply-opts workgroups opts=...`: on a target that has
-    workgroups; `--- decompose-math +EXP`: on a target with one op more."""
+    workgroups, or `tensor-cores`; `--- decompose-math +EXP`: on a target with one op more."""
     _, _, rest = case.pass_name.partition(" ")
     target = Target.generic()
+    if rest.startswith("tensor-cores"):
+        target = replace(target, tensor_cores=CORES)
+        rest = rest.removeprefix("tensor-cores").lstrip()
     if rest.startswith("workgroups "):
         target = replace(target, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
         rest = rest.removeprefix("workgroups ")

@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
     "swap of loops of two kinds": (make_sum(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, "axis 1 is a REDUCE axis"),
     "swap with no axis": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 5),), CPU, "the kernel has 2 such axes"),
     "tensor cores after another opt": (make_copy(64), (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.TC, 0, 0)), CPU, "it must come first"),
-    "tensor cores that the target lacks": (make_copy(64), (Opt(OptOp.TC, 0, 0),), CPU, "no tensor core of the target takes this kernel"),
+    "tensor cores that the target lacks": (make_copy(64), (Opt(OptOp.TC, 0, 0),), CPU, "the target has 0 tensor cores"),
     "pack of a loop around no reduction": (
         make_copy(6, 16), (Opt(OptOp.PACK, 0),), CPU, "no load of a reduction is repeated inside the loop",
     ),

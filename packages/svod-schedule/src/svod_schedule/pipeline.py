@@ -198,7 +198,7 @@ _LOWER: Final = (
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
     # The places in shared memory are addresses like any other, for expand to take in vectors.
     Pass("group-reduce", lambda g, _: group_reduce(g), "lets the members of a workgroup meet in shared memory", "lowering", after=("simplify",)),
-    Pass("expand", lambda g, _: expand(g), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify",)),
+    Pass("expand", lambda g, c: expand(g, c.target.tensor_cores), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify",)),
     # How many additions go to one accumulator is known once lanes and copies are.
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
     # An accumulator has the lanes that expand gave to its reduction.

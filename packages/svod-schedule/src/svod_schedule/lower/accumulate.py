@@ -15,6 +15,7 @@ from svod_dtype import index, void
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_schedule.loops import identity_of
+from svod_schedule.lower.tiles import add_to
 
 __all__ = ["accumulate"]
 
@@ -100,6 +101,8 @@ def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) ->
 
 def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
     """`total` joined with a chain of values from the left, one after the other: each step can be one fma."""
+    if value.op is Op.WMMA:
+        return add_to(total, value)
     chain: list[UOp] = []
     while value.op is op and op is Op.ADD and value.src[0].op is op:
         chain.append(value.src[1])
@@ -109,7 +112,7 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
     else:
         chain.append(value)
     for term in reversed(chain):
-        total = UOp(op, total.dtype, (total, term))
+        total = add_to(total, term) if term.op is Op.WMMA else UOp(op, total.dtype, (total, term))
     return total
 
 

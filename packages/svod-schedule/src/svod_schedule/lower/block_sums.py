@@ -17,6 +17,7 @@ from svod_dtype import index
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_schedule.loops import extent
+from svod_schedule.lower.tiles import is_tile
 
 __all__ = ["block_sums"]
 
@@ -30,7 +31,8 @@ def block_sums(sink: UOp) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
-        if node.op is Op.REDUCE and node.arg is Op.ADD and node.dtype.is_float:
+        # There is no addition of whole tiles but that of the tensor core itself.
+        if node.op is Op.REDUCE and node.arg is Op.ADD and node.dtype.is_float and not is_tile(node.src[0]):
             new = blocks.split(new)
         done[node] = new
     return done[sink]

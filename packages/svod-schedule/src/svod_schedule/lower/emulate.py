@@ -33,7 +33,7 @@ from svod_ir.pattern import Rule, RuleSet, node, rule
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 
-__all__ = ["make_emulation"]
+__all__ = ["decode", "make_emulation"]
 
 _SIGN_BIT_OPS: Final = frozenset({Op.NEG, Op.ABS})
 _ARITHMETIC: Final = (UNARY | BINARY | TERNARY) - COMPARISON - _SIGN_BIT_OPS - {Op.WHERE}
@@ -113,7 +113,7 @@ def _select_bits(x: UOp) -> UOp:
 
 def _widen_narrow_float(x: UOp) -> UOp:
     """CAST(a : narrow) : t -> CAST(decode(a) : f32) : t."""
-    return _decode(x.src[0]).cast(x.dtype)
+    return decode(x.src[0]).cast(x.dtype)
 
 
 def _narrow_float(x: UOp) -> UOp:
@@ -140,7 +140,7 @@ def _largest(dtype: DType) -> int:
     return ones - 1 if dtype is float8_e4m3 else ones - (1 << dtype.mantissa_bits)
 
 
-def _decode(x: UOp) -> UOp:
+def decode(x: UOp) -> UOp:
     """A narrow float as float32, exactly."""
     dtype, lanes = x.dtype.scalar, x.dtype.lanes
     bits = x.bitcast(_storage(x.dtype)).cast(uint32)

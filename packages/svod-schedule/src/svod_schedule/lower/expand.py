@@ -24,27 +24,29 @@ from math import prod
 
 from svod_dtype import index, void
 from svod_ir.ops import AxisType, Op
+from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
+from svod_schedule.lower.tiles import add_to, is_tile, make_tiles
 from svod_schedule.lower.vector_access import merge_accesses
 
 __all__ = ["choose_lane_axes", "expand", "widen"]
 
-_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
+_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M)
 MAX_ACCUMULATORS = 8
 """Copies of a reduction keep accumulators of their own up to this many; beyond, they share one."""
 
 
-def expand(sink: UOp) -> UOp:
-    """`sink` without UPCAST and UNROLL ranges."""
+def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
+    """`sink` without UPCAST and UNROLL ranges, and without the tiles of tensor cores, which are among `cores`."""
     axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg[1] in _EXPANDED]
     if not axes:
         return sink
-    return _Expander(sink, axes).run()
+    return _Expander(sink, axes, cores).run()
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
-    """Which axes become vector lanes: the most consecutive accesses first, never two in one value.
+    """Which axes become vector lanes: the columns of a tensor core, then the most consecutive accesses first, never two in one value.
 
     An access counts as often as it is run; along an axis of n elements, n consecutive ones become one.
     """
@@ -63,13 +65,18 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())
-    for axis in sorted(axes, key=lambda a: -good[a]):
+    for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
         bit = 1 << axes.index(axis)
         size = int(axis.vmax) + 1
-        if good[axis] > 0 and size & (size - 1) == 0 and not any(m & bit and m & taken for m in masks):
+        is_good = good[axis] > 0 and size & (size - 1) == 0
+        if (is_good or _is_column(axis)) and not any(m & bit and m & taken for m in masks):
             chosen.add(axis)
             taken |= bit
     return chosen
+
+
+def _is_column(axis: UOp) -> bool:
+    return axis.arg[1] is AxisType.TILE_N
 
 
 def _find_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
@@ -104,9 +111,9 @@ def _is_join(node: UOp) -> bool:
     return node.op is Op.VECTORIZE and len(node.src) == 3 and node.src[1].op is Op.RANGE
 
 
-def _is_vector_access(node: UOp) -> bool:
-    """Whether a node is made by `merge_accesses`, so that it has its lanes already."""
-    return node.op in (Op.INDEX, Op.CAT, Op.GEP) and node.dtype.lanes > 1
+def _is_vector(node: UOp) -> bool:
+    """Whether a node is made by `merge_accesses` or `make_tiles`, so that it has its lanes already."""
+    return node.dtype.lanes > 1
 
 
 def _horizontal(sink: UOp, lanes: set[UOp]) -> list[UOp]:
@@ -144,7 +151,7 @@ def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
 class _Expander:
     """`copied` are the axes written out, `lane_axes` those that become lanes; a value has at most one of these."""
 
-    def __init__(self, sink: UOp, axes: list[UOp]) -> None:
+    def __init__(self, sink: UOp, axes: list[UOp], cores: tuple[TensorCore, ...]) -> None:
         lanes = choose_lane_axes(sink, axes)
         joined = _find_joined_axis(sink, axes, lanes)
         if joined is not None:
@@ -158,7 +165,7 @@ class _Expander:
         self.copied = [a for a in axes if a not in lanes]
         self.expanded = set(axes)
         self.sizes = [int(a.vmax) + 1 for a in self.copied]
-        self.sink = merge_accesses(sink, self.lane_axes)
+        self.sink = merge_accesses(make_tiles(sink, cores), self.lane_axes)
         self.mask: dict[UOp, int] = {}
         self.lanes: dict[UOp, int] = {}
         self.copies: dict[UOp, list[UOp]] = {}
@@ -175,7 +182,7 @@ class _Expander:
     def _count_lanes(self, node: UOp) -> int:
         if node in self.lane_axes:
             return int(node.vmax) + 1
-        if _is_vector_access(node):
+        if _is_vector(node):
             return node.dtype.lanes
         if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.src[1:]):
             return 1
@@ -227,7 +234,7 @@ class _Expander:
         return [build(tuple(copies[where[i]] for copies, where in operands)) for i in range(self._n_copies(mask))]
 
     def _builder(self, node: UOp, lanes: int) -> Callable[[tuple[UOp, ...]], UOp]:
-        if lanes == 1 or _is_vector_access(node):
+        if lanes == 1 or _is_vector(node):
             return node.with_src
         if node.op is Op.INDEX:
             # A position that is not consecutive is a vector of positions: a gather or scatter.
@@ -277,7 +284,7 @@ class _Expander:
         results: list[UOp] = []
         for copies in members:
             values = [widen(v, lanes) for v in copies]
-            if loops and len(values) * len(members) <= MAX_ACCUMULATORS:
+            if loops and len(values) * len(members) <= MAX_ACCUMULATORS and not is_tile(values[0]):
                 total = _combine(op, [UOp(Op.REDUCE, v.dtype, (v, *loops), op) for v in values])
             else:
                 total = _chain(op, values)
@@ -307,5 +314,5 @@ def _chain(op: Op, values: list[UOp]) -> UOp:
     """Reduce values from the left, as an accumulator takes them in."""
     total = values[0]
     for value in values[1:]:
-        total = UOp(op, total.dtype, (total, value))
+        total = add_to(total, value) if value.op is Op.WMMA else UOp(op, total.dtype, (total, value))
     return total

@@ -16,7 +16,8 @@ kernel.
     LOCAL(a, n)     n workgroup members along axis a
     GROUP(a, n), GROUPTOP(a, n)   n workgroup members share a reduction (inner or outer part of the axis)
     SWAP(a, b)      exchange two loops
-    TC(a, n)        tensor cores
+    TC(a, n)        give a product to tensor core n of the target, its axes laid over the core's tile in the a-th of the
+                    ways that there are (`tensor_cores.py`), the best first
     NOLOCALS        forbid workgroups from here on
 """
 
@@ -29,11 +30,14 @@ from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.sizes import divide_size, format_size, max_size, normalize_size
-from svod_ir.target import Target
+from svod_ir.target import Target, TensorCore
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.loops import extent, mask_accesses, replace_range
+from svod_schedule.lower.products import is_tiled
 from svod_schedule.optimize.grid import spread_over_grid
+from svod_schedule.optimize.pack import NO_NEST, pack_operands
+from svod_schedule.optimize.tensor_cores import Layout, find_layouts, take_depth, take_tile
 
 __all__ = ["Scheduler"]
 
@@ -82,7 +86,11 @@ class Scheduler:
 
     def kernel_name(self) -> str:
         """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it varies)."""
-        prefix = "r" if any(r.arg[1] in (*_REDUCED, AxisType.UNROLL, AxisType.SCAN) for r in self.axes) else "E"
+        prefix = (
+            "r"
+            if any(r.arg[1] in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN) for r in self.axes)
+            else "E"
+        )
         parts = [f"{r.arg[1].letter}{size if isinstance(size := extent(r), int) else 'v'}" for r in self.axes]
         return "_".join([prefix, *parts])
 
@@ -175,11 +183,16 @@ class Scheduler:
 
     def _check_repeatable(self, opt: Opt) -> None:
         """Computing an output twice is right unless the kernel reads what it writes."""
+        if self._reads_own_results():
+            raise OptError(opt=opt, reason="the kernel reads what it writes")
+
+    def _reads_own_results(self) -> bool:
         written = {n.src[0].src[0] for n in self.sink.iter_ops(Op.STORE)}
-        for node in self.sink.toposort():
-            read = node.src[1:] if node.op is Op.STORE else node.src
-            if any(n.op is Op.INDEX and n.src[0] in written for n in read):
-                raise OptError(opt=opt, reason="the kernel reads what it writes")
+        return any(
+            n.op is Op.INDEX and n.src[0] in written
+            for node in self.sink.toposort()
+            for n in (node.src[1:] if node.op is Op.STORE else node.src)
+        )
 
     def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
         size = axis.src[0]
@@ -235,49 +248,20 @@ class Scheduler:
         amount = opt.amount
         if amount is None or amount < 2:
             raise OptError(opt=opt, reason="the amount is not at least 2")
+        if any(axis in n.src[1:] and is_tiled(n) for n in self.sink.iter_ops(Op.REDUCE)):
+            raise OptError(opt=opt, reason="a tensor core takes the axis in whole steps")
         size = axis.src[0]
         padded = self._range((size + (amount - 1)) // amount * amount, axis.arg[0], axis.arg[1])
         return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
     def _pack(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.LOOP, AxisType.THREAD))
-        nest = next((n.src[1:] for n in self.sink.src if n.op is Op.END and axis in n.src[1:]), None)
-        if nest is None or self.target.has_local:
-            raise OptError(opt=opt, reason="private memory is filled in a loop over the results of one thread")
-        outer = nest[: nest.index(axis) + 1]
-        enclosing = {r for r in nest if r.arg[1] is AxisType.THREAD or (r.arg[1] is AxisType.LOOP and r in outer)}
-        inside = {r for r in nest if r.arg[1] is AxisType.LOOP} - enclosing
-        reused = [n for n in self._reduction_loads() if not n.ranges & inside]
-        if not inside or not reused:
-            raise OptError(opt=opt, reason="no load of a reduction is repeated inside the loop")
-        packed: dict[UOp, UOp] = {}
-        first_id = self._next_id()
-        first_register = 1 + max((n.arg[0] for n in self.sink.iter_ops(Op.DEFINE_REG)), default=-1)
-        for load in reused:
-            own = sorted(load.ranges - enclosing, key=lambda r: (r.arg[1] is AxisType.UPCAST, r.arg[0]))
-            if not all(isinstance(extent(r), int) for r in own) or any(r.arg[1] is AxisType.SCAN for r in own):
-                raise OptError(opt=opt, reason="a packed axis has no constant size")
-            packed[load] = self._make_packed(load, own, first_id, first_register + len(packed))
-            first_id += len(own)
-        return self.sink.substitute(packed)
-
-    def _reduction_loads(self) -> list[UOp]:
-        found: dict[UOp, None] = {}
-        for reduce in self.sink.iter_ops(Op.REDUCE):
-            loops = set(reduce.src[1:])
-            loads = (n for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.src[0].op is Op.PARAM)
-            found.update((n, None) for n in loads if n.ranges & loops)
-        return list(found)
-
-    def _make_packed(self, load: UOp, own: list[UOp], first_id: int, register_id: int) -> UOp:
-        """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
-        sizes = [int(r.vmax) + 1 for r in own]
-        kinds = [AxisType.UPCAST if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP for r in own]
-        fresh = [self._range(r.src[0], first_id + i, kind) for i, (r, kind) in enumerate(zip(own, kinds, strict=True))]
-        register = UOp(Op.DEFINE_REG, load.dtype, (), (register_id, prod(sizes)))
-        value = load.substitute(dict(zip(own, fresh, strict=True)))
-        fill = register.index(_flat(fresh, sizes)).store(value).end(*fresh)
-        return register.after(fill).index(_flat(own, sizes))
+        if self.target.has_local:
+            raise OptError(opt=opt, reason=NO_NEST)
+        packed = pack_operands(self.sink, axis, self.target.tensor_cores)
+        if isinstance(packed, str):
+            raise OptError(opt=opt, reason=packed)
+        return packed
 
     def _thread(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
@@ -349,9 +333,28 @@ class Scheduler:
         return _exchange(self.sink, first, second, opt)
 
     def _tensor_core(self, opt: Opt) -> UOp:
+        cores = self.target.tensor_cores
         if self.applied_opts:
             raise OptError(opt=opt, reason="it must come first")
-        raise OptError(opt=opt, reason="no tensor core of the target takes this kernel")
+        number = opt.amount or 0
+        if not 0 <= number < len(cores):
+            raise OptError(opt=opt, reason=f"the target has {len(cores)} tensor cores")
+        layouts = find_layouts(self.sink, cores[number])
+        if isinstance(layouts, str):
+            raise OptError(opt=opt, reason=layouts)
+        if opt.axis is None or not 0 <= opt.axis < len(layouts):
+            raise OptError(opt=opt, reason=f"there are {len(layouts)} ways to lay the product over the core")
+        return self._lay_over(opt, layouts[opt.axis], cores[number])
+
+    def _lay_over(self, opt: Opt, way: Layout, core: TensorCore) -> UOp:
+        n, m, _ = core.dims
+        tiles = [(way.columns, n, AxisType.TILE_N), *([(way.rows, m, AxisType.TILE_M)] if way.rows is not None else [])]
+        for axis, _, _ in tiles:
+            self._check_no_row(opt, axis)
+        sink = take_depth(self.sink, way, core, self._next_id())
+        for axis, amount, kind in tiles:
+            sink = take_tile(sink, axis, amount, kind, self._next_id(sink), is_repeatable=not self._reads_own_results())
+        return sink
 
     def _forbid_locals(self, opt: Opt) -> UOp:
         if any(r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes):
@@ -375,13 +378,6 @@ class Scheduler:
 
     def _next_id(self, sink: UOp | None = None) -> int:
         return 1 + max((r.arg[0] for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
-
-
-def _flat(ranges: list[UOp], sizes: list[int]) -> UOp:
-    position = ranges[0]
-    for r, size in zip(ranges[1:], sizes[1:], strict=True):
-        position = position * size + r
-    return position
 
 
 def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:

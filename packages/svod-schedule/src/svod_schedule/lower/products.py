@@ -1,0 +1,95 @@
+"""Products that a tensor core can take: a sum over products of two loads, whose dtypes are those of the core's operands."""
+
+from __future__ import annotations
+
+from svod_dtype import DType
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import TensorCore
+from svod_ir.uop import UOp
+from svod_schedule.loops import extent
+from svod_schedule.lower.emulate import decode
+
+__all__ = ["find_core", "find_operands", "fits", "is_tiled", "tile_axes"]
+
+TILED = (AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
+
+
+def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
+    """The two locations whose products `reduce` adds up, each read as a narrower element or as it is."""
+    value = reduce.src[0]
+    if reduce.arg is not Op.ADD or value.op is not Op.MUL or not reduce.src[1:]:
+        return None
+    x, y = (_find_location(s) for s in value.src)
+    return None if x is None or y is None else (x, y)
+
+
+def _find_location(value: UOp) -> UOp | None:
+    """The location whose content, exactly converted, is `value`."""
+    while value.op is Op.CAST and _is_exact(value.src[0].dtype, value.dtype):
+        value = value.src[0]
+    if value.op is Op.INDEX:
+        return value
+    # What the target computes in float32 is decoded by integer operations.
+    source = value
+    while source.op in (Op.BITCAST, Op.SHL, Op.CAST):
+        source = source.src[0]
+    return source if source.op is Op.INDEX and source.dtype.is_float and decode(source) is value else None
+
+
+def _is_exact(narrow: DType, wide: DType) -> bool:
+    if narrow.is_float and wide.is_float:
+        return narrow.mantissa_bits <= wide.mantissa_bits and narrow.exponent_bits <= wide.exponent_bits
+    return fits(narrow, wide)
+
+
+def fits(dtype: DType, operand: DType) -> bool:
+    """Whether a core that takes `operand` can be given elements of `dtype`: integers may be widened."""
+    if dtype is operand:
+        return True
+    is_integer = dtype.kind in ("int", "uint") and operand.kind in ("int", "uint")
+    return is_integer and operand.min <= dtype.min and dtype.max <= operand.max
+
+
+def tile_axes(node: UOp, kind: AxisType) -> list[UOp]:
+    """The axes of a tensor core's tile that `node` depends on, from outer to inner."""
+    return sorted((r for r in node.ranges if r.arg[1] is kind), key=lambda r: r.arg[0])
+
+
+def is_tiled(reduce: UOp) -> bool:
+    """Whether a REDUCE is taken by a tensor core."""
+    return any(r.arg[1] is AxisType.TILE_K for r in reduce.src[1:])
+
+
+def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, UOp, UOp] | None:
+    """The core whose tile a REDUCE has, and the locations of its operands a and b."""
+    operands = find_operands(reduce) if is_tiled(reduce) else None
+    if operands is None:
+        return None
+    a, b = sorted(operands, key=lambda n: bool(tile_axes(n, AxisType.TILE_N)))
+    k = 1
+    for r in reduce.src[1:]:
+        k *= _size(r) if r.arg[1] is AxisType.TILE_K else 1
+    n, m = (_product(tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
+    for core in cores:
+        dtypes = core.dtypes
+        if (
+            core.dims == (n, m, k)
+            and dtypes[2] is reduce.dtype
+            and fits(a.dtype, dtypes[0])
+            and fits(b.dtype, dtypes[1])
+        ):
+            return core, a, b
+    return None
+
+
+def _product(axes: list[UOp]) -> int:
+    total = 1
+    for r in axes:
+        total *= _size(r)
+    return total
+
+
+def _size(r: UOp) -> int:
+    size = extent(r)
+    assert isinstance(size, int), r
+    return size

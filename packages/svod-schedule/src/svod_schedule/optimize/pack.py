@@ -1,0 +1,119 @@
+"""PACK: what is read again and again in a loop is copied to private memory, in the order in which a reduction takes it.
+
+before → after, for the loop over n of a product whose rows m all read the same columns:
+
+    for n', m, k, u:  REDUCE(x[m * 64 + k] * w[k * 32 + n' * 16 + u], k; ADD)
+
+    for n':           for k, u:  reg[k * 16 + u] = w[k * 32 + n' * 16 + u]
+                      for m, k, u:  REDUCE(x[m * 64 + k] * reg[k * 16 + u], k; ADD)
+
+The operands of a tensor core are laid out tile by tile, zeros beyond the end of an axis, and widened to what the core takes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from svod_dtype import DType, index
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import TensorCore
+from svod_ir.uop import UOp
+from svod_schedule.loops import extent
+from svod_schedule.lower.products import find_core, tile_axes
+
+__all__ = ["NO_NEST", "pack_operands"]
+
+NO_NEST = "private memory is filled in a loop over the results of one thread"
+
+MAX_VARYING_BYTES = 1 << 19
+"""The most that is set aside for an operand whose size varies."""
+
+
+def pack_operands(sink: UOp, axis: UOp, cores: tuple[TensorCore, ...]) -> UOp | str:
+    """`sink` with what one turn of loop `axis` reads again, or the reason why there is nothing to pack."""
+    nest = next((n.src[1:] for n in sink.src if n.op is Op.END and axis in n.src[1:]), None)
+    if nest is None:
+        return NO_NEST
+    outer = nest[: nest.index(axis) + 1]
+    enclosing = {r for r in nest if r.arg[1] is AxisType.THREAD or (r.arg[1] is AxisType.LOOP and r in outer)}
+    inside = [r for r in nest if r.arg[1] is AxisType.LOOP and r not in enclosing]
+    tiles = _find_tile_dtypes(sink, cores)
+    # What does not depend on the next loop inside is read again in each of its turns.
+    reused = [n for n in _reduction_loads(sink) if (inside[0] not in n.ranges if inside else n in tiles)]
+    if not reused:
+        return "no load of a reduction is repeated inside the loop"
+    packed: dict[UOp, UOp] = {}
+    first_id = 1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE))
+    first_register = 1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
+    for load in reused:
+        own = sorted(load.ranges - enclosing, key=lambda r: _layout_rank(r, load))
+        dtype = tiles.get(load, load.dtype)
+        if not _has_room(own, dtype, is_tile=load in tiles):
+            return "a packed axis has no constant size"
+        packed[load] = _make_packed(load, own, dtype, first_id, first_register + len(packed))
+        first_id += len(own)
+    return sink.substitute(packed)
+
+
+def _find_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DType]:
+    """The operands of tensor cores that still lie in the kernel's memory, and what they are packed as."""
+    dtypes: dict[UOp, DType] = {}
+    for reduce in sink.iter_ops(Op.REDUCE):
+        found = find_core(reduce, cores)
+        if found is not None:
+            core, *operands = found
+            dtypes.update((n, d) for n, d in zip(operands, core.dtypes, strict=False) if n.src[0].op is Op.PARAM)
+    return dtypes
+
+
+def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
+    if any(r.arg[1] is AxisType.SCAN or r.src[0].ranges for r in own):
+        return False
+    is_constant = all(isinstance(extent(r), int) for r in own)
+    return is_constant or (is_tile and prod(int(r.vmax) + 1 for r in own) * dtype.itemsize <= MAX_VARYING_BYTES)
+
+
+def _reduction_loads(sink: UOp) -> list[UOp]:
+    found: dict[UOp, None] = {}
+    for reduce in sink.iter_ops(Op.REDUCE):
+        loops = set(reduce.src[1:])
+        loads = (n for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.src[0].op is Op.PARAM)
+        found.update((n, None) for n in loads if n.ranges & loops)
+    return list(found)
+
+
+def _layout_rank(r: UOp, load: UOp) -> tuple[int, int]:
+    """Loops outside, what one step takes inside: rows of a, groups of b's rows, its columns, the elements of a group."""
+    number, kind = r.arg
+    if kind is AxisType.TILE_K:
+        return 5 if r is tile_axes(load, kind)[-1] else 3, number
+    return {AxisType.UPCAST: 1, AxisType.TILE_M: 2, AxisType.TILE_N: 4}.get(kind, 0), number
+
+
+def _make_packed(load: UOp, own: list[UOp], dtype: DType, first_id: int, register_id: int) -> UOp:
+    """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
+    sizes = [int(r.vmax) + 1 for r in own]
+    fresh = [UOp(Op.RANGE, index, r.src, (first_id + i, _fill_kind(r, load))) for i, r in enumerate(own)]
+    register = UOp(Op.DEFINE_REG, dtype, (), (register_id, prod(sizes)))
+    value = load.substitute(dict(zip(own, fresh, strict=True)))
+    fill = register.index(_flat(fresh, sizes)).store(value.cast(dtype)).end(*fresh)
+    return register.after(fill).index(_flat(own, sizes))
+
+
+def _fill_kind(r: UOp, load: UOp) -> AxisType:
+    """How a packed axis is filled: a tile in whole vectors, a row of a, or a group of b's rows."""
+    kind = r.arg[1]
+    if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
+        return AxisType.TILE_K
+    return AxisType.UPCAST if kind in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP
+
+
+def _is_in_vector(r: UOp, load: UOp) -> bool:
+    return r is tile_axes(load, AxisType.TILE_K)[-1] or not tile_axes(load, AxisType.TILE_N)
+
+
+def _flat(ranges: list[UOp], sizes: list[int]) -> UOp:
+    position = ranges[0]
+    for r, size in zip(ranges[1:], sizes[1:], strict=True):
+        position = position * size + r
+    return position

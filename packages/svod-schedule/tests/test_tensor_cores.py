@@ -1,0 +1,235 @@
+"""Tensor cores: which products they take, and that a kernel that uses one computes what the plain kernel does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svod_dtype import DType, bfloat16, float32, int8, int16, int32, int64, uint8
+from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.build import make_permute, make_reduce_axis
+from svod_ir.ops import AxisType, Op
+from svod_ir.options import IROptions
+from svod_ir.target import Target, TensorCore
+from svod_ir.testing import assert_same
+from svod_ir.testing.programs import fit, matmul, reduce, tensor
+from svod_ir.uop import UOp
+from svod_schedule.errors import OptError
+from svod_schedule.linearize import linearize
+from svod_schedule.optimize import Scheduler, apply_opts
+from svod_schedule.pipeline import Context, run_pipeline
+
+BYTES = TensorCore((16, 1, 4), 4, (uint8, int8, int32))
+WORDS = TensorCore((8, 1, 2), 2, (int16, int16, int32))
+HALVES = TensorCore((16, 1, 2), 2, (bfloat16, bfloat16, float32))
+SQUARE = TensorCore((4, 4, 8), 4, (uint8, int8, int32), cycles=8.0, tiles=8)
+HALF_SQUARE = TensorCore((4, 3, 4), 2, (bfloat16, bfloat16, float32), cycles=8.0, tiles=8)
+CORES = (BYTES, WORDS, HALVES, SQUARE, HALF_SQUARE)
+TARGET = replace(
+    Target.generic(cores=2),
+    vector_bits=512,
+    vector_registers=32,
+    has_masked_access=True,
+    has_gather=True,
+    tensor_cores=CORES,
+)
+OPERANDS: dict[TensorCore, list[tuple[DType, DType]]] = {
+    BYTES: [(uint8, int8), (int8, uint8)],
+    WORDS: [(int16, int16), (int8, int8), (uint8, int16)],
+    HALVES: [(bfloat16, bfloat16)],
+    SQUARE: [(uint8, int8)],
+    HALF_SQUARE: [(bfloat16, bfloat16)],
+}
+MakeKernel = Callable[[UOp], UOp]
+
+
+def make_matrix(number: int, rows: int, columns: int, dtype: DType, *, is_transposed: bool = False) -> UOp:
+    if is_transposed:
+        return make_permute(tensor(number, columns, rows, dtype=dtype), (1, 0))
+    return tensor(number, rows, columns, dtype=dtype)
+
+
+def multiply(x: UOp, y: UOp, total: DType) -> UOp:
+    return matmul(x.cast(total), y.cast(total))
+
+
+def compiled(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> tuple[UOp, ...]:
+    context = Context(target=target, opts=opts, options=IROptions(check=True))
+    return linearize(run_pipeline("lower", apply_opts(sink, target, opts), context))
+
+
+def check(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> None:
+    """The kernel with these Opts computes the same, before and after it is lowered, and has a WMMA."""
+    optimized = apply_opts(sink, target, opts)
+    assert optimized.arg.applied_opts == opts
+    assert_same(sink, optimized)
+    linear = compiled(sink, opts, target)
+    assert any(n.op is Op.WMMA for n in linear)
+    assert_same(sink, linear)
+
+
+SIZES = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 24, 33))
+LATER = st.lists(
+    st.one_of(
+        st.builds(
+            Opt,
+            st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PACK, OptOp.PACK, OptOp.PADTO)),
+            st.integers(0, 2),
+            st.sampled_from((0, 2, 3)),
+        ),
+        st.builds(Opt, st.just(OptOp.THREAD), st.integers(0, 2), st.just(2)),
+        st.builds(Opt, st.just(OptOp.SWAP), st.integers(0, 2), st.integers(0, 2)),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_any_opts_after_tc_keep_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
+    core = data.draw(st.sampled_from(CORES))
+    x, y = data.draw(st.sampled_from(OPERANDS[core]))
+    m, n, k = (data.draw(SIZES) for _ in range(3))
+    left = make_matrix(1, m, k, x, is_transposed=data.draw(st.booleans()))
+    right = make_matrix(2, k, n, y, is_transposed=data.draw(st.booleans()))
+    sink = make_kernel(multiply(left, right, core.dtypes[2]))
+    scheduler = Scheduler(sink, TARGET)
+    if not scheduler.try_opt(Opt(OptOp.TC, data.draw(st.integers(0, 1)), CORES.index(core))):
+        return
+    for opt in data.draw(LATER):
+        scheduler.try_opt(opt)
+    check(sink, tuple(scheduler.applied_opts))
+
+
+EPILOGUES: dict[str, Callable[[UOp], UOp]] = {
+    "a bias, an activation and a conversion": lambda p: (
+        (p + fit(tensor(3, int(p.shape[-1]), dtype=int32), p.shape)).alu(Op.MAX, 0) // 8  # pyright: ignore[reportArgumentType]
+    ).cast(int8),
+    "a scale in float": lambda p: p.cast(float32) * 0.25,
+    "another axis order": lambda p: make_permute(p, tuple(reversed(range(len(p.shape))))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("core", [BYTES, SQUARE], ids=str)
+@pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_what_follows_a_product_stays_in_its_kernel(make_kernel: MakeKernel, core: TensorCore, epilogue: str) -> None:
+    product = multiply(tensor(1, 6, 10, dtype=uint8), tensor(2, 10, 20, dtype=int8), int32)
+    sink = make_kernel(EPILOGUES[epilogue](product))
+    tc = Opt(OptOp.TC, 0, CORES.index(core))
+    check(sink, (tc,))
+    check(sink, (tc, Opt(OptOp.UPCAST, 1, 0), Opt(OptOp.PACK, 0)))
+    check(sink, (tc, Opt(OptOp.OVERLAP, 0, 2)))
+
+
+def test_batches_are_loops_around_the_tiles(make_kernel: MakeKernel) -> None:
+    sink = make_kernel(multiply(tensor(1, 3, 5, 8, dtype=uint8), tensor(2, 3, 8, 16, dtype=int8), int32))
+    for core in (BYTES, SQUARE):
+        check(sink, (Opt(OptOp.TC, 0, CORES.index(core)), Opt(OptOp.PACK, 0), Opt(OptOp.PACK, 1)))
+
+
+def test_other_reduced_axes_stay_loops(make_kernel: MakeKernel) -> None:
+    x, y = tensor(1, 6, 3, 8, dtype=uint8), tensor(2, 16, 8, 3, dtype=int8)
+    left = fit(make_permute(x, (0, 1, 2)).cast(int32), (16, 6, 3, 8))
+    right = make_permute(fit(make_permute(y, (0, 2, 1)).cast(int32), (6, 16, 3, 8)), (1, 0, 2, 3))
+    sink = make_kernel(make_reduce_axis(left * right, Op.ADD, [2, 3]))
+    for core in (BYTES, SQUARE):
+        check(sink, (Opt(OptOp.TC, 0, CORES.index(core)), Opt(OptOp.PACK, 0)))
+
+
+def test_two_sums_over_one_axis_are_told_apart() -> None:
+    row, column, k = (
+        UOp.range(n, i, t) for i, (n, t) in enumerate(((6, AxisType.LOOP), (16, AxisType.LOOP), (10, AxisType.REDUCE)))
+    )
+    out, x, y = (UOp(Op.PARAM, d, (), ParamArg(i, 256)) for i, d in enumerate((int32, uint8, int8)))
+    left = x.index(row * 10 + k).cast(int32)
+    product = UOp(Op.REDUCE, int32, (left * y.index(k * 16 + column).cast(int32), k), Op.ADD)
+    total = UOp(Op.REDUCE, int32, (left, k), Op.ADD)
+    sink = UOp.sink(out.index(row * 16 + column).store(product - total * 3).end(row, column), arg=KernelInfo())
+    check(sink, (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2)))
+    check(sink, (Opt(OptOp.TC, 0, 3), Opt(OptOp.PACK, 0)))
+
+
+def test_a_tile_of_several_rows_is_stored_to_private_memory_as_it_is(make_kernel: MakeKernel) -> None:
+    product = multiply(tensor(1, 8, 16, dtype=uint8), tensor(2, 16, 8, dtype=int8), int32)
+    opts = (Opt(OptOp.TC, 0, 3), Opt(OptOp.UPCAST, 1, 2), Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.UNROLL, 0, 2))
+    for node in compiled(make_kernel(product + 1), opts):
+        if node.dtype.lanes == 16 and node.dtype.scalar is int32:
+            assert node.op in (Op.WMMA, Op.LOAD, Op.INDEX, Op.AFTER, Op.DEFINE_REG, Op.VCONST), node
+
+
+def test_packed_operands_are_read_as_whole_vectors(make_kernel: MakeKernel) -> None:
+    product = multiply(tensor(1, 9, 21, dtype=uint8), make_matrix(2, 21, 40, int8, is_transposed=True), int32)
+    for core in (BYTES, SQUARE):
+        n, _, k = core.dims
+        opts = (Opt(OptOp.TC, 0, CORES.index(core)), Opt(OptOp.SWAP, 0, 1), Opt(OptOp.PACK, 0), Opt(OptOp.PACK, 1))
+        wmmas = [u for u in compiled(make_kernel(product), opts) if u.op is Op.WMMA]
+        for a, b, _ in (w.src for w in wmmas):
+            assert (a.op, b.op) == (Op.LOAD, Op.LOAD)
+            assert not any(x.op is Op.PARAM or x.gate is not None for x in (a.src[0], b.src[0]) if x.op is Op.INDEX)
+            assert b.dtype.lanes == n * k
+
+
+def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(make_kernel: MakeKernel) -> None:
+    product = multiply(tensor(1, 3, 5000, dtype=bfloat16), tensor(2, 5000, 16, dtype=bfloat16), float32)
+    sink = make_kernel(product)
+    for core, n_loops in ((HALVES, 2), (HALF_SQUARE, 1)):
+        linear = compiled(sink, (Opt(OptOp.TC, 0, CORES.index(core)),))
+        assert sum(n.op is Op.RANGE and n.arg[1] is AxisType.REDUCE for n in linear) == n_loops
+
+
+def make_square(x: DType, y: DType, total: DType) -> UOp:
+    return multiply(tensor(1, 8, 8, dtype=x), tensor(2, 8, 8, dtype=y), total)
+
+
+REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
+    "no such core": (lambda: make_square(uint8, int8, int32), Opt(OptOp.TC, 0, 9), "the target has 5 tensor cores"),
+    "no such way": (
+        lambda: make_square(uint8, int8, int32), Opt(OptOp.TC, 4, 0), "there are 1 ways to lay the product over the core",
+    ),
+    "no way given": (
+        lambda: make_square(uint8, int8, int32), Opt(OptOp.TC, None, 0), "there are 1 ways to lay the product over the core",
+    ),
+    "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel adds up nothing"),
+    "a sum of no products": (lambda: reduce(tensor(1, 4, 8), 1), Opt(OptOp.TC, 0, 0), "the kernel adds up no products of two loads"),
+    "a maximum": (
+        lambda: reduce(tensor(1, 4, 8) * tensor(2, 4, 8), 1, Op.MAX), Opt(OptOp.TC, 0, 0), "the kernel adds up no products of two loads",
+    ),
+    "another sum": (lambda: make_square(uint8, int8, int64), Opt(OptOp.TC, 0, 0), "the products are added up in int64, not in int32"),
+    "operands that do not fit": (
+        lambda: make_square(uint8, uint8, int32), Opt(OptOp.TC, 0, 0), "the operands are uint8 and uint8, where the core takes uint8 and int8",
+    ),
+    "a vector times itself": (
+        lambda: reduce(tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1),
+        Opt(OptOp.TC, 0, 0),
+        "no axis of the results belongs to one operand alone",
+    ),
+    "one row where the core has several": (
+        lambda: multiply(tensor(1, 1, 8, dtype=uint8), tensor(2, 8, 8, dtype=int8), int32),
+        Opt(OptOp.TC, 0, 3),
+        "no axis of the results belongs to one operand alone",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_says_why_and_changes_nothing(make_kernel: MakeKernel, case: str) -> None:
+    make, opt, reason = REFUSED[case]
+    scheduler = Scheduler(make_kernel(make()), TARGET)
+    before = scheduler.sink
+    with pytest.raises(OptError) as error:
+        scheduler.apply_opt(opt)
+    assert (error.value.opt, error.value.reason) == (opt, reason)
+    assert scheduler.sink is before
+    assert scheduler.applied_opts == []
+
+
+def test_the_steps_of_a_core_are_not_padded(make_kernel: MakeKernel) -> None:
+    scheduler = Scheduler(make_kernel(make_square(uint8, int8, int32)), TARGET)
+    scheduler.apply_opt(Opt(OptOp.TC, 0, 0))
+    steps = next(i for i, r in enumerate(scheduler.axes) if r.arg[1] is AxisType.REDUCE)
+    with pytest.raises(OptError, match="a tensor core takes the axis in whole steps"):
+        scheduler.apply_opt(Opt(OptOp.PADTO, steps, 4))
