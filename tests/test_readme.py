@@ -1,4 +1,4 @@
-"""The Python code in the READMEs runs as it stands."""
+"""The Python code in the READMEs, and in the page about passes of one's own, runs as it stands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
+    ROOT / "docs/own-passes.md",
     *sorted(ROOT.glob("packages/*/README.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
     *([ROOT / "plugins/svod-null/README.md"] if find_spec("svod_null") else []),
