@@ -6,7 +6,8 @@ that it knows how often an element would be recomputed:
 
 - A node read at one place by one kernel is part of that kernel.
 - An elementwise node read at several places, or inside a loop that it does not depend on, is
-  recomputed when that costs less than a trip through memory. A PAD counts as such a node: a padded image
+  recomputed when that costs less than a trip through memory. What is dear is computed in vectors before a
+  scan that takes one element after the other. A PAD counts as such a node: a padded image
   is copied once, since the loops of a convolution would check its borders again for each filter.
 - A reduction is part of the kernel that reads it when each of its elements is computed once there:
   as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
@@ -144,6 +145,9 @@ class _Chooser:
         return self._is_worth_memory(node, tuple(uses))
 
     def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        total = self.cost[node] * prod(max_size(s) for s in node.shape)
+        if self.cost[node] > RECOMPUTE_COST and total > RECOMPUTE_TOTAL and any(_is_serial(u.kernel) for u in uses):
+            return True
         n_computed = sum(_recomputed(node, use) for use in uses)
         if n_computed <= 1:
             return False
@@ -320,6 +324,14 @@ def _ranges_of(at: Coordinates) -> frozenset[UOp]:
     for i in at.indices:
         found |= i.ranges
     return found
+
+
+def _is_serial(kernel: UOp) -> bool:
+    """Whether a kernel takes one element after the other: a scan along memory has no lanes."""
+    if kernel.op is not Op.SCAN_AXIS:
+        return False
+    axis: int = kernel.arg[1]
+    return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
 
 
 def _recomputed(node: UOp, use: _Use) -> int:
