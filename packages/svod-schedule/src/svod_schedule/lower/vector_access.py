@@ -3,9 +3,11 @@
     p[i * 8 + u]        ->  p[i * 8]:f32x8
     p[i * 16 + u * 2]   ->  the even lanes of p[i * 16]:f32x8 and p[i * 16 + 7]:f32x8
     p[7 - u]            ->  p[0]:f32x8 with its lanes turned round
+    p[i] if i + u < 9   ->  where(i + u < 9, p[i] if i < 9, 0)
 
 A read of every second, third or fourth element loads what lies between as well, and nothing before the
-first or behind the last: a load that is right for the elements is right for the vectors.
+first or behind the last: a load that is right for the elements is right for the vectors. One element that is read for
+those lanes where a condition holds is read once if it holds in any of them, which its first or last lane decides.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.symbolic import simplify
+from svod_schedule.symbolic.valid import iter_clauses
 
 __all__ = ["merge_accesses"]
 
@@ -28,7 +31,9 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
     for node in sink.toposort():
         new = node.with_src(tuple(merged[s] for s in node.src))
         axis = next((a for a in lane_axes if node.op is Op.INDEX and a in node.src[1].ranges), None)
-        if axis is not None and access_cost(node, axis, int(axis.vmax) + 1, is_read=node not in written) < 1:
+        if axis is None and node.op is Op.INDEX and node not in written:
+            new = _read_once(node, new, lane_axes)
+        elif axis is not None and access_cost(node, axis, int(axis.vmax) + 1, is_read=node not in written) < 1:
             stride = find_stride(node.src[1], axis)
             assert stride is not None
             new = (
@@ -38,6 +43,35 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
             )
         merged[node] = new
     return merged[sink]
+
+
+def _read_once(node: UOp, new: UOp, lane_axes: Iterable[UOp]) -> UOp:
+    """A position that no lane axis moves, which is gated lane by lane, as one read and a choice in each lane."""
+    if node.gate is None:
+        return new
+    clauses = list(iter_clauses(node.gate))
+    moving = [(c, a) for c in clauses for a in lane_axes if a in c.ranges]
+    if len(moving) != 1:
+        return new
+    ((clause, axis),) = moving
+    lane = _find_deciding_lane(clause, axis)
+    if lane is None:
+        return new
+    whole = simplify(node.gate.substitute({axis: UOp.const(index, lane)}))
+    found = UOp(Op.INDEX, node.dtype, (*new.src[:-1], whole))
+    return UOp(Op.WHERE, node.dtype, (clause, found, UOp.const(node.dtype, 0)))
+
+
+def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
+    """The first or last place along `axis`, whichever satisfies a comparison if any place does."""
+    order = clause.src[0] if clause.op is Op.NOT else clause
+    if order.op is not Op.LT:
+        return None
+    left, right = (find_stride(s, axis) for s in order.src)
+    if left is None or right is None:
+        return None
+    holds_later = (right > left) is (order is clause)
+    return int(axis.vmax) if holds_later else 0
 
 
 def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
