@@ -8,9 +8,9 @@ from math import prod
 
 import pytest
 
-from svod_dtype import DType, float32, float64, uint8
+from svod_dtype import DType, float32, float64, int32, uint8
 from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_alu, make_expand, make_flip, make_permute, make_reshape, make_shrink
+from svod_ir.build import make_alu, make_expand, make_flip, make_gather, make_permute, make_reshape, make_shrink
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
@@ -273,3 +273,19 @@ def test_every_core_gets_a_workgroup_of_a_small_kernel(make_kernel: MakeKernel) 
 def test_a_workgroup_is_no_larger_than_the_target_allows(make_kernel: MakeKernel) -> None:
     chosen = choose(make_kernel(tensor(1, 512, 512) * 2), replace(GPU, max_local=8))
     assert [o.amount for o in opts_of(chosen, OptOp.LOCAL)] == [8]
+
+
+def look_up(dtype: DType) -> UOp:
+    positions = make_alu(Op.ADD, tensor(2, 256, dtype=int32), tensor(3, 256, dtype=int32))
+    return make_gather(tensor(1, 100, dtype=dtype), positions, 0)
+
+
+def test_a_lookup_is_gathered_for_lanes_where_the_target_can(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(look_up(float32))
+    assert [o.amount for o in opts_of(choose(kernel, AVX512), OptOp.UPCAST)] == [64]
+    assert not opts_of(choose(kernel, AVX2), OptOp.UPCAST)
+    assert_same(kernel, lower(kernel, AVX512))
+
+
+def test_narrow_elements_are_looked_up_one_by_one(make_kernel: MakeKernel) -> None:
+    assert not opts_of(choose(make_kernel(look_up(uint8)), AVX512), OptOp.UPCAST)

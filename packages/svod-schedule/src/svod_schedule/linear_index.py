@@ -17,6 +17,9 @@ def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float
     if stride in (0, 1):
         return 1 if stride == 0 else 1 / n_lanes
     is_gated = len(access.src) > 2 and axis in access.src[2].ranges
+    if stride is None and is_read:
+        # A lookup: a gather takes as long as reading its elements one by one.
+        return 1
     if stride is None or abs(stride) > MAX_STRIDE or is_gated or not is_read:
         return 2
     return abs(stride) / n_lanes

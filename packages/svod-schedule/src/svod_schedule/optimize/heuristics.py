@@ -48,6 +48,9 @@ SINGLE_COST = 2
 MAX_PANEL_BYTES = 1 << 19
 """A panel lies on the stack of a thread, which has a few mebibytes."""
 
+MIN_GATHERED_BYTES = 4
+"""The narrowest element that processors gather."""
+
 MIN_THREADED_WORK = 1 << 15
 """Below this many steps, waking threads costs more than they save."""
 
@@ -197,9 +200,18 @@ class _Heuristics:
                 access_cost(n, axis, self.lanes, is_read=n not in self.written) for n in accesses if axis in n.ranges
             ]
             gain = len(costs) - sum(costs)
-            if int(axis.vmax) > 0 and max(costs, default=2) <= 1 and gain >= most and gain > 0:
+            if (
+                int(axis.vmax) > 0
+                and max(costs, default=2) <= 1
+                and gain >= most
+                and gain > 0
+                and all(self._can_gather(n) for n in accesses if find_stride(n.src[1], axis) is None)
+            ):
                 best, most = axis, gain
         return best
+
+    def _can_gather(self, access: UOp) -> bool:
+        return self.target.has_gather and access.dtype.itemsize >= MIN_GATHERED_BYTES
 
     def _count_vectors(self, axis: UOp, *, is_tiled: bool) -> int:
         """How many vectors of outputs to compute at a time, so that their latencies overlap."""
