@@ -56,6 +56,21 @@ def test_the_largest_and_smallest_are_found(rng):
         Tensor.zeros(2, 0).median()
 
 
+@pytest.mark.parametrize("k", [1, 7, 300])
+@pytest.mark.parametrize("kind", ["random", "ascending", "descending", "few values", "equal"])
+def test_a_few_elements_of_long_rows_are_found_in_stable_order(rng, kind, k):
+    shape = (3, 20011)
+    a = {
+        "random": lambda: make_array(rng, shape, "float32"),
+        "ascending": lambda: np.arange(3 * 20011, dtype=np.float32).reshape(shape),
+        "descending": lambda: -np.arange(3 * 20011, dtype=np.float32).reshape(shape),
+        "few values": lambda: rng.integers(0, 3, shape).astype(np.float32),
+        "equal": lambda: np.full(shape, np.nan, np.float32),
+    }[kind]()
+    check(Tensor(a).topk(k)[1], np.argsort(-a, -1, kind="stable")[:, :k])
+    check(Tensor(a).topk(k, largest=False)[1], np.argsort(a, -1, kind="stable")[:, :k])
+
+
 def test_empty_and_single_axes_are_sorted_already():
     assert Tensor.zeros(2, 0).argsort().shape == (2, 0)
     assert Tensor([[3], [1]]).argsort().tolist() == [[0], [0]]
