@@ -194,7 +194,7 @@ def test_maximum_and_minimum_keep_nan_and_order_zeros(dtype: DType) -> None:
 FUNCTIONS = {
     Op.EXP: math.exp, Op.EXP2: lambda x: 2.0**x, Op.LOG: math.log, Op.LOG2: math.log2, Op.SIN: math.sin, Op.COS: math.cos,
     Op.TAN: math.tan, Op.TANH: math.tanh, Op.ERF: math.erf, Op.SQRT: math.sqrt, Op.RSQRT: lambda x: 1 / math.sqrt(x),
-    Op.RECIPROCAL: lambda x: 1 / x,
+    Op.RECIPROCAL: lambda x: 1 / x, Op.EXPM1: math.expm1, Op.LOG1P: math.log1p, Op.SINH: math.sinh, Op.COSH: math.cosh,
 }  # fmt: skip
 
 

@@ -28,20 +28,25 @@ NEEDS_FMA: Final = (Op.SIN, Op.COS, Op.TAN, Op.POW)
 SPECIAL: Final = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0)
 TRUE_FLOAT32: Final[dict[Op, Callable[[Array], Array]]] = {
     Op.EXP: np.exp, Op.EXP2: np.exp2, Op.LOG: np.log, Op.LOG2: np.log2, Op.SIN: np.sin, Op.COS: np.cos, Op.TAN: np.tan,
-    Op.TANH: np.tanh, Op.ERF: np.vectorize(math.erf, otypes=[np.float64]),
+    Op.TANH: np.tanh, Op.EXPM1: np.expm1, Op.LOG1P: np.log1p, Op.SINH: np.sinh, Op.COSH: np.cosh,
+    Op.ERF: np.vectorize(math.erf, otypes=[np.float64]),
 }  # fmt: skip
 TRUE_FLOAT64: Final = {
     Op.EXP: mpmath.exp, Op.EXP2: lambda x: mpmath.power(2, x), Op.LOG: mpmath.log, Op.LOG2: lambda x: mpmath.log(x, 2),
     Op.SIN: mpmath.sin, Op.COS: mpmath.cos, Op.TAN: mpmath.tan, Op.TANH: mpmath.tanh, Op.ERF: mpmath.erf,
+    Op.EXPM1: mpmath.expm1, Op.LOG1P: mpmath.log1p, Op.SINH: mpmath.sinh, Op.COSH: mpmath.cosh,
 }  # fmt: skip
 # Where results are finite and not constant, by op: (low, high) for float32 and for float64.
 INTERESTING: Final = {
     Op.EXP: ((-104.0, 89.0), (-746.0, 710.0)), Op.EXP2: ((-150.0, 128.0), (-1075.0, 1024.0)), Op.TANH: ((-10.0, 10.0),) * 2,
-    Op.ERF: ((-6.0, 6.0),) * 2, Op.LOG: ((0.3, 3.0),) * 2, Op.LOG2: ((0.3, 3.0),) * 2, Op.SIN: ((-4e3, 4e3), (-2e6, 2e6)),
-    Op.COS: ((-4e3, 4e3), (-2e6, 2e6)), Op.TAN: ((-4e3, 4e3), (-2e6, 2e6)),
+    Op.EXPM1: ((-20.0, 89.0), (-40.0, 710.0)), Op.LOG1P: ((-0.9, 5.0),) * 2, Op.SINH: ((-5.0, 5.0),) * 2,
+    Op.COSH: ((-90.0, 90.0), (-711.0, 711.0)), Op.ERF: ((-6.0, 6.0),) * 2, Op.LOG: ((0.3, 3.0),) * 2, Op.LOG2: ((0.3, 3.0),) * 2,
+    Op.SIN: ((-4e3, 4e3), (-2e6, 2e6)), Op.COS: ((-4e3, 4e3), (-2e6, 2e6)), Op.TAN: ((-4e3, 4e3), (-2e6, 2e6)),
 }  # fmt: skip
 
 
+LOWEST: Final = {Op.LOG: 0.0, Op.LOG2: 0.0, Op.LOG1P: -1.0}
+EXPONENTIAL: Final = frozenset({Op.EXP, Op.EXP2, Op.EXPM1, Op.SINH, Op.COSH, Op.TANH, Op.ERF})
 BINARY: Final = {
     Op.ADD: operator.add, Op.SUB: operator.sub, Op.MUL: operator.mul, Op.FDIV: operator.truediv, Op.AND: operator.and_,
     Op.OR: operator.or_, Op.XOR: operator.xor, Op.SHL: operator.lshift, Op.SHR: operator.rshift, Op.LT: operator.lt,
@@ -179,9 +184,9 @@ def test_float32_is_within_one_ulp_of_the_true_value(op: Op, has_fma: bool) -> N
 def test_float64_is_within_two_ulp_of_the_true_value(op: Op, has_fma: bool) -> None:
     x = UOp.variable("x", 0, 1, float64)
     points = arguments(op, float64, 3000)
-    points = points[np.isfinite(points) & ((points > 0.0) if op in (Op.LOG, Op.LOG2) else (points != 0.0))]
+    points = points[np.isfinite(points) & (points != 0.0) & (points > LOWEST.get(op, -math.inf))]
     # mpmath would compute powers of two with huge exponents in full.
-    points = np.clip(points, -1.0e4, 1.0e4) if op in (Op.EXP, Op.EXP2, Op.TANH, Op.ERF) else points
+    points = np.clip(points, -1.0e4, 1.0e4) if op in EXPONENTIAL else points
     got = evaluate(build(op, x, has_fma=has_fma), {x: points}, has_fma=has_fma)
     assert worst_error(got, *true_values64(TRUE_FLOAT64[op], points), float64) <= 2.0
 
@@ -219,7 +224,9 @@ def power_arguments(dtype: DType, n: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize(("op", "expected"), [
     (Op.EXP, "nan inf 0.0 1.0 1.0"), (Op.EXP2, "nan inf 0.0 1.0 1.0"), (Op.LOG, "nan inf nan -inf -inf"),
     (Op.LOG2, "nan inf nan -inf -inf"), (Op.SIN, "nan nan nan 0.0 -0.0"), (Op.COS, "nan nan nan 1.0 1.0"),
-    (Op.TAN, "nan nan nan 0.0 -0.0"), (Op.TANH, "nan 1.0 -1.0 0.0 -0.0"), (Op.ERF, "nan 1.0 -1.0 0.0 -0.0"),
+    (Op.TAN, "nan nan nan 0.0 -0.0"), (Op.TANH, "nan 1.0 -1.0 0.0 -0.0"),
+    (Op.EXPM1, "nan inf -1.0 0.0 -0.0"), (Op.LOG1P, "nan inf nan 0.0 -0.0"), (Op.SINH, "nan inf -inf 0.0 -0.0"),
+    (Op.COSH, "nan inf inf 1.0 1.0"), (Op.ERF, "nan 1.0 -1.0 0.0 -0.0"),
 ])  # fmt: skip
 def test_nan_infinities_and_zeros_give_what_the_standards_say(op: Op, expected: str, dtype: DType) -> None:
     x = UOp.variable("x", 0, 1, dtype)
@@ -267,7 +274,19 @@ def test_a_sine_of_an_argument_next_to_a_multiple_of_pi_keeps_its_digits() -> No
 
 
 @pytest.mark.parametrize(
-    ("op", "most"), [(Op.EXP, 22), (Op.EXP2, 20), (Op.LOG, 32), (Op.LOG2, 30), (Op.TANH, 32), (Op.ERF, 38)]
+    ("op", "most"),
+    [
+        (Op.EXP, 22),
+        (Op.EXP2, 20),
+        (Op.LOG, 32),
+        (Op.LOG2, 30),
+        (Op.TANH, 32),
+        (Op.ERF, 38),
+        (Op.EXPM1, 38),
+        (Op.LOG1P, 44),
+        (Op.SINH, 40),
+        (Op.COSH, 38),
+    ],
 )
 def test_float32_takes_few_operations(op: Op, most: int) -> None:
     x = UOp.variable("x", 0, 1, float32)

@@ -278,7 +278,8 @@ _INTEGER: Final[dict[Op, Callable[..., Values]]] = {
 _FLOAT: Final[dict[Op, Callable[..., Values]]] = {
     Op.NEG: np.negative, Op.ABS: np.abs, Op.SIGN: np.sign, Op.SQRT: np.sqrt, Op.RSQRT: _reciprocal_root,
     Op.RECIPROCAL: lambda x: 1.0 / x, Op.EXP: np.exp, Op.EXP2: np.exp2, Op.LOG: np.log, Op.LOG2: np.log2, Op.SIN: np.sin,
-    Op.COS: np.cos, Op.TAN: np.tan, Op.TANH: np.tanh, Op.ERF: _each(math.erf), Op.TRUNC: np.trunc, Op.FLOOR: np.floor,
+    Op.COS: np.cos, Op.TAN: np.tan, Op.TANH: np.tanh, Op.EXPM1: np.expm1, Op.LOG1P: np.log1p, Op.SINH: np.sinh,
+    Op.COSH: np.cosh, Op.ERF: _each(math.erf), Op.TRUNC: np.trunc, Op.FLOOR: np.floor,
     Op.CEIL: np.ceil, Op.ROUND: np.rint, Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply,
     Op.FDIV: np.divide, Op.POW: np.power,
     Op.MAX: lambda x, y: _extreme(x, y, np.maximum), Op.MIN: lambda x, y: _extreme(x, y, np.minimum),

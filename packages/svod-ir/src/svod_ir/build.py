@@ -22,7 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 FLOAT_ONLY = frozenset({
-    Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.FDIV,
+    Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P,
+    Op.SINH, Op.COSH, Op.ERF, Op.FDIV,
 })  # fmt: skip
 INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
 NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})

@@ -45,6 +45,7 @@ class Op(Enum):
     # unary
     NEG = auto(); NOT = auto(); ABS = auto(); SQRT = auto(); RSQRT = auto(); RECIPROCAL = auto(); SIGN = auto()  # noqa: E702
     EXP = auto(); EXP2 = auto(); LOG = auto(); LOG2 = auto(); SIN = auto(); COS = auto(); TAN = auto(); TANH = auto()  # noqa: E702
+    EXPM1 = auto(); LOG1P = auto(); SINH = auto(); COSH = auto()  # noqa: E702
     ERF = auto(); TRUNC = auto(); FLOOR = auto(); CEIL = auto(); ROUND = auto(); CAST = auto(); BITCAST = auto()  # noqa: E702
     # binary
     ADD = auto(); SUB = auto(); MUL = auto(); IDIV = auto(); MOD = auto(); CDIV = auto(); CMOD = auto(); FDIV = auto()  # noqa: E702
@@ -102,7 +103,7 @@ class AxisType(Enum):
 
 UNARY: Final = frozenset({
     Op.NEG, Op.NOT, Op.ABS, Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS,
-    Op.TAN, Op.TANH, Op.ERF, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND,
+    Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH, Op.ERF, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND,
 })  # fmt: skip
 COMPARISON: Final = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 BINARY: Final = COMPARISON | {

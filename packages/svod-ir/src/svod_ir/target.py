@@ -29,8 +29,8 @@ from svod_ir.ops import ELEMENTWISE, Op
 __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]
 
 COMMON_OPS: Final = frozenset(ELEMENTWISE) - {
-    Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW,
-    Op.IDIV, Op.MOD, Op.THREEFRY, Op.MULACC,
+    Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P,
+    Op.SINH, Op.COSH, Op.ERF, Op.POW, Op.IDIV, Op.MOD, Op.THREEFRY, Op.MULACC,
 }  # fmt: skip
 """Ops that every processor with ordinary arithmetic has; the rest is decomposed into them."""
 

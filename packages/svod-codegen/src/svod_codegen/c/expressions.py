@@ -31,7 +31,7 @@ _BOOL_OPERATORS: Final = {
 _FUNCTIONS: Final = {
     Op.SQRT: "sqrt", Op.EXP: "exp", Op.EXP2: "exp2", Op.LOG: "log", Op.LOG2: "log2", Op.SIN: "sin", Op.COS: "cos", Op.TAN: "tan",
     Op.TANH: "tanh", Op.ERF: "erf", Op.POW: "pow", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint",
-    Op.ABS: "fabs", Op.MULACC: "fma",
+    Op.ABS: "fabs", Op.MULACC: "fma", Op.EXPM1: "expm1", Op.LOG1P: "log1p", Op.SINH: "sinh", Op.COSH: "cosh",
 }  # fmt: skip
 _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 _WRAPPING: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})

@@ -158,7 +158,7 @@ def _bitcasts(computed: Sequence[DType]) -> KernelCase:
 
 _FUNCTIONS: Final = frozenset({
     Op.SQRT, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND,
-    Op.RSQRT, Op.RECIPROCAL, Op.MULACC, Op.POW,
+    Op.RSQRT, Op.RECIPROCAL, Op.MULACC, Op.POW, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
 })  # fmt: skip
 
 

@@ -138,7 +138,8 @@ class _Value:
 
 
 _FUNCTIONS: Final = (
-    Op.EXP, Op.EXP2, Op.SIN, Op.COS, Op.TANH, Op.ERF, Op.LOG, Op.LOG2, Op.RSQRT, Op.RECIPROCAL,
+    Op.EXP, Op.EXP2, Op.SIN, Op.COS, Op.TANH, Op.ERF, Op.LOG, Op.LOG2, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
+    Op.RSQRT, Op.RECIPROCAL,
 )  # fmt: skip
 _SMOOTH_UNARY: Final = (Op.NEG, Op.ABS)
 _EXACT_UNARY: Final = (Op.NEG, Op.ABS, Op.SQRT, Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND)

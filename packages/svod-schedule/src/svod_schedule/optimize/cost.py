@@ -25,6 +25,7 @@ __all__ = ["Cost", "estimate_cost"]
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
 _SLOW = {
     Op.EXP: 14, Op.EXP2: 12, Op.LOG: 20, Op.LOG2: 20, Op.SIN: 24, Op.COS: 24, Op.TAN: 36, Op.TANH: 20, Op.ERF: 24, Op.POW: 45,
+    Op.EXPM1: 22, Op.LOG1P: 26, Op.SINH: 24, Op.COSH: 22,
     Op.FDIV: 6, Op.SQRT: 8, Op.RSQRT: 12, Op.RECIPROCAL: 6, Op.IDIV: 12, Op.MOD: 14, Op.CDIV: 12, Op.CMOD: 14, Op.THREEFRY: 60,
     Op.MAX: 2, Op.MIN: 2, Op.SIGN: 3, Op.ROUND: 1,
 }  # fmt: skip

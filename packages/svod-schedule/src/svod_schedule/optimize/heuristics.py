@@ -23,8 +23,8 @@ from svod_schedule.optimize.workgroups import take_members
 __all__ = ["apply_heuristics"]
 
 _SLOW = frozenset({
-    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD,
-    Op.THREEFRY,
+    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH, Op.ERF, Op.POW,
+    Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD, Op.THREEFRY,
 })  # fmt: skip
 TRANSPOSED_TILE = 8
 """Rows and columns of a transposition that are taken at a time."""

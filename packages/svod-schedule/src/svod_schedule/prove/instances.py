@@ -25,6 +25,7 @@ _BITS: Final = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 _WHOLE: Final = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR})
 _FRACTIONAL: Final = frozenset({
     Op.FDIV, Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF,
+    Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
 })  # fmt: skip
 
 

@@ -225,5 +225,6 @@ _ROUNDED: Final[dict[str, int]] = {
 }
 # Through float32 these are rounded twice: sums, products, quotients and roots of narrow floats are not hurt by that.
 _ROUNDED_TWICE: Final = frozenset({
-    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.POW, Op.RSQRT, Op.RECIPROCAL, Op.MULACC,
+    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
+    Op.ERF, Op.POW, Op.RSQRT, Op.RECIPROCAL, Op.MULACC,
 })  # fmt: skip

@@ -40,6 +40,7 @@ __all__ = ["Storage", "choose_stored"]
 
 _OWN_COST = {
     Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
+    Op.EXPM1: 15, Op.LOG1P: 18, Op.SINH: 16, Op.COSH: 15,
     Op.SQRT: 4, Op.RSQRT: 4, Op.RECIPROCAL: 4, Op.FDIV: 4, Op.IDIV: 6, Op.MOD: 6, Op.THREEFRY: 60, Op.PAD: 3,
 }  # fmt: skip
 """Cost of one element in additions, where it is not 1; a PAD checks whether it is inside at every read."""

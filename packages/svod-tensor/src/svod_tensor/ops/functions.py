@@ -1,7 +1,7 @@
 """Elementary functions. Integers and bools are computed as float32.
 
-The IR has exp, exp2, log, log2, sin, cos, tan, tanh, erf, sqrt and their like; the others are built
-from them here. For dtypes narrower than float64 these run in float64, so that cancellation inside a
+The IR has exp, exp2, expm1, log, log2, log1p, sin, cos, tan, sinh, cosh, tanh, erf, sqrt and their like; the
+others are built from them here. For dtypes narrower than float64 these run in float64, so that cancellation inside a
 formula stays below the last bit of the result.
 """
 
@@ -67,11 +67,11 @@ class Functions(Operators):
 
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0."""
-        return self._through_float64(_expm1)
+        return self._to_float()._unary(Op.EXPM1)
 
     def log1p(self) -> Self:
         """`log(1 + x)`, accurate near 0."""
-        return self._through_float64(_log1p)
+        return self._to_float()._unary(Op.LOG1P)
 
     def log10(self) -> Self:
         return self._through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)))
@@ -85,10 +85,10 @@ class Functions(Operators):
         return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
 
     def sinh(self) -> Self:
-        return self._through_float64(lambda x: _odd(x, _sinh_of_positive))
+        return self._to_float()._unary(Op.SINH)
 
     def cosh(self) -> Self:
-        return self._through_float64(_cosh)
+        return self._to_float()._unary(Op.COSH)
 
     def asinh(self) -> Self:
         return self._through_float64(lambda x: _odd(x, _asinh_of_positive))
@@ -97,7 +97,7 @@ class Functions(Operators):
         return self._through_float64(_acosh)
 
     def atanh(self) -> Self:
-        return self._through_float64(lambda x: _odd(x, lambda a: _log1p(a.mul(2).div((-a).add(1))).mul(0.5)))
+        return self._through_float64(lambda x: _odd(x, lambda a: a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)))
 
     def atan(self) -> Self:
         return self._through_float64(lambda x: _odd(x, _atan_of_positive))
@@ -153,49 +153,15 @@ def _odd(x: T, positive: Callable[[T], T]) -> T:
     return x.eq(0).where(x, x.lt(0).where(result.neg(), result))
 
 
-def _expm1(x: T) -> T:
-    """Source: W. Kahan's method, in N. Higham, Accuracy and Stability of Numerical Algorithms (2002), section 1.14.1."""
-    u = x.exp()
-    below = u.sub(1)
-    corrected = below.mul(x).div(u.log())
-    # exp rounds to 1 for a tiny x, to 0 for a very negative one; for large ones the 1 is lost anyway.
-    return u.eq(1).where(x, below.eq(-1).where(-1.0, x.gt(40.0).where(u, corrected)))
-
-
-def _log1p(x: T) -> T:
-    """Source: as `_expm1`."""
-    u = x.add(1)
-    corrected = u.log().mul(x).div(u.sub(1))
-    return u.eq(1).where(x, u.eq(math.inf).where(u, corrected))
-
-
-def _sinh_of_positive(a: T) -> T:
-    less_one = _expm1(a)
-    small = less_one.add(less_one.div(less_one.add(1))).mul(0.5)
-    return a.lt(22.0).where(small, _half_exp(a))
-
-
-def _cosh(x: T) -> T:
-    a = x.abs()
-    power = a.exp()
-    return a.lt(22.0).where(power.add(power.reciprocal()).mul(0.5), _half_exp(a))
-
-
-def _half_exp(a: T) -> T:
-    # exp(a) / 2, in two factors, so that it overflows only where the result does.
-    root = a.mul(0.5).exp()
-    return root.mul(0.5).mul(root)
-
-
 def _asinh_of_positive(a: T) -> T:
     squared = a.mul(a)
-    small = _log1p(a.add(squared.div(squared.add(1).sqrt().add(1))))
+    small = a.add(squared.div(squared.add(1).sqrt().add(1))).log1p()
     return a.lt(2.0**28).where(small, a.log().add(math.log(2.0)))
 
 
 def _acosh(x: T) -> T:
     above = x.sub(1)
-    small = _log1p(above.add(above.mul(2).add(above.mul(above)).sqrt()))
+    small = above.add(above.mul(2).add(above.mul(above)).sqrt()).log1p()
     return x.lt(2.0**28).where(small, x.log().add(math.log(2.0)))
 
 

@@ -16,9 +16,9 @@ from svod_dtype import float32, float64
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_schedule.lower.transcendental.error_function import erf
-from svod_schedule.lower.transcendental.exponential import exp, exp2
-from svod_schedule.lower.transcendental.hyperbolic import tanh
-from svod_schedule.lower.transcendental.logarithm import log, log2
+from svod_schedule.lower.transcendental.exponential import exp, exp2, expm1
+from svod_schedule.lower.transcendental.hyperbolic import cosh, sinh, tanh
+from svod_schedule.lower.transcendental.logarithm import log, log1p, log2
 from svod_schedule.lower.transcendental.power import pow as power
 from svod_schedule.lower.transcendental.trigonometric import (
     cos,
@@ -63,6 +63,10 @@ TRANSCENDENTAL: Final[Mapping[Op, Callable[..., UOp]]] = {
     Op.COS: cos,
     Op.TAN: tan,
     Op.TANH: tanh,
+    Op.EXPM1: expm1,
+    Op.LOG1P: log1p,
+    Op.SINH: sinh,
+    Op.COSH: cosh,
     Op.POW: power,
     Op.ERF: erf,
 }

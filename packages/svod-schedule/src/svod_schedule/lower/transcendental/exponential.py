@@ -1,11 +1,14 @@
-"""EXP and EXP2: an integer power of two times a polynomial.
+"""EXP, EXP2 and EXPM1: an integer power of two times a polynomial.
 
 With n = round(x / log 2) and r = x - n log 2, `exp(x) = 2^n exp(r)` with |r| <= log(2) / 2. Adding 1.5 * 2^mantissa_bits + b
 to a small number rounds it to an integer n and leaves n + b in the low bits, where integer operations find it. The power is
 applied as two factors of about 2^(n/2): these are normal numbers from where the result is infinite down to where it is 0, and
 one multiplication rounds to a subnormal result, so that no case has to be told apart.
 
-Cost (float32): EXP 19 instructions, 10 of them fma; EXP2 17.
+EXPM1 takes 1 away before the power is applied, `2^n (exp(r) - 1 + (1 - 2^-n))`, and keeps what rounding r and that sum loses:
+where n is 1 or -1, nearly two bits cancel.
+
+Cost (float32): EXP 19 instructions, 10 of them fma; EXP2 17; EXPM1 35.
 
 The coefficients are minimax polynomials for (exp(r) - 1) / r and (2^r - 1) / r, found here by the Remez exchange with the
 relative error of the whole function as weight; the errors are below 2^-26 (float32; EXP: 2^-32) and 2^-56 (float64).
@@ -16,9 +19,29 @@ from __future__ import annotations
 from typing import Final
 
 from svod_ir.uop import UOp
-from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma, format_of, polynomial
+from svod_schedule.lower.transcendental.floats import (
+    FLOAT32,
+    FLOAT64,
+    FloatFormat,
+    fma,
+    format_of,
+    polynomial,
+    with_sign_of,
+)
 
-__all__ = ["EXP", "EXP2", "LOG2_E", "LOG_2", "clamp", "exp", "exp2", "round_and_scale", "scale_twice"]
+__all__ = [
+    "EXP",
+    "EXP2",
+    "LOG2_E",
+    "LOG_2",
+    "clamp",
+    "exp",
+    "exp2",
+    "expm1",
+    "reduce_by_log2",
+    "round_and_scale",
+    "scale_twice",
+]
 
 LOG2_E: Final = 1.4426950408889634
 # log 2 in two parts, of which the first has so few bits that an n times it is exact.
@@ -44,6 +67,7 @@ EXP2: Final = {
 # fmt: on
 # Arguments beyond these give 0 and infinity all the same.
 _EXP_RANGE: Final = {FLOAT32: (-104.5, 89.0), FLOAT64: (-746.0, 710.0)}
+_EXPM1_RANGE: Final = {FLOAT32: (-20.0, 89.0), FLOAT64: (-40.0, 710.0)}
 _EXP2_RANGE: Final = {FLOAT32: (-151.0, 129.0), FLOAT64: (-1076.0, 1025.0)}
 
 
@@ -67,6 +91,37 @@ def exp2(x: UOp) -> UOp:
     shifted = x + shift
     r = x - (shifted - shift)
     return scale_twice(fma(polynomial(r, EXP2[layout]), r, 1.0), shifted, layout)
+
+
+def expm1(x: UOp) -> UOp:
+    """e to the power `x`, less 1."""
+    layout = format_of(x)
+    # Half of the power, so that it is a number where the result is near the largest one; its inverse is 0 there.
+    half, inverse, r, r_low = reduce_by_log2(clamp(x, _EXPM1_RANGE[layout]), -1, layout)
+    part = fma(inverse, -0.5, 1.0)
+    part_low = fma(inverse, -0.5, UOp.const(x.dtype, 1.0) - part)
+    total = part + r
+    lost = (part - total) + r + part_low
+    tail = fma(r * r, polynomial(r, EXP[layout][1:]), r_low)
+    # The sum of zeros has lost the sign of x. Twice comes first: half of a subnormal number may be none.
+    return with_sign_of((total + (tail + lost)) * 2.0 * half, x)
+
+
+def reduce_by_log2(x: UOp, shift: int, layout: FloatFormat) -> tuple[UOp, UOp, UOp, UOp]:
+    """2^(n + shift), its inverse, and the two parts of r, where `x = n log 2 + r` and n + shift fits the exponent.
+
+    The inverse of the largest power of two is 0.
+    """
+    base = layout.rounder + layout.bias
+    shifted = fma(x, LOG2_E, base)
+    n = shifted - base
+    high, low = LOG_2[layout]
+    rest = fma(n, -high, x)
+    r = fma(n, -low, rest)
+    r_low = fma(n, -low, rest - r)
+    power = (layout.to_unsigned(shifted) + shift) << layout.mantissa_bits
+    inverse = UOp.const(power.dtype, 2 * layout.bias << layout.mantissa_bits) - power
+    return layout.from_bits(power), layout.from_bits(inverse), r, r_low
 
 
 def round_and_scale(x: UOp, multiplier: float) -> tuple[UOp, UOp]:
