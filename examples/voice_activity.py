@@ -1,0 +1,141 @@
+"""Find speech in a stream of audio with a pretrained recurrent network, chunk by chunk.
+
+    python examples/voice_activity.py [sound.wav]
+
+The weights are those of the PyPI package silero-vad (`pip install --no-deps silero-vad`): 310,000 parameters, which look at 32 ms of
+16 kHz sound at a time. What the network remembers, a state of 2 x 128 numbers and the end of the last chunk, stays in tensors that each
+call of one plan reads and assigns, so that a chunk costs little more than its arithmetic. Without a file, the sound is made up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import wave
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svod_tensor import Tensor, jit, load_safetensors
+
+SAMPLE_RATE = 16_000
+CHUNK = 512
+"""Samples of one call."""
+CONTEXT = 64
+"""Samples of the chunk before that the network looks at again."""
+WIDTH = 128
+
+Sound = NDArray[np.float32]
+
+
+class VoiceDetector:
+    """The probability of speech in each chunk of a stream; one detector hears one stream.
+
+    Source: Silero Team, Silero VAD (2024), its layers in `silero_vad/tinygrad_model.py`.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self.weights = weights
+        self.hidden, self.cell = Tensor.zeros(1, WIDTH).realize(), Tensor.zeros(1, WIDTH).realize()
+        self.context = Tensor.zeros(1, CONTEXT).realize()
+        self.listen = jit(self.forward)
+
+    def forward(self, chunk: Tensor) -> Tensor:
+        """The probability, of shape (1, 1), that the next chunk, of shape (1, CHUNK), has speech in it."""
+        features = self.encode(self.context.cat(chunk, axis=1))
+        hidden, cell = self.remember(features)
+        speech = self.conv("final_conv", hidden.relu().unsqueeze(-1)).sigmoid().squeeze(-1)
+        self.context.assign(chunk[:, -CONTEXT:])
+        self.hidden.assign(hidden)
+        self.cell.assign(cell)
+        return speech
+
+    def encode(self, sound: Tensor) -> Tensor:
+        """What one chunk sounds like, of shape (1, WIDTH): a spectrum of four frames, and four convolutions."""
+        mirrored = sound.cat(sound[:, -2 : -2 - CONTEXT : -1], axis=1)
+        real, imaginary = mirrored.unsqueeze(1).conv2d(self.weights["stft_conv.weight"], stride=128).chunk(2, axis=1)
+        x = (real.square() + imaginary.square()).sqrt()
+        for name, stride in (("conv1", 1), ("conv2", 2), ("conv3", 2), ("conv4", 1)):
+            x = self.conv(name, x, stride=stride, padding=1).relu()
+        return x.squeeze(-1)
+
+    def remember(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of a long short-term memory: the new hidden state and cell."""
+        gates = self.linear("ih", x) + self.linear("hh", self.hidden)
+        enter, keep, candidate, leave = gates.chunk(4, axis=1)
+        cell = keep.sigmoid() * self.cell + enter.sigmoid() * candidate.tanh()
+        return leave.sigmoid() * cell.tanh(), cell
+
+    def conv(self, name: str, x: Tensor, *, stride: int = 1, padding: int = 0) -> Tensor:
+        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        return x.conv2d(weight, bias, stride=stride, padding=padding)
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        return x.linear(self.weights[f"lstm_cell.weight_{name}"], self.weights[f"lstm_cell.bias_{name}"])
+
+
+def find_weights() -> Path:
+    """The file of the weights: that of the installed package, or what `SVOD_DEMO_VOICE_MODEL` names.
+
+    The package is only looked up, since importing it imports another framework.
+    """
+    path = os.environ.get("SVOD_DEMO_VOICE_MODEL")
+    if path is not None:
+        return Path(path)
+    spec = importlib.util.find_spec("silero_vad")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("the weights are in a package: pip install --no-deps silero-vad", name="silero_vad")
+    return Path(spec.origin).parent / "data" / "silero_vad_16k.safetensors"
+
+
+def read_sound(path: str) -> Sound:
+    """The samples of a WAV file of 16 bits, one channel and 16 kHz, from -1 to 1."""
+    with wave.open(path, "rb") as file:
+        form = file.getnchannels(), file.getsampwidth(), file.getframerate()
+        if form != (1, 2, SAMPLE_RATE):
+            raise ValueError(f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})")
+        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
+
+
+def make_sound(seconds: float = 6.0) -> Sound:
+    """Noise, with something like a vowel in its middle third: a buzz of 120 Hz, louder around three formants."""
+    t = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    pitch = 120 * t + 0.5 * np.sin(2 * np.pi * 4 * t)
+    voice = np.zeros_like(t)
+    for harmonic in range(1, 30):
+        gain = sum(np.exp(-(((120 * harmonic - formant) / 150) ** 2)) for formant in (700, 1200, 2600))
+        voice += gain * np.sin(2 * np.pi * harmonic * pitch)
+    syllables = np.clip(np.sin(2 * np.pi * 3 * t), 0, 1)
+    is_spoken = (t > seconds / 3) & (t < 2 * seconds / 3)
+    noise = np.random.default_rng(0).standard_normal(t.size)
+    return (0.15 * voice * syllables * is_spoken + 0.003 * noise).astype(np.float32)
+
+
+def iter_chunks(sound: Sound) -> Iterator[Sound]:
+    """Chunks of shape (1, CHUNK), the last one filled up with silence."""
+    padded = np.pad(sound, (0, -sound.size % CHUNK))
+    for begin in range(0, padded.size, CHUNK):
+        yield padded[None, begin : begin + CHUNK]
+
+
+def main(paths: list[str]) -> None:
+    detector = VoiceDetector(load_safetensors(find_weights()))
+    times: list[float] = []
+    for number, chunk in enumerate(iter_chunks(read_sound(paths[0]) if paths else make_sound())):
+        before = perf_counter()
+        speech = float(detector.listen(chunk).item())
+        times.append(perf_counter() - before)
+        if number % 4 == 0:
+            print(f"{number * CHUNK / SAMPLE_RATE:6.2f} s {speech:5.2f} {'#' * round(40 * speech)}")
+    (plan,) = detector.listen.plans()
+    print(
+        f"\nfirst call {1e3 * times[0]:.0f} ms, {plan.num_kernels} kernels, {1e6 * min(times):.0f} us for 32 ms of sound"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
