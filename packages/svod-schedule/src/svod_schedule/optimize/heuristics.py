@@ -32,6 +32,12 @@ TRANSPOSED_TILE = 8
 MIN_PACKED_ROWS = 16
 """So many rows have to use a packed panel for the copy to pay."""
 
+TILED_ROWS = 6
+"""Rows that a tile of a packed product takes at least; its vectors are the wider for it, and other rows are read less often."""
+
+LOADS_OF_A_VECTOR = 1 / 3
+"""What loading the other operand adds to the time of a tile that is one vector wide, as a part of it."""
+
 FEW_ROWS = 64
 """A product with fewer rows, or columns, reads two operands that lie along a long reduction where they are."""
 
@@ -125,7 +131,7 @@ class _Heuristics:
         n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
         column_bytes = n_reduced * reduce.dtype.itemsize
         limit = min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES)
-        n_vectors = min(limit // (column_bytes * self.lanes), 2)
+        fitting = limit // (column_bytes * self.lanes)
         outside = [n for n in self.accesses if not n.ranges & set(reduce.src[1:])]
         best, least = None, self._cost_in_place(lane_axis, loads, column_bytes)
         for axis in sorted(self.outputs, key=lambda a: not self._is_stored_along(a)):
@@ -136,13 +142,23 @@ class _Heuristics:
             size = max_size(extent(axis))
             if len(packed) != 1 or n_rows < MIN_PACKED_ROWS or size < self.lanes * self._count_least_panels(reduce):
                 continue
-            panel = _Panel(axis, min(n_vectors, max(size // (2 * self.lanes), 1)))
+            is_along = find_stride(packed[0].src[1], axis) == 1
+            # Rows that are copied across are as many streams of memory: fewer of them stay in the cache together.
+            n_vectors = min(fitting, self._count_accumulators() // TILED_ROWS if is_along else 2)
+            panel = _Panel(axis, self._count_panel_vectors(size, min(n_vectors, max(size // (2 * self.lanes), 1))))
             n_single = sum(find_stride(n.src[1], axis) not in (0, 1) for n in outside)
-            copying = VECTOR_COPY_COST if find_stride(packed[0].src[1], axis) == 1 else SINGLE_COST * self.lanes
+            copying = VECTOR_COPY_COST if is_along else SINGLE_COST * self.lanes
             cost = copying / n_rows + SINGLE_COST * n_single * self.lanes / n_reduced
             if panel.n_vectors > 0 and cost < least:
                 best, least = panel, cost
         return best
+
+    def _count_panel_vectors(self, size: int, most: int) -> int:
+        """How wide panels of an axis are, at most: wide ones load less for a product, narrow ones overlap less at the end."""
+        widths = [1 << i for i in range(most.bit_length())]
+        return min(
+            reversed(widths), default=0, key=lambda n: -(-size // (n * self.lanes)) * n * (1 + LOADS_OF_A_VECTOR / n)
+        )
 
     def _is_short_and_deep(self, reduce: UOp, loads: list[UOp]) -> bool:
         """Whether both operands of a product of few rows or columns lie along a long reduced axis, whose lanes need no copy."""
@@ -313,8 +329,7 @@ class _Heuristics:
         return [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
 
     def _take_tiles(self, reduce: UOp, lane_axis: UOp | None, n_vectors: int) -> None:
-        # Accumulators fill the registers but for the operands of one step.
-        n_accumulators = self.target.vector_registers - (4 if self.target.vector_registers <= 16 else 8)
+        n_accumulators = self._count_accumulators()
         axes = self._tile_axes(reduce, lane_axis)
         if lane_axis is not None and lane_axis in reduce.ranges:
             axes = axes[:1]
@@ -325,6 +340,10 @@ class _Heuristics:
             wanted = [4, n_accumulators // 4]
         for axis, amount in zip(axes, wanted, strict=False):
             self._take_tile(axis, amount)
+
+    def _count_accumulators(self) -> int:
+        """Accumulators fill the registers but for the operands of one step."""
+        return self.target.vector_registers - (4 if self.target.vector_registers <= 16 else 8)
 
     def _take_tile(self, axis: UOp, amount: int) -> None:
         """Take `amount` outputs along `axis`, or the largest part of it that divides a short axis."""
