@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import resnet
+import streams
 from demo import find_demo_encoder, make_demo_inputs, make_numpy_forward, make_torch_forward
 from encoder import Array, iter_layers, make_weights, numpy_layer, svod_layer, torch_layer
 
@@ -48,7 +49,7 @@ class Workload:
 def iter_workloads(*, is_quick: bool = False) -> Iterator[Workload]:
     """Every workload, made when its turn comes; `is_quick` gives the large ones an eighth of their sizes."""
     scale = 8 if is_quick else 1
-    for group in (_elementwise, _reductions, _rows, _products, _movements, _networks):
+    for group in (_elementwise, _reductions, _rows, _products, _movements, _networks, _streams):
         yield from group(scale)
     yield from _dispatches()
 
@@ -258,6 +259,22 @@ def _encoder(
     return Workload(
         name=f"encoder{batch}x{length}", inputs=(_random(batch, length, width), *make_weights(n_layers, width, inner)),
         numpy=make(numpy_layer), svod=make(svod_layer), torch=make(torch_layer), flops=flops, tolerance=1e-3,
+    )  # fmt: skip
+
+
+def _streams(scale: int) -> Iterator[Workload]:
+    yield _step("vad-chunk", streams.make_detector_inputs(128 // min(scale, 4)), streams.hear_chunk)
+    decoder = streams.make_decoder_inputs() if scale == 1 else streams.make_decoder_inputs(1, 128, 31)
+    yield _step("decode", decoder, streams.decode_token)
+
+
+def _step(name: str, inputs: tuple[Array, ...], step: Callable[..., Any]) -> Workload:
+    """One step of a stream, which reads every weight once."""
+    return Workload(
+        name=name, inputs=inputs, numpy=lambda *values: step(streams.numpy_operations(), *values),
+        svod=lambda *values: step(streams.svod_operations(), *values),
+        torch=lambda *values: step(streams.torch_operations(), *values),
+        moved_bytes=sum(array.nbytes for array in inputs), tolerance=1e-3,
     )  # fmt: skip
 
 
