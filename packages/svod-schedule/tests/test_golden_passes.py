@@ -31,7 +31,7 @@ CORES = (TensorCore((16, 1, 4), 4, (uint8, int8, int32)), TensorCore((4, 4, 8), 
 
 def make_context(case: GoldenCase) -> Context:
     """`--- apply-opts opts=(UPCAST(0, 4),)`: with these opts; `--- apply-opts workgroups opts=...`: on a target that has
-    workgroups, or `tensor-cores`; `--- decompose-math +EXP`: on a target with one op more."""
+    workgroups, or `tensor-cores`; `--- limit-buffers max_buffers=4`; `--- decompose-math +EXP`: on a target with one op more."""
     _, _, rest = case.pass_name.partition(" ")
     target = Target.generic()
     if rest.startswith("tensor-cores"):
@@ -40,6 +40,8 @@ def make_context(case: GoldenCase) -> Context:
     if rest.startswith("workgroups "):
         target = replace(target, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
         rest = rest.removeprefix("workgroups ")
+    if rest.startswith("max_buffers="):
+        target, rest = replace(target, max_buffers=int(rest.removeprefix("max_buffers="))), ""
     opts = None
     if rest.startswith("opts="):
         info = parse_graph(f'%0 = SINK ["kernel", {rest.removeprefix("opts=")}]').arg

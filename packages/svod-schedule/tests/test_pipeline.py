@@ -24,6 +24,7 @@ TARGETS = {
         Target.generic(cores=1), vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True
     ),
     "sse": replace(Target.generic(cores=1), vector_bits=128),
+    "few buffers": replace(Target.generic(cores=1), max_buffers=4),
 }
 
 
@@ -49,6 +50,7 @@ def test_each_pipeline_keeps_what_a_random_graph_means(target: str, graph: UOp, 
     for call in kernels.iter_ops(Op.CALL):
         kernel = call.src[0]
         if kernel.op is Op.SINK:
+            assert context.max_buffers is None or len(set(kernel.iter_ops(Op.PARAM))) <= context.max_buffers
             optimized = run_pipeline("optimize", kernel, context)
             check("optimize", kernel, optimized)
             check("lower", kernel, linearize(run_pipeline("lower", optimized, context)))

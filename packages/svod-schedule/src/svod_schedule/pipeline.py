@@ -40,6 +40,7 @@ from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
 from svod_schedule.rangeify import (
     all_reduce,
+    limit_buffers,
     mark_results,
     permute_early,
     protect_assigned,
@@ -161,6 +162,13 @@ class Context:
         """The target of one of the devices in a graph."""
         return self.targets.get(device, self.target)
 
+    @property
+    def max_buffers(self) -> int | None:
+        """The most arguments of a kernel on any of the devices, None where there is no limit."""
+        return min(
+            (t.max_buffers for t in (self.target, *self.targets.values()) if t.max_buffers is not None), default=None
+        )
+
 
 _RANGEIFY: Final = (
     Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph"),
@@ -173,7 +181,9 @@ _RANGEIFY: Final = (
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
     # The parts of a split reduction are results of their own, so results are marked first.
     Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results",)),
-    Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce",)),
+    # The parts of a split reduction are stored already.
+    Pass("limit-buffers", lambda g, c: limit_buffers(g, c.max_buffers), "stores parts of what reads more memory than a kernel may take", "graph", after=("split-reduce",)),
+    Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce", "limit-buffers")),
 )  # fmt: skip
 
 _KERNELIZE: Final = (

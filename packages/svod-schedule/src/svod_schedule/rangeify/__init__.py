@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.all_reduce import all_reduce
+from svod_schedule.rangeify.limit_buffers import limit_buffers
 from svod_schedule.rangeify.permute_early import permute_early
 from svod_schedule.rangeify.place import place_nodes
 from svod_schedule.rangeify.protect_assigned import protect_assigned
@@ -16,7 +17,7 @@ from svod_schedule.rangeify.split_reduce import split_reduce
 from svod_schedule.rangeify.storage import choose_stored
 
 __all__ = [
-    "all_reduce", "mark_results", "permute_early", "protect_assigned", "range_values", "shard_values", "split_reduce",
+    "all_reduce", "limit_buffers", "mark_results", "permute_early", "protect_assigned", "range_values", "shard_values", "split_reduce",
 ]  # fmt: skip
 
 
