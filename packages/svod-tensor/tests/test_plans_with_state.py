@@ -159,3 +159,18 @@ def test_parts_of_a_cache_are_written_again_at_each_execution(part: object) -> N
         plan.execute()
         expected[part] = expected[part] * 2 + 1
         np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_steps_over_the_rows_of_a_tensor_are_one_kernel_with_a_place_that_no_caller_sets():
+    rows = np.arange(60, dtype=np.float32).reshape(10, 6)
+    x, total, expected = Tensor(rows), Tensor(np.ones(6, np.float32)), np.ones(6, np.float32)
+    for step in range(10):
+        total = (total * 0.5 + x[step]).contiguous()
+        expected = expected * np.float32(0.5) + rows[step]
+    plan = total.prepare()
+    kernels = {id(k.kernel) for k in plan.kernels()}
+    assert len(plan.kernels()) == 10 and len(kernels) == 1
+    assert plan.variables == {}
+    for _ in range(2):
+        plan.execute()
+        assert (total.numpy() == expected).all()

@@ -279,7 +279,7 @@ def _written_by(op: PreparedOp) -> list[int]:
 
 
 def _initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:
-    """The value of each variable at first, and the names that have several, since the schedule or an op says so."""
+    """The value at first of each variable that a caller may set, and the names that have several, since an op says so."""
     values: dict[str, int] = {}
     uneven: set[str] = set()
     for op in ops:
@@ -290,6 +290,7 @@ def _initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]
                 own = op.values
             case _:
                 continue
+        own = {name: value for name, value in own.items() if name not in op.fixedvars}
         uneven.update(name for name, value in own.items() if values.setdefault(name, value) != value)
         values.update(own)
     return values, uneven

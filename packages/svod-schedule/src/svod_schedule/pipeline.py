@@ -22,7 +22,7 @@ from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.errors import PassOrderError, UnknownPassError
-from svod_schedule.kernelize import cut_kernels
+from svod_schedule.kernelize import cut_kernels, share_bodies
 from svod_schedule.linearize import linearize
 from svod_schedule.lower import (
     accumulate,
@@ -188,6 +188,7 @@ _RANGEIFY: Final = (
 
 _KERNELIZE: Final = (
     Pass("cut-kernels", lambda g, _: cut_kernels(g), "gives each stored value a buffer and a kernel", "kernel graph"),
+    Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels",)),
 )  # fmt: skip
 
 _KERNEL_RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")

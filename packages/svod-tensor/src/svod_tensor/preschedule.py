@@ -41,6 +41,7 @@ class PreScheduleItem:
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that count schedule loops.
         variables: names of all variables that the body reads.
+        constants: values of variables that the kernel graph binds, for those that have no value otherwise.
         computed: the nodes of the graph that it computes, by number, where that was recorded.
     """
 
@@ -52,6 +53,7 @@ class PreScheduleItem:
     bound_ranges: tuple[BoundRange, ...] = ()
     variables: frozenset[str] = frozenset()
     computed: tuple[int, ...] = ()
+    constants: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +234,9 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
             )
     memory = tuple(find_memory(a) for a in arguments if a.op is not Op.BIND)
     variables = frozenset(n.arg[0] for n in body.iter_ops(Op.DEFINE_VAR))
+    constants = {a.src[0].arg[0]: a.src[1].arg for a in arguments if a.op is Op.BIND and a.src[1].op is Op.CONST}
     return PreScheduleItem(
-        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call)
+        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call), constants
     )
 
 

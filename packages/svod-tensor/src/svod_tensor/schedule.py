@@ -33,7 +33,7 @@ class ScheduleItem:
         buffers: of the CALL's arguments that are memory, in order; the first is written.
         buffer_ids: the number of each buffer's node: positive for buffers of tensors, negative for intermediates.
         fixedvars: values of the variables that the body reads.
-        loop_var_names: those that a schedule loop gave, which no caller may override.
+        loop_var_names: those that the schedule gave, which no caller may override.
         dependencies: `kernel_id`s that must run before.
         instance_dependencies: positions in the schedule that must run before.
         origins: the lines that built what it computes, where they were tracked.
@@ -94,10 +94,11 @@ def instantiate_schedule(
 def _make_item(
     item: PreScheduleItem, buffers: tuple[Buffer, ...], loop_values: Mapping[str, int], var_vals: Mapping[str, int]
 ) -> ScheduleItem:
-    fixedvars = {name: value for name, value in var_vals.items() if name in item.variables}
+    given = {name: value for name, value in var_vals.items() if name in item.variables}
+    own = {**{name: value for name, value in item.constants.items() if name not in var_vals}, **loop_values}
     return ScheduleItem(
-        item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**fixedvars, **loop_values},
-        frozenset(loop_values), item.dependencies,
+        item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
+        frozenset(own), item.dependencies,
     )  # fmt: skip
 
 
