@@ -74,6 +74,13 @@ def test_what_lay_in_the_memory_of_a_result_blames_nobody_and_stays_there(plans:
     np.testing.assert_array_equal(plans.read(x), [5, 5, math.nan, math.nan])
 
 
+def test_zeros_that_are_written_where_nans_lay_stay_zeros(plans: Plans) -> None:
+    x = plans.buffer(fill=math.nan)
+    plans.op(plans.kernel(plans.fill(0.0), [x]))
+    build(plans, x).execute()
+    assert plans.read(x) == [0.0] * 4
+
+
 def test_the_same_nan_is_found_in_the_next_execution_too(plans: Plans) -> None:
     x, y = plans.buffer(fill=-2.0), plans.buffer()
     plans.op(plans.kernel(logarithm, [y], [x]))

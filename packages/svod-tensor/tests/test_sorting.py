@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from svod_ir.errors import AxisError, ShapeError
-from svod_tensor import Tensor
+from svod_runtime import PreparedKernel, clear_custom_functions
+from svod_tensor import Tensor, Variable
+from svod_tensor.ops.sorting import MAX_PASSES
 from svod_tensor.testing import check, make_array
 
 
@@ -88,3 +90,47 @@ def test_ties_among_the_largest_go_to_the_first(rng):
     a = rng.integers(0, 3, (5, 200)).astype(np.float32)
     check(Tensor(a).topk(70)[1], np.argsort(-a, -1, kind="stable")[:, :70])
     check(Tensor(a).topk(0)[0], a[:, :0])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int32", "uint8", "int64", "uint64", "float64", "bool", "float16", "uint32"]
+)
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 3, MAX_PASSES])
+def test_few_elements_are_found_without_the_host_in_stable_order(rng, dtype, k, largest):
+    a = make_array(rng, (5, 40), dtype)
+    if dtype in ("int64", "uint64"):
+        a = a * np.array(2**33 + 1, dtype)
+    a[:, 20:] = a[:, :20]
+    if a.dtype.kind == "f":
+        a[0, :30], a[1, ::3], a[2, :4], a[3] = np.nan, np.inf, [0.0, -0.0, 0.0, -0.0], 0.0
+    values, order = Tensor(a).topk(k, largest=largest)
+    plan = values.prepare()
+    plan.execute()
+    assert all(isinstance(op, PreparedKernel) for op in plan.prepared_ops)
+    # Bits turned over order the other way round, and keep the order of what is equal.
+    ranks = np.unique(a, return_inverse=True, equal_nan=True)[1].reshape(a.shape)
+    expected = np.argsort(-ranks if largest else ranks, -1, kind="stable")[:, :k]
+    check(order, expected)
+    check(values, np.take_along_axis(a, expected, -1))
+
+
+def test_few_elements_along_a_sharded_axis_of_several_devices(rng):
+    a = make_array(rng, (6, 50), "float32")
+    for axis in (0, 1):
+        values, order = Tensor(a).shard(("CPU", "CPU:1"), axis).topk(3)
+        check(order, np.argsort(-a, -1, kind="stable")[:, :3])
+        check(values, -np.sort(-a, -1)[:, :3])
+
+
+def test_few_elements_of_rows_of_any_length(rng):
+    a = make_array(rng, (3, 16), "float32")
+    n = Variable("n", 4, 16)
+    for size in (4, 9, 16):
+        check(Tensor(a)[:, : n.bind(size)].topk(4)[1], np.argsort(-a[:, :size], -1, kind="stable")[:, :4])
+
+
+def test_sorting_needs_no_registration_and_cannot_be_forgotten(rng):
+    a = make_array(rng, (100,), "float32")
+    clear_custom_functions()
+    check(Tensor(a).sort()[0], np.sort(a))

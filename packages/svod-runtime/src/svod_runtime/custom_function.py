@@ -17,13 +17,14 @@ CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], 
 """Takes the buffers, the values of the variables, and the operands of the IR node. It may write any of the buffers."""
 
 _functions: Final[dict[str, CustomFunction]] = {}
+_built_in: Final[dict[str, CustomFunction]] = {}
 _lock: Final = hold_across_fork(threading.Lock())
 
 
-def register_custom_function(kind: str, function: CustomFunction) -> None:
-    """Run `function` for custom functions of this kind from now on."""
+def register_custom_function(kind: str, function: CustomFunction, *, is_built_in: bool = False) -> None:
+    """Run `function` for custom functions of this kind from now on; one that is built in is never forgotten."""
     with _lock:
-        _functions[kind] = function
+        (_built_in if is_built_in else _functions)[kind] = function
 
 
 def get_custom_function(kind: str) -> CustomFunction:
@@ -32,13 +33,13 @@ def get_custom_function(kind: str) -> CustomFunction:
     Raises:
         UnsupportedError: if none is registered.
     """
-    function = _functions.get(kind)
+    function = _functions.get(kind) or _built_in.get(kind)
     if function is None:
         raise UnsupportedError(kind=kind, known=sorted(_functions))
     return function
 
 
 def clear_custom_functions() -> None:
-    """Forget every custom function, for tests."""
+    """Forget every custom function that is not built in, for tests."""
     with _lock:
         _functions.clear()

@@ -1,12 +1,11 @@
 """Watched plans: kernels run one by one, and the first that makes a NaN (or an infinity) of arguments without any is an error.
 
-What a kernel reads tells whether it may. What it writes is told from what lay there before: other results' bits, or
-nobody's, may be NaNs as well, so that these are zeros while the kernel runs.
+What a kernel reads tells whether it may write one. What lay in the memory of its results before tells whether it did: where the
+same bits are there afterwards, it is asked again, with zeros in their place.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from svod_runtime.errors import NonFiniteError
@@ -35,36 +34,32 @@ def run_watched(state: KernelState, watched: Watched) -> None:
     if any(_find(_read(buffer), watched).any() for slot, buffer in floats if slot in spec.ins):
         state.run()
         return
-    written = {position: state.buffers[position] for position in state.op.output_indices}
-    with ExitStack() as stack:
-        for buffer in written.values():
-            if buffer.dtype.is_float:
-                stack.enter_context(_Cleared(buffer, watched))
-        state.run()
-        for position, buffer in written.items():
-            if buffer.dtype.is_float:
-                _check(state, position, _read(buffer), watched)
+    results = [(p, state.buffers[p]) for p in state.op.output_indices if state.buffers[p].dtype.is_float]
+    before = [_read(buffer) for _, buffer in results]
+    state.run()
+    for (position, buffer), old in zip(results, before, strict=True):
+        new = _read(buffer)
+        found = _find(new, watched)
+        unclear = found & _find(old, watched) & _have_equal_bits(old, new)
+        found &= ~unclear
+        if unclear.any() and not found.any():
+            found = _find_written(state, buffer, new, unclear, watched)
+        if found.any():
+            raise _make_error(state, position, new, found)
 
 
-class _Cleared:
-    """A buffer whose NaNs are zeros for a while; those that are zeros still are NaNs again afterwards."""
-
-    def __init__(self, buffer: Buffer, watched: Watched) -> None:
-        self._buffer, self._old = buffer, _read(buffer)
-        self._where = _find(self._old, watched)
-
-    def __enter__(self) -> None:
-        if self._where.any():
-            cleared = self._old.copy()
-            cleared[self._where] = 0
-            self._buffer.copyin(cleared.tobytes())
-
-    def __exit__(self, *_: object) -> None:
-        if self._where.any():
-            new = _read(self._buffer)
-            kept = self._where & (new == 0)
-            new[kept] = self._old[kept]
-            self._buffer.copyin(new.tobytes())
+def _find_written(
+    state: KernelState, buffer: Buffer, values: NDArray[np.generic], where: NDArray[np.bool_], watched: Watched
+) -> NDArray[np.bool_]:
+    """Which of these places the kernel, which does not read them, writes; the others get their old values again."""
+    cleared = values.copy()
+    cleared[where] = 0
+    buffer.copyin(cleared.tobytes())
+    state.run()
+    found = _find(_read(buffer), watched)
+    if not found.any():
+        buffer.copyin(values.tobytes())
+    return found
 
 
 def _read(buffer: Buffer) -> NDArray[np.generic]:
@@ -79,11 +74,16 @@ def _find(values: NDArray[np.generic], watched: Watched) -> NDArray[np.bool_]:
     return np.isnan(wide) if watched == "nan" else ~np.isfinite(wide)
 
 
-def _check(state: KernelState, position: int, values: NDArray[np.generic], watched: Watched) -> None:
-    found = _find(values, watched)
-    if found.any():
-        first = int(found.argmax())
-        raise NonFiniteError(
-            kernel=state.op.kernel.name, op_id=state.op.id, buffer=position, element=first, value=float(values[first]),
-            count=int(found.sum()), origins=state.origins,
-        )  # fmt: skip
+def _have_equal_bits(old: NDArray[np.generic], new: NDArray[np.generic]) -> NDArray[np.bool_]:
+    bits = f"u{old.itemsize}"
+    return old.view(bits) == new.view(bits)
+
+
+def _make_error(
+    state: KernelState, position: int, values: NDArray[np.generic], found: NDArray[np.bool_]
+) -> NonFiniteError:
+    first = int(found.argmax())
+    return NonFiniteError(
+        kernel=state.op.kernel.name, op_id=state.op.id, buffer=position, element=first, value=float(values[first]),
+        count=int(found.sum()), origins=state.origins,
+    )  # fmt: skip

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, evaluate_expression
 from svod_dtype import int64, void
-from svod_ir.custom_function import ArraySpec, read_signature
+from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_runtime import CustomFunction
 from svod_runtime import register_custom_function as register_on_buffers
+from svod_tensor.ops.sorting import SORT
+from svod_tensor.row_sorting import sort_rows
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["register_custom_function"]
+__all__ = ["register_built_in", "register_custom_function"]
 
 
 def register_custom_function(kind: str, function: Callable[..., None]) -> None:
@@ -27,9 +31,17 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
         function: fills the outputs, which are numpy arrays, and must not write to the inputs. On the CPU all of them
             are the memory itself. It is called at each execution, in whichever thread executes the plan.
     """
+    register_on_buffers(kind, _on_buffers(kind, function))
 
+
+def register_built_in() -> None:
+    """Register the functions that operations of tensors call."""
+    register_on_buffers(SORT, _on_buffers(SORT, sort_rows), is_built_in=True)
+
+
+def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
     def run(buffers: Sequence[Buffer], variables: Mapping[str, int], operands: Sequence[UOp]) -> None:
-        signature = read_signature(UOp(Op.CUSTOM_FUNCTION, void, tuple(operands), kind))
+        signature = _read_signature(kind, tuple(operands))
         memory, *read = buffers
         content = _writable_bytes(memory)
         outputs = [
@@ -46,7 +58,12 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
         if not memory.is_host_addressable:
             memory.copyin(content)
 
-    register_on_buffers(kind, run)
+    return run
+
+
+@lru_cache(maxsize=256)
+def _read_signature(kind: str, operands: tuple[UOp, ...]) -> CustomSignature:
+    return read_signature(UOp(Op.CUSTOM_FUNCTION, void, operands, kind))
 
 
 def _writable_bytes(memory: Buffer) -> memoryview:

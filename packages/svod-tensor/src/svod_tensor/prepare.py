@@ -36,6 +36,7 @@ from svod_runtime import (
 )  # fmt: skip
 from svod_schedule.errors import OptError
 from svod_tensor import kernel_cache
+from svod_tensor.array_functions import register_built_in
 from svod_tensor.donated_memory import place_outputs
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
 from svod_tensor.kernel_cache import KernelKey
@@ -63,6 +64,8 @@ __all__ = [
 ]
 
 _log = get_logger("tensor")
+
+register_built_in()
 
 
 def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPlan:

@@ -1,4 +1,4 @@
-"""Sorting, by the array library of the host.
+"""Sorting, by the array library of the host; a few of the largest elements are found by reductions.
 
 An element becomes the 64-bit integer `key << 32 | position`, whose key orders like the element: so
 sorting integers in any way sorts the elements stably, and carries their positions along. Making the
@@ -8,9 +8,9 @@ arrays, since loops over independent elements, which kernels are, are no way to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
-from svod_dtype import float32, int32, int64, uint32, uint64
+from svod_dtype import float32, int32, int64, uint32
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
@@ -19,20 +19,15 @@ from svod_tensor.ops.random import Random
 from svod_tensor.shapes import check_within, normalize_axis
 from svod_tensor.shards import bring_to
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["Sorting"]
+__all__ = ["MAX_PASSES", "SORT", "Sorting"]
 
 T = TypeVar("T", bound="Sorting")
 
-_SORT: Final = "svod.sort"
+SORT: Final = "svod.sort"
+"""The custom function that sorts rows."""
 
-_GROUPS_PER_RESULT: Final = 16
-_LEAST_GROUPS: Final = 1024
-_LEAST_GROUP_SIZE: Final = 4
-"""Of what shape a row's groups are where a few of its elements are looked for; of shorter rows, all are partitioned."""
+MAX_PASSES: Final = 8
+"""How many of the largest elements are found by so many reductions of the rows; for more, rows are sorted."""
 
 
 class Sorting(Random):
@@ -83,7 +78,9 @@ class Sorting(Random):
         order = self.arange(size).cast(int64).broadcast_to(moved.shape)
         if max_size(size) < 2 or self.size == 0 or n == 0:
             return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis)
-        words = _ordered_words(moved)
+        if isinstance(n, int) and n <= MAX_PASSES:
+            return _find_least(_ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
+        words = _words_of(_ordered_key(moved))
         for number, word in enumerate(words, 1):
             key = word._in_order(order, -1)
             key = key.bitwise_not() if is_descending else key
@@ -96,64 +93,64 @@ class Sorting(Random):
         return self._look_up(order.uop, order, normalize_axis("sort", axis, self.ndim))
 
 
-def _ordered_words(x: T) -> tuple[T, ...]:
-    """Signed 32-bit words that order like `x`: the most significant one last."""
+def _ordered_key(x: T) -> T:
+    """Signed integers of 32 or 64 bits that order like `x`."""
     if x.dtype.is_float and x.dtype.itemsize < 4:
         x = x.cast(float32)
     if x.dtype.is_float:
         bits = x.eq(0).where(x.zeros_like(), x).bitcast(int32 if x.dtype is float32 else int64)
         # Below zero, a larger pattern is a smaller number.
-        x = x.isnan().where(bits.dtype.max, bits.lt(0).where(bits.bitwise_xor(bits.dtype.max), bits))
-    if x.dtype.itemsize < 4 or x.dtype is int32:
-        return (x.cast(int32),)
-    flipped = 1 << 31
-    if x.dtype is uint32:
-        return (x.bitwise_xor(flipped).bitcast(int32),)
-    wide = x.bitcast(int64).bitwise_xor(int64.min) if x.dtype is uint64 else x
-    low = wide.cast(uint32).bitwise_xor(flipped).bitcast(int32)
-    return low, wide.rshift(32).cast(int32)
+        return x.isnan().where(bits.dtype.max, bits.lt(0).where(bits.bitwise_xor(bits.dtype.max), bits))
+    if x.dtype.itemsize < 4:
+        return x.cast(int32)
+    signed = int32 if x.dtype.itemsize == 4 else int64
+    return x.bitcast(signed).bitwise_xor(signed.min) if x.dtype.is_unsigned else x
+
+
+def _words_of(key: T) -> tuple[T, ...]:
+    """Signed 32-bit words that order like `key`: the most significant one last."""
+    if key.dtype is int32:
+        return (key,)
+    return key.cast(uint32).bitwise_xor(1 << 31).bitcast(int32), key.rshift(32).cast(int32)
+
+
+def _find_least(key: T, n: int, *, is_descending: bool) -> T:
+    """The positions of the `n` smallest keys of each row in stable order, each found by a pass over those behind the last."""
+    key = key.bitwise_not() if is_descending else key
+    if key.dtype is int32:
+        packed = _pack(key)
+        found: list[T] = []
+        for _ in range(n):
+            rest = found[-1].lt(packed).where(packed, int64.max) if found else packed
+            found.append(rest.min(-1, keepdims=True))
+        return key.concat(found, -1).bitwise_and((1 << 32) - 1)
+    places = key.arange(key.shape[-1]).cast(int64).broadcast_to(key.shape)
+    value, place, found = None, None, []
+    for _ in range(n):
+        rest = (
+            None
+            if value is None or place is None
+            else key.gt(value).logical_or(key.eq(value).logical_and(places.gt(place)))
+        )
+        value = (key if rest is None else rest.where(key, int64.max)).min(-1, keepdims=True)
+        hit = key.eq(value) if rest is None else key.eq(value).logical_and(rest)
+        place = hit.where(places, int64.max).min(-1, keepdims=True)
+        found.append(place)
+    return key.concat(found, -1)
+
+
+def _pack(key: T) -> T:
+    """Keys of 32 bits, and below each its position: no two are equal."""
+    return key.cast(int64).lshift(32).bitwise_or(key.arange(key.shape[-1]).cast(int64))
 
 
 def _argsort_words(key: T, n: SInt) -> T:
     """The first `n` positions in the stable order of 32-bit words along the last axis."""
-    packed = key.cast(int64).lshift(32).bitwise_or(key.arange(key.shape[-1]).cast(int64))
-    return _sort_rows(packed, n).bitwise_and((1 << 32) - 1)
+    return _sort_rows(_pack(key), n).bitwise_and((1 << 32) - 1)
 
 
 def _sort_rows(x: T, n: SInt) -> T:
     """The `n` smallest elements of each row in order."""
-    from svod_tensor.array_functions import register_custom_function  # loads the runtime
-
-    register_custom_function(_SORT, _sort)
     whole = x if x.sharding is None else x.to(x.sharding.devices[0])
-    node = make_custom_function(_SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], [])
+    node = make_custom_function(SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], [])
     return x.from_uop(node if x.sharding is None else bring_to(node, x.uop))
-
-
-def _sort(out: NDArray[np.int64], x: NDArray[np.int64]) -> None:
-    n, size = out.shape[-1], x.shape[-1]
-    n_groups = max(_GROUPS_PER_RESULT * n, _LEAST_GROUPS)
-    if size >= _LEAST_GROUP_SIZE * n_groups:
-        for row, result in zip(x.reshape(-1, size), out.reshape(-1, n), strict=True):
-            result[:] = _select(row, n, n_groups)
-        return
-    if n < size:
-        x = x.copy()
-        x.partition(n - 1, axis=-1)
-    out[...] = x[..., :n]
-    out.sort(axis=-1)
-
-
-def _select(row: NDArray[np.int64], n: int, n_groups: int) -> NDArray[np.int64]:
-    """The `n` smallest elements of a long row, in order.
-
-    Of the smallest ones of `n_groups` groups, `n` are at most as large as the n-th: so are the results, and few others.
-    """
-    import numpy as np
-
-    depth = row.size // n_groups
-    least = row[: depth * n_groups].reshape(depth, n_groups).min(0)
-    least.partition(n - 1)
-    found = row[row <= least[n - 1]]
-    found.partition(n - 1)
-    return np.sort(found[:n])
