@@ -172,7 +172,8 @@ def test_every_elementwise_op_and_cast(run: Run, dtype: DType, lanes: int) -> No
 
 @needs_compiler
 def test_every_dtype_has_exact_constants_and_moves_unchanged(run: Run) -> None:
-    for renderer in RENDERERS:
+    bare = replace(Target.generic(), native_dtypes=Target.generic().native_dtypes - {float64})
+    for renderer in (*RENDERERS, CRenderer(bare), GnuCRenderer(bare)):
         for dtype in ALL_DTYPES:
             numbers = (
                 [0.0, -0.0, 1.0, 0.1, -3.75, float("inf"), float("-inf"), dtype.finfo_max]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,8 +94,26 @@ def test_kernels_follow_the_target() -> None:
     assert {"copy_bfloat16", "gates", "parallel"} <= on_cpu & on_gpu
 
 
-def test_every_kernel_has_a_meaning() -> None:
-    target = Target.generic()
+SMALL = replace(
+    Target.generic(cores=1), vector_bits=32, has_local=True, has_shared=True, shared_bytes=64, max_local=3, max_local_dims=(2, 2),
+    max_global=(7, 2), max_buffers=6,
+)  # fmt: skip
+
+
+def test_kernels_keep_within_what_a_small_target_allows() -> None:
+    cases = list(iter_kernels(SMALL))
+    assert len({case.name for case in cases}) == len(cases)
+    for case in cases:
+        sizes = {node.arg: node.src[0].arg for node in case.linear if node.op is Op.SPECIAL}
+        for prefix, limits in (("gidx", SMALL.max_global), ("idx", SMALL.max_global), ("lidx", SMALL.max_local_dims)):
+            dims = [sizes.get(f"{prefix}{axis}", 1) for axis in range(3)]
+            assert all(size <= limit for size, limit in zip(dims, (*limits, 1), strict=True)), case.name
+        assert math.prod(size for name, size in sizes.items() if name[0] == "l") <= SMALL.max_local
+        assert sum(node.op is Op.PARAM for node in case.linear) <= 6, case.name
+
+
+@pytest.mark.parametrize("target", [Target.generic(), SMALL], ids=["generic", "small"])
+def test_every_kernel_has_a_meaning(target: Target) -> None:
     for case in iter_kernels(target):
         params = [node for node in case.linear if node.op is Op.PARAM]
         assert [p.arg.slot for p in params] == sorted(p.arg.slot for p in params)

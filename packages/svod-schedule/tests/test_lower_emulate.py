@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +29,8 @@ from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-from svod_schedule.lower.emulate import make_emulation
+from svod_schedule.errors import UnsupportedDtypeError
+from svod_schedule.lower.emulate import emulate, make_emulation
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")
 
@@ -253,3 +255,24 @@ def test_float64_is_left_to_the_renderer_to_reject_where_the_target_lacks_it() -
     target = replace(Target.generic(), native_dtypes=Target.generic().native_dtypes - {float64})
     x = UOp(Op.PARAM, float64, (), ParamArg(0, 4)).index(UOp.const(index, 0)).load()
     assert graph_rewrite(make_emulation(target), x + x) is x + x
+
+
+NO_DOUBLE = replace(BARE, name="simple", native_dtypes=BARE.native_dtypes - {float64})
+
+
+@pytest.mark.parametrize("make", [lambda x: x + x, lambda x: -x, lambda x: x < x, lambda x: x.cast(float32)])
+def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[UOp], UOp]) -> None:
+    graph = UOp.sink(make(variable("x", float64)))
+    with pytest.raises(UnsupportedDtypeError) as caught:
+        emulate(graph, NO_DOUBLE)
+    assert str(caught.value) == (
+        f"simple has no arithmetic on float64, and {graph.src[0].op.name} needs it\n"
+        '  hint: compute where there is some, as in x.to("CPU").cast(float32)'
+    )
+    assert emulate(graph, BARE) is graph
+
+
+def test_float64_is_moved_where_there_is_no_arithmetic_on_it() -> None:
+    x, condition = variable("x", float64), variable("c", bool_)
+    moved = UOp.sink(condition.where(x, UOp.const(float64, 2.0)), x.bitcast(int64))
+    assert emulate(moved, NO_DOUBLE) is moved

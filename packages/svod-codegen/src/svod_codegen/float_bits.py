@@ -10,7 +10,7 @@ __all__ = ["storage_bits"]
 
 
 def storage_bits(value: float, dtype: DType) -> int:
-    """The bits of a value that the 8- or 16-bit float type `dtype` holds exactly (constants are rounded when they are made)."""
+    """The bits of a value that the float type `dtype` holds exactly (constants are rounded when they are made)."""
     exponent_ones = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
     if math.isnan(value):
         return exponent_ones | (

@@ -126,7 +126,8 @@ class OutOfMemoryError(UserError, MemoryError):
         self.device, self.nbytes, self.in_use, self.released = device, nbytes, in_use, released
         super().__init__(
             f"out of memory on {device}: asked for {_show_bytes(nbytes)} with {_show_bytes(in_use)} in use",
-            notes=(f"{_show_bytes(released)} of cached blocks were released first, which was not enough",),
+            notes=(f"{_show_bytes(released)} of cached blocks were released first, which was not enough",)
+            * bool(released),
             hint="release tensors and plans that are no longer needed, or make the largest tensors smaller",
         )
 

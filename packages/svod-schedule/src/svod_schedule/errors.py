@@ -2,6 +2,7 @@
 
 UserError
 ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
+├── UnsupportedDtypeError (TypeError)             arithmetic on a dtype that a target only stores
 ├── OptError (ValueError)                         an Opt that a kernel does not allow
 ├── ConfigError (ValueError)                      a field of OptimizerConfig with a value that it does not take
 ├── UnknownRuleError (LookupError)                a name that no rule or rule set has
@@ -19,7 +20,8 @@ from difflib import get_close_matches
 from svod_dtype import InternalError, UserError
 
 __all__ = [
-    "ConfigError", "LinearizeError", "OptError", "PassOrderError", "UnknownPassError", "UnknownRuleError", "UnsupportedGraphError",
+    "ConfigError", "LinearizeError", "OptError", "PassOrderError", "UnknownPassError", "UnknownRuleError", "UnsupportedDtypeError",
+    "UnsupportedGraphError",
 ]  # fmt: skip
 
 
@@ -29,6 +31,17 @@ class UnsupportedGraphError(UserError, NotImplementedError):
     def __init__(self, *, what: str, hint: str | None = None) -> None:
         self.what = what
         super().__init__(f"{what} is not supported", hint=hint)
+
+
+class UnsupportedDtypeError(UserError, TypeError):
+    """Arithmetic on a dtype that a target only stores, and that no other stands for."""
+
+    def __init__(self, *, dtype: object, operation: str, target: str) -> None:
+        self.dtype, self.operation, self.target = dtype, operation, target
+        super().__init__(
+            f"{target} has no arithmetic on {dtype}, and {operation} needs it",
+            hint='compute where there is some, as in x.to("CPU").cast(float32)',
+        )
 
 
 class OptError(UserError, ValueError):

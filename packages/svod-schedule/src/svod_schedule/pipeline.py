@@ -36,7 +36,7 @@ from svod_schedule.lower import (
 from svod_schedule.lower.branch import branch_rare
 from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.decompose_math import decompose_math
-from svod_schedule.lower.emulate import make_emulation
+from svod_schedule.lower.emulate import emulate
 from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
 from svod_schedule.rangeify import (
     all_reduce,
@@ -196,7 +196,7 @@ _KERNEL_RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")
 _OPTIMIZE: Final = (
     Pass("simplify", lambda g, _: graph_rewrite(_KERNEL_RULES, g), "folds constants and simplifies indices and conditions", "kernel"),
     # How many elements fit a vector depends on the type that they are computed in.
-    Pass("emulate", lambda g, c: graph_rewrite(make_emulation(c.target), g), "computes narrow floats in float32", "kernel"),
+    Pass("emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"),
     # Merging compares strides, which show only in simplified indices.
     Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify",)),
     Pass("apply-opts", lambda g, c: choose_and_apply(g, c.target) if c.opts is None else apply_opts(g, c.target, c.opts),

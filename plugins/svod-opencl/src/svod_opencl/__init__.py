@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from svod_opencl.errors import NoDeviceError, NoPlatformError, UnsupportedDtypeError
+from svod_opencl.errors import NoDeviceError, NoPlatformError
 from svod_opencl.options import OpenCLOptions
 from svod_opencl.renderer import OpenCLRenderer
 
-__all__ = ["NoDeviceError", "NoPlatformError", "OpenCLOptions", "OpenCLRenderer", "UnsupportedDtypeError"]
+__all__ = ["NoDeviceError", "NoPlatformError", "OpenCLOptions", "OpenCLRenderer"]

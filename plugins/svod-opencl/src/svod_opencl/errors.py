@@ -2,8 +2,7 @@
 
 UserError
 ├── NoPlatformError (LookupError)         no driver is installed, or none is called as asked
-├── NoDeviceError (LookupError)           the platforms have fewer devices
-└── UnsupportedDtypeError (TypeError)     arithmetic that the device does not have
+└── NoDeviceError (LookupError)           the platforms have fewer devices
 InternalError
 └── UnknownAddressError (ValueError)      an address in no block of the device
 """
@@ -12,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svod_dtype import DType, InternalError, UserError
+from svod_dtype import InternalError, UserError
 
-__all__ = ["NoDeviceError", "NoPlatformError", "UnknownAddressError", "UnsupportedDtypeError"]
+__all__ = ["NoDeviceError", "NoPlatformError", "UnknownAddressError"]
 
 
 class NoPlatformError(UserError, LookupError):
@@ -44,14 +43,6 @@ class NoDeviceError(UserError, LookupError):
             f"no device {device!r}: {len(self.found)} OpenCL devices were found",
             notes=tuple(f"OPENCL:{number} is {name}" for number, name in enumerate(self.found)),
         )
-
-
-class UnsupportedDtypeError(UserError, TypeError):
-    """A dtype that the device cannot compute in and nothing emulates."""
-
-    def __init__(self, *, dtype: DType, device: str) -> None:
-        self.dtype, self.device = dtype, device
-        super().__init__(f"{device} has no arithmetic on {dtype}", hint="x.cast(float32) computes in what it has")
 
 
 class UnknownAddressError(InternalError, ValueError):

@@ -11,7 +11,6 @@ from svod_dtype import DType, float16, float64
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-from svod_opencl.errors import UnsupportedDtypeError
 from svod_opencl.expressions import Expressions
 from svod_opencl.types import constant, memory_name, scalar_name, split_lanes, vector_name
 
@@ -49,8 +48,6 @@ class OpenCLRenderer(CRenderer):
         return narrower.render(linear, name)
 
     def type_name(self, dtype: DType) -> str:
-        if dtype.scalar is float64 and float64 not in self.target.native_dtypes:
-            raise UnsupportedDtypeError(dtype=float64, device=self.target.name)
         return scalar_name(dtype, self.target)
 
     def vector_type(self, dtype: DType) -> str:
@@ -112,7 +109,7 @@ class OpenCLRenderer(CRenderer):
 
     def constant(self, dtype: DType, value: bool | int | float) -> str:
         if self.is_stored(dtype):
-            return str(storage_bits(float(value), dtype))
+            return f"{storage_bits(float(value), dtype)}{'uL' if dtype.itemsize == 8 else ''}"
         return constant(dtype, value)
 
     def is_stored(self, dtype: DType) -> bool:

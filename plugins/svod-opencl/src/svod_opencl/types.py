@@ -25,7 +25,7 @@ def scalar_name(dtype: DType, target: Target) -> str:
     scalar = dtype.scalar
     if scalar is float32:
         return "float"
-    if scalar is float64:
+    if scalar is float64 and float64 in target.native_dtypes:
         return "double"
     if scalar is float16 and float16 in target.native_dtypes:
         return "half"

@@ -52,14 +52,14 @@ class CRenderer:
         scalar = dtype.scalar
         if scalar is float32:
             return "float"
-        if scalar is float64:
+        if scalar is float64 and float64 in self.target.native_dtypes:
             return "double"
         if scalar is bool_:
             return "bool"
         if scalar is float16 and float16 in self.target.native_dtypes:
             return "_Float16"
         if scalar.is_float:
-            return "uint8_t" if scalar.itemsize == 1 else "uint16_t"
+            return f"uint{scalar.bits}_t"
         return f"{'u' if scalar.is_unsigned else ''}int{scalar.bits}_t"
 
     def vector_type(self, dtype: DType) -> str:
@@ -101,7 +101,7 @@ class CRenderer:
     def constant(self, dtype: DType, value: bool | int | float) -> str:
         """A scalar constant."""
         if dtype.is_float and self.is_stored(dtype):
-            return str(storage_bits(float(value), dtype))
+            return f"{storage_bits(float(value), dtype)}{'ull' if dtype.itemsize == 8 else ''}"
         return constant_expression(dtype, value)
 
     def pointer_type(self, dtype: DType) -> str:
@@ -181,4 +181,4 @@ class CRenderer:
 
     def is_stored(self, dtype: DType) -> bool:
         """Whether the target has no arithmetic on this float type, so that it exists only as bits."""
-        return dtype.is_float and dtype.scalar not in (float32, float64) and self.type_name(dtype).startswith("uint")
+        return dtype.is_float and dtype.scalar is not float32 and self.type_name(dtype).startswith("uint")

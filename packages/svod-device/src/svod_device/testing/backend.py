@@ -22,8 +22,8 @@ from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
 from svod_device.testing.kernels import find_case, iter_kernels
 from svod_device.testing.memory import run_in_threads
-from svod_dtype import SvodError, int32, int64
-from svod_ir.target import Target
+from svod_dtype import SvodError, float64, int32, int64
+from svod_ir.target import COMMON_DTYPES, Target
 
 __all__ = ["BackendConformance", "LauncherConformance", "RegistryConformance"]
 
@@ -60,6 +60,12 @@ class BackendConformance(Conformance):
         if "kernel" in metafunc.fixturenames:
             target = get_device(self.device).get_backend(self.backend_name).target
             metafunc.parametrize("kernel", [case.name for case in iter_kernels(target)])
+
+    def test_the_target_has_the_dtypes_that_every_kernel_may_need(self, backend: Backend) -> None:
+        missing = COMMON_DTYPES - {float64} - backend.target.native_dtypes
+        assert not missing, (
+            f"indices, divisions and functions are computed in {', '.join(sorted(map(str, missing)))} too"
+        )
 
     def test_a_kernel_computes_what_the_reference_does(self, kernel: str, backend: Backend, owner: Device) -> None:
         built = build(find_case(backend.target, kernel), backend, owner.name)

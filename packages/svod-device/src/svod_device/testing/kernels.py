@@ -6,7 +6,7 @@ has, `core_id` where it has no workgroups, grid indices where it has. Their mean
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
@@ -19,6 +19,9 @@ __all__ = ["KernelCase", "find_case", "iter_kernels"]
 
 _SIZE: Final = 13
 """Elements of most buffers: prime, so that no vector length and no workgroup divides it."""
+
+_MANY: Final = 20
+"""Buffers of a kernel where the target has no limit."""
 
 
 class KernelCase(NamedTuple):
@@ -33,33 +36,28 @@ class KernelCase(NamedTuple):
 def iter_kernels(target: Target) -> Iterator[KernelCase]:
     """Every kernel that a device with this target must run."""
     computed = [dtype for dtype in ALL_DTYPES if dtype in target.native_dtypes]
+    max_buffers = target.max_buffers or _MANY
     for dtype in ALL_DTYPES:
         yield _copy(dtype)
         yield _constants(dtype)
         yield _select(dtype)
     for dtype in computed:
-        yield _arithmetic(dtype)
-        yield _casts(dtype, computed)
+        yield from _iter_arithmetic(dtype, max_buffers)
+        yield from _iter_casts(dtype, computed, max_buffers)
         if dtype.is_int:
-            yield _integer_arithmetic(dtype)
+            yield from _iter_integer_arithmetic(dtype, max_buffers)
         if target.lanes(dtype) > 1:
             yield _vectors(dtype, target.lanes(dtype))
     for op in sorted(_FUNCTIONS & target.native_ops, key=lambda op: op.name):
         yield _function(op)
-    yield from (
-        _bitcasts(computed),
-        _variables(),
-        _symbolic_loop(),
-        _accumulate(),
-        _gates(),
-        _indirect(),
-        _nested_loops(),
-    )
+    yield from _iter_bitcasts(computed)
+    yield from (_variables(), _symbolic_loop(), _accumulate(), _gates(), _indirect(), _nested_loops())
     yield from (_parallel(target), _many_buffers(target))
     if target.has_local:
-        yield _grid()
+        yield _items(target)
+        yield _grid(target)
     if target.has_local and target.has_shared:
-        yield _workgroup()
+        yield _workgroup(min(target.max_local, *target.max_local_dims[:1], 16))
 
 
 def find_case(target: Target, name: str) -> KernelCase:
@@ -120,40 +118,63 @@ def _select(dtype: DType) -> KernelCase:
     return _store_all(f"select_{dtype}", i, [condition.where(*_inputs(1, dtype, i, 2))])
 
 
-def _arithmetic(dtype: DType) -> KernelCase:
-    i = _loop()
+def _iter_elementwise(
+    name: str, dtype: DType, n_inputs: int, makers: Sequence[Callable[..., UOp]], max_buffers: int
+) -> Iterator[KernelCase]:
+    """Results of the same inputs: in one kernel, or in as many as a target with few buffers needs."""
+    size = max(max_buffers - n_inputs, 1)
+    for start in range(0, len(makers), size):
+        part = makers[start : start + size]
+        i = _loop()
+        inputs = _inputs(len(part), dtype, i, n_inputs)
+        yield _store_all(name if not start else f"{name}_{start // size}", i, [make(*inputs) for make in part])
+
+
+def _iter_arithmetic(dtype: DType, max_buffers: int) -> Iterator[KernelCase]:
     ops = [Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.LT, Op.LE, Op.EQ, Op.NE]
     ops += [Op.AND, Op.OR, Op.XOR] if not dtype.is_float else [Op.SUB, Op.FDIV]
     unary = [Op.NOT] if dtype.is_bool else [Op.NEG, Op.ABS]
-    x, y = _inputs(len(ops) + len(unary), dtype, i, 2)
-    return _store_all(f"arithmetic_{dtype}", i, [*(x.alu(op, y) for op in ops), *(x.alu(op) for op in unary)])
+    makers = [*(_binary(op) for op in ops), *(_unary(op) for op in unary)]
+    yield from _iter_elementwise(f"arithmetic_{dtype}", dtype, 2, makers, max_buffers)
 
 
-def _integer_arithmetic(dtype: DType) -> KernelCase:
-    i = _loop()
-    x, y = _inputs(7, dtype, i, 2)
-    divisor = y.maximum(1)
+def _binary(op: Op) -> Callable[[UOp, UOp], UOp]:
+    return lambda x, y: x.alu(op, y)
+
+
+def _unary(op: Op) -> Callable[[UOp, UOp], UOp]:
+    return lambda x, _: x.alu(op)
+
+
+def _iter_integer_arithmetic(dtype: DType, max_buffers: int) -> Iterator[KernelCase]:
     three = UOp.const(dtype, 3)
-    results = [x - y, x.alu(Op.CDIV, divisor), x.alu(Op.CMOD, divisor), x.alu(Op.SHL, three), x.alu(Op.SHR, three)]
-    return _store_all(f"integers_{dtype}", i, [*results, x.alu(Op.NOT), x.alu(Op.CDIV, three)])
+    makers: list[Callable[[UOp, UOp], UOp]] = [
+        _binary(Op.SUB),
+        lambda x, y: x.alu(Op.CDIV, y.maximum(1)),
+        lambda x, y: x.alu(Op.CMOD, y.maximum(1)),
+        lambda x, _: x.alu(Op.SHL, three),
+        lambda x, _: x.alu(Op.SHR, three),
+        _unary(Op.NOT),
+        lambda x, _: x.alu(Op.CDIV, three),
+    ]
+    yield from _iter_elementwise(f"integers_{dtype}", dtype, 2, makers, max_buffers)
 
 
-def _casts(dtype: DType, targets: Sequence[DType]) -> KernelCase:
-    i = _loop()
-    others = [other for other in targets if other is not dtype]
-    (x,) = _inputs(len(others), dtype, i, 1)
-    return _store_all(f"casts_{dtype}", i, [UOp(Op.CAST, other, (x,)) for other in others])
+def _iter_casts(dtype: DType, targets: Sequence[DType], max_buffers: int) -> Iterator[KernelCase]:
+    def cast(other: DType) -> Callable[[UOp], UOp]:
+        return lambda x: UOp(Op.CAST, other, (x,))
+
+    makers = [cast(other) for other in targets if other is not dtype]
+    yield from _iter_elementwise(f"casts_{dtype}", dtype, 1, makers, max_buffers)
 
 
-def _bitcasts(computed: Sequence[DType]) -> KernelCase:
-    pairs = [(float32, int32), (float16, uint16), (float16, int16), (float64, int64)]
-    pairs = [pair for pair in pairs if set(pair) <= set(computed)]
-    i = _loop()
-    results: list[UOp] = []
-    for k, (one, other) in enumerate(pairs):
-        results.append(UOp(Op.BITCAST, other, (_param(2 * (len(pairs) + k), one).index(i).load(),)))
-        results.append(UOp(Op.BITCAST, one, (_param(2 * (len(pairs) + k) + 1, other).index(i).load(),)))
-    return _store_all("bitcasts", i, results)
+def _iter_bitcasts(computed: Sequence[DType]) -> Iterator[KernelCase]:
+    for one, other in ((float32, int32), (float16, uint16), (float16, int16), (float64, int64)):
+        if one in computed and other in computed:
+            i = _loop()
+            there, back = (_param(2 + k, dtype).index(i).load() for k, dtype in enumerate((one, other)))
+            results = [UOp(Op.BITCAST, other, (there,)), UOp(Op.BITCAST, one, (back,))]
+            yield _store_all(f"bitcasts_{one}_{other}", i, results)
 
 
 _FUNCTIONS: Final = frozenset({
@@ -261,8 +282,8 @@ def _parallel(target: Target) -> KernelCase:
 
 
 def _many_buffers(target: Target) -> KernelCase:
-    """As many arguments as a kernel of the scheduler may have, up to 20, in slots with gaps."""
-    count = min(target.max_buffers or 20, 20)
+    """As many arguments as a kernel of the scheduler may have, up to `_MANY`, in slots with gaps."""
+    count = min(target.max_buffers or _MANY, _MANY)
     i = _loop()
     total = _param(3, int32).index(i).load()
     for k in range(2, count):
@@ -270,21 +291,44 @@ def _many_buffers(target: Target) -> KernelCase:
     return _case("many_buffers", _param(0, int32).index(i).store(total).end(i))
 
 
-def _grid() -> KernelCase:
-    """Three axes of workgroups and of their members."""
-    sizes = (2, 3, 2)
-    groups = [UOp(Op.SPECIAL, int32, (_const(n),), f"gidx{axis}") for axis, n in enumerate(sizes)]
-    members = [UOp(Op.SPECIAL, int32, (_const(n),), f"lidx{axis}") for axis, n in enumerate((4, 2, 1))]
-    place = ((groups[2] * 3 + groups[1]) * 2 + groups[0]) * 8 + members[1] * 4 + members[0] + members[2]
+def _specials(prefix: str, sizes: Sequence[int]) -> list[UOp]:
+    return [UOp(Op.SPECIAL, int32, (_const(n),), f"{prefix}{axis}") for axis, n in enumerate(sizes)]
+
+
+def _fit(sizes: Sequence[int], limits: Sequence[int]) -> list[int]:
+    """`sizes` within the limit of each axis; no limits allow any."""
+    return [min(pair) for pair in zip(sizes, limits or sizes, strict=False)] + [1] * (len(sizes) - len(limits or sizes))
+
+
+def _items(target: Target) -> KernelCase:
+    """Three axes of single items, which are in no workgroup: the size of a workgroup is the device's to choose."""
+    sizes = _fit((5, 3, 2), target.max_global)
+    x, y, z = _specials("idx", sizes)
+    count = sizes[0] * sizes[1] * sizes[2]
+    place = (z * sizes[1] + y) * sizes[0] + x
     store = (
-        _param(0, int32, 96).index(place).store(_param(1, int32, 96).index(place).load() + groups[1] * 10 + members[0])
+        _param(0, int32, count).index(place).store(_param(1, int32, count).index(place).load() + x * 100 + y * 10 + z)
     )
-    return _case("grid", store)
+    return _case("items", store)
 
 
-def _workgroup() -> KernelCase:
+def _grid(target: Target) -> KernelCase:
+    """Three axes of workgroups and of their members."""
+    sizes = _fit((2, 3, 2), target.max_global)
+    local = _fit((4, 2, 1), target.max_local_dims)
+    while local[0] * local[1] > target.max_local:
+        local = [max(local[0] // 2, 1), 1, 1] if local[1] == 1 else [local[0], 1, 1]
+    groups, members = _specials("gidx", sizes), _specials("lidx", local)
+    n_members = local[0] * local[1]
+    count = sizes[0] * sizes[1] * sizes[2] * n_members
+    place = ((groups[2] * sizes[1] + groups[1]) * sizes[0] + groups[0]) * n_members
+    place = place + members[1] * local[0] + members[0] + members[2]
+    value = _param(1, int32, count).index(place).load() + groups[1] * 10 + members[0]
+    return _case("grid", _param(0, int32, count).index(place).store(value))
+
+
+def _workgroup(members: int) -> KernelCase:
     """The members of a workgroup exchange values through the memory that they share."""
-    members = 16
     group = UOp(Op.SPECIAL, int32, (_const(3),), "gidx0")
     member = UOp(Op.SPECIAL, int32, (_const(members),), "lidx0")
     shared = UOp(Op.DEFINE_LOCAL, float32, (), (0, members))

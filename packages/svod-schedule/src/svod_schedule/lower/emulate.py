@@ -30,15 +30,35 @@ from svod_dtype import (
 )  # fmt: skip
 from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
 from svod_ir.pattern import Rule, RuleSet, node, rule
+from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
+from svod_schedule.errors import UnsupportedDtypeError
 
-__all__ = ["decode", "make_emulation"]
+__all__ = ["decode", "emulate", "make_emulation"]
 
 _SIGN_BIT_OPS: Final = frozenset({Op.NEG, Op.ABS})
 _ARITHMETIC: Final = (UNARY | BINARY | TERNARY) - COMPARISON - _SIGN_BIT_OPS - {Op.WHERE}
+_COMPUTED: Final = _ARITHMETIC | COMPARISON | _SIGN_BIT_OPS | {Op.CAST, Op.REDUCE, Op.SCAN}
 _EXACT_IN_F32: Final = 24
 """Bits of an integer that float32 holds exactly."""
+
+
+def emulate(sink: UOp, target: Target) -> UOp:
+    """The kernel with arithmetic on native dtypes alone.
+
+    Raises:
+        UnsupportedDtypeError: if it computes in float64, and the target does not.
+    """
+    if float64 not in target.native_dtypes:
+        _check_no_double(sink, target)
+    return graph_rewrite(make_emulation(target), sink)
+
+
+def _check_no_double(sink: UOp, target: Target) -> None:
+    for found in sink.toposort():
+        if found.op in _COMPUTED and any(n.dtype.scalar is float64 for n in (found, *found.src)):
+            raise UnsupportedDtypeError(dtype=float64, operation=found.op.name, target=target.name)
 
 
 def make_emulation(target: Target) -> RuleSet:
