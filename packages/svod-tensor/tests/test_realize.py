@@ -116,7 +116,7 @@ def test_fewer_outputs_than_tensors_is_an_error_with_both_counts(monkeypatch):
     monkeypatch.setattr("svod_tensor.realize.make_plan", lambda *_: Plan())
     x = Tensor([1.0])
     with pytest.raises(BatchOutputError, match="2 tensors are to be realized, but the plan has 1"):
-        Tensor.realize_batch([x + 1, x + 2])
+        Tensor.prepare_batch([x + 1, x + 2])
 
 
 def test_a_plan_reads_new_inputs_each_time():

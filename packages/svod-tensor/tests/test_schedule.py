@@ -115,7 +115,7 @@ def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
 def test_a_cached_schedule_holds_no_buffer():
     schedule_cache.clear()
     (Tensor([1.0]) + 1).realize()
-    (((graph, _), cached),) = schedule_cache._cache._entries.items()
+    (((graph, *_), cached),) = schedule_cache._cache._entries.items()
     pre = cached.pre
     for root in (graph, *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)), *pre.outputs):
         assert all(n.arg.id < 0 for n in root.iter_ops(Op.BUFFER))
@@ -168,7 +168,7 @@ def test_a_field_that_the_caller_sets_wins_over_the_variable(monkeypatch):
 def test_the_schedule_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     def is_cached(n):
         graph = UOp.sink(UOp.const(float32, n))
-        return schedule_cache.get_schedule(graph, "", lambda _: PreSchedule((), (), ()))[1]
+        return schedule_cache.get_schedule((graph,), lambda _: PreSchedule((), (), ()))[1]
 
     schedule_cache.clear()
     monkeypatch.setattr(schedule_cache, "MAX_ENTRIES", 2)

@@ -26,7 +26,6 @@ class DeviceName:
 
 
 @lru_cache(maxsize=1024)
-@lru_cache(maxsize=1024)
 def parse_device_name(text: str) -> DeviceName:
     """Parse a device name; the canonical spelling of `CPU:0` is `CPU`.
 

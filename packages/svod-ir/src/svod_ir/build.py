@@ -27,6 +27,8 @@ FLOAT_ONLY = frozenset({
 })  # fmt: skip
 INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
 NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+_SHIFTS = frozenset({Op.SHL, Op.SHR})
+_UNEVEN = _SHIFTS | {Op.WHERE}
 
 
 def make_cast(x: UOp, dtype: DType) -> UOp:
@@ -47,21 +49,29 @@ def make_alu(op: Op, *operands: UOp) -> UOp:
     Raises:
         OperandError: if the op does not take the operands' dtypes, or they differ.
     """
-    values = operands[1:] if op is Op.WHERE else operands[:1] if op in (Op.SHL, Op.SHR) else operands
-    dtype = values[0].dtype
-    if any(v.dtype is not dtype for v in values):
-        raise OperandError(
-            operation=op.name, found=" and ".join(str(v.dtype) for v in values), expected="operands of one dtype"
-        )
-    if op is Op.WHERE and operands[0].dtype.kind != "bool":
-        raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
-    _check_dtype(op, dtype)
-    if op in (Op.SHL, Op.SHR) and not operands[1].dtype.is_int:
-        raise OperandError(operation=op.name, found=operands[1].dtype, expected="an integer amount")
+    dtype = _check_operands(op, operands)
     folded = _fold_integers(op, dtype, operands)
     if folded is not None:
         return folded
     return UOp(op, bool_.vec(dtype.lanes) if op in COMPARISON else dtype, operands)
+
+
+def _check_operands(op: Op, operands: Sequence[UOp]) -> DType:
+    """The one dtype of the operands, a condition and an amount to shift by apart."""
+    values = operands
+    if op in _UNEVEN:
+        values = operands[1:] if op is Op.WHERE else operands[:1]
+    dtype = values[0].dtype
+    for value in values:
+        if value.dtype is not dtype:
+            found = " and ".join(str(v.dtype) for v in values)
+            raise OperandError(operation=op.name, found=found, expected="operands of one dtype")
+    if op is Op.WHERE and operands[0].dtype.kind != "bool":
+        raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
+    _check_dtype(op, dtype)
+    if op in _SHIFTS and not operands[1].dtype.is_int:
+        raise OperandError(operation=op.name, found=operands[1].dtype, expected="an integer amount")
+    return dtype
 
 
 def _check_dtype(op: Op, dtype: DType) -> None:

@@ -156,7 +156,8 @@ class UOp:
         Raises:
             GraphError: if nodes of this op have no shape.
         """
-        found = self.find_shape()
+        # As `find_shape`, without a call: nothing about a node is asked for as often.
+        found = self.find_shape() if self._shape is _UNSET else self._shape
         if found is None:
             raise GraphError(rule=f"{self.op.name} has no shape", node=self)
         return found
@@ -421,6 +422,12 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
 
 def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
     """Fill `slot` of `root` and of every node below that lacks it, operands first, on an explicit stack."""
+    for operand in root.src:
+        if getattr(operand, slot) is _UNSET:
+            break
+    else:
+        setattr(root, slot, infer(root))
+        return
     stack = [root]
     while stack:
         node = stack[-1]

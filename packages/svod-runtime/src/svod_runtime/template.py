@@ -193,7 +193,7 @@ def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
 
     Otherwise for each the first one on its storage, the distance between the two, and its size.
     """
-    if len({buffer.storage_id for buffer in buffers}) == len(buffers):
+    if len(buffers) < 2 or len({buffer.storage_id for buffer in buffers}) == len(buffers):
         return None
     first: dict[int, int] = {}
     places = [first.setdefault(buffer.storage_id, position) for position, buffer in enumerate(buffers)]

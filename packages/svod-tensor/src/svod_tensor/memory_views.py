@@ -16,6 +16,8 @@ __all__ = ["view_bytes", "view_prefix"]
 
 def view_prefix(memory: UOp, sizes: Shape) -> UOp:
     """The first elements of `memory` as a tensor of `sizes`; all of them where every size is known."""
+    if sizes == memory.shape:
+        return memory
     if all(isinstance(s, int) for s in sizes):
         return make_reshape(memory, sizes)
     return make_reshape(make_shrink(memory, ((0, product(sizes)),)), sizes)

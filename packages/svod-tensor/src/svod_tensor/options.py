@@ -124,7 +124,9 @@ class PrepareConfig:
 
     def find_backend(self, device: str) -> str | None:
         """The backend that is asked for on a device, None where that is left to the device."""
-        kind, dot, name = (self.backend or "").rpartition(".")
+        if self.backend is None:
+            return None
+        kind, dot, name = self.backend.rpartition(".")
         return name or None if not dot or kind.upper() == device.partition(":")[0] else None
 
 

@@ -23,12 +23,14 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import PrepareConfig
 from svod_tensor.origins import find_kernel_origins, number_nodes
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
-from svod_tensor.schedule import ScheduleResult, instantiate_schedule, is_disk
+from svod_tensor.schedule import ScheduleResult, instantiate_schedule
 from svod_tensor.schedule_cache import (
     CachedSchedule,
     NormalizedGraph,
     get_schedule,
+    make_result,
     normalize_graph,
+    normalize_results,
     restore_pre_schedule,
 )
 from svod_tensor.shards import iter_parts, join_parts, parts_of
@@ -59,12 +61,12 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     pending = _find_pending(tensors)
     if not pending:
         return
-    written = states.find_written(*pending)
-    if written:
+    normalized, checks = _normalize_results(pending, config)
+    if normalized.written:
         tensors = (*tensors, *states.find_overtaken(pending))
         pending = _find_pending(tensors)
-        written = states.find_written(*pending)
-    plan = make_plan(pending, config)
+        normalized, checks = _normalize_results(pending, config)
+    plan = _bind_plan(normalized, checks, config)
     prepared = perf_counter()
     plan.execute()
     _log.info(
@@ -72,7 +74,7 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
         execute_us=round((perf_counter() - prepared) * 1e6),
     )  # fmt: skip
     adopted = _adopt_outputs(tensors, pending, plan)
-    registry.replace_nodes({**written, **adopted})
+    registry.replace_nodes({**normalized.written, **adopted} if normalized.written else adopted)
 
 
 def prepare_tensors(
@@ -120,14 +122,11 @@ def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
 
 def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
     """The nodes to compute, each once and on one device, in the order of the tensors."""
-    parts = iter_parts([t.uop for t in tensors if not t.is_realized])
-    return [part for part in parts if not registry.is_buffer_identity(part)]
-
-
-def _make_result(node: UOp) -> UOp:
-    """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is there."""
-    state = states.find_whole_state(node)
-    return UOp(Op.CONTIGUOUS, node.dtype, (node,)) if state is None else states.effect_of_state(state)
+    nodes = [t.uop for t in tensors if not t.is_realized]
+    if len(nodes) == 1 and nodes[0].placement.__class__ is not Sharding:
+        # One node on one device, as nearly always, is its only part.
+        return [node for node in nodes if 0 not in node.shape]
+    return [part for part in iter_parts(nodes) if not registry.is_buffer_identity(part)]
 
 
 def make_plan(nodes: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
@@ -136,9 +135,13 @@ def make_plan(nodes: Sequence[UOp], config: PrepareConfig, donated: Collection[U
     Raises:
         VariableConflictError: if a variable is bound to two values.
     """
-    sink = UOp.sink(*map(_make_result, nodes))
-    checks = _make_checks(sink) if config.check_operands else None
-    normalized = _normalize(sink if checks is None else sink.with_src((*sink.src, checks.findings)))
+    return _bind_plan(*_normalize_results(nodes, config), config, donated)
+
+
+def _bind_plan(
+    normalized: NormalizedGraph, checks: Checks | None, config: PrepareConfig, donated: Collection[UOp] = ()
+) -> ExecutionPlan:
+    """The plan of a graph on the buffers that it was normalised from; `checks` are about the last result of its SINK."""
     inputs = tuple(map(_get_buffer, normalized.params))
     schedule = _get_schedule(normalized, config)
     template = _get_template(schedule, normalized, inputs, config, donated, n_guarded=int(checks is not None))
@@ -166,8 +169,7 @@ def _get_template(
     schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig,
     donated: Collection[UOp], *, n_guarded: int,
 ) -> PlanTemplate:  # fmt: skip
-    from svod_runtime import find_sharing
-    from svod_tensor.prepare import prepare_template
+    from svod_runtime.template import find_sharing
 
     # Kernels depend on the fingerprint, memory on the planner and what is donated, and the order of the kernels on
     # inputs that share memory.
@@ -175,6 +177,8 @@ def _get_template(
     key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, n_guarded)
     template = schedule.templates.get(key)
     if template is None:
+        from svod_tensor.prepare import prepare_template
+
         items = _instantiate(schedule.pre, normalized, inputs, {})
         items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
         items.n_guarded = n_guarded
@@ -194,11 +198,11 @@ def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedS
 
     if config.disable_schedule_cache:
         return CachedSchedule(make(normalized.graph))
-    key = " ".join(f"{device} {_compiler_key(device, config)}" for device in devices)
+    compiler_keys = [_compiler_key(device, config) for device in devices]
+    passes = None if config.passes is None else config.passes.serial
     # What its kernels compute is recorded only where somebody asks for lines.
-    key += " numbered" if normalized.lines else ""
-    key += "" if config.passes is None else f" passes {config.passes.serial}"
-    schedule, is_hit = get_schedule(normalized.graph, key, make)
+    key = (normalized.graph, devices, *compiler_keys, passes, bool(normalized.lines))
+    schedule, is_hit = get_schedule(key, make)
     _log.debug("schedule.looked_up", is_hit=is_hit)
     return schedule
 
@@ -214,10 +218,24 @@ def _instantiate(
 def _normalize(sink: UOp) -> NormalizedGraph:
     """`sink` normalised, with files copied to the devices that read them, unless kernels there can read them where they are."""
     normalized = normalize_graph(sink)
-    far = {device for device in normalized.devices if not reads_files(device)}
-    if not far or not any(is_disk(node.arg.device) for node in normalized.params):
-        return normalized
-    return normalize_graph(copy_files(sink, far, normalized.devices[0]))
+    far = _find_far(normalized)
+    return normalize_graph(copy_files(sink, far, normalized.devices[0])) if far else normalized
+
+
+def _normalize_results(nodes: Sequence[UOp], config: PrepareConfig) -> tuple[NormalizedGraph, Checks | None]:
+    """`_normalize` of the SINK that holds the values of `nodes`, and at last what is to be checked about them."""
+    if not config.check_operands:
+        normalized = normalize_results(nodes)
+        if not _find_far(normalized):
+            return normalized, None
+    sink = UOp.sink(*map(make_result, nodes))
+    checks = _make_checks(sink) if config.check_operands else None
+    return _normalize(sink if checks is None else sink.with_src((*sink.src, checks.findings))), checks
+
+
+def _find_far(normalized: NormalizedGraph) -> set[str]:
+    """The devices that must be sent what they read of files."""
+    return {device for device in normalized.devices if not reads_files(device)} if normalized.has_files else set()
 
 
 def make_pre_schedule(sink: UOp, devices: Sequence[str], config: PrepareConfig) -> PreSchedule:
@@ -260,10 +278,11 @@ def _adopt_outputs(tensors: Sequence[TensorBase], pending: Sequence[UOp], plan: 
     if plan.num_outputs < len(pending):
         raise BatchOutputError(expected=len(pending), found=plan.num_outputs)
     realized = {node: _make_realized(node, buffer) for node, buffer in zip(pending, plan.output_buffers, strict=False)}
-    joined = {t.uop: _join_realized(t.uop, realized) for t in tensors if t.sharding is not None and t.size != 0}
-    realized.update(joined)
     for tensor in tensors:
-        new = realized.get(tensor.uop)
+        node = tensor.uop
+        if node not in realized and tensor.sharding is not None and tensor.size != 0:
+            realized[node] = _join_realized(node, realized)
+        new = realized.get(node)
         if new is not None:
             tensor.set_node(new)
     # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
@@ -282,7 +301,8 @@ def _make_realized(node: UOp, buffer: Buffer) -> UOp:
         return node.substitute({state: states.memory_of(state)})
     memory = registry.make_memory(node.dtype, buffer.size, buffer.device, buffer)
     view = view_prefix(memory, node.shape)
-    return view if all(isinstance(size, int) for size in node.shape) else settle_bindings(view)
+    # Memory under another shape has one operand; a size that depends on variables is one more.
+    return view if len(view.src) <= 1 else settle_bindings(view)
 
 
 def _is_constant(node: UOp) -> bool:

@@ -8,9 +8,9 @@ PreSchedule, and templates of the plans that were made from it, which wait for b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
@@ -20,6 +20,7 @@ from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.origins import collect_lines
 from svod_tensor.preschedule import PreSchedule
 from svod_tensor.schedule import is_disk
+from svod_tensor.states import effect_of_state, find_whole_state, is_later_state, memory_of
 from svod_tensor.variable import add_binding, is_bound
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ __all__ = [
     "MAX_ENTRIES",
     "CachedSchedule",
     "NormalizedGraph",
+    "ScheduleKey",
     "clear",
     "counts",
     "get_schedule",
+    "make_result",
     "normalize_graph",
+    "normalize_results",
     "restore_pre_schedule",
 ]
 
@@ -41,7 +45,7 @@ MAX_ENTRIES: Final = 1024
 
 _MAX_TEMPLATES: Final = 8
 
-_BUFFER, _BIND, _COPY = Op.BUFFER, Op.BIND, Op.COPY
+_BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = Op.BUFFER, Op.BIND, Op.COPY, Op.AFTER, Op.PARAM, Op.CONTIGUOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +62,16 @@ class CachedSchedule:
         self.templates[key] = template
 
 
-_cache: Final = BoundedCache[tuple[UOp, str], CachedSchedule](lambda: MAX_ENTRIES)
+ScheduleKey: TypeAlias = tuple[UOp, *tuple[Hashable, ...]]
+"""A normalised graph, and what else its kernels depend on."""
+
+_cache: Final = BoundedCache[ScheduleKey, CachedSchedule](lambda: MAX_ENTRIES)
 
 counts = _cache.counts
 clear = _cache.clear
 
 
-@dataclass(frozen=True, slots=True)
-class NormalizedGraph:
+class NormalizedGraph(NamedTuple):
     """A graph without identities, and what it left out.
 
     Attributes:
@@ -74,6 +80,8 @@ class NormalizedGraph:
         values: of the variables that are bound in it.
         devices: those that compute, the first of which is for values that come from no memory.
         lines: those that built the nodes of `graph`, where they were tracked.
+        written: the pending states that it computes, and the BUFFER that has the content of each afterwards.
+        has_files: whether files are among `params`.
     """
 
     graph: UOp
@@ -81,6 +89,8 @@ class NormalizedGraph:
     values: Mapping[str, int]
     devices: tuple[str, ...]
     lines: Mapping[UOp, frozenset[Origin]]
+    written: Mapping[UOp, UOp]
+    has_files: bool
 
 
 def normalize_graph(sink: UOp) -> NormalizedGraph:
@@ -89,35 +99,72 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
     Raises:
         VariableConflictError: if a variable is bound to two values.
     """
+    return _normalize(sink.src, sink.toposort()[:-1], [False] * len(sink.src), {})
+
+
+def make_result(node: UOp) -> UOp:
+    """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is there."""
+    state = find_whole_state(node)
+    return UOp(_CONTIGUOUS, node.dtype, (node,)) if state is None else effect_of_state(state)
+
+
+def normalize_results(nodes: Sequence[UOp]) -> NormalizedGraph:
+    """`normalize_graph` of the SINK that `make_result` gives for `nodes`, which is not made for that.
+
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+    """
+    states = [find_whole_state(node) for node in nodes]
+    roots = [node if state is None else effect_of_state(state) for node, state in zip(nodes, states, strict=True)]
+    order = roots[0].toposort() if len(roots) == 1 else UOp.sink(*roots).toposort()[:-1]
+    written = {state: memory_of(state) for state in states if state is not None}
+    return _normalize(roots, order, [state is None for state in states], written)
+
+
+def _normalize(
+    roots: Sequence[UOp], order: Sequence[UOp], is_stored: Sequence[bool], written: dict[UOp, UOp]
+) -> NormalizedGraph:
     params: list[UOp] = []
     values: dict[str, int] = {}
-    devices: dict[str, None] = {} if all(s.placement is not None for s in sink.src) else {DEFAULT_DEVICE: None}
+    devices: dict[str, None] = {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
     done: dict[UOp, UOp] = {}
-    for node in sink.toposort():
+    has_files = False
+    for node in order:
         op, operands = node.op, node.src
         if op is _BUFFER:
             _, size, place = node.arg
-            done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(len(params), size, place))
+            done[node] = UOp(_PARAM, node.dtype, (), ParamArg(len(params), size, place))
             params.append(node)
         elif op is _BIND and is_bound(node):
             add_binding(values, node)
             done[node] = operands[0]
             continue
         else:
-            done[node] = node.with_src(tuple([done[s] for s in operands])) if operands else node
+            done[node] = UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg) if operands else node
             if op is not _COPY:
+                if op is _AFTER and is_later_state(node):
+                    written[node] = operands[0]
                 continue
             place = node.arg
-        if not is_disk(place):
-            devices[place] = None
-    return NormalizedGraph(done[sink], tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), collect_lines(done))
+        if place not in devices:
+            if is_disk(place):
+                has_files = True
+            else:
+                devices[place] = None
+    sink = UOp.sink(
+        *[
+            UOp(_CONTIGUOUS, root.dtype, (done[root],)) if stored else done[root]
+            for root, stored in zip(roots, is_stored, strict=True)
+        ]
+    )
+    lines = collect_lines(done)
+    return NormalizedGraph(sink, tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), lines, written, has_files)
 
 
-def get_schedule(graph: UOp, compiler_key: str, make: Callable[[UOp], PreSchedule]) -> tuple[CachedSchedule, bool]:
+def get_schedule(key: ScheduleKey, make: Callable[[UOp], PreSchedule]) -> tuple[CachedSchedule, bool]:
     """The schedule of a normalised graph, and whether it was there already."""
-    key = (graph, compiler_key)
     found = _cache.find(key)
-    return (_cache.add(key, CachedSchedule(make(graph))), False) if found is None else (found, True)
+    return (_cache.add(key, CachedSchedule(make(key[0]))), False) if found is None else (found, True)
 
 
 def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSchedule:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "assign", "effect_of_state", "find_overtaken", "find_readers", "find_state", "find_states", "find_target_state",
-    "find_targets", "find_whole_state", "find_written", "make_writable", "memory_of",
+    "find_targets", "find_whole_state", "find_written", "is_later_state", "make_writable", "memory_of",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
-_AFTER = Op.AFTER
+_RESHAPE, _AFTER, _ASSIGN = Op.RESHAPE, Op.AFTER, Op.ASSIGN
 _VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
 
 
@@ -63,11 +63,16 @@ def find_targets(node: UOp) -> tuple[UOp, ...]:
 
 def find_whole_state(node: UOp) -> UOp | None:
     """The state that `node` is all of, in order; None where it is a part, or no assignment is pending."""
-    while node.op is Op.RESHAPE:
+    while node.op is _RESHAPE:
         node = node.src[0]
-    if node.op is Op.SHRINK and node.arg == (0, None):
+    if node.arg == (0, None) and node.op is Op.SHRINK:
         node = node.src[0]
-    return node if _is_later_state(node) else None
+    return node if is_later_state(node) else None
+
+
+def is_later_state(node: UOp) -> bool:
+    """Whether `node` is the content of memory after an assignment that is not done yet."""
+    return node.op is _AFTER and node.src[1].op is _ASSIGN
 
 
 def effect_of_state(state: UOp) -> UOp:
@@ -115,7 +120,7 @@ def find_readers(memories: set[UOp]) -> list[TensorBase]:
 def find_written(*roots: UOp) -> dict[UOp, UOp]:
     """The pending states in graphs, and the BUFFER that has their content once the graphs were computed."""
     root = roots[0] if len(roots) == 1 else UOp.sink(*roots)
-    return {node: node.src[0] for node in root.toposort() if node.op is _AFTER and _is_later_state(node)}
+    return {node: node.src[0] for node in root.toposort() if is_later_state(node)}
 
 
 def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
@@ -137,11 +142,7 @@ def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
 def _below(node: UOp, views: Iterable[Op]) -> UOp | None:
     while node.op in views:
         node = node.src[0]
-    return node if node.op is Op.BUFFER or _is_later_state(node) else None
-
-
-def _is_later_state(node: UOp) -> bool:
-    return node.op is Op.AFTER and node.src[1].op is Op.ASSIGN
+    return node if node.op is Op.BUFFER or is_later_state(node) else None
 
 
 def _move_views(old: UOp, new: UOp) -> None:
@@ -181,7 +182,7 @@ def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
         seen.add(node)
         if node.op is Op.BUFFER:
             found.add(node)
-        elif _is_later_state(node):
+        elif is_later_state(node):
             found.add(node)
             stack.extend(_needed_for(node, written))
         else:
@@ -192,7 +193,7 @@ def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
 def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
     """What must be read to reach a state: the values of the assignments up to it that are not among `written`."""
     needed: list[UOp] = []
-    while _is_later_state(state) and state not in written:
+    while is_later_state(state) and state not in written:
         target, value = effect_of_state(state).src
         needed.append(value)
         below = find_target_state(target)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from _cffi_backend import FFI
@@ -29,8 +27,11 @@ class CpuTable:
         self.launches = tuple(launches)
         self.n_launches = len(self.launches)
         words: list[int] = []
-        for _, group in groupby(self.launches, key=_group_of):
-            words += _make_group(list(group))
+        start = 0
+        for end, launch in enumerate(self.launches, 1):
+            if end == self.n_launches or self.launches[end].group != launch.group:
+                words += _make_group(self.launches[start:end])
+                start = end
         self.records = _ffi.new("int64_t[]", words)
 
 
@@ -56,10 +57,7 @@ class CpuBatchLauncher:
         pool.run_table(pool.handle, table.records, table.n_launches)
 
 
-_group_of: Final = attrgetter("group")
-
-
-def _make_group(group: list[Launch]) -> list[int]:
+def _make_group(group: Sequence[Launch]) -> list[int]:
     """The records of launches that may run at the same time; the first tells how many they are."""
     n_parts = sum([launch.n_parts for launch in group])
     words: list[int] = []

@@ -110,8 +110,10 @@ class TensorBase:
         """
         # An operand of which only the shape is used, or no element, is not in the graph.
         placement = self._uop.placement
-        if any(o._uop.placement != placement for o in operands):
-            check_devices(self._uop, *[o._uop for o in operands])
+        for operand in operands:
+            if operand._uop.placement != placement:
+                check_devices(self._uop, *[o._uop for o in operands])
+                break
         return self.from_uop(uop)
 
     def _place_on(self, device: str) -> None:

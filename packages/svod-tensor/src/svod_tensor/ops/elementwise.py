@@ -332,13 +332,18 @@ class Elementwise(Movement):
     def _pair(self, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Self, Self]:
         """This tensor and `other` with one dtype."""
         if _is_scalar(other):
-            dtype = promote_with_scalar(self.dtype, other)
-            _check_taken(refused, dtype, self.dtype if isinstance(other, bool) else dtype)
-            return self._of_dtype(dtype), self._make(make_constant(other, dtype))
+            x, number = self._pair_with_scalar(other, refused)
+            return x, self._make(number)
         right = self._wrap(other)
         dtype = promote_types(self.dtype, right.dtype)
         _check_taken(refused, dtype, dtype)
         return self._of_dtype(dtype), right._of_dtype(dtype)
+
+    def _pair_with_scalar(self, other: bool | int | float, refused: tuple[DType, ...]) -> tuple[Self, UOp]:
+        """This tensor, and the constant `other` with the same dtype."""
+        dtype = promote_with_scalar(self.dtype, other)
+        _check_taken(refused, dtype, self.dtype if isinstance(other, bool) else dtype)
+        return self._of_dtype(dtype), make_constant(other, dtype)
 
     def _of_dtype(self, dtype: DType) -> Self:
         """This tensor where it has the dtype, as operands nearly always do, else a cast."""
@@ -349,13 +354,17 @@ class Elementwise(Movement):
         return self._make(make_constant(value, self.dtype))
 
     def _binary(self, op: Op, other: Operand, *, refused: tuple[DType, ...] = ()) -> Self:
+        if _is_scalar(other):
+            x, number = self._pair_with_scalar(other, refused)
+            return x._apply(op, x._uop, number)
         x, y = self._pair(other, refused=refused)
         return x._apply(op, x._uop, y._uop, y)
 
     def _apply(self, op: Op, x: UOp, y: UOp, *operands: TensorBase) -> Self:
         """The op on two nodes, broadcast against each other; a 0-d node stands for all elements as it is."""
-        if x.shape and y.shape and x.shape != y.shape:
-            shape = broadcast_shapes(x.shape, y.shape)
+        left, right = x.shape, y.shape
+        if left != right and left and right:
+            shape = broadcast_shapes(left, right)
             x, y = broadcast_node(x, shape), broadcast_node(y, shape)
         return self._make(make_alu(op, x, y), *operands)
 
