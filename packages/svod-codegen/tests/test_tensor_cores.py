@@ -6,6 +6,7 @@ import ctypes
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 DOTS = [unit for unit in UNITS if not unit.core.tiles]
 NATIVE = [unit.core for unit in DOTS if unit.core in host_target().tensor_cores]
+NO_UNIT = TensorCore((16, 1, 2), 2, (float32, float32, float32))
+TARGET = replace(Target.generic(), tensor_cores=(*(unit.core for unit in DOTS), NO_UNIT))
 CPUS = {"avx512bf16": "znver4", "avx512vnni": "cascadelake", "avxvnni": "alderlake"}
 
 
@@ -68,7 +71,7 @@ def rows_times_panel(core: TensorCore, rows: int, steps: int) -> UOp:
 
 
 def rendered(sink: UOp) -> str:
-    return render(linearize(sink), "kernel", Target.generic())
+    return render(linearize(sink), "kernel", TARGET)
 
 
 def values(dtype: DType, shape: tuple[int, int]) -> np.ndarray:
@@ -140,6 +143,17 @@ def test_the_operands_may_be_any_values():
 
 
 def test_a_unit_that_does_not_exist_is_refused():
-    core = TensorCore((16, 1, 2), 2, (float32, float32, float32))
     with pytest.raises(RenderError, match="no x86 processor"):
-        rendered(rows_times_panel(core, 1, 1))
+        rendered(rows_times_panel(NO_UNIT, 1, 1))
+
+
+def test_a_unit_that_the_target_does_not_have_is_refused():
+    """LLVM would end the process."""
+    with pytest.raises(RenderError, match="WMMA_16_1_2_bf16_bf16_f32, which generic does not have"):
+        render(linearize(rows_times_panel(DOTS[0].core, 1, 1)), "kernel", Target.generic())
+
+
+def test_what_a_target_says_of_a_units_speed_is_its_own_affair():
+    slow = replace(DOTS[0].core, cycles=9.0)
+    source = render(linearize(rows_times_panel(slow, 1, 1)), "kernel", TARGET)
+    assert "dpbf16ps" in source

@@ -6,6 +6,7 @@ import ctypes
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 CORES = [unit.core for unit in UNITS if unit.core.tiles]
 BF16 = CORES[0]
+NO_UNIT = TensorCore((16, 16, 32), 2, (float16, bfloat16, float32), tiles=8)
+TARGET = replace(Target.generic(), tensor_cores=(*CORES, NO_UNIT))
 TILE = 16 * 16
 
 
@@ -124,7 +127,7 @@ def multiply(source: str, core: TensorCore, rows: int, columns: int, steps: int)
 
 
 def rendered(sink: UOp) -> str:
-    return render(linearize(sink), "kernel", Target.generic())
+    return render(linearize(sink), "kernel", TARGET)
 
 
 def instructions(source: str) -> list[str]:
@@ -272,8 +275,7 @@ def test_an_operand_that_is_computed_is_refused():
 
 
 def test_a_unit_that_does_not_exist_is_refused():
-    core = TensorCore((16, 16, 32), 2, (float16, bfloat16, float32), tiles=8)
-    check_refused(product(core, 1, 1, 1), "no x86 processor")
+    check_refused(product(NO_UNIT, 1, 1, 1), "no x86 processor")
 
 
 _ASSEMBLE = """

@@ -14,7 +14,7 @@ from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import base_memory, emit_index, emit_load, emit_store
-from svod_codegen.llvm.tensor_cores import emit_dot
+from svod_codegen.llvm.tensor_cores import check_units, emit_dot
 from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
 from svod_dtype import DType
@@ -42,6 +42,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     """
     w = FunctionWriter(has_gather=target.has_gather)
     n_scopes = _bind_arguments(w, linear)
+    check_units([node for node in linear if node.op is Op.WMMA], target)
     tiles = assign_tiles(linear)
     if tiles:
         start_tiles(w)

@@ -8,7 +8,6 @@ registers of their own are rendered by `svod_codegen.llvm.tiles`.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_codegen.errors import RenderError
@@ -17,12 +16,24 @@ from svod_dtype import DType, bfloat16, float16, float32, int8, int16, int32, ui
 from svod_ir.target import TensorCore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from svod_codegen.llvm.function import FunctionWriter
+    from svod_ir.target import Target
     from svod_ir.uop import UOp
 
-__all__ = ["N_TILES", "TILE_BYTES", "TILE_ROWS", "UNITS", "Unit", "emit_dot", "find_unit", "list_tensor_cores"]
+__all__ = [
+    "N_TILES",
+    "TILE_BYTES",
+    "TILE_ROWS",
+    "UNITS",
+    "Unit",
+    "check_units",
+    "emit_dot",
+    "find_unit",
+    "list_tensor_cores",
+]
 
 TILE_ROWS: Final = 16
 TILE_BYTES: Final = 64
@@ -83,24 +94,39 @@ def list_tensor_cores(features: AbstractSet[str], vector_bits: int) -> tuple[Ten
     return tuple(u.core for u in UNITS if u.features <= features and u.vector_bits in (0, vector_bits))
 
 
+def check_units(products: Sequence[UOp], target: Target) -> None:
+    """Check that the target has the units of WMMAs: LLVM ends the process on instructions that the processor lacks.
+
+    Raises:
+        RenderError: if it does not.
+    """
+    units = {_product(core) for core in target.tensor_cores}
+    for node in products:
+        if _product(node.arg) not in units:
+            raise RenderError(problem=f"asks for {node.arg}, which {target.name} does not have", node=node)
+
+
 def find_unit(node: UOp) -> Unit:
     """The unit of a WMMA.
 
     Raises:
-        RenderError: if it is none of ours.
+        RenderError: if no x86 processor has it.
     """
-    unit = _find(node.arg)
+    unit = _BY_PRODUCT.get(_product(node.arg))
     if unit is None:
         raise RenderError(problem=f"asks for {node.arg}, which no x86 processor has", node=node)
     return unit
 
 
-@cache
-def _find(core: TensorCore) -> Unit | None:
-    # What a unit computes; the estimates in a core are the target's, who may know better.
-    return next(
-        (u for u in UNITS if (u.core.dims, u.core.group, u.core.dtypes) == (core.dims, core.group, core.dtypes)), None
-    )
+_Product = tuple[tuple[int, int, int], int, tuple[DType, DType, DType]]
+
+
+def _product(core: TensorCore) -> _Product:
+    """What a unit computes, without the estimates that a target may know better."""
+    return core.dims, core.group, core.dtypes
+
+
+_BY_PRODUCT: Final = {_product(unit.core): unit for unit in UNITS}
 
 
 def emit_dot(w: FunctionWriter, node: UOp) -> str:
