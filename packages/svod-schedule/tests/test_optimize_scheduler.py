@@ -138,6 +138,12 @@ EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]
     "grouptop shares the outer part of a reduction": (
         make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
     ),
+    "split takes turns of a loop inside all others": (
+        make_copy(8, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 2), ("LOOP", 6), ("LOOP", 4)],
+    ),
+    "split lets the last turns overlap": (
+        make_copy(9, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 3), ("LOOP", 6), ("LOOP", 4)],
+    ),
     "swap exchanges two loops": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, [("LOOP", 16), ("LOOP", 6)]),
     "pack fills private memory in loops of its own": (
         make_product(6, 8, 16), (Opt(OptOp.PACK, 0),), CPU, [("LOOP", 6), ("LOOP", 8), ("LOOP", 16), ("REDUCE", 16)],
@@ -272,6 +278,13 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
     "group of more than shared memory holds": (
         make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 32),), replace(GPU, shared_bytes=64), "it needs more shared memory than 64 bytes",
     ),
+    "split of a loop into itself": (make_copy(6), (Opt(OptOp.SPLIT, 0, 6),), CPU, "the axis may be no longer than 6"),
+    "split of a loop into single turns": (
+        make_copy(6), (Opt(OptOp.SPLIT, 0, 1),), CPU, "the amount 1 is not between 2 and 1048576",
+    ),
+    "split where the kernel reads what it writes": (
+        make_update(19), (Opt(OptOp.SPLIT, 0, 8),), CPU, "the kernel reads what it writes",
+    ),
     "swap of an axis with itself": (make_copy(6, 16), (Opt(OptOp.SWAP, 1, 1),), CPU, "it names one axis twice"),
     "swap of loops of two kinds": (make_sum(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, "axis 1 is a REDUCE axis"),
     "swap with no axis": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 5),), CPU, "the kernel has 2 such axes"),
@@ -343,7 +356,7 @@ _AMOUNTS = st.sampled_from((0, 2, 3, 4, 5, 7, 8, 16))
 OPTS = st.one_of(
     st.builds(
         Opt,
-        st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK)),
+        st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK, OptOp.SPLIT)),
         st.integers(0, 4),
         _AMOUNTS,
     ),

@@ -9,7 +9,9 @@ from dataclasses import fields, replace
 
 import pytest
 
+from svod_dtype import int8, int32, uint8
 from svod_ir.errors import OptionError
+from svod_ir.target import Target, TensorCore
 from svod_schedule import ConfigError, OptimizerConfig
 
 VARIABLES: dict[str, tuple[str, dict[str, object]]] = {
@@ -27,6 +29,7 @@ VARIABLES: dict[str, tuple[str, dict[str, object]]] = {
     "BEAM_RUNS": ("9", {"n_runs": 9}),
     "BEAM_MIN_PROGRESS": ("0.1", {"min_gain": 0.1}),
     "BEAM_PADTO": ("1", {"can_pad": True}),
+    "SVOD_TENSOR_CORES": ("0", {"use_tensor_cores": False}),
     "BEAM_LOG_SURPASS_MAX": ("yes", {"log_drops": True}),
     "BEAM_IGNORE_CACHE": ("1", {"use_cache": False}),
     "BEAM_MAX_TASKS_PER_CHILD": ("4", {"tasks_per_worker": 4}),
@@ -88,3 +91,12 @@ def test_the_name_is_the_same_in_every_process() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "3"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == OptimizerConfig(strategy="beam").fingerprint
+
+
+def test_tensor_cores_can_be_forbidden() -> None:
+    target = replace(Target.generic(), tensor_cores=(TensorCore((16, 1, 4), 4, (uint8, int8, int32)),))
+    assert OptimizerConfig().restrict(target) is target
+    for strategy in ("heuristic", "beam"):
+        forbidden = OptimizerConfig(strategy=strategy, use_tensor_cores=False)
+        assert forbidden.restrict(target) == Target.generic()
+        assert forbidden.fingerprint != OptimizerConfig(strategy=strategy).fingerprint

@@ -10,24 +10,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bfloat16, float32, int8, int16, int32, int64, uint8
-from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg, format_opts
 from svod_ir.build import make_permute, make_reduce_axis
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.target import Target, TensorCore
 from svod_ir.testing import assert_same
 from svod_ir.testing.programs import fit, matmul, reduce, tensor
-from svod_ir.uop import UOp
+from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
-from svod_schedule.optimize import Scheduler, apply_opts
+from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts
 from svod_schedule.pipeline import Context, run_pipeline
 
-BYTES = TensorCore((16, 1, 4), 4, (uint8, int8, int32))
-WORDS = TensorCore((8, 1, 2), 2, (int16, int16, int32))
-HALVES = TensorCore((16, 1, 2), 2, (bfloat16, bfloat16, float32))
-SQUARE = TensorCore((4, 4, 8), 4, (uint8, int8, int32), cycles=8.0, tiles=8)
-HALF_SQUARE = TensorCore((4, 3, 4), 2, (bfloat16, bfloat16, float32), cycles=8.0, tiles=8)
+BYTES = TensorCore((16, 1, 4), 4, (uint8, int8, int32), cycles=0.5)
+WORDS = TensorCore((8, 1, 2), 2, (int16, int16, int32), cycles=0.5)
+HALVES = TensorCore((16, 1, 2), 2, (bfloat16, bfloat16, float32), cycles=0.5)
+SQUARE = TensorCore((4, 4, 8), 4, (uint8, int8, int32), cycles=1.0, tiles=8)
+HALF_SQUARE = TensorCore((4, 3, 4), 2, (bfloat16, bfloat16, float32), cycles=1.0, tiles=8)
 CORES = (BYTES, WORDS, HALVES, SQUARE, HALF_SQUARE)
 TARGET = replace(
     Target.generic(cores=2),
@@ -72,15 +72,16 @@ def check(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> None:
     assert_same(sink, linear)
 
 
-SIZES = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 24, 33))
+SIZES = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 20))
 LATER = st.lists(
     st.one_of(
         st.builds(
             Opt,
-            st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PACK, OptOp.PACK, OptOp.PADTO)),
+            st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PACK, OptOp.SPLIT, OptOp.PADTO)),
             st.integers(0, 2),
             st.sampled_from((0, 2, 3)),
         ),
+        st.just(Opt(OptOp.PACK)),
         st.builds(Opt, st.just(OptOp.THREAD), st.integers(0, 2), st.just(2)),
         st.builds(Opt, st.just(OptOp.SWAP), st.integers(0, 2), st.integers(0, 2)),
     ),
@@ -200,7 +201,9 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
     ),
     "another sum": (lambda: make_square(uint8, int8, int64), Opt(OptOp.TC, 0, 0), "the products are added up in int64, not in int32"),
     "operands that do not fit": (
-        lambda: make_square(uint8, uint8, int32), Opt(OptOp.TC, 0, 0), "the operands are uint8 and uint8, where the core takes uint8 and int8",
+        lambda: make_square(uint8, uint8, int32),
+        Opt(OptOp.TC, 0, 0),
+        "the operands are uint8 and uint8, where the core takes uint8 and int8",
     ),
     "a vector times itself": (
         lambda: reduce(tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1),
@@ -233,3 +236,96 @@ def test_the_steps_of_a_core_are_not_padded(make_kernel: MakeKernel) -> None:
     steps = next(i for i, r in enumerate(scheduler.axes) if r.arg[1] is AxisType.REDUCE)
     with pytest.raises(OptError, match="a tensor core takes the axis in whole steps"):
         scheduler.apply_opt(Opt(OptOp.PADTO, steps, 4))
+
+
+def chosen(sink: UOp, target: Target = TARGET) -> tuple[Opt, ...]:
+    scheduler = Scheduler(sink, target)
+    apply_heuristics(scheduler)
+    return tuple(scheduler.applied_opts)
+
+
+CHOICES: dict[str, tuple[tuple[DType, DType], int, tuple[TensorCore, ...], str]] = {
+    "rows that are read where they lie": (
+        (uint8, int8), 16, (BYTES,), "TC(0, 0) SWAP(0, 1) UPCAST(0, 0) UPCAST(0, 4) THREAD(0, 2) PACK()",
+    ),
+    "rows whose ends are filled up": ((uint8, int8), 17, (BYTES,), "TC(0, 0) UPCAST(1, 0) UPCAST(0, 4) THREAD(0, 2) PACK() PACK(1)"),
+    "operands that are widened": ((int8, int8), 16, (BYTES, WORDS), "TC(0, 1) UPCAST(1, 4) UPCAST(0, 4) THREAD(0, 2) PACK() PACK(1)"),
+    "operands in the order that the core takes": (
+        (int8, uint8), 16, (BYTES,), "TC(0, 0) UPCAST(0, 0) UPCAST(0, 8) THREAD(0, 2) PACK() PACK(1)",
+    ),
+    "tiles of several rows": ((uint8, int8), 16, (SQUARE,), "TC(0, 0) UPCAST(1, 2) UPCAST(0, 2) THREAD(0, 2) PACK() PACK(1)"),
+}  # fmt: skip
+"""Dtypes and length of the operands of a product of 32 rows and 64 columns, what the target has, and what is chosen."""
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_heuristics_give_a_product_to_a_core(make_kernel: MakeKernel, case: str) -> None:
+    (x, y), k, cores, expected = CHOICES[case]
+    target = replace(TARGET, tensor_cores=cores)
+    sink = make_kernel(multiply(tensor(1, 32, k, dtype=x), tensor(2, k, 64, dtype=y), int32))
+    opts = chosen(sink, target)
+    assert format_opts(opts) == expected
+    assert any(n.op is Op.WMMA for n in compiled(sink, opts, target))
+
+
+PLAIN: dict[str, Callable[[], UOp]] = {
+    "a single row": lambda: multiply(tensor(1, 1, 64, dtype=uint8), tensor(2, 64, 64, dtype=int8), int32),
+    "a single column": lambda: multiply(tensor(1, 64, 64, dtype=uint8), tensor(2, 64, 1, dtype=int8), int32),
+    "operands that no core takes": lambda: matmul(tensor(1, 32, 32), tensor(2, 32, 32)),
+    "no product": lambda: reduce(tensor(1, 32, 32), 1),
+    "a core that is no faster": lambda: matmul(
+        tensor(1, 32, 3, dtype=bfloat16).cast(float32), tensor(2, 3, 5, dtype=bfloat16).cast(float32)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLAIN)
+def test_heuristics_leave_other_kernels_to_vectors(make_kernel: MakeKernel, case: str) -> None:
+    sink = make_kernel(PLAIN[case]())
+    assert chosen(sink) == chosen(sink, replace(TARGET, tensor_cores=()))
+
+
+def test_heuristics_use_no_core_slower_than_vectors(make_kernel: MakeKernel) -> None:
+    sink = make_kernel(multiply(tensor(1, 32, 16, dtype=uint8), tensor(2, 16, 64, dtype=int8), int32))
+    slow = replace(TARGET, tensor_cores=(replace(BYTES, cycles=4.0),))
+    assert chosen(sink, slow) == chosen(sink, replace(TARGET, tensor_cores=()))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_what_heuristics_choose_keeps_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
+    core = data.draw(st.sampled_from(CORES))
+    x, y = data.draw(st.sampled_from(OPERANDS[core]))
+    m, n, k = (data.draw(SIZES) for _ in range(3))
+    left = make_matrix(1, m, k, x, is_transposed=data.draw(st.booleans()))
+    right = make_matrix(2, k, n, y, is_transposed=data.draw(st.booleans()))
+    sink = make_kernel(multiply(left, right, core.dtypes[2]))
+    target = replace(TARGET, tensor_cores=(core,))
+    opts = chosen(sink, target)
+    assert_same(sink, compiled(sink, opts, target))
+
+
+VARYING = UOp.variable("n", 1, 40)
+LONG = UOp.variable("n", 16, 40)
+
+
+def make_varying_product(m: SInt, n: SInt, k: SInt) -> UOp:
+    kinds = (AxisType.LOOP, AxisType.LOOP, AxisType.REDUCE)
+    row, column, depth = (UOp.range(size, i, kind) for i, (size, kind) in enumerate(zip((m, n, k), kinds, strict=True)))
+    out, x, y = (UOp(Op.PARAM, d, (), ParamArg(i, 4096)) for i, d in enumerate((int32, uint8, int8)))
+    product = x.index(row * to_node(k) + depth).cast(int32) * y.index(depth * to_node(n) + column).cast(int32)
+    value = UOp(Op.REDUCE, int32, (product, depth), Op.ADD)
+    return UOp.sink(out.index(row * to_node(n) + column).store(value).end(row, column), arg=KernelInfo())
+
+
+@pytest.mark.parametrize("core", [BYTES, SQUARE], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["rows", "columns", "depth"])
+@pytest.mark.parametrize("size", [VARYING, LONG], ids=["any", "long"])
+def test_sizes_may_vary(core: TensorCore, axis: int, size: UOp) -> None:
+    m, n, k = (size if i == axis else 18 for i in range(3))
+    sink, target = make_varying_product(m, n, k), replace(TARGET, tensor_cores=(core,))
+    opts = chosen(sink, target)
+    assert opts[0].op is OptOp.TC
+    linear = compiled(sink, opts, target)
+    for value in (int(size.vmin), 23):
+        assert_same(sink, linear, inputs={size: value, size.with_dtype(int32): value})

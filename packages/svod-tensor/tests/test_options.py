@@ -71,6 +71,11 @@ def test_given_opts_win_over_the_optimizer():
     assert PrepareConfig(optimizer=OptimizerConfig(strategy="none")).fixed_opts == ()
 
 
+def test_what_a_search_found_is_not_used_where_tensor_cores_are_forbidden():
+    assert PrepareConfig().is_tuned
+    assert not PrepareConfig(optimizer=OptimizerConfig(use_tensor_cores=False)).is_tuned
+
+
 def test_kernels_of_other_optimizers_have_another_fingerprint():
     configs = [PrepareConfig(optimizer=OptimizerConfig(strategy=s)) for s in ("none", "heuristic", "beam")]
     configs.append(PrepareConfig(optimizer=OptimizerConfig(strategy="beam", width=2)))

@@ -72,6 +72,7 @@ class OptOp(Enum):
     PADTO = "PADTO"
     OVERLAP = "OVERLAP"
     PACK = "PACK"
+    SPLIT = "SPLIT"
     SWAP = "SWAP"
     THREAD = "THREAD"
     NOLOCALS = "NOLOCALS"

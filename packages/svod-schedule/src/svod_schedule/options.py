@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Final, Literal, TypeAlias, get_args
 
 from svod_ir.environment import read_integer, read_number, read_switch
 from svod_ir.errors import OptionError
+from svod_ir.target import Target
 from svod_schedule.errors import ConfigError
 
 __all__ = ["OptimizerConfig", "Strategy", "set_search"]
@@ -53,6 +54,8 @@ class OptimizerConfig:
         n_runs: how often a candidate is timed; the least time counts (`BEAM_RUNS`).
         min_gain: the part of its time that a round has to save for another one to follow (`BEAM_MIN_PROGRESS`).
         can_pad: whether axes may be padded (`BEAM_PADTO=1`).
+        use_tensor_cores: whether matrix units may be used where the target has some (`SVOD_TENSOR_CORES`, on). Those of
+            integers compute what vectors do; those of bfloat16 take numbers below 1.2e-38 as zeros.
         log_drops: whether a line is printed for each candidate that is dropped (`BEAM_LOG_SURPASS_MAX=1`).
         use_cache: whether what an earlier search found is used (`BEAM_IGNORE_CACHE=1`).
         tasks_per_worker: how many candidates a worker process compiles before a fresh one takes its place, 0 for
@@ -73,6 +76,7 @@ class OptimizerConfig:
     n_runs: int = 3
     min_gain: float = 0.02
     can_pad: bool = False
+    use_tensor_cores: bool = True
     log_drops: bool = False
     use_cache: bool = True
     tasks_per_worker: int = 0
@@ -113,16 +117,21 @@ class OptimizerConfig:
             n_runs=read_integer(env, "BEAM_RUNS", default.n_runs, minimum=1),
             min_gain=read_number(env, "BEAM_MIN_PROGRESS", default.min_gain),
             can_pad=read_switch(env, "BEAM_PADTO", default=default.can_pad),
+            use_tensor_cores=read_switch(env, "SVOD_TENSOR_CORES", default=default.use_tensor_cores),
             log_drops=read_switch(env, "BEAM_LOG_SURPASS_MAX", default=default.log_drops),
             use_cache=not read_switch(env, "BEAM_IGNORE_CACHE", default=not default.use_cache),
             tasks_per_worker=read_integer(env, "BEAM_MAX_TASKS_PER_CHILD", default.tasks_per_worker),
         )
 
+    def restrict(self, target: Target) -> Target:
+        """The target without what may not be used."""
+        return target if self.use_tensor_cores else replace(target, tensor_cores=())
+
     @property
     def fingerprint(self) -> str:
         """Names what the choice of opts depends on, the same text in every process."""
         if self.strategy != "beam":
-            return self.strategy
+            return self.strategy if self.use_tensor_cores else f"{self.strategy}, no tensor cores"
         limits = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name not in _UNMEASURED)
         return f"beam {' '.join(limits)}"
 

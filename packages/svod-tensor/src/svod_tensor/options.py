@@ -110,7 +110,8 @@ class PrepareConfig:
     @property
     def is_tuned(self) -> bool:
         """Whether what earlier searches found is used."""
-        is_wanted = self.use_tuned and self.optimizer.strategy == "heuristic"
+        # What a search found may use tensor cores.
+        is_wanted = self.use_tuned and self.optimizer.strategy == "heuristic" and self.optimizer.use_tensor_cores
         return is_wanted and self.fixed_opts is None and self.passes is None
 
     def _make_fingerprint(self) -> str:

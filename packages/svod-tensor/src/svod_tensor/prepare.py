@@ -262,7 +262,7 @@ def make_context(device: Device, config: PrepareConfig) -> Context:
     from svod_schedule.pipeline import PIPELINES, Context
 
     return Context(
-        target=device.target, device=device.name, opts=config.fixed_opts, options=IROptions.from_env(),
+        target=config.optimizer.restrict(device.target), device=device.name, opts=config.fixed_opts, options=IROptions.from_env(),
         passes=config.passes or PIPELINES,
     )  # fmt: skip
 

@@ -65,10 +65,12 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())
+    # What fills a tile of a tensor core is made of its own vectors.
+    fills = [depends[n.src[0]] for n in order if n.op is Op.END and any(r.arg[1] is AxisType.TILE_K for r in n.src[1:])]
     for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
         bit = 1 << axes.index(axis)
         size = int(axis.vmax) + 1
-        is_good = good[axis] > 0 and size & (size - 1) == 0
+        is_good = good[axis] > 0 and size & (size - 1) == 0 and not any(m & bit for m in fills)
         if (is_good or _is_column(axis)) and not any(m & bit and m & taken for m in masks):
             chosen.add(axis)
             taken |= bit

@@ -1,9 +1,9 @@
 """Heuristics: a good sequence of Opts for a kernel, from its accesses and the target's description.
 
-In order: which operand of a product is copied panel by panel; which output axis becomes vector lanes;
-which reduced axis does where no output axis can; how many outputs share what they load (register
-tiles); which loop is outermost; which is split over threads. Each choice is applied as an Opt, so it
-can be printed, replayed and searched around.
+A product that a tensor core takes faster is given to it (`core_tiles.py`). Otherwise, in order: which operand of a product is
+copied panel by panel; which output axis becomes vector lanes; which reduced axis does where no output axis can; how many outputs
+share what they load (register tiles); which loop is outermost; which is split over threads. Each choice is applied as an Opt,
+so it can be printed, replayed and searched around.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.loops import extent
+from svod_schedule.optimize.core_tiles import MAX_PANEL_BYTES, take_tensor_core
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.optimize.workgroups import take_members
 
@@ -50,9 +51,6 @@ LONG_AXIS = 32
 VECTOR_COPY_COST = 8
 SINGLE_COST = 2
 """Steps of a product in the time of copying a vector to a panel, and of copying or storing one element."""
-
-MAX_PANEL_BYTES = 1 << 19
-"""A panel lies on the stack of a thread, which has a few mebibytes."""
 
 MIN_GATHERED_BYTES = 4
 """The narrowest element that processors gather."""
@@ -90,6 +88,10 @@ class _Heuristics:
         self.lanes = max(self.target.vector_bits // (8 * widest), 1)
 
     def run(self) -> None:
+        if not take_tensor_core(self.scheduler, self.work, MIN_THREADED_WORK):
+            self._take_vectors()
+
+    def _take_vectors(self) -> None:
         lane_axis = self._best_lane_axis(self.outputs, self.accesses)
         tiled = next((r for r in self.reduces if self._tile_axes(r, lane_axis)), None)
         panel = self._find_panel(tiled, lane_axis) if tiled is not None else None

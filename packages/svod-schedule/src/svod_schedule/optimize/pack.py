@@ -18,6 +18,7 @@ from svod_dtype import DType, index
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
+from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent
 from svod_schedule.lower.products import find_core, tile_axes
 
@@ -29,12 +30,12 @@ MAX_VARYING_BYTES = 1 << 19
 """The most that is set aside for an operand whose size varies."""
 
 
-def pack_operands(sink: UOp, axis: UOp, cores: tuple[TensorCore, ...]) -> UOp | str:
-    """`sink` with what one turn of loop `axis` reads again, or the reason why there is nothing to pack."""
-    nest = next((n.src[1:] for n in sink.src if n.op is Op.END and axis in n.src[1:]), None)
+def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) -> UOp | str:
+    """`sink` with what one turn of loop `axis`, or the whole work of a thread, reads again, or why there is nothing to pack."""
+    nest = next((n.src[1:] for n in sink.src if n.op is Op.END and (axis is None or axis in n.src[1:])), None)
     if nest is None:
         return NO_NEST
-    outer = nest[: nest.index(axis) + 1]
+    outer = () if axis is None else nest[: nest.index(axis) + 1]
     enclosing = {r for r in nest if r.arg[1] is AxisType.THREAD or (r.arg[1] is AxisType.LOOP and r in outer)}
     inside = [r for r in nest if r.arg[1] is AxisType.LOOP and r not in enclosing]
     tiles = _find_tile_dtypes(sink, cores)
@@ -104,6 +105,9 @@ def _fill_kind(r: UOp, load: UOp) -> AxisType:
     """How a packed axis is filled: a tile in whole vectors, a row of a, or a group of b's rows."""
     kind = r.arg[1]
     if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
+        return AxisType.TILE_K
+    if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and find_stride(load.src[1], r) == 1:
+        # The rows of a transposed operand lie together.
         return AxisType.TILE_K
     return AxisType.UPCAST if kind in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP
 

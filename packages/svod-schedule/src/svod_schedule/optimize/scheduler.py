@@ -1,6 +1,6 @@
 """`Scheduler`: one kernel, and the transformations (`Opt`s) that may be applied to it.
 
-An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP, SWAP) or
+An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP, SWAP, SPLIT, PACK) or
 among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the whole axis. An Opt whose
 precondition does not hold raises `OptError` and changes nothing; `applied_opts` replays to the same
 kernel.
@@ -9,8 +9,9 @@ kernel.
     OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
                     end at the end, so a few outputs are computed twice
     UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
-    PACK(a)         copy what one turn of loop a reads again and again in the loops inside it to private
-                    memory, in the order in which a reduction takes it
+    PACK(a), PACK() copy what one turn of loop a, or the whole work of a thread, reads again and again in the loops
+                    inside to private memory, in the order in which a reduction takes it
+    SPLIT(a, n)     n turns of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
     PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
     THREAD(a, n)    n parts for the CPU's threads
     LOCAL(a, n)     n workgroup members along axis a
@@ -42,6 +43,7 @@ from svod_schedule.optimize.tensor_cores import Layout, find_layouts, take_depth
 __all__ = ["Scheduler"]
 
 MAX_UNROLL = 256
+MAX_TURNS = 1 << 20
 
 _OUTPUT = (AxisType.GLOBAL, AxisType.LOOP, AxisType.LOCAL)
 _REDUCED = (AxisType.REDUCE, AxisType.GROUP_REDUCE)
@@ -124,6 +126,7 @@ class Scheduler:
             OptOp.OVERLAP: self._overlap,
             OptOp.UNROLL: self._unroll,
             OptOp.PACK: self._pack,
+            OptOp.SPLIT: self._split_loop,
             OptOp.PADTO: self._pad_to,
             OptOp.THREAD: self._thread,
             OptOp.LOCAL: self._local,
@@ -243,6 +246,23 @@ class Scheduler:
             done[node] = new
         return done[self.sink], main_axis
 
+    def _split_loop(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.LOOP,))
+        self._check_result_loop(opt, axis)
+        self._check_no_row(opt, axis)
+        amount, size = self._amount(opt, axis, MAX_TURNS), axis.src[0]
+        is_even = divide_size(extent(axis), amount) is not None
+        if not is_even:
+            self._check_repeatable(opt)
+        if int(size.vmin) <= amount:
+            raise OptError(opt=opt, reason=f"the axis may be no longer than {amount}")
+        outer = self._range((size + (amount - 1)) // amount, axis.arg[0], axis.arg[1])
+        inner = self._range(UOp.const(index, amount), self._next_id(), AxisType.LOOP)
+        start = outer * amount if is_even else (outer * amount).minimum(size - amount)
+        sink = replace_range(self.sink, axis, start + inner, (outer,))
+        ends = {n: n.with_src((*n.src, inner)) for n in sink.src if n.op is Op.END and outer in n.src[1:]}
+        return sink.substitute(ends)
+
     def _pad_to(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (*_OUTPUT, *_REDUCED))
         amount = opt.amount
@@ -255,7 +275,7 @@ class Scheduler:
         return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
     def _pack(self, opt: Opt) -> UOp:
-        axis = self._axis(opt, self.axes, (AxisType.LOOP, AxisType.THREAD))
+        axis = None if opt.axis is None else self._axis(opt, self.axes, (AxisType.LOOP, AxisType.THREAD))
         if self.target.has_local:
             raise OptError(opt=opt, reason=NO_NEST)
         packed = pack_operands(self.sink, axis, self.target.tensor_cores)

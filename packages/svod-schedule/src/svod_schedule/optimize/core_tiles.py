@@ -1,0 +1,250 @@
+"""Opts for a product that a tensor core takes: which core, which tiles of results at a time, and what is packed.
+
+The loops become, from outside to inside: panels of the columns, whose part of b is packed; rows; and, where a is packed as well,
+the tiles of one panel. Register tiles hold as many accumulators as the core, or the vector registers, allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, inf, prod
+
+from svod_ir.args import Opt, OptOp
+from svod_ir.ops import AxisType, Op
+from svod_ir.sizes import max_size
+from svod_ir.target import Target, TensorCore
+from svod_ir.uop import UOp
+from svod_schedule.linear_index import find_stride
+from svod_schedule.loops import extent
+from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.optimize.tensor_cores import Layout, find_layouts
+
+__all__ = ["MAX_PANEL_BYTES", "take_tensor_core"]
+
+MAX_PANEL_BYTES = 1 << 19
+"""A panel lies on the stack of a thread, which has a few mebibytes."""
+
+MIN_GAIN = 1.25
+"""So many times faster than vectors a core has to be, idle lanes counted."""
+
+MIN_ROWS, MIN_SCATTERED_ROWS = 4, 16
+"""So many rows have to use a packed panel for the copy to pay, where it is made of rows of b, or of single groups."""
+
+PANEL_TILES = 8
+"""Register tiles that use a packed part of a."""
+
+
+def take_tensor_core(scheduler: Scheduler, work: int, min_threaded_work: int) -> bool:
+    """Give the kernel's product to a tensor core if that pays; say whether it was."""
+    if scheduler.target.has_local or not scheduler.target.tensor_cores:
+        return False
+    choice = _choose(scheduler)
+    if choice is None:
+        return False
+    trial = scheduler.copy()
+    if not trial.try_opt(choice.opt):
+        return False
+    plan = _CoreTiles(trial, choice)
+    if not plan.take(n_threads=scheduler.target.cores if work >= min_threaded_work else 1):
+        return False
+    for opt in trial.applied_opts:
+        scheduler.apply_opt(opt)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    opt: Opt
+    core: TensorCore
+    way: Layout
+
+
+def _choose(scheduler: Scheduler) -> _Choice | None:
+    """The core and the way that waste the least time, if that is less than what vectors take."""
+    sink, target = scheduler.sink, scheduler.target
+    reduces = list(sink.iter_ops(Op.REDUCE))
+    if len(reduces) != 1 or any(True for _ in sink.iter_ops(Op.SCAN, Op.DEFINE_REG)):
+        return None
+    best: _Choice | None = None
+    least = inf
+    for number, core in enumerate(target.tensor_cores):
+        layouts = find_layouts(sink, core)
+        if isinstance(layouts, str):
+            continue
+        for position, way in enumerate(layouts):
+            cost = _cost(way, core)
+            if cost < least and _has_rows(way):
+                best, least = _Choice(Opt(OptOp.TC, position, number), core, way), cost
+    if best is None:
+        return None
+    total = best.core.dtypes[2]
+    # An integer product takes a multiplication and an addition, a float one both at once.
+    plain = (1 if total.is_float else 2) / (target.lanes(total) * target.rates.vector)
+    return best if least * MIN_GAIN <= plain else None
+
+
+def _cost(way: Layout, core: TensorCore) -> float:
+    """Cycles of the core for each product that is of use."""
+    n, m, k = core.dims
+    waste = _fill(way.columns, n) * _fill(way.depth, k) * (_fill(way.rows, m) if way.rows is not None else 1.0)
+    return core.cycles / (n * m * k) * waste
+
+
+def _fill(axis: UOp, amount: int) -> float:
+    size = max(max_size(extent(axis)), 1)
+    return ceil(size / amount) * amount / size
+
+
+def _has_rows(way: Layout) -> bool:
+    """Whether enough rows use each column of b for packing it to pay."""
+    rows = [r for r in way.reduce.ranges if r not in way.b.ranges]
+    is_row_wise = find_stride(way.b.src[1], way.columns) == 1
+    return prod(int(r.vmax) + 1 for r in rows) >= (MIN_ROWS if is_row_wise else MIN_SCATTERED_ROWS)
+
+
+class _CoreTiles:
+    """Chooses what comes after TC. Axes keep their `arg` while they are split, so that they are found by it."""
+
+    def __init__(self, scheduler: Scheduler, choice: _Choice) -> None:
+        self.scheduler = scheduler
+        self.target: Target = scheduler.target
+        self.core, self.way = choice.core, choice.way
+        self.columns = choice.way.columns.arg
+        self.rows = [
+            r.arg for r in choice.way.reduce.ranges if r in choice.way.a.ranges and r not in choice.way.b.ranges
+        ]
+
+    def take(self, *, n_threads: int) -> bool:
+        """Apply the Opts; False if b does not fit a panel."""
+        panel = self._panel_tiles()
+        if panel == 0:
+            return False
+        is_packed, is_whole = self._must_pack_rows(), self._count(self.columns) <= panel
+        # A part of a is packed once for all columns, if all of b can be.
+        has_rows_outside = is_packed and is_whole
+        if not has_rows_outside:
+            self._put_columns_outside()
+        width, height = self._register_tile(panel)
+        self._take(self.columns, width)
+        rows = self._longest_row()
+        if rows is not None:
+            self._take(rows, height)
+        if is_packed and not is_whole:
+            self._split_panel(max(min(PANEL_TILES, panel // width), 1))
+        if n_threads > 1:
+            self._take_threads(n_threads)
+        self._pack(is_packed=is_packed, has_rows_outside=has_rows_outside)
+        return True
+
+    def _panel_tiles(self) -> int:
+        """How many tiles of the core one panel of b may have."""
+        n, _, k = self.core.dims
+        depth = prod(int(r.vmax) + 1 for r in self.way.reduce.src[1:] if r is not self.way.depth)
+        depth *= ceil((int(self.way.depth.vmax) + 1) / k) * k
+        limit = min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES)
+        return limit // (depth * n * self.core.dtypes[1].itemsize)
+
+    def _register_tile(self, panel: int) -> tuple[int, int]:
+        """How many tiles along the columns and the rows have their accumulators in registers."""
+        n_columns, n_rows = self._count(self.columns), self._count(self._longest_row())
+        if self.core.tiles:
+            most = self.core.tiles
+            shapes = [(w, h) for w in (2, 1, 3) for h in (2, 1, 3) if w * h + w + h <= most]
+        else:
+            most = self.target.vector_registers - (3 if self.target.vector_registers <= 16 else 4)
+            shapes = [(w, h) for w in (4, 3, 2, 1) for h in range(1, 13) if w * h + w + 1 <= most]
+        return min(
+            ((w, h) for w, h in shapes if w <= max(min(panel, n_columns), 1) and h <= max(n_rows, 1)),
+            key=lambda shape: self._step_cost(shape, n_columns, n_rows),
+        )
+
+    def _step_cost(self, shape: tuple[int, int], n_columns: int, n_rows: int) -> float:
+        """Cycles for each tile of results that is of use: those of the core, and those of loading its operands."""
+        width, height = shape
+        loads = (width + height) / self.target.rates.loads
+        # Operands of vector units are loaded beside the arithmetic, but only if there is enough of it.
+        cycles = max(width * height * self.core.cycles, loads, self.target.rates.add_latency) + 0.25 * loads
+        turns = ceil(n_columns / width) * ceil(n_rows / height)
+        return turns * cycles / (n_columns * n_rows)
+
+    def _count(self, axis: tuple[int, AxisType] | None) -> int:
+        found = self._find(axis) if axis is not None else None
+        return 1 if found is None else max(max_size(extent(found)), 1)
+
+    def _longest_row(self) -> tuple[int, AxisType] | None:
+        rows = [r for r in self.rows if self._find(r) is not None]
+        return max(rows, key=lambda r: self._count(r), default=None)
+
+    def _take(self, axis: tuple[int, AxisType], amount: int) -> None:
+        found = self._find(axis)
+        if amount < 2 or found is None:
+            return
+        position, size = self._position(axis), extent(found)
+        opts = [Opt(OptOp.UPCAST, position, amount), Opt(OptOp.OVERLAP, position, amount)]
+        if isinstance(size, int) and size == amount:
+            opts = [Opt(OptOp.UPCAST, position, 0)]
+        if (
+            not any(self.scheduler.try_opt(opt) for opt in opts)
+            and self.target.has_masked_access
+            and not self.core.tiles
+        ):
+            padded = self.scheduler.copy()
+            if all(padded.try_opt(Opt(op, position, amount)) for op in (OptOp.PADTO, OptOp.UPCAST)):
+                for opt in padded.applied_opts[len(self.scheduler.applied_opts) :]:
+                    self.scheduler.apply_opt(opt)
+
+    def _must_pack_rows(self) -> bool:
+        """Whether a cannot be read where it lies."""
+        way, core = self.way, self.core
+        lies_well = (
+            core.dims[1] == 1
+            and way.a.dtype is core.dtypes[0]
+            and find_stride(way.a.src[1], way.depth) == 1
+            and way.a.gate is None
+        )
+        size = extent(way.depth)
+        return not (lies_well and isinstance(size, int) and size % core.dims[2] == 0)
+
+    def _put_columns_outside(self) -> None:
+        """Swap the loop over panels outwards, past those over the rows that use a panel."""
+        while True:
+            position = self._position(self.columns)
+            outer = self.scheduler.axes[position - 1] if position > 0 else None
+            if outer is None or outer.arg not in self.rows:
+                return
+            if not self.scheduler.try_opt(Opt(OptOp.SWAP, position - 1, position)):
+                return
+
+    def _split_panel(self, n_tiles: int) -> None:
+        count = self._count(self.columns)
+        n_tiles = min(n_tiles, count)
+        if n_tiles > 1:
+            self.scheduler.try_opt(Opt(OptOp.SPLIT, self._position(self.columns), n_tiles))
+
+    def _take_threads(self, n_threads: int) -> None:
+        loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
+        for r in sorted(loops, key=lambda r: not _splits_well(r, n_threads)):
+            if self.scheduler.try_opt(Opt(OptOp.THREAD, self._position(r.arg), n_threads)):
+                return
+
+    def _pack(self, *, is_packed: bool, has_rows_outside: bool) -> None:
+        """Pack b outside of the rows that use it, and a in the loop over rows if need be."""
+        loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP]
+        rows = [i for i, r in enumerate(loops) if r.arg in self.rows]
+        outside = loops[: rows[0]] if rows else loops[:-1]
+        if has_rows_outside:
+            outside = [r for r in outside if r.arg != self.columns]
+        self.scheduler.try_opt(Opt(OptOp.PACK, self._position(outside[-1].arg) if outside else None))
+        if is_packed and rows:
+            self.scheduler.try_opt(Opt(OptOp.PACK, self._position(loops[rows[-1]].arg)))
+
+    def _find(self, axis: tuple[int, AxisType]) -> UOp | None:
+        return next((r for r in self.scheduler.axes if r.arg == axis), None)
+
+    def _position(self, axis: tuple[int, AxisType]) -> int:
+        return next((i for i, r in enumerate(self.scheduler.axes) if r.arg == axis), -1)
+
+
+def _splits_well(r: UOp, n_parts: int) -> bool:
+    size = extent(r)
+    return isinstance(size, int) and (size % n_parts == 0 or size >= 4 * n_parts)
