@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from svod_device import Launch, get_device
 from svod_device.testing import LauncherConformance
 from svod_device.testing.kernel_runner import build
 from svod_device.testing.kernels import find_case, iter_kernels
+from svod_ir.target import Target
 
 pytest.importorskip("svod_null", reason="the plugin of plugins/svod-null is not installed")
 
@@ -62,6 +64,10 @@ def test_the_launcher_of_the_page_launches() -> None:
     found = bytearray(12)
     device.allocator.copy_out(memoryview(found), memory[0].address)
     assert array("i", bytes(found)).tolist() == [3, 4, 5]
+
+
+def test_the_page_explains_every_field_of_a_target() -> None:
+    assert [field.name for field in fields(Target) if f"`{field.name}`" not in PAGE] == []
 
 
 def test_the_page_names_what_the_suites_are_called() -> None:

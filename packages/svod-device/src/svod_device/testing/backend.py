@@ -142,6 +142,20 @@ class BackendConformance(Conformance):
             _launch(built, (buffers[turn % 2], buffers[1 - turn % 2]), {"scale": 1, "shift": 3})
         assert buffers[1].as_numpy().tolist() == [5 + 20 * 3] * _SIZE
 
+    def test_arguments_may_change_once_a_launch_has_returned(self, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        content = np.arange(_SIZE)
+        there = [Buffer(owner.allocator, int64, _SIZE).ensure_allocated() for _ in range(3)]
+        there[1].copyin(content.data)
+        addresses = array("Q", [buffer.address for buffer in there[:2]])
+        scale, shift = (built.spec.var_names.index(name) for name in ("scale", "shift"))
+        values = array("q", [0, 0])
+        values[scale], values[shift] = 3, -5
+        dims = built.spec.launch_dims({})
+        built.program(addresses, values, dims.global_size, dims.local_size)
+        addresses[0], values[scale], values[shift] = there[2].address, 0, 0
+        assert there[0].as_numpy().tolist() == (content * 3 - 5).tolist()
+
     @staticmethod
     def _find_plugin(owner: Device, backend: Backend) -> Plugin:
         name = next(name for name in owner.backend_names if owner.get_backend(name) is backend)
