@@ -207,3 +207,12 @@ def test_results_that_differ_in_their_shapes_have_memory_of_their_own(rng):
         result[...] = number
     for number, result in enumerate(results):
         check(result, np.full(result.shape, number, np.float32))
+
+
+def test_groups_of_a_long_concatenation_are_equal_kernels(rng):
+    arrays = [rng.standard_normal((4, 8), np.float32) for _ in range(100)]
+    stacked = Tensor.stack(*((Tensor(a).tanh() * 2).sigmoid() for a in arrays), axis=1)
+    plan = stacked.prepare()
+    plan.execute()
+    assert len({kernel.source for kernel in plan.kernels()}) <= 4
+    np.testing.assert_allclose(stacked.numpy(), 1 / (1 + np.exp(-2 * np.tanh(np.stack(arrays, 1)))), rtol=1e-5)

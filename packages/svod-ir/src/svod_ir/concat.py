@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from svod_dtype import DType, int32, int64
 from svod_ir.build import make_alu, make_expand, make_iota, make_pad, make_reshape
@@ -13,7 +14,19 @@ from svod_ir.uop import SInt, UOp
 __all__ = ["index_dtype_for", "make_concat", "make_empty", "make_positions"]
 
 
+MAX_PARTS: Final = 8
+"""Of more parts, groups of this many are concatenated first: where an expression gets too long for a kernel, what is
+stored is then a group and not the whole, and groups of equal parts are equal kernels."""
+
+
 def make_concat(parts: Sequence[UOp], axis: int) -> UOp:
+    """The parts one after the other along `axis`."""
+    while len(parts) > MAX_PARTS:
+        parts = [_concat(parts[n : n + MAX_PARTS], axis) for n in range(0, len(parts), MAX_PARTS)]
+    return _concat(parts, axis)
+
+
+def _concat(parts: Sequence[UOp], axis: int) -> UOp:
     """Each part padded to the whole size, and at each position the one that covers it."""
     if len(parts) == 1:
         return parts[0]
