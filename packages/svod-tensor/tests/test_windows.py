@@ -95,3 +95,19 @@ def test_a_convolution_is_one_kernel_after_its_image_was_padded():
     assert len(x.conv2d(w, padding=1).relu().prepare().kernels()) == 2
     # A window that is looked at once does not need the copy.
     assert len(x.max_pool2d(3, padding=1).prepare().kernels()) == 1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_windows_that_overlap_look_into_a_padded_image_in_memory(rng, stride):
+    x, w = make_array(rng, (1, 8, 14, 14), "float32"), make_array(rng, (8, 1, 3, 3), "float32")
+    found = Tensor(x).conv2d(Tensor(w), stride=stride, padding=1, groups=8)
+    check(found, conv(x, w, stride=stride, padding=1, groups=8), rtol=1e-5)
+    found = Tensor(x).conv2d(Tensor(w), stride=stride, padding=1, groups=8)
+    pooled = Tensor(x).max_pool2d(3, stride=stride, padding=1)
+    assert (found.prepare().num_kernels, pooled.prepare().num_kernels) == (2, 2)
+
+
+def test_windows_that_stand_side_by_side_need_no_copy(rng):
+    x = Tensor(make_array(rng, (1, 8, 14, 14), "float32"))
+    assert x.max_pool2d(2, padding=1).prepare().num_kernels == 1
+    assert x.conv2d(Tensor(make_array(rng, (4, 8, 1, 1), "float32"))).prepare().num_kernels == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 from svod_dtype import promote_types
 from svod_ir.build import make_gather
@@ -19,6 +19,8 @@ from svod_tensor.ops.update import Updating
 from svod_tensor.shapes import check_within, concrete_shape
 
 __all__ = ["Windows"]
+
+T = TypeVar("T", bound="Windows")
 
 
 class Windows(Updating):
@@ -74,8 +76,9 @@ class Windows(Updating):
         kind = promote_types(self.dtype, weight.dtype)
         inner = accumulation_dtype(kind)
         pads = [(p, p) for p in _each("padding", padding, n)]
-        padded = self.cast(inner).pad((0, 0), (0, 0), *pads)
-        view = padded.windows(kernel, _each("stride", stride, n), _each("dilation", dilation, n))
+        steps = _each("stride", stride, n)
+        padded = _store(self.cast(inner).pad((0, 0), (0, 0), *pads), pads, kernel, steps)
+        view = padded.windows(kernel, steps, _each("dilation", dilation, n))
         spatial = view.shape[2 : 2 + n]
         view = view.reshape(batch, groups, 1, per_group, *spatial, *kernel)
         filters = weight.cast(inner).reshape(1, groups, outputs // groups, per_group, *(1,) * n, *kernel)
@@ -115,7 +118,17 @@ class Windows(Updating):
         pads = [(p, p) for p in _each("padding", padding, n)]
         padded = self.pad(*((0, 0),) * (self.ndim - n), *pads, value=value)
         steps = sizes if stride is None else _each("stride", stride, n)
+        padded = _store(padded, pads, sizes, steps)
         return padded.windows(sizes, steps, _each("dilation", dilation, n)), n
+
+
+def _store(padded: T, pads: Sequence[tuple[int, int]], kernel: Sequence[int], stride: Sequence[int]) -> T:
+    """What windows look into, in memory where several see an element.
+
+    Otherwise each look would ask whether it is inside, one element at a time where the windows move by more than one.
+    """
+    is_seen_often = math.prod(kernel) > math.prod(stride)
+    return padded.contiguous() if is_seen_often and any(map(any, pads)) else padded
 
 
 def _each(name: str, value: int | Sequence[int], n: int) -> tuple[int, ...]:
