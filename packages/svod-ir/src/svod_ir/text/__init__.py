@@ -1,0 +1,24 @@
+"""The text form of graphs, which parses back to the identical node.
+
+One line for each node, operands first; the last line is the graph:
+
+    %0 = CONST index [16]
+    %1 = RANGE index %0 [0, LOOP]
+    %2 = PARAM f32 [0, 16]
+    %3 = INDEX f32 %2, %1
+    %4 = NEG f32 %3
+    %5 = STORE %3, %4
+    %6 = END %5, %1
+
+After the op come the dtype (left out for void), the operands, and in brackets what `arg` holds:
+numbers, `true`, `false`, `none`, names, "text", hex"00ff", tuples in parentheses, and opts as in
+`UPCAST(0, 4)`.  Names of nodes are free (`%acc`); `#` begins a comment.
+"""
+
+from __future__ import annotations
+
+from svod_ir.text.expression import format_expression
+from svod_ir.text.parser import parse_graph
+from svod_ir.text.printer import format_arg, print_graph
+
+__all__ = ["format_arg", "format_expression", "parse_graph", "print_graph"]

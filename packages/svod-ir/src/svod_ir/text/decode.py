@@ -1,0 +1,221 @@
+"""The values between the brackets of a line as the `arg` of its op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+from svod_dtype import AddressSpace, DType, cast_value, find_dtype
+from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.ops import AxisType, Op
+from svod_ir.target import TensorCore
+from svod_ir.text.reader import Reader, Record, Symbol
+
+__all__ = ["decode_arg"]
+
+
+def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] | None) -> object:
+    """The arg of a node from the values between its brackets, None where there are no brackets.
+
+    Raises:
+        ParseError: if the op takes other values.
+    """
+    decode = _ARGS.get(op)
+    if decode is None:
+        if values is not None:
+            raise reader.error(f"{op.name} takes no arg")
+        return None
+    if values is None:
+        if op in _OPTIONAL:
+            return None
+        raise reader.error(f"{op.name} needs an arg in brackets")
+    try:
+        return decode(dtype, values)
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise reader.error(f"the arg of {op.name} is wrong: {error}") from error
+
+
+Values = Sequence[object]
+
+
+def _only(values: Values) -> object:
+    if len(values) != 1:
+        raise ValueError(f"it holds one value, not {len(values)}")
+    return values[0]
+
+
+def _int(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{_spell(value)} is not an integer")
+    return value
+
+
+def _float(value: object) -> float:
+    if not isinstance(value, float):
+        raise TypeError(f"{_spell(value)} is not a float")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{_spell(value)} is not text")
+    return value
+
+
+def _tuple(value: object) -> tuple[object, ...]:
+    if not isinstance(value, tuple) or isinstance(value, (Symbol, Record)):
+        raise TypeError(f"{_spell(value)} is not a tuple")
+    return cast("tuple[object, ...]", value)
+
+
+def _spell(value: object) -> str:
+    return value.name if isinstance(value, (Symbol, Record)) else repr(value)
+
+
+def _symbol(members: dict[str, Any], value: object) -> Any:
+    if not isinstance(value, Symbol) or value.name not in members:
+        raise ValueError(
+            f"{_spell(value)} is none of {', '.join(members)}" if len(members) < 20 else f"{_spell(value)} is not known"
+        )
+    return members[value.name]
+
+
+def _op(value: object) -> Op:
+    return _symbol(dict(Op.__members__), value)
+
+
+def _decode_scalar(dtype: DType, value: object) -> bool | int | float:
+    if dtype.is_bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"{_spell(value)} is not true or false")
+        return value
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or (isinstance(value, float) and not dtype.is_float)
+    ):
+        raise TypeError(f"{_spell(value)} is not a number of {dtype}")
+    if dtype.is_float:
+        return float(value)
+    if cast_value(value, dtype) != value:
+        raise ValueError(f"{value} does not fit {dtype}")
+    return value
+
+
+def _fields(values: Values, *decoders: Callable[[object], Any], optional: int = 0) -> list[Any]:
+    """Each value through its decoder; the last `optional` ones may be missing."""
+    if not len(decoders) - optional <= len(values) <= len(decoders):
+        raise ValueError(f"it holds {len(decoders)} values, not {len(values)}")
+    return [decode(value) for decode, value in zip(decoders, values, strict=False)]
+
+
+def _or_none(decode: Callable[[object], Any]) -> Callable[[object], Any]:
+    return lambda value: None if value is None else decode(value)
+
+
+def _opt(value: object) -> Opt:
+    if not isinstance(value, Record):
+        raise TypeError(f"{_spell(value)} is not an opt such as UPCAST(0, 4)")
+    kind = _symbol(dict(OptOp.__members__), Symbol(value.name))
+    return Opt(kind, *_fields(value.fields, _or_none(_int), _or_none(_int), optional=2))
+
+
+def _opts(value: object) -> tuple[Opt, ...]:
+    return tuple(_opt(v) for v in _tuple(value))
+
+
+def _ints(_: DType, values: Values) -> tuple[int, ...]:
+    return tuple(_int(v) for v in values)
+
+
+def _sizes(_: DType, values: Values) -> tuple[int | None, ...]:
+    return tuple(None if v is None else _int(v) for v in values)
+
+
+def _dtype(value: object) -> DType:
+    found = find_dtype(value.name) if isinstance(value, Symbol) else None
+    if found is None:
+        raise ValueError(f"{_spell(value)} is not a dtype")
+    return found
+
+
+def _tensor_core(_: DType, values: Values) -> TensorCore:
+    def dtypes(value: object) -> tuple[DType, ...]:
+        return tuple(_dtype(v) for v in _tuple(value))
+
+    return TensorCore(*_fields(values, _axes, _int, dtypes, _float, _int, optional=2))
+
+
+def _bytes(_: DType, values: Values) -> bytes:
+    value = _only(values)
+    if not isinstance(value, bytes):
+        raise TypeError(f'{_spell(value)} is not hex"..."')
+    return value
+
+
+def _flags(_: DType, values: Values) -> tuple[bool, ...]:
+    if not all(isinstance(v, bool) for v in values):
+        raise TypeError("it holds true or false for each axis")
+    return tuple(bool(v) for v in values)
+
+
+def _one(decode: Callable[[object], Any]) -> Callable[[DType, Values], Any]:
+    return lambda _, values: decode(_only(values))
+
+
+def _several(*decoders: Callable[[object], Any]) -> Callable[[DType, Values], tuple[Any, ...]]:
+    return lambda _, values: tuple(_fields(values, *decoders))
+
+
+def _axis_type(value: object) -> AxisType:
+    return _symbol(dict(AxisType.__members__), value)
+
+
+def _space(value: object) -> AddressSpace:
+    return _symbol(dict(AddressSpace.__members__), value)
+
+
+def _axes(value: object) -> tuple[int, ...]:
+    return tuple(_int(v) for v in _tuple(value))
+
+
+_OPTIONAL: Final = frozenset({Op.IOTA, Op.MULTI, Op.SINK, Op.CALL, Op.WMMA, Op.PROGRAM})
+
+_ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
+    Op.CONST: lambda dtype, values: _decode_scalar(dtype, _only(values)),
+    Op.VCONST: lambda dtype, values: tuple(_decode_scalar(dtype.scalar, v) for v in values),
+    Op.IOTA: _one(_int),
+    Op.DEFINE_VAR: _several(_text, _int, _int),
+    Op.SPECIAL: _one(_text),
+    Op.BUFFER: lambda _, values: BufferArg(*_fields(values, _int, _int, _text)),
+    Op.BUFFER_VIEW: _several(_int, _int),
+    Op.PARAM: lambda _, values: ParamArg(*_fields(values, _int, _int, _or_none(_text), optional=1)),
+    Op.DEFINE_LOCAL: _several(_int, _int),
+    Op.DEFINE_REG: _several(_int, _int),
+    Op.COPY: _one(_text),
+    Op.MSELECT: _one(_int),
+    Op.RESHAPE: _sizes,
+    Op.EXPAND: _sizes,
+    Op.PAD: _sizes,
+    Op.SHRINK: _sizes,
+    Op.PERMUTE: _ints,
+    Op.FLIP: _flags,
+    Op.GATHER: _one(_int),
+    Op.CHECK: lambda _, values: CheckArg(*_fields(values, _text, _or_none(_int), _or_none(_int))),
+    Op.MULTI: _one(_int),
+    Op.REDUCE_AXIS: _several(_op, _axes),
+    Op.SCAN_AXIS: _several(_op, _int),
+    Op.REDUCE: _one(_op),
+    Op.SCAN: _one(_op),
+    Op.ALLREDUCE: _several(_op, _text),
+    Op.RANGE: _several(_int, _axis_type),
+    Op.SINK: lambda _, values: KernelInfo(*_fields(values, _text, _or_none(_opts), optional=1)),
+    Op.PROGRAM: _one(_text),
+    Op.SOURCE: _one(_text),
+    Op.PROGRAM_BINARY: _bytes,
+    Op.CUSTOM: _one(_text),
+    Op.CUSTOM_FUNCTION: _one(_text),
+    Op.BUFFERIZE: lambda _, values: BufferizeArg(*_fields(values, _text, _space, optional=1)),
+    Op.GEP: _ints,
+    Op.WMMA: _tensor_core,
+}  # fmt: skip

@@ -1,0 +1,58 @@
+"""Nodes as expressions, for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_ir.ops import BINARY, UNARY, Op
+from svod_ir.text.printer import format_top, format_value
+from svod_ir.uop import UOp
+
+__all__ = ["format_expression"]
+
+
+def format_expression(node: UOp, limit: int = 400) -> str:
+    """One line for people, as in `p0[(L0 * 16 + L1)]`; parts longer than `limit` characters become `...`."""
+    done: dict[UOp, str] = {}
+    for part in node.toposort():
+        shown = _show(part, [done[s] for s in part.src])
+        done[part] = shown if len(shown) <= limit else "..."
+    return done[node]
+
+
+_INFIX: Final = {
+    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.IDIV: "//", Op.MOD: "%", Op.FDIV: "/", Op.POW: "**", Op.LT: "<", Op.LE: "<=",
+    Op.EQ: "==", Op.NE: "!=", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.SHL: "<<", Op.SHR: ">>",
+}  # fmt: skip
+
+
+def _show(node: UOp, operands: list[str]) -> str:
+    op = node.op
+    if op in _INFIX:
+        return f"({operands[0]} {_INFIX[op]} {operands[1]})"
+    match op:
+        case Op.CONST:
+            return format_value(node.arg, repr)
+        case Op.DEFINE_VAR:
+            return node.arg[0]
+        case Op.SPECIAL:
+            return node.arg
+        case Op.RANGE:
+            return f"{node.arg[1].letter}{node.arg[0]}"
+        case Op.PARAM:
+            return f"p{node.arg.slot}"
+        case Op.BUFFER:
+            return f"b{node.arg.id}"
+        case Op.DEFINE_LOCAL | Op.DEFINE_REG:
+            return f"{'local' if op is Op.DEFINE_LOCAL else 'reg'}{node.arg[0]}"
+        case Op.INDEX:
+            gate = f" if {operands.pop()}" if node.gate is not None else ""
+            return f"{operands[0]}[{', '.join(operands[1:])}{gate}]"
+        case Op.STORE:
+            return f"{operands[0]} = {operands[1]}"
+        case Op.CAST:
+            return f"{node.dtype.short}({operands[0]})"
+        case _ if op in UNARY or op in BINARY or node.arg is None:
+            return f"{op.name.lower()}({', '.join(operands)})"
+        case _:
+            return f"{op.name.lower()}({', '.join([*operands, format_top(node, repr)])})"

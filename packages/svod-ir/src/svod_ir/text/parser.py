@@ -1,0 +1,69 @@
+"""Text as graphs: `parse_graph`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from svod_dtype import find_dtype, void
+from svod_ir.errors import ParseError
+from svod_ir.ops import Op
+from svod_ir.text.decode import decode_arg
+from svod_ir.text.reader import Reader
+from svod_ir.uop import UOp
+
+__all__ = ["parse_graph"]
+
+
+def parse_graph(text: str) -> UOp:
+    """The graph whose text this is: `parse_graph(print_graph(node)) is node`.
+
+    Raises:
+        ParseError: with the number of the line that is wrong.
+    """
+    nodes: dict[str, UOp] = {}
+    last: UOp | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        reader = Reader(number, line)
+        if reader.is_done():
+            continue
+        name = reader.take("name")
+        if name in nodes:
+            raise reader.error(f"{name} is defined twice")
+        reader.expect("=")
+        last = nodes[name] = _parse_node(reader, nodes)
+    if last is None:
+        raise ParseError(
+            line=0, text="", problem="the text holds no node", hint="write a line such as %0 = CONST f32 [1.0]"
+        )
+    return last
+
+
+def _parse_node(reader: Reader, nodes: dict[str, UOp]) -> UOp:
+    word = reader.take("word")
+    op = Op.__members__.get(word)
+    if op is None:
+        raise reader.error(f"{word} is not an op", hint=_suggest(word))
+    dtype = void
+    if reader.peek()[0] == "word":
+        spelling = reader.take("word")
+        found = find_dtype(spelling)
+        if found is None:
+            raise reader.error(f"{spelling} is not a dtype", hint="write f32, i8, bool, index, or f32x4 for a vector")
+        dtype = found
+    src: list[UOp] = []
+    while reader.peek()[0] == "name":
+        name = reader.take("name")
+        if name not in nodes:
+            raise reader.error(f"{name} is not defined above")
+        src.append(nodes[name])
+        if not reader.accept(","):
+            break
+    values = reader.read_values("]") if reader.accept("[") else None
+    if not reader.is_done():
+        raise reader.error(f"expected the end of the line, found {reader.peek()[1]!r}")
+    return UOp(op, dtype, tuple(src), decode_arg(reader, op, dtype, values))
+
+
+def _suggest(word: str) -> str | None:
+    close = get_close_matches(word.upper(), Op.__members__, n=1)
+    return f"did you mean {close[0]}?" if close else None

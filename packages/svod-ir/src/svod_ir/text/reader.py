@@ -1,0 +1,119 @@
+"""One line of text as tokens and values."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from typing import Final, NamedTuple
+
+from svod_ir.errors import ParseError
+
+__all__ = ["Reader", "Record", "Symbol"]
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
+    |(?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)(?!\w))|(?P<int>-?\d+(?!\w))|(?P<word>[A-Za-z_]\w*)|(?P<sign>[=,()\[\]]))""",
+    re.VERBOSE,
+)
+
+
+class Symbol(NamedTuple):
+    """A name that is no keyword."""
+
+    name: str
+
+
+class Record(NamedTuple):
+    """A name with values in parentheses."""
+
+    name: str
+    fields: tuple[object, ...]
+
+
+class Reader:
+    """The tokens of one line."""
+
+    def __init__(self, number: int, line: str) -> None:
+        self.number, self.line = number, line
+        self.tokens: list[tuple[str, str]] = []
+        self.position = 0
+        place, end = 0, len(line.rstrip())
+        while place < end:
+            found = _TOKEN.match(line, place)
+            if found is None or found.lastgroup is None:
+                raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
+            if found.lastgroup != "comment":
+                self.tokens.append((found.lastgroup, found[found.lastgroup]))
+            place = found.end()
+
+    def error(self, problem: str, hint: str | None = None) -> ParseError:
+        return ParseError(line=self.number, text=self.line, problem=problem, hint=hint)
+
+    def is_done(self) -> bool:
+        return self.position == len(self.tokens)
+
+    def peek(self) -> tuple[str, str]:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "the end of the line")
+
+    def take(self, kind: str) -> str:
+        found, text = self.peek()
+        if found != kind:
+            meaning = {"name": "a node such as %0", "word": "an op or a dtype"}.get(kind, kind)
+            raise self.error(f"expected {meaning}, found {text!r}")
+        self.position += 1
+        return text
+
+    def accept(self, sign: str) -> bool:
+        if self.peek() == ("sign", sign):
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, sign: str) -> None:
+        if not self.accept(sign):
+            raise self.error(f"expected {sign!r}, found {self.peek()[1]!r}")
+
+    def read_values(self, closing: str) -> tuple[object, ...]:
+        """Values up to the closing sign; a comma may follow the last one."""
+        values: list[object] = []
+        while not self.accept(closing):
+            values.append(self.read_value())
+            if not self.accept(","):
+                self.expect(closing)
+                break
+        return tuple(values)
+
+    def read_value(self) -> object:
+        if self.accept("("):
+            return self.read_values(")")
+        kind, text = self.peek()
+        self.position += 1
+        match kind:
+            case "int":
+                return int(text)
+            case "float":
+                return float(text)
+            case "nan":
+                return struct.unpack(">d", bytes.fromhex(text[4:]))[0]
+            case "text":
+                return self._read_text(text)
+            case "hex":
+                if len(text) % 2:
+                    raise self.error("hex text needs two digits for each byte")
+                return bytes.fromhex(text)
+            case "word" if text in _WORDS:
+                return _WORDS[text]
+            case "word":
+                return Record(text, self.read_values(")")) if self.accept("(") else Symbol(text)
+            case _:
+                raise self.error(f"expected a value, found {text!r}")
+
+    def _read_text(self, text: str) -> str:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise self.error(f"cannot read the text {text}") from error
+
+
+_WORDS: Final = {"true": True, "false": False, "none": None}
