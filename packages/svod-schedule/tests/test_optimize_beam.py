@@ -136,6 +136,23 @@ def test_a_search_of_which_all_candidates_fail_chooses_as_the_heuristics_do(body
     assert sum(result.n_dropped.get(r, 0) for r in FAILURES) == len(failed)
 
 
+def test_a_choice_of_the_heuristics_that_failed_is_not_measured_again(product: UOp) -> None:
+    noisy = Noisy(3)
+    usual = search(product, CONTEXT, SMALL, noisy).heuristic_opts
+    asked: list[tuple[Opt, ...]] = []
+
+    def measure(candidates: Sequence[Candidate], best_seconds: float | None) -> Sequence[Outcome]:
+        asked.extend(c.opts for c in candidates)
+        found = noisy(candidates, best_seconds)
+        failed = Dropped(DropReason.HANG, "no end")
+        return [failed if c.opts == usual else o for c, o in zip(candidates, found, strict=True)]
+
+    result = search(product, CONTEXT, SMALL, measure)
+    assert asked.count(usual) == 1
+    assert result.opts != usual
+    assert result.heuristic_seconds is None
+
+
 def test_a_failing_candidate_drops_out_alone(product: UOp) -> None:
     result = search(product, CONTEXT, SMALL, Noisy(3, failing=0.5))
     assert any(isinstance(o, Dropped) for o in result.outcomes.values())

@@ -74,7 +74,7 @@ class Searches:
         self.mark, self.seed = uuid.uuid4().hex, seed
         self.environment = {
             **os.environ, MARK: self.mark, "SVOD_CACHE_DIR": str(folder), "SVOD_BEAM": "2", "BEAM_ROUNDS_MAX": "2",
-            "BEAM_MEASURED_MAX": "8", "BEAM_RUNS": "1", "BEAM_TIMEOUT": "60", "BEAM_TIMEOUT_SEC": "1",
+            "BEAM_MEASURED_MAX": "8", "BEAM_RUNS": "1", "BEAM_TIMEOUT": "60", "BEAM_TIMEOUT_SEC": "5",
         }  # fmt: skip
 
     def run(self, number: int = 0, after: float = 0.0) -> tuple[int, str, str]:

@@ -126,6 +126,16 @@ def test_a_run_may_take_as_long_as_the_best_lets_expect() -> None:
     assert endless == Dropped(DropReason.HANG, "no end after 2 s")
 
 
+def test_the_first_candidate_leaves_time_for_the_others() -> None:
+    machine = Machine({"endless": 1e9, "good": 1.0}, Clock())
+    endless, good = measurer(machine, seconds=1e12)(candidates("endless", "good"), None)
+    assert (endless, good) == (Dropped(DropReason.HANG, "no end after 60 s"), Timed(1.0))
+    machine = Machine({"endless": 1e9}, Clock())
+    assert measurer(machine, seconds=20.0)(candidates("endless"), None) == [
+        Dropped(DropReason.HANG, "no end after 5 s")
+    ]
+
+
 def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:
     clock = Clock()
     machine = Machine({"a": 1.0, "b": 0.9}, clock, slowness=lambda now: 1.0 if now < 4.5 else 2.0)

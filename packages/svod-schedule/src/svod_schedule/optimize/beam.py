@@ -178,7 +178,8 @@ class _Search:
         finalists = self._rank()[: self.config.width]
         if not finalists or finalists == [heuristic]:
             return finalists
-        finalists = list(dict.fromkeys([*finalists, heuristic]))
+        if not isinstance(self.outcomes.get(heuristic.key), Dropped):
+            finalists = list(dict.fromkeys([*finalists, heuristic]))
         for candidate, outcome in zip(finalists, self.measure(finalists, None), strict=True):
             if not is_stopped(outcome):
                 self._note(candidate, outcome)

@@ -37,7 +37,9 @@ _GIVE_UP_COLD: Final = 10.0
 _HANG_SECONDS: Final = 2.0
 _HANG_FACTOR: Final = 20.0
 _FIRST_SECONDS: Final = 60.0
-"""What runs longer than any of this never ends; the last is for the first candidate, of which nothing is known."""
+_FIRST_PART: Final = 0.25
+"""What runs longer than any of this never ends; the last two are for the first candidate, of which nothing is known: it gets no more
+than a part of the search's time, so that others have their turn."""
 
 FINAL_SECONDS: Final = 10.0
 _FINAL_RUNS: Final = 3
@@ -125,6 +127,8 @@ class _Race:
     ) -> None:
         self._runner, self._n_runs, self._box, self._can_give_up = runner, n_runs, box, can_give_up
         self._best = best_seconds
+        part = max(_FIRST_PART * box.remaining(), _HANG_SECONDS) if can_give_up else _FIRST_SECONDS
+        self._first_seconds = min(part, _FIRST_SECONDS)
         self._kernels: dict[str, bytes] = {}
         self._least: dict[str, float] = {}
         self._n_launches: dict[str, int] = {}
@@ -169,7 +173,9 @@ class _Race:
             self._best = seconds if self._best is None else min(seconds, self._best)
 
     def _time(self, key: str, n_launches: int) -> float | None:
-        limit = _FIRST_SECONDS if self._best is None else max(_HANG_SECONDS, _HANG_FACTOR * self._best * n_launches)
+        limit = (
+            self._first_seconds if self._best is None else max(_HANG_SECONDS, _HANG_FACTOR * self._best * n_launches)
+        )
         found = self._runner.time(key, self._kernels[key], n_launches, limit)
         if isinstance(found, Dropped):
             self._outcomes[key] = found

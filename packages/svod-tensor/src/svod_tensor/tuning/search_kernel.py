@@ -128,7 +128,10 @@ class KernelSearch:
         unoptimized, heuristic = self._make_candidate(()), self._make_candidate(result.heuristic_opts)
         reference = unoptimized if self._can_run(unoptimized) else heuristic
         wrong: list[Opts] = []
-        for candidate in (*self._find_faster(heuristic), heuristic):
+        candidates = self._find_faster(heuristic)
+        if not self._is_lost(heuristic) or self._seconds(unoptimized) is None:
+            candidates.append(heuristic)
+        for candidate in candidates:
             if candidate.key == reference.key:
                 return candidate.opts, tuple(wrong)
             outcome = self._measurer.verify(candidate, reference)
@@ -150,7 +153,8 @@ class KernelSearch:
         finalists = self._rank()[: self._config.width]
         if not [c for c in finalists if c.key != heuristic.key]:
             return []
-        finalists = list({c.key: c for c in (*finalists, heuristic)}.values())
+        if not self._is_lost(heuristic):
+            finalists = list({c.key: c for c in (*finalists, heuristic)}.values())
         for candidate, outcome in zip(finalists, self._measurer.compare(finalists), strict=True):
             self._keep(candidate, outcome)
         usual = self._seconds(heuristic)
@@ -158,6 +162,9 @@ class KernelSearch:
         return [
             c for c in self._rank() if c in finalists and c.key != heuristic.key and (self._seconds(c) or inf) < limit
         ]
+
+    def _is_lost(self, candidate: Candidate) -> bool:
+        return isinstance(self._outcomes.get(candidate.key), Dropped)
 
     def _can_run(self, unoptimized: Candidate) -> bool:
         outcome = self._outcomes.get(unoptimized.key)
