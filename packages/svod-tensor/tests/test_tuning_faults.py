@@ -79,16 +79,19 @@ class Searches:
 
     def run(self, number: int = 0, after: float = 0.0) -> tuple[int, str, str]:
         """The status and output of a search that gets the signal `number` so many seconds after its start."""
-        search = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", SEARCH, str(self.seed)], env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert search.stdout is not None
-        assert search.stdout.readline() == "ready\n"
-        if number:
-            time.sleep(after)
-            search.send_signal(number)
-        out, err = search.communicate(timeout=FAR)
+        ) as search:  # fmt: skip
+            try:
+                assert search.stdout is not None
+                assert search.stdout.readline() == "ready\n"
+                if number:
+                    time.sleep(after)
+                    search.send_signal(number)
+                out, err = search.communicate(timeout=FAR)
+            finally:
+                search.kill()
         return search.returncode, out, err
 
 
