@@ -1,0 +1,98 @@
+"""What a process that computes ever new graphs keeps: as much as its caches may hold, and nothing else."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import numpy as np
+import pytest
+
+from svod_device import clear as clear_devices
+from svod_ir.origins import find_origins
+from svod_ir.uop import count_interned
+from svod_tensor import Tensor, jit, kernel_cache, registry, schedule_cache, track_origins
+
+N_GRAPHS = 6
+
+_constants = count(1)
+
+
+@pytest.fixture(autouse=True)
+def small_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Caches that are full after a few graphs; compiled kernels are remembered by devices too, which are made anew after each run."""
+    monkeypatch.setattr(schedule_cache, "MAX_ENTRIES", 4)
+    monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "4")
+    yield
+    clear_devices()
+
+
+def compute_new_graph() -> None:
+    number = next(_constants)
+    x = Tensor(np.arange(3 + number % 3, dtype=np.float32))
+    assert (x * float(number) + 1).sum().item() == np.float32((x.numpy() * number + 1).sum())
+
+
+def count_after(work: Callable[[], object]) -> tuple[int, int, int]:
+    """Nodes, tensors and tracked objects (in hundreds) that are alive after some work."""
+    work()
+    clear_devices()
+    gc.collect()
+    return count_interned(), sum(1 for _ in registry.iter_tensors()), len(gc.get_objects()) // 100
+
+
+def check_that_nothing_piles_up(work: Callable[[], object]) -> None:
+    work()
+    nodes, tensors, objects = count_after(work)
+    new_nodes, new_tensors, new_objects = count_after(work)
+    # What the caches hold differs a little from graph to graph; a graph and its kernels have some 60 nodes.
+    assert new_nodes - nodes < 10 * N_GRAPHS
+    assert new_tensors == tensors
+    assert new_objects - objects <= N_GRAPHS
+
+
+def test_new_graphs_leave_nothing_behind() -> None:
+    check_that_nothing_piles_up(lambda: [compute_new_graph() for _ in range(N_GRAPHS)])
+
+
+def test_new_graphs_of_several_threads_leave_nothing_behind() -> None:
+    def work() -> None:
+        threads = [
+            threading.Thread(target=lambda: [compute_new_graph() for _ in range(N_GRAPHS // 3)]) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    check_that_nothing_piles_up(work)
+
+
+def test_tracked_graphs_leave_nothing_behind() -> None:
+    def work() -> None:
+        with track_origins():
+            for _ in range(N_GRAPHS):
+                compute_new_graph()
+
+    check_that_nothing_piles_up(work)
+    y = Tensor([1.0]) + 1
+    assert find_origins(y.uop) == frozenset()
+
+
+def test_captured_functions_leave_nothing_behind() -> None:
+    def work() -> None:
+        for _ in range(N_GRAPHS):
+            number = float(next(_constants))
+            double = jit(lambda x, number=number: x * number)
+            assert double(Tensor([2.0])).tolist() == double(Tensor([2.0])).tolist() == [2 * number]
+
+    check_that_nothing_piles_up(work)
+
+
+def test_the_caches_keep_no_more_than_they_may() -> None:
+    for _ in range(N_GRAPHS):
+        compute_new_graph()
+    assert schedule_cache.counts().entries == 4
+    assert kernel_cache.counts().entries == 4
