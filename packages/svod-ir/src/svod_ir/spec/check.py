@@ -1,0 +1,126 @@
+"""`verify`: the rules of a stage, held against every node of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from svod_dtype import SvodError
+from svod_ir.errors import SpecError
+from svod_ir.ops import TABLE, AxisType, Op
+from svod_ir.spec.common import Rule, location_of
+from svod_ir.spec.kernels import KERNEL_RULES
+from svod_ir.spec.tensors import TENSOR_RULES
+from svod_ir.spec.values import VALUE_RULES
+from svod_ir.uop import UOp
+
+__all__ = ["SPEC_STAGES", "find_violation", "verify"]
+
+SPEC_STAGES: Final = ("graph", "ranged", "kernel graph", "kernel", "lowering", "lowered", "program")
+
+_RULES: Final = {**VALUE_RULES, **TENSOR_RULES, **KERNEL_RULES}
+
+
+def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
+    """Check every node of a graph of `stage`; the bodies of CALLs are checked as kernels.
+
+    Raises:
+        SpecError: naming the pass, the rule and the node.
+    """
+    order = root.toposort(enter_calls=False)
+    for node in order:
+        _check(node, stage, pass_name)
+    for body in dict.fromkeys(node.src[0] for node in order if node.op is Op.CALL):
+        if body.op is Op.SINK:
+            verify(body, "kernel", pass_name)
+    rule = _find_root_violation(root, stage)
+    if rule is not None:
+        raise SpecError(pass_name=pass_name, stage=stage, rule=rule, node=root)
+
+
+def find_violation(node: UOp, stage: str) -> str | None:
+    """The rule of `stage` that this one node breaks, or None."""
+    if node.op not in _OPS_OF[stage]:
+        return f"{node.op.name} stands in no graph of this stage"
+    low, high = _COUNTS[node.op]
+    if not low <= len(node.src) <= high:
+        return f"{node.op.name} takes {TABLE[node.op].operands or 'no operand'}, not {len(node.src)} operands"
+    rule = _RULES.get(node.op)
+    if rule is not None:
+        broken = rule(node)
+        if broken is not None:
+            return broken
+    stage_rule = _STAGE_RULES.get(stage)
+    return stage_rule(node) if stage_rule is not None else None
+
+
+def _check(node: UOp, stage: str, pass_name: str | None) -> None:
+    try:
+        broken = find_violation(node, stage)
+    except (SvodError, AttributeError, TypeError, ValueError, IndexError) as error:
+        raise SpecError(
+            pass_name=pass_name, stage=stage, rule=f"the arg or operands have a wrong form: {error}", node=node
+        ) from error
+    if broken is not None:
+        notes = tuple(f"operand {i}: {s}" for i, s in enumerate(node.src[:8]))
+        raise SpecError(pass_name=pass_name, stage=stage, rule=broken, node=node, notes=notes)
+
+
+_OPS_OF: Final[Mapping[str, frozenset[Op]]] = {
+    stage: frozenset(op for op, row in TABLE.items() if set(row.stages.split()) & accepted)
+    for stage, accepted in {
+        "graph": {"graph"}, "ranged": {"ranged"}, "kernel graph": {"graph"}, "kernel": {"kernel"}, "lowering": {"kernel", "lowered"},
+        "lowered": {"lowered"}, "program": {"program", "lowered", "kernel"},
+    }.items()
+}  # fmt: skip
+
+
+def _find_root_violation(root: UOp, stage: str) -> str | None:
+    if stage in ("kernel", "lowering", "lowered"):
+        if root.op is not Op.SINK:
+            return "a kernel is a SINK"
+        # After they met, the members of a workgroup go on in one scope until launch-axes numbers them.
+        is_free = stage == "lowering"
+        left = [r for r in root.ranges if not (is_free and r.arg[1] is AxisType.GROUP_REDUCE)]
+        if left:
+            return f"every RANGE is closed: {left[0]} is not"
+    return None
+
+
+def _rule_graph(node: UOp) -> str | None:
+    # Raises where operands are on different devices.
+    _ = node.placement
+    return "tensors have scalar dtypes" if node.dtype.lanes > 1 else None
+
+
+def _rule_lowered(node: UOp) -> str | None:
+    if node.dtype.kind == "index":
+        return "the dtype index is lowered to int32 or int64"
+    if node.op is Op.REDUCE and node.src[1:]:
+        return "a lowered REDUCE is over the lanes of a vector"
+    if node.op is Op.RANGE and node.arg[1] not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
+        return "axes of the launch and of vectors are no loops any more"
+    if node.op is Op.LOAD:
+        location = location_of(node)
+        if location.op is Op.INDEX and location.gate is not None and not node.src[1:]:
+            return "a gated LOAD has an alternative"
+    elif node.op not in (Op.STORE, Op.AFTER) and any(s.op is Op.INDEX for s in node.src):
+        return "the content of a location is read by a LOAD"
+    if node.op is Op.STORE and node.src[1].op is Op.INDEX:
+        return "the content of a location is read by a LOAD"
+    return None
+
+
+_STAGE_RULES: Final[dict[str, Rule]] = {"graph": _rule_graph, "ranged": _rule_graph, "lowered": _rule_lowered}
+
+
+def _count(operands: str) -> tuple[int, int]:
+    names = operands.split()
+    low = sum(not n.endswith(("?", "*")) for n in names)
+    return low, 1 << 60 if any(n.endswith("*") for n in names) else len(names)
+
+
+_COUNTS: Final = {op: _count(row.operands) for op, row in TABLE.items()} | {
+    # The table names the operands; these rows allow more than it can say.
+    Op.IOTA: (0, 1), Op.SOURCE: (0, 0),
+}  # fmt: skip

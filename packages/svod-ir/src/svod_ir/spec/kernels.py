@@ -1,0 +1,109 @@
+"""The rules of memory, loops and the structure of kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from svod_dtype import AddressSpace, void
+from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, ParamArg
+from svod_ir.ops import MEMORY, REDUCTIONS, TABLE, AxisType, Op
+from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void, location_of
+from svod_ir.uop import UOp
+
+__all__ = ["KERNEL_RULES"]
+
+
+def _rule_memory(node: UOp) -> str | None:
+    expected = {Op.BUFFER: BufferArg, Op.PARAM: ParamArg}.get(node.op, tuple)
+    arg: Any = node.arg
+    if not isinstance(node.arg, expected) or arg[1] < 0:
+        return f"{node.op.name} holds {TABLE[node.op].arg}"
+    if node.dtype is void or (node.dtype.lanes > 1 and node.op is not Op.DEFINE_REG):
+        return f"{node.op.name} has the dtype of its elements"
+    return None
+
+
+def _rule_index(node: UOp) -> str | None:
+    positions = node.src[1:-1] if node.gate is not None else node.src[1:]
+    base = node.src[0].dtype
+    if any(not p.dtype.is_int for p in positions):
+        return "the positions of an INDEX are integers"
+    if node.dtype.scalar is not base.scalar or node.dtype.lanes % base.lanes:
+        return "INDEX has the dtype of the elements, or lanes of it"
+    lanes = node.dtype.lanes // base.lanes
+    if any(p.dtype.lanes not in (1, lanes) for p in positions):
+        return "a position of an INDEX has one lane, or those of the INDEX"
+    if node.gate is not None and node.gate.dtype.lanes not in (1, lanes):
+        return "a gate has one lane, or those of the INDEX"
+    return check_no_arg(node)
+
+
+def _rule_load(node: UOp) -> str | None:
+    if location_of(node).op is not Op.INDEX and location_of(node).op not in MEMORY:
+        return "LOAD reads a location"
+    return (
+        None if all(s.dtype is node.dtype for s in node.src) else "LOAD has the dtype of its location and alternative"
+    )
+
+
+def _rule_store(node: UOp) -> str | None:
+    if location_of(node).op is not Op.INDEX and location_of(node).op not in MEMORY:
+        return "STORE writes a location"
+    return check_void(node) or (
+        None if node.src[1].dtype is node.src[0].dtype else "STORE writes a value of the location's dtype"
+    )
+
+
+def _rule_reduce(node: UOp) -> str | None:
+    if node.arg not in REDUCTIONS:
+        return "reductions are ADD, MUL, MAX and MIN"
+    if any(r.op is not Op.RANGE for r in node.src[1:]):
+        return "REDUCE closes RANGEs"
+    source = node.src[0].dtype
+    if len(node.src) > 1:
+        return None if node.dtype is source else "REDUCE over ranges has the dtype of its operand"
+    if node.dtype.scalar is not source.scalar or source.lanes % node.dtype.lanes:
+        return "REDUCE has its operand's scalar"
+    return None
+
+
+def _rule_scan(node: UOp) -> str | None:
+    if node.arg not in REDUCTIONS or node.src[1].op is not Op.RANGE:
+        return "SCAN holds a reduction and takes a RANGE"
+    return check_same_as_first(node)
+
+
+def _rule_range(node: UOp) -> str | None:
+    number, axis_type = node.arg
+    if not isinstance(number, int) or not isinstance(axis_type, AxisType):
+        return "RANGE holds (axis id, AxisType)"
+    return check_integer(node) or (None if node.src[0].dtype.is_int else "a RANGE has an integer end")
+
+
+def _rule_end(node: UOp) -> str | None:
+    if any(r.op is not Op.RANGE for r in node.src[1:]):
+        return "END closes RANGEs"
+    return check_void(node) or (None if node.src[0].dtype is void else "END closes an effect")
+
+
+def _rule_sink(node: UOp) -> str | None:
+    if node.arg is not None and not isinstance(node.arg, KernelInfo):
+        return "SINK holds KernelInfo or nothing"
+    return check_void(node)
+
+
+def _rule_bufferize(node: UOp) -> str | None:
+    arg: Any = node.arg
+    if not isinstance(node.arg, BufferizeArg) or not isinstance(arg.space, AddressSpace):
+        return "BUFFERIZE holds BufferizeArg(device, address space)"
+    if any(r.op is not Op.RANGE and not r.dtype.is_int for r in node.src[1:]):
+        return "an axis of a BUFFERIZE is a RANGE or an index"
+    return check_same_as_first(node)
+
+
+KERNEL_RULES: Final[dict[Op, Rule]] = {
+    **dict.fromkeys((Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG, Op.BUFFER_VIEW), _rule_memory),
+    **dict.fromkeys((Op.GROUP, Op.BARRIER, Op.CALL, Op.NOOP), check_void),
+    Op.INDEX: _rule_index, Op.LOAD: _rule_load, Op.STORE: _rule_store, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
+    Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.AFTER: check_same_as_first,
+}  # fmt: skip

@@ -1,0 +1,141 @@
+"""The rules of ops on whole tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from svod_ir.args import CheckArg
+from svod_ir.ops import MOVEMENT, REDUCTIONS, Op
+from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first
+from svod_ir.uop import UOp
+
+__all__ = ["TENSOR_RULES"]
+
+
+def _rule_iota(node: UOp) -> str | None:
+    is_symbolic = node.arg is None
+    return check_integer(node) or (None if is_symbolic == bool(node.src) else "IOTA has a size, as arg or as operand")
+
+
+def _rule_check(node: UOp) -> str | None:
+    arg: Any = node.arg
+    if not isinstance(arg, CheckArg):
+        return "CHECK holds CheckArg(operation, axis, size)"
+    n_sizes = int(arg.axis is not None) - int(arg.size is not None)
+    if len(node.src) - 1 != n_sizes:
+        return "CHECK of positions has a size, as arg or as operand"
+    return check_same_as_first(node) if node.src[0].dtype.is_int else "CHECK is about integers"
+
+
+def _rule_reduce_axis(node: UOp) -> str | None:
+    op, axes = node.arg
+    if op not in REDUCTIONS or len(set(axes)) != len(axes) or any(not 0 <= a < len(node.src[0].shape) for a in axes):
+        return "REDUCE_AXIS holds a reduction and distinct axes of its operand"
+    return check_same_as_first(node)
+
+
+def _rule_scan_axis(node: UOp) -> str | None:
+    op, axis = node.arg
+    if op not in REDUCTIONS or not 0 <= axis < len(node.src[0].shape):
+        return "SCAN_AXIS holds a reduction and an axis of its operand"
+    return check_same_as_first(node)
+
+
+def _rule_movement(node: UOp) -> str | None:
+    source, op = node.src[0].shape, node.op
+    n_symbolic = sum(a is None for a in node.arg)
+    if n_symbolic != len(node.src) - 1:
+        return f"{op.name} has an operand for each symbolic size"
+    n_expected = {Op.PAD: 2 * len(source), Op.SHRINK: 2 * len(source), Op.RESHAPE: len(node.arg)}.get(op, len(source))
+    if len(node.arg) != n_expected:
+        return f"{op.name} of {len(source)} axes holds {n_expected} values"
+    if op is Op.PERMUTE and sorted(node.arg) != list(range(len(source))):
+        return "PERMUTE holds each axis once"
+    if op is Op.EXPAND and any(
+        isinstance(s, int) and a is not None and s not in (1, a) for s, a in zip(source, node.arg, strict=True)
+    ):
+        return "EXPAND repeats axes of size 1"
+    if op is Op.RESHAPE and _count_elements(source) != _count_elements(node.shape):
+        return "RESHAPE keeps the number of elements"
+    if op is Op.PAD and any(a is not None and a < 0 for a in node.arg):
+        return "PAD adds elements"
+    if op is Op.SHRINK and not all(
+        _is_inside(b, e, s) for b, e, s in zip(node.arg[::2], node.arg[1::2], source, strict=True)
+    ):
+        return "SHRINK stays inside of its operand"
+    return check_same_as_first(node)
+
+
+def _count_elements(shape: tuple[int | UOp, ...]) -> int | None:
+    total = 1
+    for size in shape:
+        if isinstance(size, UOp):
+            return None
+        total *= size
+    return total
+
+
+def _is_inside(begin: int | None, end: int | None, size: int | UOp) -> bool:
+    low = 0 if begin is None else begin
+    high = low if end is None else end
+    return 0 <= low <= high and (isinstance(size, UOp) or high <= size)
+
+
+def _rule_gather(node: UOp) -> str | None:
+    if not node.src[1].dtype.is_int or not 0 <= node.arg < len(node.src[0].shape):
+        return "GATHER takes integer positions along an axis of its operand"
+    return check_same_as_first(node)
+
+
+def _rule_copy(node: UOp) -> str | None:
+    return check_same_as_first(node) or (None if isinstance(node.arg, str) else "COPY holds a device")
+
+
+def _rule_stack(node: UOp) -> str | None:
+    if not node.src or any(s.dtype is not node.dtype for s in node.src):
+        return "MSTACK takes shards of its dtype"
+    if any(not isinstance(s.placement, str) for s in node.src):
+        return "each shard of an MSTACK is on a device"
+    return check_no_arg(node)
+
+
+def _rule_select(node: UOp) -> str | None:
+    stack, position = node.src[0], node.arg
+    if stack.op is not Op.MSTACK or not isinstance(position, int) or not 0 <= position < len(stack.src):
+        return "MSELECT holds a position in an MSTACK"
+    return check_same_as_first(node)
+
+
+def _rule_multi(node: UOp) -> str | None:
+    stack, axis = node.src[0], node.arg
+    if stack.op is not Op.MSTACK or not (axis is None or 0 <= axis < len(stack.shape)):
+        return "MULTI takes an MSTACK and holds an axis or nothing"
+    shapes = [s.shape if axis is None else (*s.shape[:axis], *s.shape[axis + 1 :]) for s in stack.src]
+    if any(shape != shapes[0] for shape in shapes):
+        return "the shards of a MULTI differ in no size but that of its axis"
+    if axis is not None and any(not isinstance(s.shape[axis], int) for s in stack.src):
+        return "shards have known sizes along the axis of a MULTI"
+    return check_same_as_first(node)
+
+
+def _rule_all_reduce(node: UOp) -> str | None:
+    op, device = node.arg
+    if node.src[0].op is not Op.MSTACK or op not in REDUCTIONS or not isinstance(device, str):
+        return "ALLREDUCE takes an MSTACK and holds a reduction and a device"
+    return check_same_as_first(node)
+
+
+def _rule_assign(node: UOp) -> str | None:
+    target, value = node.src
+    return check_same_as_first(node) or (
+        None if value.dtype is target.dtype else "ASSIGN writes a value of the target's dtype"
+    )
+
+
+TENSOR_RULES: Final[dict[Op, Rule]] = {
+    **dict.fromkeys(MOVEMENT, _rule_movement),
+    **dict.fromkeys((Op.DETACH, Op.CONTIGUOUS, Op.CONTIGUOUS_BACKWARD), check_same_as_first),
+    Op.IOTA: _rule_iota, Op.CHECK: _rule_check, Op.COPY: _rule_copy, Op.GATHER: _rule_gather, Op.MSTACK: _rule_stack,
+    Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce, Op.REDUCE_AXIS: _rule_reduce_axis,
+    Op.SCAN_AXIS: _rule_scan_axis, Op.ASSIGN: _rule_assign,
+}  # fmt: skip
