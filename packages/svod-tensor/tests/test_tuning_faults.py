@@ -19,7 +19,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
 
-N_SEARCHES = int(os.environ.get("SVOD_TEST_SEARCHES", "3"))
+N_SEARCHES = int(os.environ.get("SVOD_TEST_SEARCHES", "2"))
 MARK = "SVOD_TEST_MARK"
 FAR = 120.0
 
@@ -73,7 +73,7 @@ class Searches:
     def __init__(self, folder: Path, seed: int) -> None:
         self.mark, self.seed = uuid.uuid4().hex, seed
         self.environment = {
-            **os.environ, MARK: self.mark, "SVOD_CACHE_DIR": str(folder), "SVOD_BEAM": "2", "BEAM_ROUNDS_MAX": "2",
+            **os.environ, MARK: self.mark, "SVOD_CACHE_DIR": str(folder), "SVOD_BEAM": "2", "BEAM_ROUNDS_MAX": "1",
             "BEAM_MEASURED_MAX": "8", "BEAM_RUNS": "1", "BEAM_TIMEOUT": "60", "BEAM_TIMEOUT_SEC": "5",
         }  # fmt: skip
 
