@@ -21,6 +21,8 @@ from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts
+from svod_schedule.optimize.actions import iter_actions, iter_neighbours
+from svod_schedule.optimize.cost import estimate_cost
 from svod_schedule.pipeline import Context, run_pipeline
 
 BYTES = TensorCore((16, 1, 4), 4, (uint8, int8, int32), cycles=0.5)
@@ -329,3 +331,36 @@ def test_sizes_may_vary(core: TensorCore, axis: int, size: UOp) -> None:
     linear = compiled(sink, opts, target)
     for value in (int(size.vmin), 23):
         assert_same(sink, linear, inputs={size: value, size.with_dtype(int32): value})
+
+
+def find_cost(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> float:
+    return estimate_cost(apply_opts(sink, target, opts), target).seconds
+
+
+def test_the_cost_model_knows_how_fast_a_core_is(make_kernel: MakeKernel) -> None:
+    sink = make_kernel(multiply(tensor(1, 256, 256, dtype=uint8), tensor(2, 256, 256, dtype=int8), int32))
+    alone = replace(TARGET, tensor_cores=(BYTES,))
+    opts = chosen(sink, alone)
+    plain = chosen(sink, replace(TARGET, tensor_cores=()))
+    assert find_cost(sink, opts, alone) < find_cost(sink, plain, alone) / 2
+    slow = replace(TARGET, tensor_cores=(replace(BYTES, cycles=8.0),))
+    assert find_cost(sink, opts, slow) > 4 * find_cost(sink, opts, alone)
+    # What is not packed is put together again in each step.
+    assert find_cost(sink, (Opt(OptOp.TC, 0, 0),), alone) > 2 * find_cost(sink, opts, alone)
+
+
+def test_a_search_tries_every_core_that_takes_the_product(make_kernel: MakeKernel) -> None:
+    sink = make_kernel(multiply(tensor(1, 8, 8, dtype=uint8), tensor(2, 8, 8, dtype=int8), int32))
+    actions = {opt for opt in iter_actions(Scheduler(sink, TARGET)) if opt.op is OptOp.TC}
+    assert actions == {Opt(OptOp.TC, 0, CORES.index(core)) for core in (BYTES, WORDS, SQUARE)} | {Opt(OptOp.TC, 1, 1)}
+
+    def apply(opts: tuple[Opt, ...]) -> Scheduler | None:
+        scheduler = Scheduler(sink, TARGET)
+        return scheduler if all(scheduler.try_opt(opt) for opt in opts) else None
+
+    plain = (Opt(OptOp.UPCAST, 1, 0), Opt(OptOp.UPCAST, 0, 4))
+    assert {opts for opts in iter_neighbours(plain, apply) if opts[:1] and opts[0].op is OptOp.TC} >= {
+        (a,) for a in actions
+    }
+    tiled = (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2))
+    assert (Opt(OptOp.TC, 0, 3), Opt(OptOp.UPCAST, 0, 2)) in set(iter_neighbours(tiled, apply))

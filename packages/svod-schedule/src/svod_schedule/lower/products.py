@@ -9,7 +9,7 @@ from svod_ir.uop import UOp
 from svod_schedule.loops import extent
 from svod_schedule.lower.emulate import decode
 
-__all__ = ["find_core", "find_operands", "fits", "is_tiled", "tile_axes"]
+__all__ = ["TILED", "find_core", "find_operands", "fits", "is_tiled", "tile_axes"]
 
 TILED = (AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 

@@ -15,11 +15,15 @@ from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.optimize.tensor_cores import find_layouts
 
 __all__ = ["iter_actions", "iter_neighbours"]
 
 _TILES = (2, 3, 4, 5, 6, 7, 8, 12)
 _VECTORS = (1, 2, 4, 8)
+_BLOCKS = (2, 4, 8)
+_WAYS = 3
+"""So many ways to lay a product over a core are tried, the best ones."""
 _MEMBERS = (2, 4, 8, 16, 32, 64, 128, 256)
 _LAST = (OptOp.THREAD, OptOp.PACK)
 """What is applied after the axes have been tiled."""
@@ -45,8 +49,16 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
     for first, second in combinations(range(len(axes)), 2):
         if axes[first].arg[1] is axes[second].arg[1] and axes[first].arg[1] in (AxisType.LOOP, AxisType.REDUCE):
             yield Opt(OptOp.SWAP, first, second)
-    if scheduler.target.tensor_cores and not scheduler.applied_opts:
-        yield from (Opt(OptOp.TC, choice, 0) for choice in range(3))
+    if not scheduler.applied_opts:
+        yield from _iter_cores(scheduler)
+
+
+def _iter_cores(scheduler: Scheduler) -> Iterator[Opt]:
+    """The ways to give a product to a tensor core."""
+    for number, core in enumerate(scheduler.target.tensor_cores):
+        layouts = find_layouts(scheduler.sink, core)
+        if not isinstance(layouts, str):
+            yield from (Opt(OptOp.TC, way, number) for way in range(min(len(layouts), _WAYS)))
 
 
 def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -> Iterator[Opt]:
@@ -69,6 +81,8 @@ def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
             yield from (Opt(OptOp.LOCAL, position, n) for n in _MEMBERS if n <= target.max_local)
     if kind in (AxisType.LOOP, AxisType.THREAD) and not target.has_local:
         yield Opt(OptOp.PACK, position)
+    if kind is AxisType.LOOP and not target.has_local and target.tensor_cores:
+        yield from (Opt(OptOp.SPLIT, position, n) for n in _BLOCKS)
 
 
 def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) -> Iterator[Opt]:
@@ -96,6 +110,10 @@ def iter_neighbours(
         scheduler = apply(opts[:place])
         if scheduler is not None:
             yield from ((*opts[:place], opt, *opts[place:]) for opt in iter_actions(scheduler, can_pad=can_pad))
+    if opts and (bare := apply(())) is not None:
+        # TC stands first, so that another core is another beginning.
+        rest = opts[1:] if opts[0].op is OptOp.TC else ()
+        yield from ((core, *rest) for core in _iter_cores(bare) if core != opts[0])
     for i, opt in enumerate(opts):
         yield (*opts[:i], *opts[i + 1 :])
         scheduler = apply(opts[:i])

@@ -14,15 +14,16 @@ from math import ceil, inf, log2, prod
 
 from svod_dtype import DType
 from svod_ir.ops import COMPARISON, ELEMENTWISE, AxisType, Op
-from svod_ir.target import Target
+from svod_ir.target import Target, TensorCore
 from svod_ir.uop import UOp
 from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
+from svod_schedule.lower.products import TILED, find_core
 from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, find_accesses, trip_count
 
 __all__ = ["Cost", "estimate_cost"]
 
-_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
+_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M)
 _SLOW = {
     Op.EXP: 14, Op.EXP2: 12, Op.LOG: 20, Op.LOG2: 20, Op.SIN: 24, Op.COS: 24, Op.TAN: 36, Op.TANH: 20, Op.ERF: 24, Op.POW: 45,
     Op.EXPM1: 22, Op.LOG1P: 26, Op.SINH: 24, Op.COSH: 22,
@@ -158,6 +159,14 @@ class _Estimate:
                     copies *= trip_count(r)
         return copies, lanes
 
+    def _tile_size(self, node: UOp) -> int:
+        """How many elements of an operand of a tensor core, or of what fills one, are taken in a step; 1 elsewhere."""
+        return prod(trip_count(r) for r in node.ranges if r.arg[1] in TILED) if _is_in_step(node) else 1
+
+    def _count_steps(self, node: UOp) -> int:
+        """How often an operand of a tensor core is taken in one turn of the loops."""
+        return prod(trip_count(r) for r in node.ranges if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL))
+
     def _registers(self, lanes: int, dtype: DType) -> int:
         return ceil(lanes * max(dtype.itemsize, 1) * 8 / self.target.vector_bits) if lanes > 1 else 1
 
@@ -175,8 +184,13 @@ class _Estimate:
 
     def _add_arithmetic(self, node: UOp) -> None:
         copies, lanes = self._shape(node)
-        self.n_taken = max(self.n_taken, copies * lanes)
         loops = self.nest.loops_of(node)
+        if _is_in_step(node):
+            # What the core does, or makes of an operand beside it.
+            if node.dtype.kind != "index":
+                self.n_operations += self._count_steps(node) * self._tile_size(node) * count_runs(loops)
+            return
+        self.n_taken = max(self.n_taken, copies * lanes)
         body = self.bodies[loops]
         if node.dtype.kind == "index":
             # Addresses are mostly part of the instructions that use them.
@@ -194,6 +208,9 @@ class _Estimate:
 
     def _add_access(self, access: Access) -> None:
         node = access.node
+        if _is_in_step(node):
+            self._add_operand(access)
+            return
         copies, lanes = self._shape(node)
         self.n_taken = max(self.n_taken, copies * lanes)
         lane_axis = next((r for r in node.src[1].ranges if r in self.lane_axes), None)
@@ -215,7 +232,51 @@ class _Estimate:
             body.loads += copies * n
         self.n_bytes += copies * lanes * itemsize * count_runs(access.loops)
 
+    def _add_operand(self, access: Access) -> None:
+        """Vectors of a tile where its elements lie together, rows of them or single elements elsewhere."""
+        node = access.node
+        steps, size = self._count_steps(node), self._tile_size(node)
+        dense = max(
+            (trip_count(r) for r, s in access.strides.items() if r.arg[1] in TILED and s == node.dtype.itemsize),
+            default=1,
+        )
+        is_packed = node.src[0].op is not Op.PARAM
+        n = float(steps * (self._registers(size, node.dtype) if is_packed or dense == size else 2 * size // dense))
+        body = self.bodies[access.loops]
+        body.issued += n
+        if access.is_store:
+            body.stores += n
+        else:
+            body.loads += n
+        self.n_bytes += steps * size * node.dtype.itemsize * count_runs(access.loops)
+
+    def _add_tile(self, node: UOp, core: TensorCore) -> None:
+        """The steps of a tensor core: each takes the time of so many vector instructions."""
+        loops = self.nest.loops_of(node.src[0])
+        steps, kept = self._count_steps(node.src[0]), self._count_steps(node)
+        body = self.bodies[loops]
+        body.issued += steps
+        body.vector += steps * core.cycles * self.target.rates.vector
+        self.n_operations += steps * prod(core.dims) * count_runs(loops)
+        own_loops = [r for r in node.src[1:] if r.arg[1] not in (*_EXPANDED, AxisType.TILE_K)]
+        if own_loops:
+            body.chain = max(body.chain, max(self.target.rates.add_latency, 3 * core.cycles))
+            body.run = _run_length(node, own_loops)
+            if not core.tiles:
+                self.registers[loops] += kept * self._registers(core.dims[0], node.dtype)
+            elif kept > core.tiles:
+                body.spilled += (kept - core.tiles) * core.dims[1]
+        if core.dims[1] > 1:
+            # A tile is written to memory, from where its rows are read.
+            after = self.bodies[self.nest.loops_of(node)]
+            after.stores += kept * core.dims[1]
+            after.loads += kept * core.dims[1]
+
     def _add_reduce(self, node: UOp) -> None:
+        tile = find_core(node, self.target.tensor_cores)
+        if tile is not None:
+            self._add_tile(node, tile[0])
+            return
         value, op = node.src[0], node.arg
         own = set(node.src[1:])
         loops = self.nest.loops_of(value)
@@ -262,6 +323,10 @@ class _Estimate:
         traffic = Traffic(accesses, cache_bytes, target.cache_line_bytes, target.rates.scattered, is_private=is_private)
         # A line is read before it is written.
         return sum(traffic.bytes_of(a) * (2 if a.is_store else 1) for a in accesses)
+
+
+def _is_in_step(node: UOp) -> bool:
+    return any(r.arg[1] is AxisType.TILE_K for r in node.ranges)
 
 
 def _is_sum(node: UOp) -> bool:

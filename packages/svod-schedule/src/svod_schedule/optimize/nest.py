@@ -20,7 +20,7 @@ _WAYS = 8
 
 _PAGE_BYTES = 4096
 
-_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL)
+_EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 _PARALLEL = (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL, AxisType.WARP)
 
 
