@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from svod_dtype import float32, int8, int32
 from svod_ir.build import (
     make_alu,
     make_expand,
@@ -205,3 +206,13 @@ def test_a_grid_s_rows_are_reduced_in_kernels_of_their_own_and_not_again_for_eac
     ranged = run_pipeline("rangeify", UOp.sink(softmax(X)), context)
     kernels = list(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL))
     assert [sum(1 for _ in k.src[0].iter_ops(Op.REDUCE)) for k in kernels] == [1, 0, 1, 0]
+
+
+def test_what_a_product_reads_is_kept_in_the_narrow_type_that_it_is_made_from() -> None:
+    def widen(x: UOp) -> UOp:
+        return x.cast(int32)
+
+    narrow = make_alu(Op.MAX, matmul(X, tensor(2, 128, 32)), UOp.const(float32, 0.0)).cast(int8)
+    graph = compile_graph(matmul(widen(narrow), widen(tensor(3, 32, 16, dtype=int8))))
+    kept = [call.src[1] for call in graph.iter_ops(Op.CALL)]
+    assert [memory.dtype for memory in kept] == [int8, int32]

@@ -146,6 +146,9 @@ class _Chooser:
         return self._is_worth_memory(node, tuple(uses))
 
     def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        if node.op is Op.CAST and node.dtype.itemsize > node.src[0].dtype.itemsize:
+            # What it is made from takes less memory, and is what a tensor core multiplies.
+            return False
         total = self.cost[node] * prod(max_size(s) for s in node.shape)
         if self.cost[node] > RECOMPUTE_COST and total > RECOMPUTE_TOTAL and any(_is_serial(u.kernel) for u in uses):
             return True
