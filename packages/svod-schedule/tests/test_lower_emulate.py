@@ -23,14 +23,15 @@ from svod_dtype import (
     uint32,
     uint64,
 )  # fmt: skip
-from svod_ir.args import ParamArg
+from svod_ir.args import KernelInfo, ParamArg
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.ops import ELEMENTWISE, UNARY, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedDtypeError
 from svod_schedule.lower.emulate import emulate, make_emulation
+from svod_schedule.pipeline import Context, compile_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")
 
@@ -270,6 +271,30 @@ def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[U
         '  hint: compute where there is some, as in x.to("CPU").cast(float32)'
     )
     assert emulate(graph, BARE) is graph
+
+
+@pytest.mark.parametrize("op", [Op.SIN, Op.COS, Op.TAN, Op.POW])
+def test_functions_whose_arithmetic_is_that_of_float64_are_errors_where_there_is_none(op: Op) -> None:
+    x = variable("x", float32)
+    graph = UOp.sink(UOp(op, float32, (x,) * (2 if op is Op.POW else 1)))
+    with pytest.raises(UnsupportedDtypeError, match=f"no arithmetic on float64, and {op.name} needs it"):
+        emulate(graph, NO_DOUBLE)
+    assert emulate(graph, replace(NO_DOUBLE, native_ops=NO_DOUBLE.native_ops | {op})) is graph
+
+
+def test_whole_numbers_become_bfloat16_through_float64() -> None:
+    with pytest.raises(UnsupportedDtypeError):
+        emulate(UOp.sink(variable("x", int32).cast(bfloat16)), NO_DOUBLE)
+    emulate(UOp.sink(variable("x", int8).cast(bfloat16), variable("x", int32).cast(float16)), NO_DOUBLE)
+
+
+def test_lowering_adds_no_float64_where_there_is_none() -> None:
+    x = UOp(Op.PARAM, float32, (), ParamArg(1, 4)).index(UOp.const(index, 0))
+    others = sorted(UNARY - {Op.NOT, Op.SIN, Op.COS, Op.TAN, Op.THREEFRY}, key=lambda op: op.name)
+    out = UOp(Op.PARAM, float32, (), ParamArg(0, len(others)))
+    stores = [out.index(UOp.const(index, i)).store(UOp(op, float32, (x,))) for i, op in enumerate(others)]
+    _, linear = compile_kernel(UOp.sink(*stores, arg=KernelInfo()), Context(target=NO_DOUBLE, opts=()))
+    assert not [n for n in linear if n.dtype.scalar is float64]
 
 
 def test_float64_is_moved_where_there_is_no_arithmetic_on_it() -> None:

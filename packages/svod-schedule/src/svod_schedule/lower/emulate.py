@@ -40,6 +40,8 @@ __all__ = ["decode", "emulate", "make_emulation"]
 _SIGN_BIT_OPS: Final = frozenset({Op.NEG, Op.ABS})
 _ARITHMETIC: Final = (UNARY | BINARY | TERNARY) - COMPARISON - _SIGN_BIT_OPS - {Op.WHERE}
 _COMPUTED: Final = _ARITHMETIC | COMPARISON | _SIGN_BIT_OPS | {Op.CAST, Op.REDUCE, Op.SCAN}
+_THROUGH_DOUBLE: Final = frozenset({Op.SIN, Op.COS, Op.TAN, Op.POW})
+"""Functions whose arithmetic for float32 is in part that of float64."""
 _EXACT_IN_F32: Final = 24
 """Bits of an integer that float32 holds exactly."""
 
@@ -48,7 +50,7 @@ def emulate(sink: UOp, target: Target) -> UOp:
     """The kernel with arithmetic on native dtypes alone.
 
     Raises:
-        UnsupportedDtypeError: if it computes in float64, and the target does not.
+        UnsupportedDtypeError: if the target does not compute in float64, and something here needs it.
     """
     if float64 not in target.native_dtypes:
         _check_no_double(sink, target)
@@ -57,8 +59,18 @@ def emulate(sink: UOp, target: Target) -> UOp:
 
 def _check_no_double(sink: UOp, target: Target) -> None:
     for found in sink.toposort():
-        if found.op in _COMPUTED and any(n.dtype.scalar is float64 for n in (found, *found.src)):
+        is_double = found.op in _COMPUTED and any(n.dtype.scalar is float64 for n in (found, *found.src))
+        if is_double or _becomes_double(found, target):
             raise UnsupportedDtypeError(dtype=float64, operation=found.op.name, target=target.name)
+
+
+def _becomes_double(x: UOp, target: Target) -> bool:
+    """Whether lowering computes `x` in float64, of which nothing else is."""
+    if x.op is Op.CAST:
+        wide = x.src[0].dtype
+        is_rounded_twice = x.dtype.scalar is bfloat16 and bfloat16 not in target.native_dtypes
+        return is_rounded_twice and wide.is_int and wide.bits > _EXACT_IN_F32
+    return x.op in _THROUGH_DOUBLE and x.dtype.is_float and x.op not in target.native_ops
 
 
 def make_emulation(target: Target) -> RuleSet:
