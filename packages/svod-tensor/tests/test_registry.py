@@ -61,3 +61,30 @@ def test_the_base_of_a_tensor_is_its_whole_buffer():
     assert registry.find_base(Tensor.from_uop(node)[:1].uop) is None
     assert registry.find_base(Tensor.from_uop(node).flip().uop) is None
     assert not registry.is_buffer_identity(UOp.const(float32, 1.0))
+
+
+def test_a_realize_looks_at_no_tensor_that_needs_no_computing():
+    looked: list[Tensor] = []
+
+    class Watched(Tensor):
+        __slots__ = ()
+
+        @property
+        def uop(self):
+            looked.append(self)
+            return super().uop
+
+    x = Tensor([1.0, 2.0]).realize()
+    weights = [Watched([float(n)]).realize() for n in range(5)]
+    (x + 1).realize()
+    looked.clear()
+    y, z = x * 2, x * 2 + 1
+    y.realize()
+    assert looked == []
+    assert z.uop.src[0] is y.uop
+
+    weights[0].assign(weights[0] + 1)
+    user = weights[0] * 3
+    weights[0].realize()
+    assert user.tolist() == [3.0]
+    assert len({node for node in user.uop.toposort() if node.op is Op.ADD}) == 0

@@ -25,14 +25,30 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "add_plan", "add_plan_values", "add_tensor", "clear", "find_base", "find_buffer", "find_plan_values",
-    "is_buffer_identity", "iter_plans", "iter_tensors", "lock", "make_memory", "remove_buffer", "remove_tensor", "replace_nodes",
-]  # fmt: skip
+    "add_plan",
+    "add_plan_values",
+    "add_tensor",
+    "clear",
+    "find_base",
+    "find_buffer",
+    "find_plan_values",
+    "is_buffer_identity",
+    "iter_plans",
+    "iter_tensors",
+    "lock",
+    "make_memory",
+    "note_new_node",
+    "remove_buffer",
+    "remove_tensor",
+    "replace_nodes",
+]
 
 lock = hold_across_fork(threading.RLock())
 """Held while a tensor's node is replaced."""
 
 _tensors: dict[int, weakref.ref[TensorBase]] = {}
+# Those of them that need computing, and new ones that nobody looked at: a process has thousands of tensors that need none.
+_pending: dict[int, weakref.ref[TensorBase]] = {}
 _plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
 _ids = itertools.count(1)
 _RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
@@ -47,14 +63,26 @@ def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = No
 
 def add_tensor(tensor: TensorBase) -> None:
     """Let `tensor` see later realizations of nodes in its graph."""
-    # Who is looked up is alive, so that its id is nobody else's. When it dies, the reference calls `pop(id, reference)`:
-    # `weakref.WeakValueDictionary` does the same in Python, which takes longer than all else about a new tensor.
-    _tensors[id(tensor)] = weakref.ref(tensor, partial(_tensors.pop, id(tensor)))
+    # Who is looked up is alive, so that its id is nobody else's.
+    key = id(tensor)
+    _tensors[key] = _pending[key] = weakref.ref(tensor, partial(_forget, key))
+
+
+def _forget(key: int, _: object = None) -> None:
+    _tensors.pop(key, None)
+    _pending.pop(key, None)
 
 
 def remove_tensor(tensor: TensorBase) -> None:
     """Let `tensor` be none of the live ones any more."""
-    _tensors.pop(id(tensor), None)
+    _forget(id(tensor))
+
+
+def note_new_node(tensor: TensorBase) -> None:
+    """Look at `tensor` again, which stands for another node now; the caller holds `lock`."""
+    ref = _tensors.get(id(tensor))
+    if ref is not None:
+        _pending[id(tensor)] = ref
 
 
 def remove_buffer(node: UOp) -> None:
@@ -100,7 +128,7 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
     if not replacements:
         return
     with lock:
-        pending = [t for t in iter_tensors() if not is_buffer_identity(t.uop)]
+        pending = _find_pending()
         if not pending:
             return
         roots = list(dict.fromkeys(t.uop for t in pending))
@@ -110,6 +138,18 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
             new = new_of.get(tensor.uop)
             if new is not None:
                 tensor.set_node(new)
+
+
+def _find_pending() -> list[TensorBase]:
+    """The live tensors that need computing."""
+    found: list[TensorBase] = []
+    for key, ref in list(_pending.items()):
+        tensor = ref()
+        if tensor is None or is_buffer_identity(tensor.uop):
+            _pending.pop(key, None)
+        else:
+            found.append(tensor)
+    return found
 
 
 def is_buffer_identity(node: UOp) -> bool:
@@ -137,4 +177,5 @@ def clear() -> None:
     """Forget every tensor and plan, for tests."""
     with lock:
         _tensors.clear()
+        _pending.clear()
         _plans.clear()

@@ -125,6 +125,7 @@ class TensorBase:
         """Let this tensor stand for `uop`, which has the same value, shape and dtype."""
         with registry.lock:
             self._uop, self._form = uop, None
+            registry.note_new_node(self)
 
     @property
     def uop(self) -> UOp:
