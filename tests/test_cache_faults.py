@@ -159,23 +159,14 @@ def test_processes_that_evict_each_others_kernels_are_all_right(tmp_path: Path):
 
 
 DIE_IN_THE_STORE = """\
-import os, signal, sys
+import os, sys
 from svod_codegen import disk_store
-left = int(os.environ["DIE_AT_LINE"])
-
-def trace(frame, event, arg):
-    global left
-    if frame.f_code.co_filename != disk_store.__file__:
-        return None
-    left -= event == "line"
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return trace
+from svod_codegen.testing import kill_at_line
 
 put = disk_store.DiskStore.put
 
 def put_and_die(*arguments):
-    sys.settrace(trace)
+    kill_at_line(disk_store, int(os.environ["DIE_AT_LINE"]))
     put(*arguments)
     sys.settrace(None)
 

@@ -55,6 +55,7 @@ DIE_AT_EACH_LINE = """\
 import os, shutil, signal, sys
 from pathlib import Path
 from svod_codegen import disk_store
+from svod_codegen.testing import kill_at_line
 
 root, has_old = Path(sys.argv[1]), sys.argv[2] == "over an old entry"
 key = disk_store.make_key("a key")
@@ -63,18 +64,6 @@ old, new = b"old" * 999, b"new" * 999
 def open_store():
     return disk_store.DiskStore(root, kind="objects", max_bytes=1 << 20)
 
-def die_at(line_number):
-    left = line_number
-    def trace(frame, event, arg):
-        nonlocal left
-        if frame.f_code.co_filename != disk_store.__file__:
-            return None
-        left -= event == "line"
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-    return trace
-
 for line_number in range(1, 1000):
     if has_old:
         open_store().put(key, old)
@@ -82,7 +71,7 @@ for line_number in range(1, 1000):
         shutil.rmtree(root, ignore_errors=True)
     child = os.fork()
     if child == 0:
-        sys.settrace(die_at(line_number))
+        kill_at_line(disk_store, line_number)
         open_store().put(key, new)
         os._exit(0)
     status = os.waitpid(child, 0)[1]

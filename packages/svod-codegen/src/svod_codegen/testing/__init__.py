@@ -1,5 +1,6 @@
-"""For tests of generated code: instructions that the processor at hand does not have."""
+"""For tests: instructions that the processor at hand does not have, and processes that die at a given line."""
 
+from svod_codegen.testing.kill import kill_at_line
 from svod_codegen.testing.tiles import emulate_tiles
 
-__all__ = ["emulate_tiles"]
+__all__ = ["emulate_tiles", "kill_at_line"]

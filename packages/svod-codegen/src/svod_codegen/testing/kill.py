@@ -1,0 +1,30 @@
+"""A process that is killed at a line of its own code, as a power cut would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType, ModuleType
+from typing import Any
+
+__all__ = ["kill_at_line"]
+
+
+def kill_at_line(module: ModuleType, n_lines: int) -> None:
+    """From now on, kill this process when a thread of it is about to run its `n_lines`th line of `module`.
+
+    `sys.settrace(None)` calls it off.
+    """
+    left = n_lines
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        left -= event == "line"
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
