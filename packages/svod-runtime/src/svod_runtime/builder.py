@@ -9,6 +9,7 @@ from svod_device import Buffer, canonical_device
 from svod_runtime.errors import PlanError
 from svod_runtime.execute import describe_op
 from svod_runtime.memory_report import MemoryReport
+from svod_runtime.parts import PlanParts
 from svod_runtime.prepared import (
     PreparedBufferView,
     PreparedCopy,
@@ -28,60 +29,56 @@ class ExecutionPlanBuilder:
     """Collects buffers and ops, in schedule order, and checks them all when the plan is built."""
 
     def __init__(self, device: str) -> None:
-        self.device = canonical_device(device)
-        self._ops: list[PreparedOp] = []
-        self._instance_dependencies: list[tuple[int, ...]] = []
-        self._buffers: list[Buffer] = []
-        self._ast_to_buffer: dict[int, int] = {}
-        self._output_indices: list[int] = []
-        self._alias_ids: list[int] = []
-        self._memory_report = MemoryReport("disabled")
-        self._donated_indices: list[int] = []
-        self._guarded_indices: list[int] = []
+        self._parts = PlanParts(canonical_device(device))
+
+    @property
+    def device(self) -> str:
+        """The plan's own."""
+        return self._parts.device
 
     def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
         """Add a buffer under an AST id and return its index."""
-        self._buffers.append(buffer)
-        self._ast_to_buffer[ast_id] = len(self._buffers) - 1
-        return len(self._buffers) - 1
+        self._parts.buffers.append(buffer)
+        self._parts.ast_to_buffer[ast_id] = len(self._parts.buffers) - 1
+        return len(self._parts.buffers) - 1
 
     def map_buffer(self, ast_id: int, index: int) -> None:
         """Give the buffer at `index` another AST id."""
-        self._ast_to_buffer[ast_id] = index
+        self._parts.ast_to_buffer[ast_id] = index
 
     def replace_buffer(self, index: int, buffer: Buffer) -> None:
         """Use another buffer at `index`, as for a view whose base came later."""
-        self._buffers[index] = buffer
+        self._parts.buffers[index] = buffer
 
     def add_op(self, op: PreparedOp, instance_dependencies: Iterable[int] = ()) -> int:
         """Add an op and return its index; `instance_dependencies` are indices of ops that must run before it."""
-        self._ops.append(op)
-        self._instance_dependencies.append(tuple(instance_dependencies))
-        return len(self._ops) - 1
+        self._parts.ops.append(op)
+        self._parts.instance_dependencies.append(tuple(instance_dependencies))
+        return len(self._parts.ops) - 1
 
     def set_output_buffers(self, indices: Iterable[int]) -> None:
         """Say which buffers are the outputs, in order."""
-        self._output_indices = list(indices)
+        self._parts.output_indices = list(indices)
 
     def set_output_buffer(self, index: int) -> None:
         """Say which buffer is the only output."""
-        self._output_indices = [index]
+        self._parts.output_indices = [index]
 
     def add_alias_ids(self, ids: Iterable[int]) -> None:
         """Add ids that releasing reports besides the buffers' own."""
-        self._alias_ids.extend(ids)
+        self._parts.alias_ids.extend(ids)
 
     def set_memory_report(self, report: MemoryReport) -> None:
         """Say what a memory planner made of the buffers, for inspection."""
-        self._memory_report = report
+        self._parts.memory_report = report
 
     def set_donated_buffers(self, indices: Iterable[int]) -> None:
         """Say which inputs an execution may overwrite, so that they must be replaced before the next one."""
-        self._donated_indices = list(indices)
+        self._parts.donated_indices = list(indices)
 
     def set_guarded_buffers(self, indices: Iterable[int]) -> None:
         """Say which buffers a plan's guard looks at after each execution; they are no outputs, but kept like these."""
-        self._guarded_indices = list(indices)
+        self._parts.guarded_indices = list(indices)
 
     def build(self) -> ExecutionPlan:
         """Check everything, get the memory of every buffer, and make the plan.
@@ -91,7 +88,7 @@ class ExecutionPlanBuilder:
             DependencyError: if dependencies are unknown or circular.
             OutOfMemoryError: if a buffer gets no memory.
         """
-        return self.build_template(self._buffers).bind(self._buffers)
+        return self.build_template(self._parts.buffers).bind(self._parts.buffers)
 
     def build_template(self, inputs: Sequence[Buffer]) -> PlanTemplate:
         """Check everything and make a template, whose plans get other inputs, and new memory for all other buffers.
@@ -102,38 +99,26 @@ class ExecutionPlanBuilder:
             DependencyError: if dependencies are unknown or circular.
         """
         self._check_outputs()
-        for op in self._ops:
+        for op in self._parts.ops:
             self._check_op(op)
         storages = {buffer.storage_id for buffer in inputs}
-        for index, buffer in enumerate(self._buffers):
+        for index, buffer in enumerate(self._parts.buffers):
             if buffer.is_allocated and buffer.storage_id not in storages:
                 raise PlanError(op="plan", problem=f"buffer {index}, {buffer}, has memory but is no input")
-        return PlanTemplate(
-            self.device,
-            self._ops,
-            self._instance_dependencies,
-            self._buffers,
-            inputs,
-            self._ast_to_buffer,
-            self._output_indices,
-            self._alias_ids,
-            self._memory_report,
-            self._donated_indices,
-            self._guarded_indices,
-        )
+        return PlanTemplate(self._parts, inputs)
 
     def _check_outputs(self) -> None:
-        if not self._output_indices and self._buffers:
+        if not self._parts.output_indices and self._parts.buffers:
             raise PlanError(op="plan", problem="output buffers must be set explicitly")
-        self._check_indices("outputs", self._output_indices)
-        self._check_indices("donated inputs", self._donated_indices)
-        self._check_indices("guarded buffers", self._guarded_indices)
-        self._check_indices("AST ids", self._ast_to_buffer.values())
+        self._check_indices("outputs", self._parts.output_indices)
+        self._check_indices("donated inputs", self._parts.donated_indices)
+        self._check_indices("guarded buffers", self._parts.guarded_indices)
+        self._check_indices("AST ids", self._parts.ast_to_buffer.values())
 
     def _check_indices(self, what: str, indices: Iterable[int]) -> None:
         for index in indices:
-            if not 0 <= index < len(self._buffers):
-                raise PlanError(op=what, problem=f"no buffer {index}, there are {len(self._buffers)}")
+            if not 0 <= index < len(self._parts.buffers):
+                raise PlanError(op=what, problem=f"no buffer {index}, there are {len(self._parts.buffers)}")
 
     def _check_op(self, op: PreparedOp) -> None:
         name = describe_op(op)
@@ -166,13 +151,13 @@ class ExecutionPlanBuilder:
         self._check_devices(name, op)
 
     def _check_devices(self, name: str, op: PreparedKernel) -> None:
-        outputs = [self._buffers[op.buffer_indices[position]] for position in op.output_indices]
+        outputs = [self._parts.buffers[op.buffer_indices[position]] for position in op.output_indices]
         for buffer in outputs:
             if not buffer.is_writable:
                 raise PlanError(op=name, problem=f"writes {buffer}, which is read-only")
         is_on_host = outputs[0].is_host_addressable
         for index in op.buffer_indices:
-            buffer = self._buffers[index]
+            buffer = self._parts.buffers[index]
             if buffer.device != canonical_device(op.device) and not (is_on_host and buffer.is_host_addressable):
                 raise PlanError(op=name, problem=f"runs on {op.device}, which cannot address {buffer}")
 
@@ -181,7 +166,7 @@ class ExecutionPlanBuilder:
             raise PlanError(op=name, problem=f"takes two buffers, {roles}, got {len(op.buffer_indices)}")
 
     def _check_copy(self, name: str, op: PreparedCopy) -> None:
-        destination, source = (self._buffers[index] for index in op.buffer_indices)
+        destination, source = (self._parts.buffers[index] for index in op.buffer_indices)
         if destination.nbytes != source.nbytes:
             raise PlanError(op=name, problem=f"copies {source.nbytes} bytes into {destination.nbytes}")
         if not destination.is_writable:

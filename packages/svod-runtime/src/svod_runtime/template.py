@@ -18,7 +18,7 @@ from svod_runtime.arrange import Arrangement, arrange
 from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
 from svod_runtime.errors import PlanError
 from svod_runtime.execute import KernelState, find_constant_sizes
-from svod_runtime.memory_report import MemoryReport
+from svod_runtime.parts import PlanParts
 from svod_runtime.prepared import (
     PreparedBufferView,
     PreparedCopy,
@@ -61,23 +61,15 @@ class PlanTemplate:
         guarded_indices: the buffers that a plan's guard looks at.
     """
 
-    def __init__(
-        self,
-        device: str,
-        ops: Sequence[PreparedOp],
-        instance_dependencies: Sequence[Sequence[int]],
-        buffers: Sequence[Buffer],
-        inputs: Sequence[Buffer],
-        ast_to_buffer: Mapping[int, int],
-        output_indices: Sequence[int],
-        alias_ids: Sequence[int],
-        memory_report: MemoryReport,
-        donated_indices: Sequence[int],
-        guarded_indices: Sequence[int] = (),
-    ) -> None:
-        self.device, self.ops, self.memory_report = device, tuple(ops), memory_report
-        self.donated_indices, self.guarded_indices = tuple(donated_indices), tuple(guarded_indices)
-        self.n_buffers, self.output_indices, self.alias_ids = len(buffers), tuple(output_indices), tuple(alias_ids)
+    def __init__(self, parts: PlanParts, inputs: Sequence[Buffer]) -> None:
+        ops, buffers = tuple(parts.ops), parts.buffers
+        self.device, self.ops, self.memory_report = parts.device, ops, parts.memory_report
+        self.donated_indices, self.guarded_indices = tuple(parts.donated_indices), tuple(parts.guarded_indices)
+        self.n_buffers, self.output_indices, self.alias_ids = (
+            len(buffers),
+            tuple(parts.output_indices),
+            tuple(parts.alias_ids),
+        )
         kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
         self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
         self._has_constant_sizes = all(sizes is not None for *_, sizes in self.kernels)
@@ -87,7 +79,7 @@ class PlanTemplate:
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in _written_by(op)}
         self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
-        self._declared = resolve_dependencies(ops, instance_dependencies)
+        self._declared = resolve_dependencies(ops, parts.instance_dependencies)
         self._order = order_ops(ops, self._declared)
         self.levels = self.find_levels(buffers)
         self._forms = [_form_of(buffer) for buffer in inputs]
@@ -98,8 +90,8 @@ class PlanTemplate:
         ]
         self._input_indices = self._find_inputs(buffers, inputs)
         named = {index for index in self._input_indices if index is not None}
-        self._ids = dict(ast_to_buffer)
-        self._other_ids = {ast_id: index for ast_id, index in ast_to_buffer.items() if index not in named}
+        self._ids = dict(parts.ast_to_buffer)
+        self._other_ids = {ast_id: index for ast_id, index in self._ids.items() if index not in named}
 
     def __repr__(self) -> str:
         counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._forms)} inputs"
