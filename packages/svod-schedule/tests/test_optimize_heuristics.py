@@ -10,7 +10,16 @@ import pytest
 
 from svod_dtype import DType, float32, float64, int32, uint8
 from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_alu, make_expand, make_flip, make_gather, make_permute, make_reshape, make_shrink
+from svod_ir.build import (
+    make_alu,
+    make_expand,
+    make_flip,
+    make_gather,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
@@ -289,3 +298,21 @@ def test_a_lookup_is_gathered_for_lanes_where_the_target_can(make_kernel: MakeKe
 
 def test_narrow_elements_are_looked_up_one_by_one(make_kernel: MakeKernel) -> None:
     assert not opts_of(choose(make_kernel(look_up(uint8)), AVX512), OptOp.UPCAST)
+
+
+def test_loops_that_choose_a_panel_go_outwards_though_one_of_them_cannot() -> None:
+    class Reluctant(Scheduler):
+        def try_opt(self, opt: Opt) -> bool:
+            return opt != Opt(OptOp.SWAP, 3, 4) and super().try_opt(opt)
+
+    rows, panels = make_permute(tensor(1, 6, 8, 64, 256), (1, 0, 2, 3)), tensor(2, 16, 512, 256)
+    shape = (8, 6, 16, 64, 512, 256)
+    left = make_expand(make_reshape(rows, (8, 6, 1, 64, 1, 256)), shape)
+    right = make_expand(make_reshape(panels, (1, 1, 16, 1, 512, 256)), shape)
+    context = Context(target=Target.generic(cores=1))
+    graph = run_pipeline("rangeify", UOp.sink(make_reduce_axis(left * right, Op.ADD, (5,))), context)
+    (call,) = run_pipeline("kernelize", graph, context).iter_ops(Op.CALL)
+    kernel = run_pipeline("optimize", call.src[0], context, until="apply-opts")
+    scheduler = Reluctant(kernel, context.target)
+    apply_heuristics(scheduler)
+    assert scheduler.applied_opts[:2] == [Opt(OptOp.SWAP, 1, 2), Opt(OptOp.SWAP, 0, 1)]

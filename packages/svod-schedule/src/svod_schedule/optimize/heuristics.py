@@ -201,13 +201,13 @@ class _Heuristics:
         """Swap the loops that choose a panel outwards, past those over the rows that use it."""
         assert reduce is not None
         panel = next(n for n in self._loads(reduce) if axis in n.ranges)
-        is_sorted = False
-        while not is_sorted:
-            is_sorted = True
+        has_moved = True
+        while has_moved:
+            has_moved = False
             for position in range(self._position(axis)):
                 outer, inner = self.scheduler.axes[position : position + 2]
                 if outer not in panel.ranges and inner in panel.ranges:
-                    is_sorted = not self.scheduler.try_opt(Opt(OptOp.SWAP, position, position + 1))
+                    has_moved |= self.scheduler.try_opt(Opt(OptOp.SWAP, position, position + 1))
 
     def _best_lane_axis(self, axes: list[UOp], accesses: list[UOp]) -> UOp | None:
         """The axis along which all accesses that depend on it are near each other, with the most to gain."""
