@@ -128,6 +128,16 @@ def test_what_follows_a_product_stays_in_its_kernel(make_kernel: MakeKernel, cor
     check(sink, (tc, Opt(OptOp.OVERLAP, 0, 2)))
 
 
+@pytest.mark.parametrize("k", [8, 13])
+@pytest.mark.parametrize(
+    "opts", [(), (Opt(OptOp.PACK), Opt(OptOp.PACK, 0)), (Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.PACK, 0))]
+)
+def test_operands_may_be_integers_known_to_be_small(make_kernel: MakeKernel, k: int, opts: tuple[Opt, ...]) -> None:
+    x, y = tensor(1, 6, k, dtype=uint8).cast(int32), make_matrix(2, k, 20, int8, is_transposed=True).cast(int32)
+    check(make_kernel(matmul(x - 3, y + 5)), (Opt(OptOp.TC, 0, CORES.index(WORDS)), *opts))
+    check(make_kernel(matmul(x & 127, y >> 1)), (Opt(OptOp.TC, 0, CORES.index(SQUARE)), *opts))
+
+
 def test_batches_are_loops_around_the_tiles(make_kernel: MakeKernel) -> None:
     sink = make_kernel(multiply(tensor(1, 3, 5, 8, dtype=uint8), tensor(2, 3, 8, 16, dtype=int8), int32))
     for core in (BYTES, SQUARE):
@@ -206,6 +216,11 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
         lambda: make_square(uint8, uint8, int32),
         Opt(OptOp.TC, 0, 0),
         "the operands are uint8 and uint8, where the core takes uint8 and int8",
+    ),
+    "integers that may be too large": (
+        lambda: matmul(tensor(1, 8, 8, dtype=uint8).cast(int32) - 3, tensor(2, 8, 8, dtype=int8).cast(int32)),
+        Opt(OptOp.TC, 0, 0),
+        "the operands are int32 and int8, where the core takes uint8 and int8",
     ),
     "a vector times itself": (
         lambda: reduce(tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1),

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from svod_dtype import DType
-from svod_ir.ops import AxisType, Op
+from svod_ir.ops import ELEMENTWISE, AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 from svod_schedule.loops import extent
 from svod_schedule.lower.emulate import decode
 
-__all__ = ["TILED", "find_core", "find_operands", "fits", "is_tiled", "tile_axes"]
+__all__ = ["TILED", "find_core", "find_locations", "find_operands", "fits", "is_tiled", "tile_axes"]
 
 TILED = (AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 
 
 def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
-    """The two locations whose products `reduce` adds up, each read as a narrower element or as it is."""
+    """The two operands whose products `reduce` adds up.
+
+    Each is the location of elements that are read as they are, or exactly widened, or an integer expression of such.
+    """
     value = reduce.src[0]
     if reduce.arg is not Op.ADD or value.op is not Op.MUL or not reduce.src[1:]:
         return None
-    x, y = (_find_location(s) for s in value.src)
+    x, y = (_find_operand(s) for s in value.src)
     return None if x is None or y is None else (x, y)
 
 
-def _find_location(value: UOp) -> UOp | None:
-    """The location whose content, exactly converted, is `value`."""
-    while value.op is Op.CAST and _is_exact(value.src[0].dtype, value.dtype):
-        value = value.src[0]
-    if value.op is Op.INDEX:
-        return value
+def _find_operand(value: UOp) -> UOp | None:
+    source = value
+    while source.op is Op.CAST and _is_exact(source.src[0].dtype, source.dtype):
+        source = source.src[0]
+    if source.op is Op.INDEX:
+        return source
+    if value.dtype.kind in ("int", "uint"):
+        return value if _is_expression(value) else None
     # What the target computes in float32 is decoded by integer operations.
     source = value
     while source.op in (Op.BITCAST, Op.SHL, Op.CAST):
@@ -36,18 +41,46 @@ def _find_location(value: UOp) -> UOp | None:
     return source if source.op is Op.INDEX and source.dtype.is_float and decode(source) is value else None
 
 
+def _is_expression(value: UOp) -> bool:
+    locations = find_locations(value)
+    inside = value.toposort(stop=set(locations))
+    return bool(locations) and all(
+        n.op in ELEMENTWISE or n.op in (Op.CONST, Op.RANGE) or n in locations for n in inside
+    )
+
+
+def find_locations(operand: UOp) -> list[UOp]:
+    """Where an operand is read, but for positions that are read themselves."""
+    found: dict[UOp, None] = {}
+    stack, seen = [operand], set[UOp]()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is Op.INDEX:
+            found[node] = None
+        else:
+            stack.extend(node.src)
+    return list(found)
+
+
 def _is_exact(narrow: DType, wide: DType) -> bool:
     if narrow.is_float and wide.is_float:
         return narrow.mantissa_bits <= wide.mantissa_bits and narrow.exponent_bits <= wide.exponent_bits
-    return fits(narrow, wide)
+    return narrow is wide or _is_wider(narrow, wide)
 
 
-def fits(dtype: DType, operand: DType) -> bool:
-    """Whether a core that takes `operand` can be given elements of `dtype`: integers may be widened."""
-    if dtype is operand:
-        return True
-    is_integer = dtype.kind in ("int", "uint") and operand.kind in ("int", "uint")
-    return is_integer and operand.min <= dtype.min and dtype.max <= operand.max
+def fits(operand: UOp, dtype: DType) -> bool:
+    """Whether a core that takes `dtype` can be given an operand: integers may be widened, and are known to be in an interval."""
+    if operand.op is Op.INDEX:
+        return operand.dtype is dtype or _is_wider(operand.dtype, dtype)
+    return dtype.kind in ("int", "uint") and dtype.min <= operand.vmin and operand.vmax <= dtype.max
+
+
+def _is_wider(narrow: DType, wide: DType) -> bool:
+    is_integer = narrow.kind in ("int", "uint") and wide.kind in ("int", "uint")
+    return is_integer and wide.min <= narrow.min and narrow.max <= wide.max
 
 
 def tile_axes(node: UOp, kind: AxisType) -> list[UOp]:
@@ -72,12 +105,7 @@ def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, U
     n, m = (_product(tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
     for core in cores:
         dtypes = core.dtypes
-        if (
-            core.dims == (n, m, k)
-            and dtypes[2] is reduce.dtype
-            and fits(a.dtype, dtypes[0])
-            and fits(b.dtype, dtypes[1])
-        ):
+        if core.dims == (n, m, k) and dtypes[2] is reduce.dtype and fits(a, dtypes[0]) and fits(b, dtypes[1]):
             return core, a, b
     return None
 

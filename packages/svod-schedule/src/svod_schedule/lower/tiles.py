@@ -16,7 +16,7 @@ from rows of them, or turned round where the elements that lie together are thos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 
@@ -25,7 +25,7 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.lower.products import find_core, is_tiled, tile_axes
+from svod_schedule.lower.products import find_core, find_locations, is_tiled, tile_axes
 from svod_schedule.symbolic import simplify
 
 __all__ = ["add_to", "is_tile", "make_tiles"]
@@ -79,8 +79,8 @@ class _TileMaker:
         depth = [r for r in node.src[1:] if r.arg[1] is AxisType.TILE_K]
         dtype_a, dtype_b, dtype = core.operand_dtypes
         values = (
-            _read_vector(a, done[a.src[0]], [*rows, *depth]).cast(dtype_a),
-            _read_vector(b, done[b.src[0]], [*depth[:-1], *columns, *depth[-1:]]).cast(dtype_b),
+            _read_value(a, done, [*rows, *depth]).cast(dtype_a),
+            _read_value(b, done, [*depth[:-1], *columns, *depth[-1:]]).cast(dtype_b),
         )
         has_tiles = core.dims[1] > 1
         if has_tiles:
@@ -132,11 +132,17 @@ def _fill(end: UOp) -> UOp:
     axes = [r for r in end.src[1:] if r.arg[1] is AxisType.TILE_K]
     strides = {r: find_stride(location.src[1], r) or 0 for r in axes}
     axes.sort(key=lambda r: -strides[r])
-    lanes = prod(int(r.vmax) + 1 for r in axes)
-    source = value.src[0] if value.op is Op.CAST else value
-    vector = _read_vector(source, source.src[0], axes).cast(value.dtype.vec(lanes))
+    memory = {n.src[0]: n.src[0] for n in find_locations(value)}
     target = _read_vector(location, location.src[0], axes)
-    return target.store(vector).end(*(r for r in end.src[1:] if r not in axes))
+    return target.store(_read_value(value, memory, axes)).end(*(r for r in end.src[1:] if r not in axes))
+
+
+def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> UOp:
+    """A location, or an expression of locations, along `axes`; `memory` gives where each lies now."""
+    if value.op is Op.INDEX:
+        return _read_vector(value, memory[value.src[0]], axes)
+    read = {n: _read_value(n, memory, axes) for n in find_locations(value)}
+    return _spread(value, axes, prod(int(r.vmax) + 1 for r in axes), read)
 
 
 def _read_vector(location: UOp, memory: UOp, axes: Sequence[UOp]) -> UOp:
@@ -192,17 +198,17 @@ def _order(parts: list[UOp], n_lanes: int, axes: Sequence[UOp], given: Sequence[
     )
 
 
-def _spread(value: UOp, axes: Sequence[UOp], n_lanes: int) -> UOp:
-    """`value` for each lane along `axes`."""
+def _spread(value: UOp, axes: Sequence[UOp], n_lanes: int, read: Mapping[UOp, UOp] | None = None) -> UOp:
+    """`value` for each lane along `axes`; of `read`, the vectors are known."""
     if n_lanes == 1 or not any(r in value.ranges for r in axes):
         return value
-    spread: dict[UOp, UOp] = {}
+    spread: dict[UOp, UOp] = dict(read or {})
     stride = n_lanes
     for r in axes:
         size = int(r.vmax) + 1
         stride //= size
         spread[r] = UOp(Op.VCONST, index.vec(n_lanes), (), tuple(lane // stride % size for lane in range(n_lanes)))
-    for node in value.toposort(stop=spread):
+    for node in value.toposort(stop=set(spread)):
         if node in spread:
             continue
         if any(r in node.ranges for r in axes):

@@ -14,10 +14,9 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.sizes import max_size
 from svod_ir.target import Target, TensorCore
 from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
-from svod_schedule.optimize.tensor_cores import Layout, find_layouts
+from svod_schedule.optimize.tensor_cores import Layout, find_layouts, is_along
 
 __all__ = ["MAX_PANEL_BYTES", "take_tensor_core"]
 
@@ -98,7 +97,7 @@ def _fill(axis: UOp, amount: int) -> float:
 def _has_rows(way: Layout) -> bool:
     """Whether enough rows use each column of b for packing it to pay."""
     rows = [r for r in way.reduce.ranges if r not in way.b.ranges]
-    is_row_wise = find_stride(way.b.src[1], way.columns) == 1
+    is_row_wise = is_along(way.b, way.columns)
     return prod(int(r.vmax) + 1 for r in rows) >= (MIN_ROWS if is_row_wise else MIN_SCATTERED_ROWS)
 
 
@@ -196,12 +195,8 @@ class _CoreTiles:
     def _must_pack_rows(self) -> bool:
         """Whether a cannot be read where it lies."""
         way, core = self.way, self.core
-        lies_well = (
-            core.dims[1] == 1
-            and way.a.dtype is core.dtypes[0]
-            and find_stride(way.a.src[1], way.depth) == 1
-            and way.a.gate is None
-        )
+        is_plain = way.a.op is Op.INDEX and way.a.dtype is core.dtypes[0] and way.a.gate is None
+        lies_well = core.dims[1] == 1 and is_plain and is_along(way.a, way.depth)
         size = extent(way.depth)
         return not (lies_well and isinstance(size, int) and size % core.dims[2] == 0)
 

@@ -12,6 +12,7 @@ The operands of a tensor core are laid out tile by tile, zeros beyond the end of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from svod_dtype import DType, index
@@ -20,7 +21,7 @@ from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent
-from svod_schedule.lower.products import find_core, tile_axes
+from svod_schedule.lower.products import find_core, find_locations, tile_axes
 
 __all__ = ["NO_NEST", "pack_operands"]
 
@@ -40,7 +41,7 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     inside = [r for r in nest if r.arg[1] is AxisType.LOOP and r not in enclosing]
     tiles = _find_tile_dtypes(sink, cores)
     # What does not depend on the next loop inside is read again in each of its turns.
-    reused = [n for n in _reduction_loads(sink) if (inside[0] not in n.ranges if inside else n in tiles)]
+    reused = [n for n in _reduction_loads(sink, tiles) if (inside[0] not in n.ranges if inside else n in tiles)]
     if not reused:
         return "no load of a reduction is repeated inside the loop"
     packed: dict[UOp, UOp] = {}
@@ -51,7 +52,8 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         dtype = tiles.get(load, load.dtype)
         if not _has_room(own, dtype, is_tile=load in tiles):
             return "a packed axis has no constant size"
-        packed[load] = _make_packed(load, own, dtype, first_id, first_register + len(packed))
+        location = _make_packed(load, own, dtype, first_id, first_register + len(packed))
+        packed[load] = location if load.op is Op.INDEX else location.cast(load.dtype)
         first_id += len(own)
     return sink.substitute(packed)
 
@@ -63,7 +65,11 @@ def _find_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DTy
         found = find_core(reduce, cores)
         if found is not None:
             core, *operands = found
-            dtypes.update((n, d) for n, d in zip(operands, core.dtypes, strict=False) if n.src[0].op is Op.PARAM)
+            dtypes.update(
+                (n, d)
+                for n, d in zip(operands, core.dtypes, strict=False)
+                if all(x.src[0].op is Op.PARAM for x in find_locations(n))
+            )
     return dtypes
 
 
@@ -74,11 +80,13 @@ def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
     return is_constant or (is_tile and prod(int(r.vmax) + 1 for r in own) * dtype.itemsize <= MAX_VARYING_BYTES)
 
 
-def _reduction_loads(sink: UOp) -> list[UOp]:
+def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
+    """The operands of tensor cores, and all other loads that reductions repeat."""
     found: dict[UOp, None] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
         loops = set(reduce.src[1:])
-        loads = (n for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.src[0].op is Op.PARAM)
+        nodes = reduce.src[0].toposort(stop=tiles)
+        loads = (n for n in nodes if n in tiles or (n.op is Op.INDEX and n.src[0].op is Op.PARAM))
         found.update((n, None) for n in loads if n.ranges & loops)
     return list(found)
 
@@ -106,7 +114,8 @@ def _fill_kind(r: UOp, load: UOp) -> AxisType:
     kind = r.arg[1]
     if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
         return AxisType.TILE_K
-    if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and find_stride(load.src[1], r) == 1:
+    lies_along = all(find_stride(n.src[1], r) == 1 for n in find_locations(load))
+    if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and lies_along:
         # The rows of a transposed operand lie together.
         return AxisType.TILE_K
     return AxisType.UPCAST if kind in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP

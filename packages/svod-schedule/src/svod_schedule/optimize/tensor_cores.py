@@ -27,14 +27,14 @@ from svod_ir.target import TensorCore
 from svod_ir.uop import UOp, to_node
 from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent, mask_accesses, replace_range
-from svod_schedule.lower.products import find_operands, fits
+from svod_schedule.lower.products import find_locations, find_operands, fits
 
-__all__ = ["Layout", "find_layouts", "take_depth", "take_tile"]
+__all__ = ["Layout", "find_layouts", "is_along", "take_depth", "take_tile"]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to give a product to a core: `a` and `b` are read at these locations.
+    """One way to give a product to a core: `a` and `b` are its operands, locations or integer expressions.
 
     `columns` is an axis of the results on which only `b` depends, `rows` one on which only `a` does (None where the core
     has one row), `depth` a reduced axis of both.
@@ -69,11 +69,11 @@ def find_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
 
 
 def _are_taken(a: UOp, b: UOp, core: TensorCore) -> bool:
-    return fits(a.dtype, core.dtypes[0]) and fits(b.dtype, core.dtypes[1])
+    return fits(a, core.dtypes[0]) and fits(b, core.dtypes[1])
 
 
 def _name_operands(operands: tuple[UOp, UOp], core: TensorCore) -> str:
-    given, taken = (" and ".join(map(str, d)) for d in ((operands[0].dtype, operands[1].dtype), core.dtypes[:2]))
+    given, taken = (" and ".join(map(str, d)) for d in ([n.dtype for n in operands], core.dtypes[:2]))
     return f"the operands are {given}, where the core takes {taken}"
 
 
@@ -92,10 +92,15 @@ def _iter_layouts(reduce: UOp, a: UOp, b: UOp, core: TensorCore, nests: list[lis
 def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
     """Elements of a that are needed together lie together, and results are stored along the columns."""
     return (
-        find_stride(way.a.src[1], way.depth) != 1,
+        not is_along(way.a, way.depth),
         not any(find_stride(n.src[1], way.columns) == 1 for n in stored),
-        find_stride(way.b.src[1], way.depth) != 1 and find_stride(way.b.src[1], way.columns) != 1,
+        not is_along(way.b, way.depth) and not is_along(way.b, way.columns),
     )
+
+
+def is_along(operand: UOp, axis: UOp) -> bool:
+    """Whether the elements of an operand along `axis` lie together."""
+    return all(find_stride(n.src[1], axis) in ((0, 1) if operand is not n else (1,)) for n in find_locations(operand))
 
 
 def take_depth(sink: UOp, way: Layout, core: TensorCore, first_id: int) -> UOp:
@@ -123,8 +128,12 @@ def take_depth(sink: UOp, way: Layout, core: TensorCore, first_id: int) -> UOp:
     return sink.substitute({way.reduce: way.reduce.with_src((value, *ranges))})
 
 
-def _gate(location: UOp, inside: UOp) -> UOp:
-    gate = location.gate
+def _gate(operand: UOp, inside: UOp) -> UOp:
+    if operand.op is not Op.INDEX:
+        return inside.where(
+            operand.substitute({n: _gate(n, inside) for n in find_locations(operand)}), UOp.const(operand.dtype, 0)
+        )
+    location, gate = operand, operand.gate
     return UOp(Op.INDEX, location.dtype, (*location.src[:2], inside if gate is None else gate & inside))
 
 
