@@ -299,3 +299,43 @@ def test_isclose_and_lerp(rng):
     check(Tensor(a).isclose(Tensor(b)), np.isclose(a, b))
     check(Tensor(a).isclose(Tensor(b), equal_nan=True), np.isclose(a, b, equal_nan=True))
     check(Tensor([0.0, 10.0]).lerp(Tensor([10.0, 20.0]), 0.25), np.array([2.5, 12.5], np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quotients_and_remainders_of_special_values_agree_with_numpy(dtype):
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.5, 7.0, 300.0], dtype)
+    x, y = (grid.ravel() for grid in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        for found, expected in ((Tensor(x) // Tensor(y), x // y), (Tensor(x) % Tensor(y), x % y)):
+            check(found, expected)
+            has_sign = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(found.numpy())[has_sign], np.signbit(expected)[has_sign])
+
+
+def test_a_remainder_is_smaller_than_its_divisor_however_large_the_quotient():
+    x = Tensor(np.array([1e30, -1e30, 3e38], np.float32)) % Tensor(np.array([2.5, 3.0, -7.0], np.float32))
+    assert (np.abs(x.numpy()) < [2.5, 3.0, 7.0]).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_a_shift_right_by_the_width_leaves_only_the_sign(dtype):
+    a = np.array([0, 1, 100, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    bits = np.iinfo(dtype).bits
+    for amount in (bits - 1, bits, 100):
+        check(Tensor(a) >> amount, a >> np.array(amount, dtype))
+        check(Tensor(a) >> Tensor(np.full(5, amount, dtype)), a >> np.array(amount, dtype))
+
+
+def test_a_number_that_an_integer_tensor_is_divided_by_need_not_fit_it():
+    x = np.array([0, 128, 255], np.uint8)
+    check(Tensor(x) / 256, (x / 256).astype(np.float32))
+    check(300 / Tensor(x).maximum(1), np.float32(300) / np.maximum(x, 1).astype(np.float32))
+    check(Tensor(x).hypot(-1000), np.hypot(x.astype(np.float32), np.float32(1000)), rtol=1e-6)
+
+
+def test_an_integer_of_no_axes_stands_for_a_number():
+    assert [10, 20, 30][Tensor(2)] == 30
+    assert Tensor.arange(5)[: Tensor(3)].shape == (3,)
+    for wrong in (Tensor(2.0), Tensor([2]), Tensor(True)):
+        with pytest.raises(OperandError, match="takes one integer"):
+            _ = [10, 20, 30][wrong]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from svod_tensor import Tensor
+from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.testing import check
 
 # name here, name in numpy, and where it is defined
@@ -114,3 +114,19 @@ def test_narrow_floats_round_once(rng, name, dtype):
     narrow = Tensor(a).cast(dtype)
     wide = getattr(narrow.cast("float32"), name)().cast(dtype)
     np.testing.assert_array_equal(getattr(narrow, name)().cast("float32").numpy(), wide.cast("float32").numpy())
+
+
+def test_numbers_below_1_have_no_inverse_hyperbolic_cosine():
+    x = np.array([0.5, 0.0, -1.0, -2.0, -1e9, -1e30, -np.inf, np.nan], np.float32)
+    assert np.isnan(Tensor(x).acosh().numpy()).all()
+    assert np.isnan(Tensor(np.array([-(2**31), -(2**63)], np.int64)).acosh().numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_trigonometric_functions_of_narrow_floats_also_without_opts(name, dtype):
+    x = np.array([0.5, 3.0, -100.0, 1000.0, 60000.0], np.float32)
+    narrow = Tensor(x, dtype=dtype)
+    found = getattr(narrow, name)().realize_with(PrepareConfig(opts=()))
+    exact = getattr(np, name)(narrow.cast("float32").numpy().astype(np.float64))
+    np.testing.assert_allclose(found.cast("float32").numpy(), exact, rtol=2.0**-8 if dtype == "bfloat16" else 2.0**-10)

@@ -153,3 +153,10 @@ def test_a_reduction_fuses_with_what_is_around_it(rng):
     x = Tensor(a)
     check((x * 2 + 1).sum(1).exp().log() - 1, (a * 2 + 1).sum(1) - 1, rtol=1e-4, atol=1e-3)
     check(x - x.mean(1, keepdims=True), a - a.mean(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_moments_of_large_integers_lose_nothing_on_the_way(name):
+    a = np.array([2**31 - 1, -(2**31), 5, 2**24 + 1], np.int32)
+    check(getattr(Tensor(a), name)(), np.float32(getattr(np, name)(a)), rtol=1e-6)
+    assert Tensor(np.full(100_000, 16777217, np.int64)).mean().item() == np.float32(16777217)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from svod_ir.errors import OperandError
 from svod_tensor import registry
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
 from svod_tensor.ops.assignment import Assigning
@@ -199,6 +200,11 @@ class Tensor(Assigning):
         return bool(self.item())
 
     def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if not self.dtype.is_int or self.ndim:
+            raise OperandError(operation="index", found=f"{self.dtype} of shape {self.shape}", expected="one integer")
         return int(self.item())
 
     def __float__(self) -> float:

@@ -7,6 +7,7 @@ before → after:
 
 from __future__ import annotations
 
+from svod_dtype import float16, float32
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.lower.transcendental import RARE, TRANSCENDENTAL, decompose_transcendental
@@ -19,7 +20,11 @@ def decompose_math(sink: UOp, target: Target) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
-        if node.op in TRANSCENDENTAL and node.op not in RARE:
+        if node.op in RARE and node.op not in target.native_ops and node.dtype.scalar is float16:
+            # What branch-rare writes as loops is computed in float32.
+            wide = new.src[0].cast(float32)
+            new = UOp(node.op, wide.dtype, (wide,)).cast(float16)
+        elif node.op in TRANSCENDENTAL and node.op not in RARE:
             new = decompose_transcendental(new, target) or new
         done[node] = new
     return done[sink]

@@ -16,7 +16,7 @@ from svod_tensor.capture import find_capture
 from svod_tensor.errors import AssignmentDtypeError, ShardError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
-from svod_tensor.ops.sorting import Sorting
+from svod_tensor.ops.standard import Standard
 from svod_tensor.ops.update import check_value
 from svod_tensor.shapes import broadcast_node
 from svod_tensor.shards import spread
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Assigning"]
 
 
-class Assigning(Sorting):
+class Assigning(Standard):
     """Writing to memory."""
 
     __slots__ = ()

@@ -2,7 +2,7 @@
 
 The operations are classes that stand on each other, one a file, in this order: `TensorBase`,
 `Movement`, `Elementwise`, `Operators`, `Functions`, `Creation`, `Placing`, `Reduction`, `Indexing`, `Products`,
-`Neural`, `Updating`, `Windows`, `Random`, `Sorting`, `Assigning`; each uses only what stands below it,
+`Neural`, `Updating`, `Windows`, `Random`, `Sorting`, `Standard`, `Assigning`; each uses only what stands below it,
 and `svod_tensor.Tensor` stands on top.
 """
 

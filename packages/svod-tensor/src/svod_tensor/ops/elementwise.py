@@ -8,6 +8,7 @@ and an integer divided by zero gives 0, or an error in a plan that checks its op
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, bool_, float32, float64, promote_types, promote_with_scalar, to_dtype
@@ -77,10 +78,15 @@ class Elementwise(Movement):
 
     def div(self, other: Operand) -> Self:
         """The quotient; integers are divided as float32."""
-        x, y = self._pair(other)
+        x, y = self._float_pair(other)
+        return x._apply(Op.FDIV, x._uop, y._uop, y)
+
+    def _float_pair(self, other: Operand) -> tuple[Self, Self]:
+        """This tensor and `other` as floats of one dtype; a number need not fit the integers of this tensor."""
+        x, y = (self._to_float() if _is_scalar(other) else self)._pair(other)
         x, y = x._to_float(), y._to_float()
         dtype = promote_types(x.dtype, y.dtype)
-        return x._apply(Op.FDIV, x._uop.cast(dtype), y._uop.cast(dtype), y)
+        return x._of_dtype(dtype), y._of_dtype(dtype)
 
     def floor_divide(self, other: Operand) -> Self:
         """The quotient rounded toward negative infinity; an integer divided by zero gives 0."""
@@ -88,7 +94,10 @@ class Elementwise(Movement):
         return x._float_divmod(y)[0] if x.dtype.is_float else x._integer_division("floor_divide", Op.IDIV, y)
 
     def remainder(self, other: Operand) -> Self:
-        """`x - (x // y) * y`: it has the sign of `y`, and is 0 for an integer divided by zero."""
+        """`x - (x // y) * y`: it has the sign of `y`, and is 0 for an integer divided by zero.
+
+        Of floats it is exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+        """
         x, y = self._pair(other, refused=(bool_,))
         return x._float_divmod(y)[1] if x.dtype.is_float else x._integer_division("remainder", Op.MOD, y)
 
@@ -108,9 +117,13 @@ class Elementwise(Movement):
         # An infinite divisor leaves a finite dividend whole, or one (infinite) step away when the signs differ.
         is_whole = y.abs().eq(_INFINITY).logical_and(x.abs().lt(_INFINITY))
         differs = x.mul(y).lt(0)
-        quotient = is_whole.where(differs.where(-1.0, 0.0), quotient)
+        quotient = is_whole.where(differs.where(-1.0, x.div(y)), quotient)
+        # No multiple is left of an infinite dividend, and nothing of a quotient that has more digits than the dtype.
+        quotient = x.isinf().logical_and(y.ne(0)).where(math.nan, quotient)
+        rest = rest.abs().ge(y.abs()).where(0.0, rest)
         rest = is_whole.where(differs.where(y, x), rest)
-        return quotient.cast(dtype), rest.cast(dtype)
+        zero = y.lt(0).where(y.number(-0.0), 0.0)
+        return quotient.cast(dtype), rest.eq(0).where(zero, rest).cast(dtype)
 
     def pow(self, exponent: Operand) -> Self:
         """This tensor to the power of `exponent`. Integer powers wrap; a negative integer exponent gives
@@ -210,22 +223,24 @@ class Elementwise(Movement):
         return self._shift("lshift", Op.SHL, amount)
 
     def rshift(self, amount: Operand) -> Self:
-        """Shift right, keeping the sign; an amount outside 0 to bits - 1 shifts all bits out."""
+        """Shift right, keeping the sign; an amount outside 0 to bits - 1 shifts all bits out: 0 is left, or -1 of what is negative."""
         return self._shift("rshift", Op.SHR, amount)
 
     def _shift(self, operation: str, op: Op, amount: Operand) -> Self:
         x, y = self._need_integers(operation)._pair(amount, refused=(bool_,))
         y._need_integers(operation)
         last = x.dtype.bits - 1
+        # Where there is no sign, not even that is left.
+        keeps_sign = op is Op.SHR and x.dtype.is_signed
         # A negative amount, read as unsigned, is above the last bit too.
         if y._uop.op is Op.CONST:
             is_inside = 0 <= y._uop.arg <= last
             if is_inside:
                 return x._apply(op, x._uop, y._uop)
-            return x._shift(operation, Op.SHR, last) if op is Op.SHR else x.mul(0)
+            return x._shift(operation, Op.SHR, last) if keeps_sign else x.mul(0)
         inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
         shifted = x._apply(op, x._uop, inside.where(y, last)._uop, y)
-        return shifted if op is Op.SHR else inside.where(shifted, 0)
+        return shifted if keeps_sign else inside.where(shifted, 0)
 
     def eq(self, other: Operand) -> Self:
         return self._compare(Op.EQ, other)

@@ -78,8 +78,7 @@ class Functions(Operators):
 
     def logaddexp(self, other: Operand) -> Self:
         """`log(exp(x) + exp(y))` without overflow."""
-        x, y = self._pair(other)
-        x, y = x._to_float(), y._to_float()
+        x, y = self._float_pair(other)
         high, low = x.maximum(y), x.minimum(y)
         difference = low.sub(high)
         return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
@@ -110,8 +109,7 @@ class Functions(Operators):
 
     def atan2(self, x: Operand) -> Self:
         """The angle of the point (`x`, this), from -pi to pi, with the signs of zeros respected."""
-        up, right = self._pair(x)
-        up, right = up._to_float(), right._to_float()
+        up, right = self._float_pair(x)
         dtype = up.dtype
         return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
 
@@ -126,14 +124,12 @@ class Functions(Operators):
 
     def copysign(self, other: Operand) -> Self:
         """The size of this tensor with the sign of `other`."""
-        x, y = self._pair(other)
-        x, y = x._to_float(), y._to_float()
+        x, y = self._float_pair(other)
         return y.signbit().where(x.abs().neg(), x.abs())
 
     def hypot(self, other: Operand) -> Self:
         """`sqrt(x^2 + y^2)`."""
-        x, y = self._pair(other)
-        x, y = x._to_float(), y._to_float()
+        x, y = self._float_pair(other)
         dtype = x.dtype
         x, y = x.cast(float64).abs(), y.cast(float64).abs()
         large, small = x.maximum(y), x.minimum(y)
@@ -162,7 +158,9 @@ def _asinh_of_positive(a: T) -> T:
 def _acosh(x: T) -> T:
     above = x.sub(1)
     small = above.add(above.mul(2).add(above.mul(above)).sqrt()).log1p()
-    return x.lt(2.0**28).where(small, x.log().add(math.log(2.0)))
+    # Less than 1 has none; -1 + 1 might be what is left of a large negative number.
+    result = x.lt(2.0**28).where(small, x.log().add(math.log(2.0)))
+    return x.lt(1.0).where(math.nan, result)
 
 
 _ATAN = (

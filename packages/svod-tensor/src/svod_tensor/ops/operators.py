@@ -44,7 +44,7 @@ class Operators(Elementwise):
         return self.div(other)
 
     def __rtruediv__(self, other: Operand) -> Self:
-        x, y = self._pair(other)
+        x, y = self._float_pair(other)
         return y.div(x)
 
     def __floordiv__(self, other: Operand) -> Self:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from svod_dtype import DType, bool_, float32, int64, to_dtype, uint64
+from svod_dtype import DType, bool_, float32, float64, int64, to_dtype, uint64
 from svod_ir.build import make_alu, make_reduce_axis, make_scan_axis
 from svod_ir.concat import make_positions
 from svod_ir.ops import Op
@@ -63,16 +63,16 @@ class Reduction(Placing):
         return self.cast(bool_).sum(axis, keepdims=keepdims)
 
     def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The mean, of integers as float32; NaN over no elements."""
+        """The mean; NaN over no elements. Integers are added as float64, and their mean is float32."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
+        wide = self._to_wide()
         total = wide.sum(axis, keepdims=keepdims)
         return total.div(self._count(axis, total.dtype)).cast(x.dtype)
 
     def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """The variance: squared distances from the mean, summed and divided by count - `correction`."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
+        wide = self._to_wide()
         centred = wide.sub(wide.mean(axis, keepdims=True))
         total = centred.square().sum(axis, keepdims=keepdims)
         count = self._count(axis, total.dtype)
@@ -82,7 +82,7 @@ class Reduction(Placing):
     def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """The square root of the variance."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
+        wide = self._to_wide()
         return wide.var(axis, correction=correction, keepdims=keepdims).sqrt().cast(x.dtype)
 
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -153,6 +153,10 @@ class Reduction(Placing):
     def _drop(self, operation: str, axis: Axes) -> Self:
         axes = normalize_axes(operation, axis, self.ndim)
         return self.reshape(tuple(s for a, s in enumerate(self.shape) if a not in axes))
+
+    def _to_wide(self) -> Self:
+        """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
+        return self.cast(accumulation_dtype(self.dtype) if self.dtype.is_float else float64)
 
     def _count(self, axis: Axes, dtype: DType) -> Self:
         """How many elements a reduction takes together, as a 0-d tensor."""

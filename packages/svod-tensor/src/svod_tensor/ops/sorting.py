@@ -19,7 +19,7 @@ from svod_tensor.ops.random import Random
 from svod_tensor.shapes import check_within, normalize_axis
 from svod_tensor.shards import bring_to
 
-__all__ = ["MAX_PASSES", "SORT", "Sorting"]
+__all__ = ["MAX_PASSES", "SORT", "Sorting", "ordered_key"]
 
 T = TypeVar("T", bound="Sorting")
 
@@ -79,8 +79,8 @@ class Sorting(Random):
         if max_size(size) < 2 or self.size == 0 or n == 0:
             return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis)
         if isinstance(n, int) and n <= MAX_PASSES:
-            return _find_least(_ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
-        words = _words_of(_ordered_key(moved))
+            return _find_least(ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
+        words = _words_of(ordered_key(moved))
         for number, word in enumerate(words, 1):
             key = word._in_order(order, -1)
             key = key.bitwise_not() if is_descending else key
@@ -93,7 +93,7 @@ class Sorting(Random):
         return self._look_up(order.uop, order, normalize_axis("sort", axis, self.ndim))
 
 
-def _ordered_key(x: T) -> T:
+def ordered_key(x: T) -> T:
     """Signed integers of 32 or 64 bits that order like `x`."""
     if x.dtype.is_float and x.dtype.itemsize < 4:
         x = x.cast(float32)
