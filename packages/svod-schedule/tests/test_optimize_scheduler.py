@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from svod_dtype import float32, index, int32
 from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg
+from svod_ir.build import make_scan_axis
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
+from svod_ir.testing.programs import tensor
 from svod_ir.uop import UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
@@ -376,6 +379,11 @@ def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], ta
     assert apply_opts(kernel, target, opts) is optimized
     assert_same(kernel, optimized)
     assert_same(kernel, compiled(kernel, opts, target))
+
+
+def test_a_scan_stays_inside_the_turns_of_a_split_loop(make_kernel: Callable[[UOp], UOp]) -> None:
+    sink = make_kernel(make_scan_axis(tensor(1, 6, 16), Op.ADD, 0))
+    assert_same(sink, compiled(sink, (Opt(OptOp.SPLIT, 0, 4),), CPU))
 
 
 GPU_OPTS = st.builds(

@@ -260,8 +260,10 @@ class Scheduler:
         inner = self._range(UOp.const(index, amount), self._next_id(), AxisType.LOOP)
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
         sink = replace_range(self.sink, axis, start + inner, (outer,))
-        ends = {n: n.with_src((*n.src, inner)) for n in sink.src if n.op is Op.END and outer in n.src[1:]}
-        return sink.substitute(ends)
+        # A scan goes on from turn to turn, so it stays inside.
+        nests = (n for n in sink.src if n.op is Op.END and outer in n.src[1:])
+        ends = {n: (n.src[0], *sorted((*n.src[1:], inner), key=lambda r: r.arg[1] is AxisType.SCAN)) for n in nests}
+        return sink.substitute({n: n.with_src(src) for n, src in ends.items()})
 
     def _pad_to(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (*_OUTPUT, *_REDUCED))
