@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from svod_codegen.errors import RenderError
+from svod_codegen.locations import location_of, memory_of
 from svod_codegen.names import get_name
 from svod_dtype import DType
 from svod_ir.ops import ELEMENTWISE, Op
@@ -14,7 +15,7 @@ from svod_ir.uop import UOp
 if TYPE_CHECKING:
     from svod_codegen.c.renderer import CRenderer
 
-__all__ = ["KernelWriter", "memory_of"]
+__all__ = ["KernelWriter"]
 
 
 class KernelWriter:
@@ -153,7 +154,7 @@ class KernelWriter:
         return [f"{memory}[{self.value(position)} + {i}]" for i in range(location.dtype.lanes)]
 
     def _load(self, node: UOp) -> None:
-        location = _location(node)
+        location = location_of(node)
         gate = location.gate
         if (gate is None) != (len(node.src) == 1):
             raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
@@ -170,7 +171,7 @@ class KernelWriter:
         self._assign(node, whole if whole is not None else self.language.make_vector(node.dtype, elements))
 
     def _store(self, node: UOp) -> None:
-        location, value = _location(node), node.src[1]
+        location, value = location_of(node), node.src[1]
         if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
             raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
         gate = location.gate
@@ -257,19 +258,3 @@ class KernelWriter:
             self.add(f"{text};")
         else:
             self._assign(node, text)
-
-
-def _location(node: UOp) -> UOp:
-    location = node.src[0]
-    while location.op is Op.AFTER:
-        location = location.src[0]
-    if location.op is not Op.INDEX:
-        raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=node)
-    return location
-
-
-def memory_of(node: UOp) -> UOp:
-    """The memory object that a location or an AFTER of it is in."""
-    while node.op in (Op.INDEX, Op.AFTER):
-        node = node.src[0]
-    return node

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from svod_codegen.c.expressions import constant_expression, scalar_expression
-from svod_codegen.c.kernel import KernelWriter, memory_of
+from svod_codegen.c.kernel import KernelWriter
 from svod_codegen.errors import RenderError
 from svod_codegen.float_bits import storage_bits
+from svod_codegen.locations import memory_of
 from svod_dtype import DType, bool_, float16, float32, float64
 from svod_ir.ops import Op
 from svod_ir.target import Target

@@ -9,6 +9,7 @@ from __future__ import annotations
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import memory_type, suffix_text, type_text
+from svod_codegen.locations import location_of
 from svod_dtype import DType, bool_, int64
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -43,7 +44,7 @@ def emit_index(w: FunctionWriter, node: UOp) -> None:
 
 def emit_load(w: FunctionWriter, node: UOp) -> None:
     """The content of a location, or the alternative where its gate is false."""
-    location = _location(node)
+    location = location_of(node)
     gate = location.gate
     if (gate is None) != (len(node.src) == 1):
         raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
@@ -65,7 +66,7 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
 
 def emit_store(w: FunctionWriter, node: UOp) -> None:
     """Write a value to a location where its gate, if it has one, is true."""
-    location, value = _location(node), node.src[1]
+    location, value = location_of(node), node.src[1]
     gate = location.gate
     if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
         raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
@@ -90,15 +91,6 @@ def emit_store(w: FunctionWriter, node: UOp) -> None:
         w.do(f"store {dtype} {content}, ptr {w.value(location)}{_access(w, location)}")
         w.do(f"br label %{done}")
         w.start_block(done)
-
-
-def _location(node: UOp) -> UOp:
-    location = node.src[0]
-    while location.op is Op.AFTER:
-        location = location.src[0]
-    if location.op is not Op.INDEX:
-        raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=node)
-    return location
 
 
 def _access(w: FunctionWriter, location: UOp) -> str:
