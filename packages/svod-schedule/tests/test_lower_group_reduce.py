@@ -21,6 +21,22 @@ GPU = replace(
 )
 
 
+@pytest.mark.parametrize(
+    "opts",
+    [
+        (Opt(OptOp.PADTO, 0, 8), Opt(OptOp.UPCAST, 0, 8), Opt(OptOp.GROUP, 0, 8)),
+        (Opt(OptOp.PADTO, 0, 4), Opt(OptOp.OVERLAP, 0, 4), Opt(OptOp.GROUP, 0, 16)),
+    ],
+    ids=str,
+)
+def test_one_member_stores_a_vector_of_which_a_part_is_beyond_the_end(opts: tuple[Opt, ...]) -> None:
+    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 16 * 13, "GPU")), (16, 13))
+    context = Context(target=GPU, device="GPU", opts=opts)
+    ranged = run_pipeline("rangeify", UOp.sink(make_reduce_axis(x, Op.ADD, (0,))), context)
+    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
+    assert_same(body, linearize(run_pipeline("lower", run_pipeline("optimize", body, context), context)))
+
+
 @pytest.mark.parametrize("shape", [(6, 64), (12, 48), (6, 128), (6, 16)])
 @pytest.mark.parametrize("group", [OptOp.GROUP, OptOp.GROUPTOP])
 @pytest.mark.parametrize("before", [(), (Opt(OptOp.LOCAL, 0, 3),), (Opt(OptOp.UPCAST, 0, 2),)])

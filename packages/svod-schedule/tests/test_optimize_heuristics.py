@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
 
 import pytest
 
@@ -244,44 +243,6 @@ def test_softmax_of_many_rows_is_split_by_rows(make_kernel: MakeKernel) -> None:
     thread = next(r for r in scheduler.axes if r.arg[1] is AxisType.THREAD)
     assert int(thread.vmax) + 1 == AVX2.cores
     assert all(thread in n.ranges for n in scheduler.sink.iter_ops(Op.REDUCE))
-
-
-GPU = replace(AVX2, vector_bits=128, has_local=True, has_shared=True, shared_bytes=1 << 15, max_local=256, lockstep=32)
-
-
-def test_no_kernel_changes_its_meaning_on_a_machine_with_workgroups(kernel: UOp) -> None:
-    assert_same(kernel, lower(kernel, GPU))
-
-
-def test_members_take_neighbouring_results(make_kernel: MakeKernel) -> None:
-    chosen = choose(make_kernel(tensor(1, 512, 60, 512) * 2), GPU)
-    assert [(o.op, o.amount) for o in opts_of(chosen, OptOp.LOCAL)] == [(OptOp.LOCAL, 64)]
-    rows = choose(make_kernel(make_permute(tensor(1, 4, 640, 320), (0, 2, 1))), GPU)
-    assert prod(o.amount or 1 for o in opts_of(rows, OptOp.LOCAL)) == 64
-
-
-def test_members_share_a_reduction_that_has_few_results(make_kernel: MakeKernel) -> None:
-    chosen = choose(make_kernel(reduce(tensor(1, 8, 8192), 1)), GPU)
-    assert opts_of(chosen, OptOp.GROUP)
-    assert not opts_of(chosen, OptOp.LOCAL)
-    many = choose(make_kernel(reduce(tensor(1, 1 << 14, 8192), 1)), GPU)
-    assert not opts_of(many, OptOp.GROUP)
-    assert opts_of(many, OptOp.LOCAL)
-    alone = choose(make_kernel(reduce(tensor(1, 8, 8192), 1)), replace(GPU, has_shared=False))
-    assert not opts_of(alone, OptOp.GROUP)
-
-
-def test_members_that_run_one_after_the_other_share_nothing(kernel: UOp) -> None:
-    assert not opts_of(choose(kernel, replace(GPU, lockstep=1)), OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP)
-
-
-def test_every_core_gets_a_workgroup_of_a_small_kernel(make_kernel: MakeKernel) -> None:
-    assert not opts_of(choose(make_kernel(tensor(1, 12) * 2), replace(GPU, cores=16)), OptOp.LOCAL)
-
-
-def test_a_workgroup_is_no_larger_than_the_target_allows(make_kernel: MakeKernel) -> None:
-    chosen = choose(make_kernel(tensor(1, 512, 512) * 2), replace(GPU, max_local=8))
-    assert [o.amount for o in opts_of(chosen, OptOp.LOCAL)] == [8]
 
 
 def look_up(dtype: DType) -> UOp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +11,17 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from svod_device import Buffer, get_device
+from svod_device.protocols import Compiler
 from svod_dtype import float32, float64
 from svod_ir.args import BufferArg, Opt, OptOp
 from svod_ir.build import make_reduce_axis, make_reshape
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
+from svod_opencl import OpenCLRenderer
+from svod_opencl.compiler import OpenCLCompiler
+from svod_opencl.context import get_context
+from svod_runtime import PreparedKernel
 from svod_schedule.errors import OptError
 from svod_schedule.optimize import Scheduler
 from svod_schedule.pipeline import Context, run_pipeline
@@ -103,6 +108,12 @@ def test_a_grid_beyond_the_limits_computes_all(limits: tuple[int, int, int], opt
 
 def run_kernel(tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int) -> np.ndarray:
     """The result of the one kernel that computes `tensor` from the buffer with `values`."""
+    return run_compiled(tensor, target, opts, values, size, get_device("OPENCL").backend.compiler)
+
+
+def run_compiled(
+    tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int, compiler: Compiler
+) -> np.ndarray:
     device = get_device("OPENCL")
     context = Context(target=target, device="OPENCL", opts=opts)
     ranged = run_pipeline("rangeify", UOp.sink(tensor), context)
@@ -112,7 +123,7 @@ def run_kernel(tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.nd
     assert all(n <= limit for n, limit in zip(dims.global_size, target.max_global, strict=False))
     out, given = (Buffer(device.allocator, float32, n).ensure_allocated() for n in (size, values.size))
     given.copyin(values)
-    device.loader(device.compile(spec))([out.address, given.address], [], *dims)
+    device.loader(compiler.compile(spec))([out.address, given.address], [], *dims)
     return out.as_numpy()
 
 
@@ -157,6 +168,71 @@ def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, in
     values = make_input(*shape)
     found = run_kernel(make_reduce_axis(x, Op.ADD, (1,)), target, tuple(scheduler.applied_opts), values, shape[0])
     np.testing.assert_allclose(found, values.sum(1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def quick_compiler() -> OpenCLCompiler:
+    """A compiler that takes a third of the time, since it leaves kernels as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SVOD_OPENCL_BUILD_OPTIONS", "-cl-opt-disable")
+        return OpenCLCompiler(get_context("OPENCL"))
+
+
+@seed(21)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rows=st.integers(1, 24),
+    columns=st.integers(1, 300),
+    n_members=st.sampled_from([2, 3, 4, 8, 16, 32, 64]),
+    group=st.sampled_from([GROUP, GROUPTOP]),
+    op=st.sampled_from([Op.ADD, Op.MAX]),
+)
+def test_members_that_meet_in_local_memory_reduce_rows_of_any_size(
+    quick_compiler: OpenCLCompiler, rows: int, columns: int, n_members: int, group: OptOp, op: Op
+) -> None:
+    # Axes of one element are no loops.
+    rows, columns = rows + 1, columns + 1
+    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, rows * columns, "OPENCL")), (rows, columns))
+    opts = (Opt(PADTO, 1, n_members), Opt(group, 0, n_members))
+    values = make_input(rows, columns)
+    target = get_device("OPENCL").target
+    found = run_compiled(make_reduce_axis(x, op, (1,)), target, opts, values, rows, quick_compiler)
+    expected = values.sum(1) if op is Op.ADD else values.max(1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(64, 48, 80), (33, 70, 45), (16, 256, 16), (100, 20, 1)], ids=str)
+def test_products_for_a_gpu_are_right_here(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    a, b = make_input(m, k), make_input(k, n)
+    found = compute_for_gpu(lambda x, y: x @ y, a, b)
+    np.testing.assert_allclose(found, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(40, 256), (7, 1009), (300, 3), (256, 40)], ids=str)
+def test_other_kernels_for_a_gpu_are_right_here(shape: tuple[int, int]) -> None:
+    a = make_input(*shape)
+    np.testing.assert_allclose(compute_for_gpu(lambda x: x.sum(1), a), a.sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(compute_for_gpu(lambda x: x.max(0), a), a.max(0))
+    np.testing.assert_allclose(compute_for_gpu(lambda x: x.permute(1, 0) + 1, a), a.T + 1)
+    np.testing.assert_allclose(compute_for_gpu(lambda x: x * 2, a), a * 2)
+
+
+def compute_for_gpu(function: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
+    """The result of kernels that are chosen for members in step, run by the driver that is here."""
+    device = get_device("OPENCL")
+    target = replace(
+        device.target, name="gpu", vector_bits=128, cores=4, max_local=256, shared_bytes=48 << 10, lockstep=32
+    )
+    renderer = OpenCLRenderer(target, vector_bytes=32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "_backends", {"c": replace(device.backend, target=target, renderer=renderer)})
+        result = function(*(Tensor(array, device="OPENCL") for array in arrays))
+        plan = result.prepare_with(PrepareConfig(disable_schedule_cache=True))
+        kernels = [op.kernel for op in plan.prepared_ops if isinstance(op, PreparedKernel)]
+        assert any("get_local_id" in kernel.source for kernel in kernels)
+        plan.execute()
+    return plan.output_buffers[0].as_numpy().reshape(result.shape)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])

@@ -10,8 +10,10 @@ import pytest
 from svod_dtype import DType, bool_, float16, float32, float64, int32, int64, uint8
 from svod_ir.args import BufferArg, Opt, OptOp
 from svod_ir.build import make_alu, make_cast, make_flip, make_reduce_axis, make_reshape
+from svod_ir.errors import OptionError
 from svod_ir.ops import Op
 from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+from svod_ir.testing.programs import matmul
 from svod_ir.uop import UOp
 from svod_opencl import OpenCLOptions, OpenCLRenderer
 from svod_opencl.errors import NoDeviceError, NoPlatformError, UnknownAddressError
@@ -32,7 +34,22 @@ def tensor(number: int, dtype: DType, *shape: int) -> UOp:
     return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(number, size, "OPENCL")), shape)
 
 
+GPU = replace(
+    TARGET, name="gpu", vector_bits=128, vector_registers=64, cores=60, shared_bytes=48 << 10, max_local=1024,
+    max_global=(2**31 - 1, 65535, 65535), max_local_dims=(1024, 1024, 64), lockstep=32,
+)  # fmt: skip
+
+
 def render(node: UOp, *opts: Opt, target: Target = TARGET) -> str:
+    return render_with(node, opts, target)
+
+
+def render_for_gpu(node: UOp) -> str:
+    """What the heuristics choose where members run in step."""
+    return render_with(node, None, GPU)
+
+
+def render_with(node: UOp, opts: tuple[Opt, ...] | None, target: Target) -> str:
     context = Context(target=target, device="OPENCL", opts=opts)
     ranged = run_pipeline("rangeify", UOp.sink(node), context)
     body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
@@ -47,6 +64,10 @@ CASES = {
     "masks": lambda: render(make_alu(Op.WHERE, make_alu(Op.LT, X, Y), X, Y), Opt(OptOp.UPCAST, 0, 4)),
     "padded": lambda: render(tensor(1, float32, 13) * 2.0, Opt(OptOp.PADTO, 0, 4), Opt(OptOp.LOCAL, 0, 4)),
     "saturating_cast": lambda: render(make_cast(X, uint8), Opt(OptOp.UPCAST, 0, 8)),
+    "gpu_product": lambda: render_for_gpu(matmul(tensor(1, float32, 64, 32), tensor(2, float32, 32, 64))),
+    "gpu_row_sums": lambda: render_for_gpu(make_reduce_axis(tensor(1, float32, 512, 256), Op.ADD, (1,))),
+    "gpu_column_sums": lambda: render_for_gpu(make_reduce_axis(tensor(1, float32, 256, 512), Op.ADD, (0,))),
+    "gpu_elements": lambda: render_for_gpu(tensor(1, float32, 1021) * 2.0),
     "half": lambda: render(tensor(1, float16, 32) * tensor(2, float16, 32), Opt(OptOp.UPCAST, 0, 8)),
 }
 
@@ -105,6 +126,10 @@ def test_the_environment_chooses_a_platform() -> None:
     assert OpenCLOptions.from_env({"SVOD_OPENCL_PLATFORM": " Portable "}).platform == "Portable"
     assert OpenCLOptions.from_env({}) == OpenCLOptions()
     assert OpenCLOptions.from_env({"SVOD_OPENCL_BINARIES": "0"}).use_binaries is False
+    given = {"SVOD_OPENCL_BUILD_OPTIONS": "-cl-opt-disable -D 'NAME=a b'"}
+    assert OpenCLOptions.from_env(given).build_options == ("-cl-opt-disable", "-D", "NAME=a b")
+    with pytest.raises(OptionError, match="SVOD_OPENCL_BUILD_OPTIONS"):
+        OpenCLOptions.from_env({"SVOD_OPENCL_BUILD_OPTIONS": "'open"})
 
 
 def test_errors_say_what_was_found_and_what_to_do() -> None:

@@ -34,11 +34,13 @@ class OpenCLCompiler:
 
     def __init__(self, context: DeviceContext) -> None:
         device = context.device
+        options = OpenCLOptions.from_env()
         self.context = context
         # The default mode contracts nothing by itself and keeps NaN, infinities and signed zeros.
         self.options = (
             "-cl-std=CL1.2",
             *(("-cl-fp32-correctly-rounded-divide-sqrt",) if has_exact_division(device) else ()),
+            *options.build_options,
         )
         parts = (
             device.platform.name,
@@ -48,8 +50,7 @@ class OpenCLCompiler:
             device.driver_version,
         )
         self.cache_key = "; ".join((*parts, *self.options))
-        chosen = OpenCLOptions.from_env().use_binaries
-        self.use_binaries = not has_src_build_cache(device) if chosen is None else chosen
+        self.use_binaries = not has_src_build_cache(device) if options.use_binaries is None else options.use_binaries
         self._built: OrderedDict[str, cl.Program] = OrderedDict()
         self._lock = threading.Lock()
 

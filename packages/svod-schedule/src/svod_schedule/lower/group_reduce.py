@@ -3,23 +3,31 @@
 before → after, for GROUP_REDUCE g of 16:
 
     REDUCE(x, r, g; ADD)    partial = REDUCE(x, r; ADD)
-                            STORE(INDEX(local, g), partial), BARRIER
-                            REDUCE(INDEX(AFTER(local, BARRIER), g'), g'; ADD)
+                            STORE(INDEX(local0, g), partial), BARRIER
+                            part = REDUCE(INDEX(AFTER(local0, BARRIER), p * 4 + g % 4), p; ADD), for p of 4
+                            STORE(INDEX(local1, g) if g < 4, part), BARRIER
+                            REDUCE(INDEX(AFTER(local1, BARRIER), q), q; ADD), for q of 4
 
-Every member then has the whole result; `launch-axes` lets one of them store it.
+So a member reads 2 * sqrt(n) elements, not n; few members read all at once. Every member then has the whole result, and
+`launch-axes` lets one of them store it.
 """
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Iterable
+from math import isqrt, prod
 
-from svod_dtype import void
+from svod_dtype import index, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
+from svod_schedule.lower.launch import find_members
 
-__all__ = ["group_reduce"]
+__all__ = ["count_shared", "group_reduce"]
 
 _SHARED = (AxisType.LOCAL, AxisType.WARP, AxisType.UPCAST)
+MIN_STEPWISE = 16
+"""From so many members on, a barrier more costs less than reading all parts."""
+
 _ENCLOSING = (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN)
 
 
@@ -27,33 +35,94 @@ def group_reduce(sink: UOp) -> UOp:
     """`sink` without REDUCE over GROUP_REDUCE ranges."""
     if not any(r.arg[1] is AxisType.GROUP_REDUCE for r in sink.iter_ops(Op.RANGE)):
         return sink
-    next_id = 1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE))
-    n_locals = 0
+    meeting = _Meeting(1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE)), find_members(sink)[-1])
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
         members = [r for r in new.src[1:] if r.arg[1] is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
-        if members:
-            new = _meet(new, members, next_id, n_locals)
-            next_id, n_locals = next_id + len(members), n_locals + 1
-        done[node] = new
+        done[node] = meeting.reduce(new, members) if members else new
     return done[sink]
 
 
-def _meet(node: UOp, members: list[UOp], first_id: int, local_id: int) -> UOp:
-    own = tuple(r for r in node.src[1:] if r not in members)
-    partial = node.with_src((node.src[0], *own)) if own else node.src[0]
-    scope = sorted(partial.ranges - set(members), key=lambda r: r.arg[0])
-    shared = [r for r in scope if r.arg[1] in _SHARED]
-    axes = [*shared, *members]
-    memory = UOp(Op.DEFINE_LOCAL, node.dtype, (), (local_id, prod(int(r.vmax) + 1 for r in axes)))
-    loops = tuple(r for r in scope if r.arg[1] in _ENCLOSING)
-    # In a loop, nobody may overwrite what another member still reads from the turn before.
-    place = memory.after(UOp(Op.BARRIER, void, loops)) if loops else memory
-    barrier = UOp(Op.BARRIER, void, (place.index(_position(axes)).store(partial),))
-    final = [UOp(Op.RANGE, r.dtype, r.src, (first_id + i, AxisType.REDUCE)) for i, r in enumerate(members)]
-    value = memory.after(barrier).index(_position([*shared, *final]))
-    return UOp(Op.REDUCE, node.dtype, (value, *final), node.arg)
+def count_shared(node: UOp) -> int:
+    """How many elements of shared memory a REDUCE takes."""
+    members = [r for r in node.src[1:] if r.arg[1] is AxisType.GROUP_REDUCE]
+    n_members = _count(members)
+    n_shared = _count(r for r in node.ranges if r.arg[1] in _SHARED)
+    return n_shared * (n_members + _count_parts(n_members)) if members else 0
+
+
+def _count_parts(n_members: int) -> int:
+    """How many sums of parts are made before the sum of all; 0 where all parts are added up at once."""
+    if n_members < MIN_STEPWISE:
+        return 0
+    return next((n for n in range(isqrt(n_members), 1, -1) if n_members % n == 0), 0)
+
+
+class _Meeting:
+    """Makes shared memory and loops with numbers of their own.
+
+    What `neighbours`, the members that run together, write and read lies side by side, in banks of its own.
+    """
+
+    def __init__(self, first_id: int, neighbours: UOp) -> None:
+        self.next_id, self.n_locals, self.neighbours = first_id, 0, neighbours
+
+    def reduce(self, node: UOp, members: list[UOp]) -> UOp:
+        """A REDUCE by members that meet."""
+        own = tuple(r for r in node.src[1:] if r not in members)
+        partial = node.with_src((node.src[0], *own)) if own else node.src[0]
+        scope = sorted(partial.ranges - set(members), key=lambda r: r.arg[0])
+        shared = [r for r in scope if r.arg[1] in _SHARED]
+        n_members = _count(members)
+        memory = self._make_memory(node, _count(shared) * n_members)
+        loops = tuple(r for r in scope if r.arg[1] in _ENCLOSING)
+        # In a loop, nobody may overwrite what another member still reads from the turn before.
+        place = memory.after(UOp(Op.BARRIER, void, loops)) if loops else memory
+        number = _position(members)
+        filled = _store(place, self._flat(shared, n_members, number), partial)
+        n_parts = _count_parts(n_members)
+        if not n_parts:
+            return self._add_up(node, memory.after(filled), shared, n_members)
+        step = self._make_loop(n_members // n_parts)
+        at = self._flat(shared, n_members, step * n_parts + number % n_parts)
+        part = UOp(Op.REDUCE, node.dtype, (memory.after(filled).index(at), step), node.arg)
+        parts = self._make_memory(node, _count(shared) * n_parts)
+        kept = _store(parts, self._flat(shared, n_parts, number), part, number < n_parts)
+        return self._add_up(node, parts.after(kept), shared, n_parts)
+
+    def _add_up(self, node: UOp, memory: UOp, shared: list[UOp], size: int) -> UOp:
+        loop = self._make_loop(size)
+        return UOp(Op.REDUCE, node.dtype, (memory.index(self._flat(shared, size, loop)), loop), node.arg)
+
+    def _flat(self, shared: list[UOp], size: int, number: UOp) -> UOp:
+        """The place of one of `size` parts of each result."""
+        if not shared:
+            return number
+        result = _position(shared)
+        if self.neighbours in shared:
+            return number * _count(shared) + result
+        return result * size + number
+
+    def _make_memory(self, node: UOp, size: int) -> UOp:
+        self.n_locals += 1
+        return UOp(Op.DEFINE_LOCAL, node.dtype, (), (self.n_locals - 1, size))
+
+    def _make_loop(self, size: int) -> UOp:
+        self.next_id += 1
+        return UOp(Op.RANGE, index, (UOp.const(index, size),), (self.next_id - 1, AxisType.REDUCE))
+
+
+def _store(memory: UOp, position: UOp, value: UOp, gate: UOp | None = None) -> UOp:
+    """The barrier after a store, which is done where `gate` holds."""
+    location = memory.index(position)
+    if gate is not None:
+        location = UOp(Op.INDEX, location.dtype, (*location.src, gate))
+    return UOp(Op.BARRIER, void, (location.store(value),))
+
+
+def _count(axes: Iterable[UOp]) -> int:
+    return prod(int(r.vmax) + 1 for r in axes)
 
 
 def _position(axes: list[UOp]) -> UOp:

@@ -12,12 +12,19 @@ A store to a buffer at a place that does not depend on some member of the workgr
 
 from __future__ import annotations
 
+from math import prod
+
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
+from svod_schedule.linear_index import find_stride
+from svod_schedule.lower.expand import widen
 
-__all__ = ["place_launch_axes"]
+__all__ = ["find_members", "place_launch_axes"]
+
+FAR = 32
+"""Elements so far apart are as far as can be: in lines of their own."""
 
 _MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
@@ -25,12 +32,31 @@ _MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 def place_launch_axes(sink: UOp, target: Target) -> UOp:
     """`sink` without THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges."""
     axes = _find_axes(sink)
-    members = [r for r in axes if r.arg[1] in _MEMBERS]
+    members = find_members(sink)
     grid = [r for r in axes if r.arg[1] is AxisType.GLOBAL]
     replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg[1] is AxisType.THREAD}
     replaced |= _number(members, target.max_local_dims, "lidx")
     replaced |= _number(grid, target.max_global, "gidx" if members else "idx")
     return _substitute(sink, replaced, members) if replaced else sink
+
+
+def find_members(sink: UOp) -> list[UOp]:
+    """The RANGEs whose values number the members of a workgroup; the last one counts in ones.
+
+    That is the one along which memory is read and written most nearly in order.
+    """
+    members = [r for r in _find_axes(sink) if r.arg[1] in _MEMBERS]
+    if len(members) > 1:
+        accesses = [n for n in sink.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM]
+        members.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
+    return members
+
+
+def _distance(access: UOp, member: UOp) -> float:
+    """How far apart in memory neighbours along a member axis are, each time that they run an access."""
+    stride = find_stride(access.src[1], member)
+    loops = (r for r in access.ranges if r.arg[1] in (AxisType.LOOP, AxisType.REDUCE))
+    return min(abs(stride or 0), FAR) * prod(int(r.vmax) + 1 for r in loops)
 
 
 def _find_axes(sink: UOp) -> list[UOp]:
@@ -73,7 +99,7 @@ def _store_once(store: UOp, others: list[UOp]) -> UOp:
     gate = location.gate
     for member in others:
         is_first = member.eq(0)
-        gate = is_first if gate is None else gate & is_first
+        gate = is_first if gate is None else gate & widen(is_first, gate.dtype.lanes)
     if gate is None or gate is location.gate:
         return store
     gated = UOp(Op.INDEX, location.dtype, (location.src[0], location.src[1], gate))

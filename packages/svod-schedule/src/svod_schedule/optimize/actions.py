@@ -79,6 +79,8 @@ def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
         yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(target))
         if target.has_local:
             yield from (Opt(OptOp.LOCAL, position, n) for n in _MEMBERS if n <= target.max_local)
+    if kind is AxisType.REDUCE and target.has_shared:
+        yield Opt(OptOp.PACK, position)
     if kind in (AxisType.LOOP, AxisType.THREAD) and not target.has_local:
         yield Opt(OptOp.PACK, position)
     if kind is AxisType.LOOP and not target.has_local and target.tensor_cores:

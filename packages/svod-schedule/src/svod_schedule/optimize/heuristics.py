@@ -19,7 +19,7 @@ from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.loops import extent
 from svod_schedule.optimize.core_tiles import MAX_PANEL_BYTES, take_tensor_core
 from svod_schedule.optimize.scheduler import Scheduler
-from svod_schedule.optimize.workgroups import take_members
+from svod_schedule.optimize.workgroups import share_out
 
 __all__ = ["apply_heuristics"]
 
@@ -61,7 +61,10 @@ MIN_THREADED_WORK = 1 << 15
 
 def apply_heuristics(scheduler: Scheduler) -> None:
     """Choose Opts for the kernel of `scheduler` and apply them."""
-    _Heuristics(scheduler).run()
+    if scheduler.target.has_local and scheduler.target.lockstep > 1:
+        share_out(scheduler)
+    else:
+        _Heuristics(scheduler).run()
 
 
 class _Panel(NamedTuple):
@@ -112,9 +115,7 @@ class _Heuristics:
         self._take_reduced_lanes(lane_axis, tiled)
         if tiled is not None:
             self._take_tiles(tiled, lane_axis, 2 if panel is None else panel.n_vectors)
-        if self.target.has_local:
-            take_members(self.scheduler)
-        else:
+        if not self.target.has_local:
             self._take_threads()
         if panel is not None:
             self._pack(panel.axis)

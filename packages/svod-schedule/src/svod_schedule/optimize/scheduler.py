@@ -10,7 +10,8 @@ kernel.
                     end at the end, so a few outputs are computed twice
     UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
     PACK(a), PACK() copy what one turn of loop a, or the whole work of a thread, reads again and again in the loops
-                    inside to private memory, in the order in which a reduction takes it
+                    inside to private memory, in the order in which a reduction takes it; where members take the
+                    results, copy what they read alike in one turn of the reduced loop a to the memory that they share
     SPLIT(a, n)     n turns of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
     PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
     THREAD(a, n)    n parts for the CPU's threads
@@ -25,7 +26,6 @@ kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import prod
 
 from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
@@ -38,7 +38,9 @@ from svod_schedule.loops import extent, mask_accesses, replace_range
 from svod_schedule.lower.products import is_tiled
 from svod_schedule.optimize.grid import spread_over_grid
 from svod_schedule.optimize.pack import NO_NEST, pack_operands
+from svod_schedule.optimize.shared_tiles import share_tiles
 from svod_schedule.optimize.tensor_cores import Layout, find_layouts, take_depth, take_tile
+from svod_schedule.optimize.workgroup_limits import find_excess
 
 __all__ = ["Scheduler"]
 
@@ -64,6 +66,11 @@ class Scheduler:
         other.applied_opts = list(self.applied_opts)
         other.has_locals_forbidden = self.has_locals_forbidden
         return other
+
+    def restore(self, earlier: Scheduler) -> None:
+        """Go back to the state of an earlier copy."""
+        self.sink, self.applied_opts = earlier.sink, list(earlier.applied_opts)
+        self.has_locals_forbidden = earlier.has_locals_forbidden
 
     @property
     def axes(self) -> list[UOp]:
@@ -109,7 +116,11 @@ class Scheduler:
             OptError: if the kernel or the target does not allow it; nothing has changed then.
         """
         apply = self._table()[opt.op]
-        self.sink = apply(opt)
+        sink = apply(opt)
+        excess = find_excess(sink, self.target) if self.target.has_local else ""
+        if excess:
+            raise OptError(opt=opt, reason=excess)
+        self.sink = sink
         self.applied_opts.append(opt)
 
     def try_opt(self, opt: Opt) -> bool:
@@ -180,9 +191,12 @@ class Scheduler:
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
 
     def _check_no_row(self, opt: Opt, axis: UOp) -> None:
-        """The thread's own memory is filled for one row, and read before the next."""
-        if any(n.src[0].op is Op.DEFINE_REG and axis in n.ranges for n in self.sink.iter_ops(Op.AFTER)):
+        """Memory of a thread or a workgroup is filled for one row or tile, and read before the next."""
+        filled = {n.src[0].op for n in self.sink.iter_ops(Op.AFTER) if axis in n.ranges}
+        if Op.DEFINE_REG in filled:
             raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
+        if Op.DEFINE_LOCAL in filled:
+            raise OptError(opt=opt, reason="shared memory holds one tile at a time")
 
     def _check_repeatable(self, opt: Opt) -> None:
         """Computing an output twice is right unless the kernel reads what it writes."""
@@ -206,6 +220,7 @@ class Scheduler:
 
     def _unroll(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.reduced_axes, _REDUCED)
+        self._check_no_row(opt, axis)
         amount, size = self._amount(opt, axis, MAX_UNROLL), extent(axis)
         if max_size(size) < amount:
             raise OptError(opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}")
@@ -277,10 +292,14 @@ class Scheduler:
         return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
     def _pack(self, opt: Opt) -> UOp:
-        axis = None if opt.axis is None else self._axis(opt, self.axes, (AxisType.LOOP, AxisType.THREAD))
-        if self.target.has_local:
-            raise OptError(opt=opt, reason=NO_NEST)
-        packed = pack_operands(self.sink, axis, self.target.tensor_cores)
+        kinds = (AxisType.LOOP, AxisType.THREAD, AxisType.REDUCE)
+        axis = None if opt.axis is None else self._axis(opt, self.axes, kinds)
+        if axis is not None and axis.arg[1] is AxisType.REDUCE:
+            packed = share_tiles(self.sink, axis, self.target)
+        elif self.target.has_local:
+            packed = NO_NEST
+        else:
+            packed = pack_operands(self.sink, axis, self.target.tensor_cores)
         if isinstance(packed, str):
             raise OptError(opt=opt, reason=packed)
         return packed
@@ -308,11 +327,6 @@ class Scheduler:
         self._check_locals(opt)
         self._check_result_loop(opt, axis)
         amount = self._divided(opt, axis, self.target.max_local)
-        used = prod(
-            int(r.vmax) + 1 for r in self.axes if r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE)
-        )
-        if used * amount > self.target.max_local:
-            raise OptError(opt=opt, reason=f"a workgroup of {used * amount} exceeds {self.target.max_local}")
         return self._split(axis, amount, AxisType.LOCAL)
 
     def _group(self, opt: Opt, *, is_top: bool) -> UOp:
@@ -326,13 +340,6 @@ class Scheduler:
         reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.src[1:])
         if any(n.op is Op.REDUCE for n in reduce.src[0].toposort()):
             raise OptError(opt=opt, reason="the reduction holds another one")
-        members = prod(
-            int(r.vmax) + 1
-            for r in self.axes
-            if r.arg[1] in (AxisType.UPCAST, AxisType.WARP, AxisType.LOCAL, AxisType.GROUP_REDUCE)
-        )
-        if members * amount * reduce.dtype.itemsize > self.target.shared_bytes:
-            raise OptError(opt=opt, reason=f"it needs more shared memory than {self.target.shared_bytes} bytes")
         return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
 
     def _check_result_loop(self, opt: Opt, axis: UOp) -> None:
@@ -345,6 +352,8 @@ class Scheduler:
             raise OptError(opt=opt, reason="the target has no workgroups")
         if self.has_locals_forbidden:
             raise OptError(opt=opt, reason="NOLOCALS was applied")
+        if any(True for _ in self.sink.iter_ops(Op.DEFINE_LOCAL)):
+            raise OptError(opt=opt, reason="PACK has shared out the tiles already")
 
     def _swap(self, opt: Opt) -> UOp:
         axes = self.axes

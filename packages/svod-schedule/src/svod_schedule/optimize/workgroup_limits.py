@@ -1,0 +1,33 @@
+"""What a workgroup may have at most: members, members in each dimension of a launch, and shared memory."""
+
+from __future__ import annotations
+
+from math import prod
+
+from svod_ir.ops import Op
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+from svod_schedule.launch_grid import arrange_axes
+from svod_schedule.lower.group_reduce import count_shared
+from svod_schedule.lower.launch import find_members
+
+__all__ = ["find_excess"]
+
+
+def find_excess(sink: UOp, target: Target) -> str:
+    """In what a kernel's workgroups exceed what the target has; nothing where they do not."""
+    members = find_members(sink)
+    n_members = prod(int(r.vmax) + 1 for r in members)
+    if members and n_members > target.max_local:
+        return f"a workgroup of {n_members} exceeds {target.max_local}"
+    if members and any(group.is_over for group in arrange_axes(members, target.max_local_dims)):
+        return f"a workgroup of {n_members} does not fit into dimensions of {target.max_local_dims}"
+    n_bytes = _count_shared_bytes(sink)
+    if n_bytes > target.shared_bytes:
+        return f"it needs {n_bytes} bytes of shared memory, more than {target.shared_bytes}"
+    return ""
+
+
+def _count_shared_bytes(sink: UOp) -> int:
+    tiles = sum(n.arg[1] * n.dtype.itemsize for n in sink.iter_ops(Op.DEFINE_LOCAL))
+    return tiles + sum(count_shared(n) * n.dtype.itemsize for n in sink.iter_ops(Op.REDUCE))
