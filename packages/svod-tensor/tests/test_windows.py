@@ -5,7 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from svod_ir.errors import OperandError, ShapeError
-from svod_tensor import Tensor
+from svod_tensor import Tensor, Variable
 from svod_tensor.testing import check, make_array
 
 
@@ -44,6 +44,72 @@ def conv(x, w, stride=1, padding=0, dilation=1, groups=1):
 def test_convolutions_agree_with_their_definition(rng, x, w, options):
     a, b = make_array(rng, x, "float32"), make_array(rng, w, "float32")
     check(Tensor(a).conv2d(Tensor(b), **options), conv(a, b, **options), rtol=1e-4)
+
+
+def conv_transpose(x, w, stride=1, padding=0, output_padding=0, dilation=1, groups=1):
+    """Every element adds its multiple of the filters where they lie."""
+    n, sizes, kernel = w.ndim - 2, x.shape[2:], w.shape[2:]
+    outputs, channels = w.shape[1] * groups, x.shape[1] // groups
+    whole = [(s - 1) * stride + dilation * (k - 1) + 1 + output_padding for s, k in zip(sizes, kernel, strict=True)]
+    result = np.zeros((x.shape[0], outputs, *whole))
+    for at in np.ndindex(*sizes):
+        places = tuple(
+            slice(a * stride, a * stride + dilation * (k - 1) + 1, dilation) for a, k in zip(at, kernel, strict=True)
+        )
+        for g in range(groups):
+            taken = slice(g * channels, (g + 1) * channels)
+            filters = np.tensordot(x[:, taken][(..., *at)].astype(np.float64), w[taken], 1)
+            result[(slice(None), slice(g * w.shape[1], (g + 1) * w.shape[1]), *places)] += filters
+    inside = tuple(slice(padding, s - padding) for s in whole)
+    return result[(slice(None), slice(None), *inside[:n])].astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "options"),
+    [
+        ((2, 3, 5, 4), (3, 4, 3, 3), {}),
+        ((2, 3, 5, 4), (3, 4, 4, 4), {"stride": 2, "padding": 1}),
+        ((1, 3, 5, 4), (3, 2, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((1, 4, 4, 3), (4, 3, 3, 2), {"stride": 3, "groups": 2}),
+        ((2, 3, 6), (3, 2, 2), {"stride": 3}),
+        ((2, 3, 6), (3, 2, 5), {"stride": 2, "dilation": 2, "padding": 3}),
+        ((2, 3, 6), (3, 2, 4), {"stride": 4, "dilation": 6, "padding": 2, "output_padding": 3}),
+        ((1, 2, 3, 2, 2), (2, 2, 2, 2, 2), {"stride": 2}),
+        ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ],
+)
+def test_transposed_convolutions_agree_with_their_definition(rng, x, w, options):
+    a, b = make_array(rng, x, "float32"), make_array(rng, w, "float32")
+    check(Tensor(a).conv_transpose2d(Tensor(b), **options), conv_transpose(a, b, **options), rtol=1e-4)
+
+
+def test_a_transposed_convolution_adds_its_bias_and_multiplies_no_zeros(rng):
+    a, w, b = (make_array(rng, shape, "float32") for shape in ((1, 8, 6, 6), (8, 4, 4, 4), (4,)))
+    y = Tensor(a).conv_transpose2d(Tensor(w), Tensor(b), stride=2, padding=1)
+    n_operations = sum(profile.n_operations for profile in y.prepare().execute_profiled())
+    check(y, conv_transpose(a, w, 2, 1) + b[:, None, None], rtol=1e-4)
+    assert n_operations < 1.5 * 2 * a.size * w.shape[1] * 4 * 4
+
+
+def test_one_plan_of_a_transposed_convolution_serves_all_lengths(rng):
+    n = Variable("n", 2, 9)
+    a, w = make_array(rng, (1, 3, 9), "float32"), make_array(rng, (3, 2, 4), "float32")
+    y = Tensor(a)[:, :, : n.bind(4)].conv_transpose2d(Tensor(w), stride=2, padding=1)
+    plan = y.prepare()
+    for length in (2, 5, 9):
+        plan.execute_with_vars({"n": length})
+        check(y, conv_transpose(a[:, :, :length], w, 2, 1), rtol=1e-4)
+
+
+def test_transposed_convolutions_check_their_shapes():
+    x = Tensor.zeros(1, 4, 5, 5)
+    for weight, problem in (((4, 3, 3), "spatial axes"), ((3, 4, 3, 3), "does not fit 4 channels")):
+        with pytest.raises(ShapeError, match=problem):
+            x.conv_transpose2d(Tensor.zeros(*weight))
+    with pytest.raises(ShapeError, match="gives a result of size -1"):
+        Tensor.zeros(1, 1, 1).conv_transpose2d(Tensor.zeros(1, 1, 1), padding=1)
+    with pytest.raises(OperandError, match="2 numbers of at least 0"):
+        x.conv_transpose2d(Tensor.zeros(4, 1, 1, 1), output_padding=-1)
 
 
 def test_a_bias_is_added_for_each_output_channel(rng):

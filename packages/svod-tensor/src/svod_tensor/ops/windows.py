@@ -1,4 +1,4 @@
-"""Operations on sliding windows: convolution and pooling, for any number of spatial axes.
+"""Operations on sliding windows: convolution, its transpose, and pooling, for any number of spatial axes.
 
 Tensors have the shape (batch, channels, *spatial). A window is a lookup at computed positions, so
 that nothing is copied: `x[..., o * stride + k * dilation]` for output position o and place k in the window.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self, TypeVar
+from itertools import product
+from math import gcd
+from typing import NamedTuple, Self, TypeVar
 
 from svod_dtype import promote_types
 from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.sizes import bounds_of_size, normalize_size
+from svod_ir.uop import SInt
 from svod_tensor.ops.reduction import accumulation_dtype
 from svod_tensor.ops.update import Updating
 from svod_tensor.shapes import check_within, concrete_shape
@@ -24,7 +27,7 @@ T = TypeVar("T", bound="Windows")
 
 
 class Windows(Updating):
-    """Convolution and pooling."""
+    """Convolution, its transpose, and pooling."""
 
     __slots__ = ()
 
@@ -86,6 +89,63 @@ class Windows(Updating):
         result = total if bias is None else total.add(bias.cast(inner).reshape(1, outputs, *(1,) * n))
         return result.cast(kind)
 
+    def conv_transpose2d(
+        self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
+    ) -> Self:  # fmt: skip
+        """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a window of the result.
+
+        Results that lie `stride` apart are a convolution with every `stride`-th place of the filters; so no zeros are multiplied.
+
+        Args:
+            weight: of shape (channels, outputs / groups, *kernel).
+            bias: of shape (outputs,).
+            stride: how far apart the windows of neighbours are.
+            padding: how much is cut off on both sides of each axis of the result.
+            output_padding: how much longer each axis of the result is at its end.
+            dilation: the distance of a window's elements.
+            groups: into how many independent parts the channels fall.
+        """
+        n, name = weight.ndim - 2, "conv_transpose2d"
+        if n < 1 or self.ndim != n + 2:
+            raise ShapeError(
+                operation=name, shape=self.shape, problem=f"does not have the {n} spatial axes of {weight.shape}"
+            )
+        (channels,), (taken, per_group, *kernel) = (
+            concrete_shape(name, self.shape[1:2]),
+            concrete_shape(name, weight.shape),
+        )
+        if taken != channels or channels % groups:
+            raise ShapeError(
+                operation=name, shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
+            )
+        kind = promote_types(self.dtype, weight.dtype)
+        inner = accumulation_dtype(kind)
+        axes = [
+            _make_phases(*options)
+            for options in zip(
+                self.shape[2:], kernel, _each("stride", stride, n), _each("padding", padding, n),
+                _each("output padding", output_padding, n), _each("dilation", dilation, n), strict=True,
+            )
+        ]  # fmt: skip
+        filters = weight.cast(inner).reshape(groups, channels // groups, per_group, *kernel).transpose(1, 2)
+        filters = filters.reshape(groups * per_group, channels // groups, *kernel)
+        parts = [
+            self.cast(inner)._compute_phase(filters, phases, groups) for phases in product(*(a.phases for a in axes))
+        ]
+        result = _interleave(parts, [len(a.phases) for a in axes]).shrink(None, None, *((0, a.size) for a in axes))
+        shifted = result if bias is None else result.add(bias.cast(inner).reshape(1, -1, *(1,) * n))
+        return shifted.cast(kind)
+
+    def _compute_phase(self, filters: Self, phases: Sequence[_Phase], groups: int) -> Self:
+        """The results of a transposed convolution at one phase of each axis."""
+        batch = self.shape[0]
+        if not all(p.places for p in phases):
+            return self.zeros(batch, filters.shape[0], *(p.n_results for p in phases), dtype=self.dtype)
+        chosen = filters[(slice(None), slice(None), *(p.places for p in phases))]
+        padded = self.pad(None, None, *(p.pad for p in phases))
+        return padded.conv2d(chosen, dilation=[p.step for p in phases], groups=groups)
+
     def max_pool2d(
         self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1,
@@ -131,9 +191,65 @@ def _store(padded: T, pads: Sequence[tuple[int, int]], kernel: Sequence[int], st
     return padded.contiguous() if is_seen_often and any(map(any, pads)) else padded
 
 
+class _Phase(NamedTuple):
+    """Every n-th result along an axis of a transposed convolution, as a convolution with stride 1.
+
+    Attributes:
+        places: the places of the filters that meet these results, None if there are none.
+        pad: how many zeros the operand gets on both sides.
+        step: the distance of the elements that two such places meet.
+        n_results: how many results these are.
+    """
+
+    places: slice | None
+    pad: tuple[SInt, SInt]
+    step: int
+    n_results: SInt
+
+
+class _Phases(NamedTuple):
+    """All phases of an axis, and the size of the result."""
+
+    phases: list[_Phase]
+    size: SInt
+
+
+def _make_phases(size: SInt, kernel: int, stride: int, padding: int, extra: int, dilation: int) -> _Phases:
+    """Element i meets result `i * stride + k * dilation - padding` through place k."""
+    total = normalize_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
+    if bounds_of_size(total)[0] < 1:
+        raise ShapeError(operation="conv_transpose2d", shape=(size,), problem=f"gives a result of size {total}")
+    count = normalize_size((total + (stride - 1)) // stride)
+    apart = stride // gcd(stride, dilation)
+    step = apart * dilation // stride
+    phases: list[_Phase] = []
+    for phase in range(stride):
+        places = [k for k in range(kernel) if (phase + padding - k * dilation) % stride == 0]
+        if not places:
+            phases.append(_Phase(None, (0, 0), 1, count))
+            continue
+        first = (phase + padding - places[-1] * dilation) // stride
+        last = first + (len(places) - 1) * step
+        phases.append(
+            _Phase(slice(places[-1], None, -apart), (-first, normalize_size(count + last - size)), step, count)
+        )
+    return _Phases(phases, total)
+
+
+def _interleave(parts: Sequence[T], counts: Sequence[int]) -> T:
+    """One tensor of the parts, which are every n-th element of each spatial axis, for all combinations of where these begin."""
+    if len(parts) == 1:
+        return parts[0]
+    n, (batch, channels, *sizes) = len(counts), parts[0].shape
+    split = parts[0].stack(*parts[1:], axis=-1).reshape(batch, channels, *sizes, *counts)
+    paired = split.permute(0, 1, *(axis for i in range(n) for axis in (2 + i, 2 + n + i)))
+    return paired.reshape(batch, channels, *(size * count for size, count in zip(sizes, counts, strict=True)))
+
+
 def _each(name: str, value: int | Sequence[int], n: int) -> tuple[int, ...]:
     """One number for each of `n` axes."""
     values = (value,) * n if isinstance(value, int) else tuple(value)
-    if len(values) != n or any(v < (name != "padding") for v in values):
-        raise OperandError(operation=name, found=values, expected=f"{n} numbers of at least {int(name != 'padding')}")
+    least = 0 if name.endswith("padding") else 1
+    if len(values) != n or any(v < least for v in values):
+        raise OperandError(operation=name, found=values, expected=f"{n} numbers of at least {least}")
     return values
