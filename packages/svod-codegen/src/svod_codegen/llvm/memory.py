@@ -9,28 +9,20 @@ from __future__ import annotations
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import memory_type, suffix_text, type_text
-from svod_codegen.locations import location_of
+from svod_codegen.locations import location_of, memory_of
 from svod_dtype import DType, bool_, int64
-from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["base_memory", "emit_index", "emit_load", "emit_store"]
+__all__ = ["emit_index", "emit_load", "emit_store"]
 
 _BYTE_OF_BOOL = "i8"
 _GATHERED_BYTES = 4
 """The narrowest element that processors gather; LLVM ends the process on some of the others."""
 
 
-def base_memory(node: UOp) -> UOp:
-    """The memory object that a location or an AFTER of it is in."""
-    while node.op in (Op.INDEX, Op.AFTER):
-        node = node.src[0]
-    return node
-
-
 def emit_index(w: FunctionWriter, node: UOp) -> None:
     """The address of a location; a vector of addresses where the index is one."""
-    memory = base_memory(node)
+    memory = memory_of(node)
     if len(node.src) - (node.gate is not None) != 2:
         raise RenderError(problem="needs exactly one index", node=node)
     position = node.src[1]
@@ -52,7 +44,7 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
         name = _gather(w, node, location, gate)
     elif gate is None:
         name = w.emit(f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}")
-    elif gate.dtype.lanes == 1 and base_memory(location).arg[1] >= node.dtype.lanes:
+    elif gate.dtype.lanes == 1 and memory_of(location).arg[1] >= node.dtype.lanes:
         name = _load_safely(w, location, gate)
     else:
         name = _masked_load(w, node, location, gate)
@@ -99,7 +91,7 @@ def _access(w: FunctionWriter, location: UOp) -> str:
 
 
 def _tags(w: FunctionWriter, location: UOp) -> str:
-    return w.memory_tags.get(base_memory(location), "")
+    return w.memory_tags.get(memory_of(location), "")
 
 
 def _memory_suffix(dtype: DType) -> str:

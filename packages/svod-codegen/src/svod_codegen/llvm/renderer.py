@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
-from svod_codegen.llvm.memory import base_memory, emit_index, emit_load, emit_store
+from svod_codegen.llvm.memory import emit_index, emit_load, emit_store
 from svod_codegen.llvm.tensor_cores import check_units, emit_dot
 from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
+from svod_codegen.locations import memory_of
 from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -81,7 +82,7 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
         w.names[node] = (
             word if node.dtype.itemsize == 8 else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
         )
-    written = any(n.op is Op.STORE and base_memory(n.src[0]).op is Op.PARAM for n in linear)
+    written = any(n.op is Op.STORE and memory_of(n.src[0]).op is Op.PARAM for n in linear)
     if not written or len(params) < 2:
         return 0
     for scope, param in enumerate(params):

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_codegen.errors import RenderError
-from svod_codegen.llvm.memory import base_memory
 from svod_codegen.llvm.tensor_cores import N_TILES, TILE_BYTES, TILE_ROWS, find_unit
+from svod_codegen.locations import memory_of
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -54,7 +54,7 @@ def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
         walk.visit(node, position)
     tiles = walk.number()
     for node in linear:
-        if node in registers or (node.op is Op.INDEX and base_memory(node) in registers):
+        if node in registers or (node.op is Op.INDEX and memory_of(node) in registers):
             tiles[node] = -1
         elif node.op is Op.STORE and node.src[1] in walk.held:
             tiles[node] = tiles[node.src[1]]
@@ -103,7 +103,7 @@ class _Assignment:
             self._touch(node, node, position)
         elif node.op is Op.WMMA and node.arg.tiles:
             self._multiply(node, position)
-        elif node.op is Op.LOAD and base_memory(node.src[0]) in self.registers:
+        elif node.op is Op.LOAD and memory_of(node.src[0]) in self.registers:
             key = _key(node)
             if key not in self.lives or key in self.unstored:
                 raise RenderError(problem="reads an accumulator that holds something else", node=node)
@@ -129,7 +129,7 @@ class _Assignment:
 
     def _store(self, node: UOp, position: int) -> None:
         location, value = node.src
-        is_accumulator = base_memory(location) in self.registers
+        is_accumulator = memory_of(location) in self.registers
         source = self._take(node, value) if value in self.held else None
         if source is not None:
             self._touch(source, node, position)
@@ -200,7 +200,7 @@ def _first_value(product: UOp) -> UOp:
 
 
 def _register(load: UOp) -> UOp:
-    memory = base_memory(load.src[0]) if load.op is Op.LOAD else None
+    memory = memory_of(load.src[0]) if load.op is Op.LOAD else None
     if memory is None or memory.op is not Op.DEFINE_REG or memory.dtype is not load.dtype:
         raise RenderError(problem="is added to by a WMMA on tiles, which takes an element of a DEFINE_REG", node=load)
     return memory
@@ -224,7 +224,7 @@ def _key(node: UOp) -> Accumulator:
     position = location.src[1]
     if position.op is not Op.CONST or location.gate is not None:
         raise RenderError(problem="has an accumulator at a position that is not constant", node=node)
-    return base_memory(location), position.arg
+    return memory_of(location), position.arg
 
 
 def _is_zero(value: UOp) -> bool:
@@ -239,9 +239,9 @@ def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
     if node.op is Op.WMMA:
         a, b, _ = node.src
         _call(w, find_unit(node).intrinsic, tiles[node], tiles[a], tiles[b])
-    elif node.op is Op.LOAD and base_memory(node.src[0]) not in tiles:
+    elif node.op is Op.LOAD and memory_of(node.src[0]) not in tiles:
         _move(w, "tileloadd64", tiles[node], node.src[0])
-    elif node.op is Op.STORE and base_memory(node.src[0]) not in tiles:
+    elif node.op is Op.STORE and memory_of(node.src[0]) not in tiles:
         _move(w, "tilestored64", tiles[node], node.src[0])
     elif node.op is Op.STORE and node.src[1] not in tiles:
         _call(w, "llvm.x86.tilezero", tiles[node])
