@@ -165,6 +165,9 @@ class _Facts:
     local_size: LaunchSizes | None = _ONE
 
 
+_FACTS = frozenset({Op.PARAM, Op.DEFINE_VAR, Op.SPECIAL, Op.STORE})
+
+
 def _derive_facts(sink: UOp) -> _Facts:
     facts = _Facts()
     nodes = sink.toposort()
@@ -172,6 +175,8 @@ def _derive_facts(sink: UOp) -> _Facts:
     local_size: list[Size] = list(_ONE)
     is_direct = False
     for node in nodes:
+        if node.op not in _FACTS:
+            continue
         match node.op:
             case Op.PARAM if node.arg.device is None:
                 facts.slots.add(node.arg.slot)
@@ -209,9 +214,10 @@ def _simplify(size: UOp) -> Size:
 def _read_slots(nodes: Iterable[UOp]) -> set[int]:
     """Slots of every location that is used other than as the target of a STORE."""
     slots: set[int] = set()
+    store, location = Op.STORE, Op.INDEX
     for node in nodes:
-        for operand in node.src[1:] if node.op is Op.STORE else node.src:
-            if operand.op is Op.INDEX and node.op not in _ALIASES:
+        for operand in node.src[1:] if node.op is store else node.src:
+            if operand.op is location and node.op not in _ALIASES:
                 slots |= _find_slot(operand)
     return slots
 

@@ -29,6 +29,9 @@ INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.
 NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
 _UNEVEN = _SHIFTS | {Op.WHERE}
+_REGROUPED = frozenset({Op.ADD, Op.MUL})
+# A member of an enum costs more than the rest of a comparison.
+_CONST, _WHERE = Op.CONST, Op.WHERE
 
 
 def make_cast(x: UOp, dtype: DType) -> UOp:
@@ -60,13 +63,13 @@ def _check_operands(op: Op, operands: Sequence[UOp]) -> DType:
     """The one dtype of the operands, a condition and an amount to shift by apart."""
     values = operands
     if op in _UNEVEN:
-        values = operands[1:] if op is Op.WHERE else operands[:1]
+        values = operands[1:] if op is _WHERE else operands[:1]
     dtype = values[0].dtype
     for value in values:
         if value.dtype is not dtype:
             found = " and ".join(str(v.dtype) for v in values)
             raise OperandError(operation=op.name, found=found, expected="operands of one dtype")
-    if op is Op.WHERE and operands[0].dtype.kind != "bool":
+    if op is _WHERE and operands[0].dtype.kind != "bool":
         raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
     _check_dtype(op, dtype)
     if op in _SHIFTS and not operands[1].dtype.is_int:
@@ -90,16 +93,19 @@ def _check_dtype(op: Op, dtype: DType) -> None:
 def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | None:
     if dtype.is_float or dtype.lanes > 1:
         return None
-    if all(o.op is Op.CONST for o in operands):
+    for operand in operands:
+        if operand.op is not _CONST:
+            break
+    else:
         result_type = bool_ if op in COMPARISON else dtype
         value = evaluate_scalar(op, result_type, tuple(o.arg for o in operands))
         return None if value is None else UOp.const(result_type, value)
     if op in UNARY or op not in BINARY or not dtype.is_int:
         return None
     x, y = operands
-    if op in (Op.ADD, Op.MUL) and x.op is Op.CONST:
+    if x.op is _CONST and op in _REGROUPED:
         x, y = y, x
-    if y.op is not Op.CONST or (
+    if y.op is not _CONST or (
         x.find_shape() != (operands[0] if x is operands[1] else operands[1]).find_shape() and x.find_shape() is None
     ):
         return None
@@ -111,7 +117,7 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
         return make_alu(Op.ADD, x.src[0], make_alu(Op.ADD, x.src[1], y))
     if op is Op.MUL and x.op is Op.MUL and x.src[1].op is Op.CONST:
         return make_alu(Op.MUL, x.src[0], make_alu(Op.MUL, x.src[1], y))
-    return UOp(op, dtype, (x, y)) if op in (Op.ADD, Op.MUL) else None
+    return UOp(op, dtype, (x, y)) if op in _REGROUPED else None
 
 
 def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:

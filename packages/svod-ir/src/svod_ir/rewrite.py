@@ -16,6 +16,9 @@ from svod_ir.uop import UOp
 
 __all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "watch_matches"]
 
+# A member of an enum costs more than the rest of the comparison.
+_CALL: Final = Op.CALL
+
 _MAX_GENERATION: Final = 4000
 """How many rules may fire one on the result of the other before rewriting counts as endless, in a small graph."""
 
@@ -137,7 +140,7 @@ class _Rewrite:
             if found is not None:
                 return self._replace(current, *found)
             self.is_settled.add(current)
-        if current.op is Op.CALL and not self.enters_calls:
+        if current.op is _CALL and not self.enters_calls:
             done.setdefault(src[0], src[0])
         missing = [s for s in src if s not in done]
         if missing:

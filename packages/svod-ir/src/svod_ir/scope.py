@@ -11,18 +11,21 @@ ENDS_RANGES_FROM = {Op.END: 1, Op.REDUCE: 1, Op.BUFFERIZE: 1}
 """For ops that close loops: the position of their first RANGE operand."""
 
 _NOTHING: frozenset[UOp] = frozenset()
+# A member of an enum costs more than the rest of a comparison.
+_RANGE, _CALL = Op.RANGE, Op.CALL
 
 
 def infer_ranges(node: UOp) -> frozenset[UOp]:
     """The RANGEs in scope at `node`: those below it, less the ones that are closed below or by it."""
-    if node.op is Op.RANGE:
+    op = node.op
+    if op is _RANGE:
         return _below(node) | {node}
-    if node.op is Op.CALL:
+    if op is _CALL:
         return _NOTHING
-    first = ENDS_RANGES_FROM.get(node.op)
+    first = ENDS_RANGES_FROM.get(op)
     if first is None:
         return _below(node)
-    ended = frozenset(r for r in node.src[first:] if r.op is Op.RANGE)
+    ended = frozenset([r for r in node.src[first:] if r.op is _RANGE])
     return _below(node) - ended
 
 

@@ -92,6 +92,14 @@ class UOp:
         """This node with other operands."""
         return self if src == self.src else UOp(self.op, self.dtype, src, self.arg)
 
+    def with_images(self, images: Mapping[UOp, UOp]) -> UOp:
+        """This node with the images of its operands."""
+        src = self.src
+        for operand in src:
+            if images[operand] is not operand:
+                return UOp(self.op, self.dtype, tuple([images[s] for s in src]), self.arg)
+        return self
+
     def with_dtype(self, dtype: DType) -> UOp:
         """This node with another dtype."""
         return self if dtype is self.dtype else UOp(self.op, dtype, self.src, self.arg)
@@ -108,7 +116,7 @@ class UOp:
         done.update(replacements)
         for node in self.toposort(stop=done):
             if node not in done and node.src:
-                done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
+                done[node] = node.with_src(tuple([done.get(s, s) for s in node.src]))
         return done.get(self, self)
 
     def toposort(
@@ -118,14 +126,36 @@ class UOp:
 
         With `enter_calls=False` the bodies of CALLs, which are graphs of their own, are left out.
         """
-        return list(self.iter_toposort(stop, enter_calls=enter_calls))
+        if stop or not enter_calls:
+            return list(self.iter_toposort(stop, enter_calls=enter_calls))
+        # The hottest loop of the compiler: the nodes above the current one, with what is left of their operands.
+        order: list[UOp] = []
+        above: list[tuple[UOp, Iterator[UOp]]] = []
+        seen: set[UOp] = {self}
+        see, emit = seen.add, order.append
+        node: UOp = self
+        operands = iter(self.src)
+        while True:
+            for operand in operands:
+                if operand not in seen:
+                    see(operand)
+                    if operand.src:
+                        above.append((node, operands))
+                        node, operands = operand, iter(operand.src)
+                        break
+                    emit(operand)
+            else:
+                emit(node)
+                if not above:
+                    return order
+                node, operands = above.pop()
 
     def iter_toposort(
         self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(), *, enter_calls: bool = True
     ) -> Iterator[UOp]:
         """`toposort`, one node after the other: the first nodes of a huge graph come at once."""
         seen: set[UOp] = set()
-        # The hottest loop of the compiler: None on the stack says that the operands of the node below it are listed.
+        # None on the stack says that the operands of the node below it are listed.
         stack: list[UOp | None] = [self]
         see, push, pop = seen.add, stack.append, stack.pop
         while stack:

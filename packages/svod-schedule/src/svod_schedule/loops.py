@@ -25,7 +25,7 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
             loops = tuple(n for s in node.src[1:] for n in (ranges if s is r else (done[s],)))
             done[node] = node.with_src((done[node.src[0]], *loops))
         else:
-            done[node] = node.with_src(tuple(done[s] for s in node.src))
+            done[node] = node.with_images(done)
     return done[sink]
 
 
@@ -33,7 +33,7 @@ def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
     """Gate with `inside` every access that depends on `loop`, and let reductions over it skip what is not inside."""
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node.op is Op.INDEX and loop in node.ranges:
             gate = new.gate
             new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))

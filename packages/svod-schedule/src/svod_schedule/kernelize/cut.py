@@ -28,6 +28,10 @@ from svod_schedule.rangeify.coordinates import flatten_index
 __all__ = ["cut_kernels", "order_loops"]
 
 
+_RENUMBERED = frozenset({Op.BIND, Op.RANGE, Op.BUFFERIZE, Op.INDEX})
+_INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
+
+
 def cut_kernels(sink: UOp) -> UOp:
     """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ..."""
     filled: dict[UOp, UOp] = {}
@@ -136,7 +140,7 @@ def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) ->
     """
     depth = dict.fromkeys(ranges, 0)
     for node in value.toposort(stop=stop):
-        if node.op in (Op.REDUCE, Op.BUFFERIZE) and node not in stop:
+        if node.op in _INNER_LOOPS and node not in stop:
             for r in node.ranges:
                 if r in depth:
                     depth[r] += 1
@@ -186,17 +190,16 @@ class _Kernel:
         for node in body.toposort(stop=self.filled):
             if node in done or node in self.filled or node in self.params or node.op in MEMORY:
                 continue
-            operands = node.src
-            if node.op is Op.BIND:
+            if node.op not in _RENUMBERED:
+                done[node] = node.with_images(done)
+            elif node.op is Op.BIND:
                 done[node] = self._unbind(node)
             elif node.op is Op.RANGE:
-                done[node] = self.renumber(node).with_src((done[operands[0]],))
+                done[node] = self.renumber(node).with_src((done[node.src[0]],))
             elif node.op is Op.BUFFERIZE:
-                done[node] = self._make_private(tuple(done[s] for s in operands), node)
-            elif node.op is Op.INDEX and operands[0] is not self.target:
-                done[node] = self._rewrite_index(node, done)
+                done[node] = self._make_private(tuple(done[s] for s in node.src), node)
             else:
-                done[node] = node.with_src(tuple(done[s] for s in operands))
+                done[node] = node.with_images(done) if node.src[0] is self.target else self._rewrite_index(node, done)
         return done[body]
 
     def _rewrite_index(self, node: UOp, done: dict[UOp, UOp]) -> UOp:

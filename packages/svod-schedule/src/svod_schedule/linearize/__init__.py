@@ -16,6 +16,7 @@ from svod_schedule.errors import LinearizeError
 __all__ = ["linearize"]
 
 _SILENT = frozenset({Op.SINK, Op.GROUP, Op.NOOP})
+_END, _RANGE = Op.END, Op.RANGE
 
 
 def linearize(sink: UOp) -> tuple[UOp, ...]:
@@ -24,12 +25,13 @@ def linearize(sink: UOp) -> tuple[UOp, ...]:
     loops = _Loops(order)
     body: dict[UOp | None, list[UOp]] = {None: []}
     for node in order:
-        if node.op is Op.END:
+        op = node.op
+        if op is _END:
             body.setdefault(loops.parent[node.src[1]], []).append(node)
-        elif node.op is not Op.RANGE and node.op not in _SILENT:
-            body.setdefault(loops.innermost(node), []).append(node)
-        elif node.op is Op.RANGE:
+        elif op is _RANGE:
             body.setdefault(node, [])
+        elif op not in _SILENT:
+            body.setdefault(loops.innermost(node), []).append(node)
     result: list[UOp] = []
     _emit(body[None], body, result)
     return tuple(result)
@@ -40,10 +42,11 @@ class _Loops:
 
     def __init__(self, order: list[UOp]) -> None:
         self.parent: dict[UOp, UOp | None] = {}
+        self.found: dict[frozenset[UOp], UOp] = {}
         self.depth: dict[UOp, int] = {}
         # Outer loops are closed by later ENDs, so walking backwards meets them first.
         for node in reversed(order):
-            if node.op is Op.END:
+            if node.op is _END:
                 around = self.innermost(node)
                 for r in node.src[1:]:
                     if r in self.parent:
@@ -56,6 +59,9 @@ class _Loops:
         ranges = node.ranges
         if not ranges:
             return None
+        known = self.found.get(ranges)
+        if known is not None:
+            return known
         try:
             found = max(ranges, key=self.depth.__getitem__)
         except KeyError as missing:
@@ -67,13 +73,14 @@ class _Loops:
             around = self.parent[around]
         if n_around != len(ranges):
             raise LinearizeError(problem="a node depends on two loops of which neither encloses the other", node=node)
+        self.found[ranges] = found
         return found
 
 
 def _emit(nodes: list[UOp], body: dict[UOp | None, list[UOp]], result: list[UOp]) -> None:
     # Recursion is as deep as the loop nest.
     for node in nodes:
-        if node.op is not Op.END:
+        if node.op is not _END:
             result.append(node)
             continue
         ranges = node.src[1:]

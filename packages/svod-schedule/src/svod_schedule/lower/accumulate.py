@@ -20,6 +20,8 @@ from svod_schedule.lower.tiles import add_to
 __all__ = ["accumulate"]
 
 _ZERO = UOp.const(index, 0)
+_LOOPED = frozenset({Op.REDUCE, Op.SCAN})
+_REDUCE = Op.REDUCE
 
 
 def accumulate(sink: UOp) -> UOp:
@@ -31,16 +33,16 @@ def accumulate(sink: UOp) -> UOp:
     around = _find_loops_around(sink)
     n_registers = 1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
     for node in _toposort_groups(sink, groups):
-        if node.op is Op.REDUCE and node.src[1:]:
+        if node.op not in _LOOPED or len(node.src) < 2:
+            done[node] = node.with_images(done)
+        elif node.op is Op.REDUCE:
             if node not in done:
                 members = groups[node.src[1:]]
                 done.update(_reduce_together(members, done, n_registers))
                 n_registers += len(members)
-        elif node.op is Op.SCAN:
+        else:
             done[node] = _scan(node, done, around[node.src[1]], n_registers)
             n_registers += 1
-        else:
-            done[node] = node.with_src(tuple(done[s] for s in node.src))
     return done[sink]
 
 
@@ -64,8 +66,11 @@ def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> lis
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            members = groups[node.src[1:]] if node.op is Op.REDUCE and len(node.src) > 1 else [node]
-            stack.extend((s, False) for m in members for s in reversed(m.src) if s not in seen)
+            if node.op is _REDUCE and len(node.src) > 1:
+                members = groups[node.src[1:]]
+                stack.extend([(s, False) for m in members for s in reversed(m.src) if s not in seen])
+            else:
+                stack.extend([(s, False) for s in reversed(node.src) if s not in seen])
     return order
 
 

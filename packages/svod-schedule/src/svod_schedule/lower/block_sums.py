@@ -21,6 +21,7 @@ from svod_schedule.lower.tiles import is_tile
 
 __all__ = ["block_sums"]
 
+_REDUCE = Op.REDUCE
 MAX_RUN = 1024
 """Up to this many additions go to one accumulator."""
 
@@ -30,9 +31,9 @@ def block_sums(sink: UOp) -> UOp:
     blocks = _Blocks(sink)
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         # There is no addition of whole tiles but that of the tensor core itself.
-        if node.op is Op.REDUCE and node.arg is Op.ADD and node.dtype.is_float and not is_tile(node.src[0]):
+        if node.op is _REDUCE and node.arg is Op.ADD and node.dtype.is_float and not is_tile(node.src[0]):
             new = blocks.split(new)
         done[node] = new
     return done[sink]

@@ -19,7 +19,7 @@ def decompose_math(sink: UOp, target: Target) -> UOp:
     """`sink` without the transcendental ops that the target lacks, but those that branch-rare writes as loops."""
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node.op in RARE and node.op not in target.native_ops and node.dtype.scalar is float16:
             # What branch-rare writes as loops is computed in float32.
             wide = new.src[0].cast(float32)

@@ -143,7 +143,7 @@ def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
     reduces = set(_horizontal(sink, lanes))
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node in reduces:
             new = UOp(Op.VECTORIZE, node.dtype, (node.substitute({axis: inside}), inside, axis))
         done[node] = new

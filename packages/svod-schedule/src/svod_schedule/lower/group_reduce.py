@@ -38,7 +38,7 @@ def group_reduce(sink: UOp) -> UOp:
     meeting = _Meeting(1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE)), find_members(sink)[-1])
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         members = [r for r in new.src[1:] if r.arg[1] is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
         done[node] = meeting.reduce(new, members) if members else new
     return done[sink]

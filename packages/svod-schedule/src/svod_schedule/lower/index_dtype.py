@@ -34,11 +34,10 @@ def lower_index_dtype(root: UOp) -> UOp:
     """The graph of `root` without the dtype `index`."""
     done: dict[UOp, UOp] = {}
     for node in root.toposort():
-        src = tuple([done[s] for s in node.src])
-        if node.dtype.kind == "index" or any(s.dtype.kind == "index" for s in node.src):
-            done[node] = _lower(node, src)
+        if node.dtype.kind == "index" or "index" in [s.dtype.kind for s in node.src]:
+            done[node] = _lower(node, tuple([done[s] for s in node.src]))
         else:
-            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
+            done[node] = node.with_images(done)
     return done[root]
 
 

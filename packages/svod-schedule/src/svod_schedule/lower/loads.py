@@ -14,18 +14,21 @@ from svod_ir.uop import UOp
 __all__ = ["add_loads"]
 
 
+_ACCESSES = frozenset({Op.LOAD, Op.STORE})
+_INDEX = Op.INDEX
+
+
 def add_loads(sink: UOp) -> UOp:
     """`sink` with an explicit LOAD for each location that is read."""
     done: dict[UOp, UOp] = {}
     loaded: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        operands = tuple(
-            _load(s, done[s], loaded)
-            if s.op is Op.INDEX and not (position == 0 and node.op in (Op.LOAD, Op.STORE))
-            else done[s]
+        is_access = node.op in _ACCESSES
+        operands = [
+            _load(s, done[s], loaded) if s.op is _INDEX and not (is_access and position == 0) else done[s]
             for position, s in enumerate(node.src)
-        )
-        done[node] = node.with_src(operands)
+        ]
+        done[node] = node.with_src(tuple(operands))
     return done[sink]
 
 

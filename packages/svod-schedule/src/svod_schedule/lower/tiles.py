@@ -38,7 +38,7 @@ def make_tiles(sink: UOp, cores: tuple[TensorCore, ...]) -> UOp:
     maker = _TileMaker(sink, cores)
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node.op is Op.REDUCE and is_tiled(node):
             new = maker.multiply(node, done)
         elif node.op is Op.END and any(r.arg[1] is AxisType.TILE_K for r in node.src[1:]):

@@ -29,7 +29,7 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
     written = {n.src[0] for n in sink.iter_ops(Op.STORE)}
     merged: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(merged[s] for s in node.src))
+        new = node.with_images(merged)
         axis = next((a for a in lane_axes if node.op is Op.INDEX and a in node.src[1].ranges), None)
         if axis is None and node.op is Op.INDEX and node not in written:
             new = _read_once(node, new, lane_axes)

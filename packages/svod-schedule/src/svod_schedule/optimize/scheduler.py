@@ -48,6 +48,7 @@ MAX_UNROLL = 256
 MAX_TURNS = 1 << 20
 
 _OUTPUT = (AxisType.GLOBAL, AxisType.LOOP, AxisType.LOCAL)
+_LOOPING = frozenset({Op.END, Op.REDUCE, Op.SCAN})
 _REDUCED = (AxisType.REDUCE, AxisType.GROUP_REDUCE)
 
 
@@ -77,10 +78,12 @@ class Scheduler:
         """All RANGEs: by rank of their type, then from outer to inner loop."""
         nest: dict[UOp, int] = {}
         for node in reversed(self.sink.toposort()):
-            if node.op in (Op.END, Op.REDUCE):
+            if node.op not in _LOOPING:
+                continue
+            if node.op is not Op.SCAN:
                 for r in node.src[1:]:
                     nest.setdefault(r, len(nest))
-            elif node.op is Op.SCAN:
+            else:
                 nest.setdefault(node.src[1], len(nest))
         return sorted(nest, key=lambda r: (r.arg[1].rank, nest[r]))
 
@@ -243,7 +246,7 @@ class Scheduler:
         first_id = self._next_id() + 1
         done: dict[UOp, UOp] = {}
         for node in self.sink.toposort():
-            new = node.with_src(tuple(done[s] for s in node.src))
+            new = node.with_images(done)
             if node.op is Op.REDUCE and axis in node.src[1:]:
                 # The other loops of this reduction are run twice, so the second time under new names.
                 copies = {
@@ -416,7 +419,7 @@ def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:
     done: dict[UOp, UOp] = {}
     has_both = False
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node.op in (Op.END, Op.REDUCE) and first in node.src[1:] and second in node.src[1:]:
             has_both = True
             new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.src[1:])))

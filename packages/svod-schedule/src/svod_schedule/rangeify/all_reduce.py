@@ -44,7 +44,7 @@ def all_reduce(sink: UOp) -> UOp:
         return sink
     done = make_images()
     for node in order:
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         done[node] = _write(new) if new.op is Op.ALLREDUCE else new
     return done[sink]
 

@@ -28,7 +28,7 @@ def limit_buffers(sink: UOp, max_buffers: int | None) -> UOp:
     cut = _find_cut(sink, max(max_buffers, _LEAST) - 1)
     done = make_images()
     for node in sink.toposort() if cut else ():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in cut else new
     return done[sink] if cut else sink
 

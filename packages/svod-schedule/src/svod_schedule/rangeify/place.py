@@ -12,6 +12,7 @@ from svod_ir.uop import UOp
 
 __all__ = ["find_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
 
+_TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION})
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
 
 
@@ -25,6 +26,8 @@ def is_transfer(node: UOp) -> bool:
 
     A COPY of what is on no device only says where that is computed.
     """
+    if node.op not in _TRANSFERS:
+        return False
     if node.op is Op.COPY:
         return node.src[0].placement is not None
     return node.op is Op.BUFFER_VIEW or (node.op is Op.CUSTOM_FUNCTION and node.dtype is not void)

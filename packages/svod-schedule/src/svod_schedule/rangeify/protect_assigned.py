@@ -30,7 +30,7 @@ def protect_assigned(sink: UOp) -> UOp:
     order = sink.toposort()
     done = make_images()
     for node in order:
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node.op is Op.ASSIGN and _reads_elsewhere(new):
             new = new.with_src((new.src[0], UOp(Op.CONTIGUOUS, new.dtype, (new.src[1],))))
         done[node] = new

@@ -40,7 +40,7 @@ def split_reduce(sink: UOp) -> UOp:
     """`sink` with its long reductions split."""
     done = make_images()
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         done[node] = _split(new) if node.op is Op.REDUCE_AXIS else new
     return done[sink]
 
