@@ -212,7 +212,7 @@ def test_a_search_survives_candidates_that_crash_hang_and_fail(
     odd_plan: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     odd_plan |= {"SWAP": "compile: abort", "OVERLAP": "compile: raise", "UNROLL": "run: crash", "THREAD": "run: raise"}
-    config = replace(QUICK, max_measured=24, log_drops=True)
+    config = replace(QUICK, max_measured=10, log_drops=True)
     observer, _ = run_odd(replace(SEARCHED, optimizer=config))
     (found,) = observer.tuned
     assert found.n_dropped > 0

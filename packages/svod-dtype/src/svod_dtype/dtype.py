@@ -205,6 +205,9 @@ ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
 _by_name: Final = {d.name: d for d in (*ALL_DTYPES, void, index)} | {d.short: d for d in (*ALL_DTYPES, void, index)}
 _by_name.update({"half": float16, "float": float32, "double": float64, "bool_": bool_, "float8_e4m3fn": float8_e4m3})
 
+# numpy puts the name of a dtype together each time that it is asked for.
+_by_numpy: Final[dict[object, DType]] = {}
+
 
 def find_dtype(spelling: str) -> DType | None:
     """The dtype with this name or short name (`float32`, `f32`, `f32x16`), or None."""
@@ -214,6 +217,24 @@ def find_dtype(spelling: str) -> DType | None:
     stem, x, lanes = spelling.rpartition("x")
     base = _by_name.get(stem)
     return base.vec(int(lanes)) if x and base is not None and lanes.isdecimal() and int(lanes) > 0 else None
+
+
+def _find_numpy(given: object) -> DType | None:
+    """The dtype of a numpy dtype, or of what numpy takes for one, or None."""
+    import numpy as np
+
+    try:
+        numpy_dtype: object = np.dtype(given)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+    except TypeError:
+        return None
+    found = _by_numpy.get(numpy_dtype)
+    if found is not None:
+        return found
+    found = _by_name.get(np.dtype(numpy_dtype).name)
+    if found is None or found.kind in ("void", "index"):
+        return None
+    _by_numpy[numpy_dtype] = found
+    return found
 
 
 def to_dtype(given: object) -> DType:
@@ -238,14 +259,8 @@ def to_dtype(given: object) -> DType:
             return found
     elif given is not None:
         # numpy takes None for float64.
-        import numpy as np
-
-        try:
-            name = np.dtype(given).name  # pyright: ignore[reportCallIssue, reportArgumentType]
-        except TypeError:
-            name = ""
-        found = _by_name.get(name)
-        if found is not None and found.kind not in ("void", "index"):
+        found = _find_numpy(given)
+        if found is not None:
             return found
     raise UnknownDTypeError(given=given, known=tuple(d.name for d in ALL_DTYPES))
 

@@ -133,9 +133,9 @@ def default_int_dtype(low: int, high: int) -> DType:
 
 def _from_nested(data: Sequence[object], dtype: DType | None) -> UOp:
     shape, leaves = _flatten(data)
-    numbers = [leaf for leaf in leaves if isinstance(leaf, (bool, int, float))]
-    if len(numbers) < len(leaves) or not set(map(type, leaves)) <= {bool, int, float}:
+    if not {bool, int, float}.issuperset(map(type, leaves)):
         return _from_mixed(leaves, shape, dtype)
+    numbers = cast("list[Scalar]", leaves)
     array = _to_array(numbers, dtype or _common_dtype(numbers))
     return make_array_node(array.reshape(shape), may_share=False)
 
@@ -170,9 +170,9 @@ def _flatten(data: object) -> tuple[tuple[int, ...], list[object]]:
             raise RaggedDataError(depth=len(shape), lengths=sorted(lengths))
         shape.append(lengths.pop())
         level = [leaf for e in level if _is_list(e) for leaf in e]
-    for element in level:
-        if _is_list(element):
-            raise RaggedDataError(depth=len(shape), lengths=(-1, len(element)))
+    if any(issubclass(kind, (list, tuple)) for kind in set(map(type, level))):
+        first = next(element for element in level if _is_list(element))
+        raise RaggedDataError(depth=len(shape), lengths=(-1, len(first)))
     return tuple(shape), level
 
 

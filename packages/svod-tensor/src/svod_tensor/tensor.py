@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_ir.errors import OperandError
 from svod_tensor import registry
+from svod_tensor.capture import check_not_capturing
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
 from svod_tensor.ops.assignment import Assigning
 from svod_tensor.variable import resolve_size
@@ -111,8 +112,12 @@ class Tensor(Assigning):
                 devices=devices, operation="buffer", problem="each shard has its own",
                 hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
             )  # fmt: skip
-        self.realize()
         base = registry.find_base(self._uop)
+        if base is None:
+            self.realize()
+            base = registry.find_base(self._uop)
+        else:
+            check_not_capturing("reads values")
         buffer = None if base is None else registry.find_buffer(base)
         if buffer is None:
             raise BufferNotFoundError(node=self._uop)
