@@ -327,7 +327,8 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         "shared memory holds one tile at a time",
     ),
     "a tile larger than shared memory": (
-        make_product(64, 64, 256), (Opt(OptOp.UPCAST, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.UNROLL, 0, 32), Opt(OptOp.PACK, 4)), GPU,
+        make_product(64, 64, 256),
+        (Opt(OptOp.UPCAST, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.UNROLL, 0, 32), Opt(OptOp.PACK, 4)), GPU,
         "it needs 11264 bytes of shared memory, more than 4096",
     ),
     "members and a group beyond the workgroup": (
