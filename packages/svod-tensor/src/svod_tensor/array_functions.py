@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from svod_device import Buffer, evaluate_expression
 from svod_dtype import int64, void
@@ -13,6 +14,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_runtime import CustomFunction
 from svod_runtime import register_custom_function as register_on_buffers
+from svod_tensor.array_places import INVERT, invert_places
 from svod_tensor.ops.sorting import SORT
 from svod_tensor.row_sorting import sort_rows
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["register_built_in", "register_custom_function"]
+
+_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places}
 
 
 def register_custom_function(kind: str, function: Callable[..., None]) -> None:
@@ -36,7 +40,8 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
 
 def register_built_in() -> None:
     """Register the functions that operations of tensors call."""
-    register_on_buffers(SORT, _on_buffers(SORT, sort_rows), is_built_in=True)
+    for kind, function in _BUILT_IN.items():
+        register_on_buffers(kind, _on_buffers(kind, function), is_built_in=True)
 
 
 def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
@@ -75,7 +80,7 @@ def _to_array(content: memoryview, spec: ArraySpec, variables: Mapping[str, int]
 
     shape = tuple(s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape)
     flat = np.frombuffer(content, spec.dtype.numpy)
-    return flat[: int(np.prod(shape))].reshape(shape)
+    return flat[: math.prod(shape)].reshape(shape)
 
 
 def _to_number(node: UOp, variables: Mapping[str, int]) -> bool | int | float:

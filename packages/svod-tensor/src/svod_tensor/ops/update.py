@@ -1,8 +1,8 @@
 """Replacing parts of a tensor, as new values: no memory is written, and other tensors never change.
 
-`x.with_items(index, value)` is a graph in which the named elements are replaced. Slices, integers,
-masks (of any tensor), and integer arrays whose values are known can be replaced; where an integer array
-names a place twice, the last value stays, as in numpy.
+`x.with_items(index, value)` is a graph in which the named elements are replaced: by slices, integers, masks and integer
+arrays. Where one of these names a place twice, the last value stays, as in numpy. Each element looks its value up: the inverse
+of an index that is known is found when the graph is built; of a tensor, by a function of the host between the kernels.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
-from svod_dtype import bool_
+from svod_dtype import bool_, int64
 from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_reshape, make_shrink
+from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import ShapeError
 from svod_ir.ops import Op
-from svod_ir.sizes import normalize_size
+from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp
+from svod_tensor.array_places import INVERT, invert_places
 from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
@@ -44,7 +46,7 @@ class Updating(Neural):
         """This tensor with the elements at `index` replaced by `value`, which broadcasts to their shape.
 
         Raises:
-            DataDependentShapeError: if the index is an integer tensor, whose values are not known yet.
+            DataDependentShapeError: if several values are given for a mask, whose elements are not counted yet.
             BroadcastError: if the value does not broadcast.
         """
         new = self._to_value(value)
@@ -82,25 +84,60 @@ class Updating(Neural):
         return self._make(make_alu(Op.WHERE, inside, placed, self._uop), value)
 
     def _with_arrays(self, index: Index, items: Sequence[IndexItem], value: Self) -> Self:
-        """Each element looks up which value, if any, it gets: the inverse of the index, found now."""
+        """Each element looks up which value, if any, it gets: the inverse of the index, found now where all of it is known."""
         import numpy as np
 
+        shape = concrete_shape("assignment", self.shape)
         if any(isinstance(item, TensorBase) for item in items):
-            raise DataDependentShapeError(
-                operation="assignment to x[integer tensor]", hint="index with indices.numpy() where they are known"
-            )
+            places = self._number_elements(shape)[index].sub(1)
+            check_value("x[index]", value.shape, places.shape)
+            return self._with_places(places, value)
         # Checks the index, and gives what it selects.
         self[index]
-        shape = concrete_shape("assignment", self.shape)
         everything = np.arange(math.prod(shape)).reshape(shape)
         places = cast("NDArray[np.int64]", everything[index])  # pyright: ignore[reportArgumentType, reportCallIssue]
-        source = np.full(math.prod(shape), -1, np.int64)
-        source[places.reshape(-1)] = np.arange(places.size)
         check_value("x[index]", value.shape, places.shape)
-        values = make_reshape(broadcast_node(value.uop, places.shape), (places.size,))
-        lookup = bring_to(make_array_node(source.reshape(shape), may_share=True), self._uop)
-        found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup)
-        return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup, 0), self._uop), value)
+        if not places.size:
+            return self
+        lookup = np.empty(math.prod(shape), np.int64)
+        invert_places(lookup, places.reshape(-1))
+        node = bring_to(make_array_node(lookup.reshape(shape), may_share=True), self._uop)
+        return self._with_lookup(self.from_uop(node), places.shape, value)
+
+    def put_along_axis(self, indices: TensorBase, value: Operand, axis: int) -> Self:
+        """This tensor with `value` at the places that `take_along_axis(indices, axis)` reads; of several for one, the last stays."""
+        new = self._to_value(value)
+        places = (
+            self._number_elements(concrete_shape("put_along_axis", self.shape)).take_along_axis(indices, axis).sub(1)
+        )
+        check_value("the elements along an axis", new.shape, places.shape)
+        return self._with_places(places, new)
+
+    def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
+        """`put_along_axis` with torch's argument order."""
+        return self.put_along_axis(indices, value, axis)
+
+    def _number_elements(self, shape: tuple[int, ...]) -> Self:
+        """1, 2, ... in the shape of this tensor, where it is, so that a lookup beyond it finds a 0."""
+        return self._make(bring_to(self.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, self._uop))
+
+    def _with_places(self, places: Self, value: Self) -> Self:
+        """The values at these positions among all elements, of which -1 is none."""
+        if places.size == 0 or self.size == 0:
+            return self
+        whole = places if places.sharding is None else places.to(places.sharding.devices[0])
+        flat = concrete_shape("assignment", places.shape)
+        size = math.prod(concrete_shape("assignment", self.shape))
+        read = whole.reshape(math.prod(flat)).contiguous().uop
+        node = make_custom_function(INVERT, [ArraySpec(int64, (size,))], [read])
+        lookup = self.from_uop(node if places.sharding is None else bring_to(node, self._uop))
+        return self._with_lookup(lookup.reshape(self.shape), flat, value)
+
+    def _with_lookup(self, lookup: Self, shape: Shape, value: Self) -> Self:
+        """At each place the element of `value`, broadcast to `shape`, with the position that `lookup` has there, if any."""
+        values = make_reshape(broadcast_node(value.uop, shape), (product(shape),))
+        found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup.uop)
+        return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup.uop, 0), self._uop), value)
 
 
 def check_value(what: str, value: Shape, selected: Shape) -> None:
