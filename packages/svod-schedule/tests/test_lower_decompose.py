@@ -27,7 +27,8 @@ from svod_ir.ops import Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import COMMON_OPS, Target
 from svod_ir.uop import UOp
-from svod_schedule.lower.decompose import FUSE, find_magic, make_decompositions
+from svod_schedule.lower.decompose import FUSE, make_decompositions
+from svod_schedule.lower.division import find_magic
 
 GENERIC = Target.generic()
 BARE = replace(

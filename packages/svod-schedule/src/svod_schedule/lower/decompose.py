@@ -1,11 +1,9 @@
 """Late rules: ops that the target lacks become ops that it has, and costly ones become cheap ones.
 
-    %1 = IDIV %x, 8 : i32      ->   %1 = SHR %x, 3 : i32
-    %2 = MOD %x, 8 : i32       ->   %2 = AND %x, 7 : i32
-    %3 = IDIV %n, 10 : i32     ->   %3 = SHR (MUL %n, 205), 11 : i32      where 0 <= n < 100
+    %1 = MUL %x, 8 : i32       ->   %1 = SHL %x, 3 : i32
+    %2 = MAX %x, %y : i32      ->   %2 = WHERE (LT %x, %y), %y, %x : i32
 
-Floor division becomes truncation (CDIV) with a correction where the signs may differ; nothing traps:
-a division by zero gives 0, and the least integer divided by -1 wraps to itself.
+Integer divisions are a module of their own, `division`.
 """
 
 from __future__ import annotations
@@ -14,13 +12,14 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from svod_dtype import DType, float32, float64, int32, int64, uint8, uint16, uint32, uint64
+from svod_dtype import float32, float64, uint8, uint16, uint32, uint64
 from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, Rule, RuleSet, node, rule, splat, splat_value, var
 from svod_ir.target import Target
 from svod_ir.uop import UOp
+from svod_schedule.lower.division import DIVISION, find_power_of_two, splat_like
 
-__all__ = ["CHEAPER", "DIVISION", "FOR_MISSING", "FUSE", "SIMPLER", "find_magic", "make_decompositions"]
+__all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "SIMPLER", "make_decompositions"]
 
 x, y, z, c = var("x"), var("y"), var("z"), splat("c")
 
@@ -41,151 +40,6 @@ def _make_rules(native: frozenset[Op]) -> RuleSet:
     if Op.MULACC in native:
         rules = rules + FUSE
     return rules.renamed("decompose")
-
-
-def _splat(like: UOp, value: bool | int | float) -> UOp:
-    return UOp.const(like.dtype, value)
-
-
-def _power_of_two(value: object) -> int | None:
-    """k where value is 2**k."""
-    return value.bit_length() - 1 if isinstance(value, int) and value > 0 and value & (value - 1) == 0 else None
-
-
-@rule((x // c).of(INT))
-def divide_by_constant(x: UOp, c: UOp) -> UOp | None:
-    """x // c -> shift, or multiplication by a magic number and shift, or CDIV with a correction."""
-    divisor = int(splat_value(c) or 0)
-    if divisor == 0:
-        return _splat(x, 0)
-    if divisor == 1:
-        return x
-    shift = _power_of_two(divisor)
-    if shift is not None:
-        return x >> _splat(x, shift)
-    if divisor > 0:
-        return _floor_by_positive(x, divisor)
-    if divisor == -1:
-        return -x
-    return None
-
-
-@rule((x // y).of(INT))
-def floor_division(x: UOp, y: UOp) -> UOp:
-    """x // y -> CDIV(x, y) - (the remainder is not 0 and has not the sign of y), guarded against 0 and -1."""
-    divisor = _safe_divisor(x, y)
-    quotient = x.alu(Op.CDIV, divisor)
-    if _may_differ_in_sign(x, y):
-        remainder = x - quotient * divisor
-        quotient = quotient - _is_off(remainder, divisor).cast(x.dtype)
-    if divisor is y:
-        return quotient
-    if _may_overflow(x, y):
-        quotient = y.eq(-1).where(-x, quotient)
-    return y.eq(0).where(_splat(x, 0), quotient)
-
-
-@rule((x % c).of(INT))
-def mod_by_constant(x: UOp, c: UOp) -> UOp | None:
-    """x % c -> x & (c - 1) for a power of two, else x - x // c * c."""
-    divisor = int(splat_value(c) or 0)
-    if divisor in (0, 1, -1):
-        return _splat(x, 0)
-    if _power_of_two(divisor) is not None:
-        return x & _splat(x, divisor - 1)
-    return x - (x // c) * c
-
-
-@rule((x % y).of(INT))
-def floor_mod(x: UOp, y: UOp) -> UOp:
-    """x % y -> CMOD(x, y), plus y where it is not 0 and has not the sign of y, guarded against 0 and -1."""
-    divisor = _safe_divisor(x, y)
-    remainder = x.alu(Op.CMOD, divisor)
-    if _may_differ_in_sign(x, y):
-        remainder = _is_off(remainder, divisor).where(remainder + divisor, remainder)
-    # A divisor that had to be replaced was replaced by 1, whose remainder is the 0 that is wanted.
-    return remainder
-
-
-DIVISION: Final = RuleSet("division", (divide_by_constant, floor_division, mod_by_constant, floor_mod), is_pure=True)
-
-
-def _safe_divisor(x: UOp, y: UOp) -> UOp:
-    """`y`, or 1 where dividing by it would trap."""
-    low, high = y.bounds
-    safe = y
-    if _may_overflow(x, y):
-        safe = y.eq(-1).where(_splat(y, 1), safe)
-    if low <= 0 <= high:
-        safe = y.eq(0).where(_splat(y, 1), safe)
-    return safe
-
-
-def _may_overflow(x: UOp, y: UOp) -> bool:
-    return x.dtype.is_signed and x.vmin == x.dtype.min and y.vmin <= -1 <= y.vmax
-
-
-def _may_differ_in_sign(x: UOp, y: UOp) -> bool:
-    return x.dtype.is_signed and not ((x.vmin >= 0 and y.vmin >= 0) or (x.vmax <= 0 and y.vmax <= 0))
-
-
-def _is_off(remainder: UOp, divisor: UOp) -> UOp:
-    return remainder.ne(0) & ((remainder ^ divisor) < 0)
-
-
-def _floor_by_positive(x: UOp, divisor: int) -> UOp:
-    """floor(x / divisor) for a divisor above 1 that is no power of two."""
-    if x.vmin >= 0:
-        return _divide_non_negative(x, divisor, int(x.vmax))
-    # Moving x up by a multiple of the divisor makes it non-negative, if there is room for it.
-    steps = -(int(x.vmin) // divisor)
-    if int(x.vmax) + steps * divisor <= int(x.dtype.max):
-        moved = x + _splat(x, steps * divisor)
-        return _divide_non_negative(moved, divisor, int(x.vmax) + steps * divisor) - _splat(x, steps)
-    # For negative x, ~x is non-negative and x // d == ~(~x // d).
-    sign = x >> _splat(x, x.dtype.bits - 1)
-    return _divide_non_negative(x ^ sign, divisor, int(x.dtype.max)) ^ sign
-
-
-def _divide_non_negative(x: UOp, divisor: int, vmax: int) -> UOp:
-    """x / divisor for 0 <= x <= vmax, by the narrowest multiplication that is exact."""
-    if vmax < divisor:
-        return _splat(x, 0)
-    factor, shift = find_magic(divisor, vmax)
-    if factor * vmax <= x.dtype.max and shift < x.dtype.bits:
-        return (x * _splat(x, factor)) >> _splat(x, shift)
-    wide = _wide_type(x, factor * vmax)
-    if wide is not None:
-        product = x.cast(wide) * UOp.const(wide.vec(x.dtype.lanes), factor)
-        return (product >> _splat(product, shift)).cast(x.dtype)
-    # Division of unsigned numbers is what compilers turn into a high multiplication most cheaply.
-    unsigned = _UNSIGNED.get(x.dtype.scalar, x.dtype.scalar).vec(x.dtype.lanes)
-    return x.cast(unsigned).alu(Op.CDIV, UOp.const(unsigned, divisor)).cast(x.dtype)
-
-
-_UNSIGNED: Final[dict[DType, DType]] = {int32: uint32, int64: uint64}
-
-
-def _wide_type(x: UOp, product: int) -> DType | None:
-    """The type to multiply in. A vector would lose half its lanes to a wider type, so it stays as it is from 32 bits on."""
-    bits = x.dtype.bits
-    if bits < 32 and product <= uint32.max:
-        return uint32
-    return uint64 if bits <= 32 and product <= uint64.max and (x.dtype.lanes == 1 or bits < 32) else None
-
-
-def find_magic(divisor: int, vmax: int) -> tuple[int, int]:
-    """(factor, shift) with the smallest shift such that n // divisor == n * factor >> shift for 0 <= n <= vmax.
-
-    Source: Warren 2013, "Hacker's Delight", section 10-9 (unsigned division by divisors above 1).
-    """
-    # The remainder is hardest to get right at the largest n that is one less than a multiple.
-    hardest = (vmax + 1) // divisor * divisor - 1
-    for shift in range(2 * vmax.bit_length() + 1):
-        excess = -(1 << shift) % divisor
-        if 1 << shift > hardest * excess:
-            return ((1 << shift) + excess) // divisor, shift
-    raise AssertionError(f"no magic number divides 0..{vmax} by {divisor}")
 
 
 @rule(node(Op.NOT, x < y, kinds=BOOL))
@@ -242,7 +96,7 @@ def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
     divisor = splat_value(c)
     if not divisor or not math.isfinite(divisor) or abs(math.frexp(divisor)[0]) != 0.5:
         return None
-    inverse = _splat(x, 1.0 / divisor)
+    inverse = splat_like(x, 1.0 / divisor)
     found = splat_value(inverse)
     return x * inverse if found and 1.0 / found == divisor else None
 
@@ -263,8 +117,8 @@ _MADE_BY: Final[dict[Rule, Op]] = {not_less: Op.LE, not_equal: Op.NE}
 @rule((x * c).of(INT))
 def multiply_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
     """x * 2**k -> x << k."""
-    shift = _power_of_two(splat_value(c))
-    return x << _splat(x, shift) if shift else None
+    shift = find_power_of_two(splat_value(c))
+    return x << splat_like(x, shift) if shift else None
 
 
 CHEAPER: Final = RuleSet("cheaper", (multiply_by_power_of_two,), is_pure=True)
@@ -280,7 +134,7 @@ def fuse_multiply_add(x: UOp, y: UOp, z: UOp) -> UOp | None:
 def fuse_shift_add(x: UOp, c: UOp, z: UOp) -> UOp | None:
     """(x << k) + z -> MULACC(x, 2**k, z)."""
     shift = int(splat_value(c) or 0)
-    return x.alu(Op.MULACC, _splat(x, 1 << shift), z) if 0 < shift < x.dtype.bits else None
+    return x.alu(Op.MULACC, splat_like(x, 1 << shift), z) if 0 < shift < x.dtype.bits else None
 
 
 FUSE: Final = RuleSet("fuse", (fuse_multiply_add, fuse_shift_add), is_pure=True)
@@ -289,13 +143,13 @@ FUSE: Final = RuleSet("fuse", (fuse_multiply_add, fuse_shift_add), is_pure=True)
 @rule(node(Op.RECIPROCAL, x))
 def reciprocal(x: UOp) -> UOp:
     """RECIPROCAL(x) -> 1 / x."""
-    return _splat(x, 1.0) / x
+    return splat_like(x, 1.0) / x
 
 
 @rule(node(Op.RSQRT, x))
 def reciprocal_root(x: UOp) -> UOp:
     """RSQRT(x) -> 1 / SQRT(x)."""
-    return _splat(x, 1.0) / x.alu(Op.SQRT)
+    return splat_like(x, 1.0) / x.alu(Op.SQRT)
 
 
 @rule(node(Op.SIGN, x))
@@ -303,8 +157,8 @@ def sign(x: UOp) -> UOp:
     """SIGN(x) -> (x < 0).where(-1, (0 < x).where(1, x + 0)), which is NaN for NaN, and 0.0 for -0.0."""
     if x.dtype.is_bool:
         return x
-    positive = (_splat(x, 0) < x).where(_splat(x, 1), x + 0.0 if x.dtype.is_float else x)
-    return positive if x.dtype.is_unsigned else (x < 0).where(_splat(x, -1), positive)
+    positive = (splat_like(x, 0) < x).where(splat_like(x, 1), x + 0.0 if x.dtype.is_float else x)
+    return positive if x.dtype.is_unsigned else (x < 0).where(splat_like(x, -1), positive)
 
 
 @rule(node(Op.ABS, x).of(INT | BOOL))
@@ -352,17 +206,17 @@ _STORAGE: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 @rule(node(Op.POW, x, y).of(INT))
 def integer_power(x: UOp, y: UOp) -> UOp:
     """POW(x, y) -> products of squares of x; a negative power is 0 unless x is 1 or -1."""
-    one = _splat(x, 1)
+    one = splat_like(x, 1)
     result, square = one, x
     n_bits = min(max(int(y.vmax), 0).bit_length(), x.dtype.bits)
     for bit in range(n_bits):
-        is_set = (y & _splat(y, 1 << bit)).ne(0)
+        is_set = (y & splat_like(y, 1 << bit)).ne(0)
         result = is_set.where(result * square, result)
         square = square * square
     if y.vmin >= 0:
         return result
-    of_minus_one = (y & _splat(y, 1)).ne(0).where(_splat(x, -1), one)
-    inverse = x.eq(1).where(one, x.eq(-1).where(of_minus_one, _splat(x, 0)))
+    of_minus_one = (y & splat_like(y, 1)).ne(0).where(splat_like(x, -1), one)
+    inverse = x.eq(1).where(one, x.eq(-1).where(of_minus_one, splat_like(x, 0)))
     return (y < 0).where(inverse, result)
 
 
@@ -375,7 +229,7 @@ def bool_power(x: UOp, y: UOp) -> UOp:
 @rule(node(Op.ROUND, x).of(FLOAT))
 def round_half_even(x: UOp) -> UOp:
     """ROUND(x) -> (|x| + 2**m) - 2**m with the sign of x.  m is the mantissa's size; larger x are whole."""
-    anchor = _splat(x, 2.0**x.dtype.mantissa_bits)
+    anchor = splat_like(x, 2.0**x.dtype.mantissa_bits)
     magnitude = x.alu(Op.ABS)
     # The sum is not simplified away: float addition is never reassociated.
     return _with_sign_of(x, magnitude, (magnitude + anchor) - anchor, anchor)
@@ -384,7 +238,7 @@ def round_half_even(x: UOp) -> UOp:
 @rule(node(Op.TRUNC, x).of(FLOAT))
 def truncate(x: UOp) -> UOp:
     """TRUNC(x) -> the integer part, through ROUND of |x|, less 1 where that is larger."""
-    anchor = _splat(x, 2.0**x.dtype.mantissa_bits)
+    anchor = splat_like(x, 2.0**x.dtype.mantissa_bits)
     magnitude = x.alu(Op.ABS)
     nearest = (magnitude + anchor) - anchor
     whole = (magnitude < nearest).where(nearest - 1.0, nearest)
@@ -420,16 +274,16 @@ def threefry(x: UOp, y: UOp) -> UOp:
     """
     first, second = _halves(x)
     key0, key1 = _halves(y)
-    keys = (key0, key1, key0 ^ key1 ^ _splat(key0, 0x1BD11BDA))
+    keys = (key0, key1, key0 ^ key1 ^ splat_like(key0, 0x1BD11BDA))
     first, second = first + keys[0], second + keys[1]
     for group in range(5):
         for turn in _ROTATIONS[group % 2]:
             first = first + second
-            second = ((second << _splat(second, turn)) | (second >> _splat(second, 32 - turn))) ^ first
+            second = ((second << splat_like(second, turn)) | (second >> splat_like(second, 32 - turn))) ^ first
         first = first + keys[(group + 1) % 3]
-        second = second + keys[(group + 2) % 3] + _splat(second, group + 1)
+        second = second + keys[(group + 2) % 3] + splat_like(second, group + 1)
     wide = second.cast(uint64)
-    return ((wide << _splat(wide, 32)) | first.cast(uint64)).cast(x.dtype)
+    return ((wide << splat_like(wide, 32)) | first.cast(uint64)).cast(x.dtype)
 
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -437,7 +291,7 @@ _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 def _halves(word: UOp) -> tuple[UOp, UOp]:
     unsigned = word.cast(uint64)
-    return unsigned.cast(uint32), (unsigned >> _splat(unsigned, 32)).cast(uint32)
+    return unsigned.cast(uint32), (unsigned >> splat_like(unsigned, 32)).cast(uint32)
 
 
 FOR_MISSING: Final[tuple[tuple[Op, Rule], ...]] = (

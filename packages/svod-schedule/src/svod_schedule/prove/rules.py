@@ -7,7 +7,8 @@ from dataclasses import replace
 from svod_dtype import float32, float64
 from svod_ir.pattern import RuleSet
 from svod_ir.target import Target
-from svod_schedule.lower.decompose import CHEAPER, DIVISION, FOR_MISSING, FUSE, SIMPLER
+from svod_schedule.lower.decompose import CHEAPER, FOR_MISSING, FUSE, SIMPLER
+from svod_schedule.lower.division import DIVISION
 from svod_schedule.lower.emulate import make_emulation
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
