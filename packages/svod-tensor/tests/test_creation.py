@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import math
 
 import ml_dtypes
@@ -228,6 +229,46 @@ def test_item_and_tolist_give_python_numbers(dtype):
     assert type(value) in (bool, int, float)
     assert value == 1
     assert type(Tensor([[1]], dtype=dtype).tolist()[0][0]) in (bool, int, float)
+
+
+class _Exporter:
+    """An array of another library: integers that it declares to be elements of another type, or to lie elsewhere."""
+
+    def __init__(self, words: np.ndarray, code: int, device: int = 1) -> None:
+        self.words, self.code, self.device = words, code, device
+
+    def __dlpack__(self, **_options: object) -> object:
+        capsule = self.words.__dlpack__()
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        # The code of the type stands behind an address and three 32-bit numbers.
+        ctypes.c_uint8.from_address(get(capsule, b"dltensor") + 20).value = self.code
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self.device, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "dtype"),
+    [(4, np.uint16, "bfloat16"), (10, np.uint8, "float8_e4m3"), (12, np.uint8, "float8_e5m2")],
+)
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[:, 1:2], lambda a: a[::2]])
+def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
+    bits = np.array([[0x3F80, 0x4000], [0xC040, 0x0000], [0x4100, 0x3F00]]).astype(np.uint16)
+    stored = np.ascontiguousarray(bits if words is np.uint16 else bits >> 8).astype(words)
+    y = Tensor.from_dlpack(_Exporter(view(stored), code))
+    expected = Tensor(view(stored).copy()).bitcast(dtype)
+    assert str(y.dtype) == dtype
+    assert y.cast("float32").tolist() == expected.cast("float32").tolist()
+
+
+def test_dlpack_says_what_it_does_not_take():
+    words = np.zeros(4, np.uint16)
+    with pytest.raises(OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"):
+        Tensor.from_dlpack(_Exporter(words, 9))
+    with pytest.raises(OperandError, match="memory of the CPU, not memory of _Exporter on a device of another kind"):
+        Tensor.from_dlpack(_Exporter(words, 4, device=2))
 
 
 def test_dlpack_shares_memory_with_numpy():

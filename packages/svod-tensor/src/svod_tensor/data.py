@@ -79,11 +79,11 @@ def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], devic
     return make_reshape(registry.make_memory(dtype, math.prod(shape), device, buffer), shape)
 
 
-def make_array_node(array: Array, *, may_share: bool) -> UOp:
-    """A node for the elements of a numpy array, on the CPU."""
+def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None) -> UOp:
+    """A node for the elements of a numpy array, on the CPU; with `dtype` for the bits of its elements."""
     from svod_tensor import storage
 
-    dtype = to_dtype(array.dtype)
+    dtype = to_dtype(array.dtype) if dtype is None else dtype
     shape = tuple(int(s) for s in array.shape)
     if 0 in shape:
         return make_empty(dtype, shape)

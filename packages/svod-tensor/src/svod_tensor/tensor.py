@@ -176,10 +176,16 @@ class Tensor(Assigning):
 
     @classmethod
     def from_dlpack(cls, source: object) -> Self:
-        """A tensor with the values of another library's array, whose memory it shares where kernels can read it there."""
-        import numpy as np
+        """A tensor with the values of another library's array, whose memory it shares where kernels can read it there.
 
-        return cls.from_numpy(np.from_dlpack(source))  # pyright: ignore[reportArgumentType]
+        Raises:
+            OperandError: if they are on a device, or of a dtype, that cannot be read.
+        """
+        from svod_tensor.data import make_array_node
+        from svod_tensor.dlpack import read_elements
+
+        array, dtype = read_elements(source)
+        return cls.from_uop(make_array_node(array, may_share=True, dtype=dtype))
 
     def give_away(self, argument: str, taker: str) -> None:
         """Refuse every further use: `taker` took the memory, as `argument`."""
