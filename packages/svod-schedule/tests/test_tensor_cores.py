@@ -186,6 +186,15 @@ def test_packed_operands_are_read_as_whole_vectors(make_kernel: MakeKernel) -> N
             assert b.dtype.lanes == n * k
 
 
+def test_the_vectors_of_a_transposed_operand_are_packed_one_after_the_other(make_kernel: MakeKernel) -> None:
+    """Each reads from as many rows as it has columns; so many lines of memory at once are still in the cache at the next step."""
+    product = multiply(tensor(1, 4, 40, dtype=uint8), make_matrix(2, 40, 64, int8, is_transposed=True), int32)
+    opts = (Opt(OptOp.TC, 0, 0), Opt(OptOp.SWAP, 0, 1), Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.PACK, 0))
+    check(make_kernel(product), opts)
+    loads = [n for n in compiled(make_kernel(product), opts) if n.op is Op.LOAD and n.dtype.scalar is int8]
+    assert [n.dtype.lanes for n in loads].count(BYTES.group) == BYTES.dims[0]
+
+
 def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(make_kernel: MakeKernel) -> None:
     product = multiply(tensor(1, 3, 5000, dtype=bfloat16), tensor(2, 5000, 16, dtype=bfloat16), float32)
     sink = make_kernel(product)

@@ -22,10 +22,14 @@ from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent
 from svod_schedule.lower.products import find_core, find_locations, tile_axes
+from svod_schedule.optimize.tensor_cores import gate_operand
 
 __all__ = ["NO_NEST", "pack_operands"]
 
 NO_NEST = "private memory is filled in a loop over the results of one thread"
+
+STEPS_FILLED = 16
+"""Steps of a tensor core for which a row is copied at once: a whole vector of groups of 32 bits."""
 
 MAX_VARYING_BYTES = 1 << 19
 """The most that is set aside for an operand whose size varies."""
@@ -54,7 +58,7 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
             return "a packed axis has no constant size"
         location = _make_packed(load, own, dtype, first_id, first_register + len(packed))
         packed[load] = location if load.op is Op.INDEX else location.cast(load.dtype)
-        first_id += len(own)
+        first_id += len(own) + 1
     return sink.substitute(packed)
 
 
@@ -94,18 +98,50 @@ def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
 def _layout_rank(r: UOp, load: UOp) -> tuple[int, int]:
     """Loops outside, what one step takes inside: rows of a, groups of b's rows, its columns, the elements of a group."""
     number, kind = r.arg
+    if r is _find_steps(load):
+        return 2, number
     if kind is AxisType.TILE_K:
         return 5 if r is tile_axes(load, kind)[-1] else 3, number
     return {AxisType.UPCAST: 1, AxisType.TILE_M: 2, AxisType.TILE_N: 4}.get(kind, 0), number
+
+
+def _find_steps(load: UOp) -> UOp | None:
+    """The axis over the steps of one row of a whose elements lie together: several steps are filled as one vector."""
+    groups = tile_axes(load, AxisType.TILE_K)
+    if len(groups) != 1 or tile_axes(load, AxisType.TILE_N) or tile_axes(load, AxisType.TILE_M):
+        return None
+    locations, size = find_locations(load), extent(groups[0])
+    for r in sorted(load.ranges, key=lambda r: r.arg[0]):
+        if r.arg[1] is AxisType.REDUCE and isinstance(extent(r), int) and int(r.vmax) > 0:
+            strides = {(find_stride(n.src[1], groups[0]), find_stride(n.src[1], r)) for n in locations}
+            if strides == {(1, size)}:
+                return r
+    return None
 
 
 def _make_packed(load: UOp, own: list[UOp], dtype: DType, first_id: int, register_id: int) -> UOp:
     """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
     sizes = [int(r.vmax) + 1 for r in own]
     fresh = [UOp(Op.RANGE, index, r.src, (first_id + i, _fill_kind(r, load))) for i, r in enumerate(own)]
+    places, inside = list(fresh), None
+    steps = _find_steps(load)
+    if steps is not None:
+        i = own.index(steps)
+        n_steps, taken = sizes[i], min(STEPS_FILLED, 1 << (sizes[i].bit_length() - 1))
+        n_parts = -(-n_steps // taken)
+        fresh[i] = UOp(Op.RANGE, index, (UOp.const(index, n_parts),), fresh[i].arg)
+        fresh.append(UOp(Op.RANGE, index, (UOp.const(index, taken),), (first_id + len(own), AxisType.TILE_K)))
+        places[i] = fresh[i] * taken + fresh[-1]
+        sizes[i] = n_parts * taken
+        inside = places[i] < n_steps if sizes[i] > n_steps else None
     register = UOp(Op.DEFINE_REG, dtype, (), (register_id, prod(sizes)))
-    value = load.substitute(dict(zip(own, fresh, strict=True)))
-    fill = register.index(_flat(fresh, sizes)).store(value.cast(dtype)).end(*fresh)
+    value = load.substitute(dict(zip(own, places, strict=True)))
+    if inside is not None:
+        value = gate_operand(value, inside)
+    nest = sorted(
+        fresh, key=lambda r: not any(r is f and _is_filled_alone(o, load) for o, f in zip(own, fresh, strict=False))
+    )
+    fill = register.index(_flat(places, sizes)).store(value.cast(dtype)).end(*nest)
     return register.after(fill).index(_flat(own, sizes))
 
 
@@ -118,7 +154,20 @@ def _fill_kind(r: UOp, load: UOp) -> AxisType:
     if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and lies_along:
         # The rows of a transposed operand lie together.
         return AxisType.TILE_K
+    if _is_filled_alone(r, load):
+        return AxisType.LOOP
     return AxisType.UPCAST if kind in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP
+
+
+def _is_filled_alone(r: UOp, load: UOp) -> bool:
+    """Whether the vectors along `r` are filled one after the other, since each is read from as many places as it has columns.
+
+    Places that are a power of two apart share a few sets of the cache, which hold those of one vector and not of several.
+    """
+    columns = tile_axes(load, AxisType.TILE_N)
+    return r.arg[1] is AxisType.UPCAST and any(
+        find_stride(n.src[1], c) != 1 for n in find_locations(load) for c in columns
+    )
 
 
 def _is_in_vector(r: UOp, load: UOp) -> bool:
