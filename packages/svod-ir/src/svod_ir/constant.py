@@ -7,16 +7,13 @@ functions, whose rounding is the target's), so that folding never changes what a
 from __future__ import annotations
 
 import math
-import struct
 
 from svod_dtype import DType, cast_value
 from svod_ir.ops import Op
 
-__all__ = ["Value", "bits_of", "evaluate_scalar", "value_from_bits"]
+__all__ = ["Value", "evaluate_scalar"]
 
 Value = bool | int | float
-
-_FORMAT = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
@@ -128,19 +125,3 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
             return math.copysign(float(step(x)), x)
         case _:
             return None
-
-
-def bits_of(value: float, dtype: DType) -> int | None:
-    """The bit pattern of a constant as an unsigned integer, or None for a type without a struct format."""
-    code = {"float16": "e", "float32": "f", "float64": "d"}.get(dtype.name)
-    if code is None:
-        return None
-    return struct.unpack(_FORMAT[dtype.itemsize], struct.pack(code, value))[0]
-
-
-def value_from_bits(bits: int, dtype: DType) -> float | None:
-    """The float constant with this bit pattern, or None for a type without a struct format."""
-    code = {"float16": "e", "float32": "f", "float64": "d"}.get(dtype.name)
-    if code is None:
-        return None
-    return struct.unpack(code, struct.pack(_FORMAT[dtype.itemsize], bits))[0]

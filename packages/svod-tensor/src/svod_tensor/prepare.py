@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import Buffer, CompiledSpec, Device, ProgramSpec, Variable, get_device
-from svod_dtype import InternalError, void
+from svod_dtype import InternalError
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
 from svod_ir.options import IROptions
@@ -269,19 +269,16 @@ def make_context(device: Device, config: PrepareConfig) -> Context:
 
 def render_kernel(ast: UOp, device: Device, context: Context) -> PreparedSource:
     """Optimize, lower, linearize and render one kernel."""
+    from svod_codegen.program import linearize_program, make_program, render_program
     from svod_schedule.estimate import estimate_work
-    from svod_schedule.linearize import linearize
     from svod_schedule.pipeline import run_pipeline
 
     optimized = run_pipeline("optimize", ast, context)
     lowered = run_pipeline("lower", optimized, context)
-    linear = linearize(lowered)
-    source = device.renderer.render(linear, lowered.arg.name)
-    program = UOp(
-        Op.PROGRAM, void, (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source)), device.name
-    )
+    linearized = linearize_program(make_program(lowered, device.name))
+    program = render_program(linearized, device.renderer)
     spec = replace(ProgramSpec.from_program(program), **estimate_work(ast)._asdict())
-    return PreparedSource(optimized, lowered, linear, spec)
+    return PreparedSource(optimized, lowered, linearized.src[1].src, spec)
 
 
 class _Place(NamedTuple):

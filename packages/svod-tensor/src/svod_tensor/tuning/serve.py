@@ -41,24 +41,19 @@ def compile_kernel(kernel: UOp, device: Device, max_uops: int) -> tuple[bytes, s
 
 def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
     """An optimised kernel as source; or why it is too long."""
+    from svod_codegen.program import linearize_program, make_program, render_program
     from svod_device import ProgramSpec
-    from svod_dtype import void
-    from svod_ir.ops import Op
     from svod_ir.options import IROptions
-    from svod_ir.uop import UOp
-    from svod_schedule.linearize import linearize
     from svod_schedule.optimize.candidates import check_length
     from svod_schedule.pipeline import Context, run_pipeline
 
     context = Context(target=device.target, device=device.name, options=IROptions())
     lowered = run_pipeline("lower", kernel, context)
-    linear = linearize(lowered)
-    dropped = check_length(linear, max_uops)
+    linearized = linearize_program(make_program(lowered, device.name))
+    dropped = check_length(linearized.src[1].src, max_uops)
     if dropped is not None:
         return dropped.detail
-    source = device.renderer.render(linear, lowered.arg.name)
-    stages = lowered, UOp(Op.LINEAR, void, tuple(linear)), UOp(Op.SOURCE, void, (), source)
-    return ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, device.name))
+    return ProgramSpec.from_program(render_program(linearized, device.renderer))
 
 
 def _fix_sizes(spec: ProgramSpec, compiled: CompiledSpec) -> tuple[ProgramSpec, CompiledSpec]:
