@@ -216,3 +216,10 @@ def test_what_a_product_reads_is_kept_in_the_narrow_type_that_it_is_made_from() 
     graph = compile_graph(matmul(widen(narrow), widen(tensor(3, 32, 16, dtype=int8))))
     kept = [call.src[1] for call in graph.iter_ops(Op.CALL)]
     assert [memory.dtype for memory in kept] == [int8, int32]
+
+
+def test_a_sum_of_what_is_read_again_and_again_is_looked_at_once() -> None:
+    value = make_expand(tensor(1, 8, 1), (8, 4)) - make_expand(tensor(2, 1, 4), (8, 4))
+    for _ in range(60):
+        value = value * value
+    assert count_kernels(make_reduce_axis(value * value, Op.ADD, [1])) == 1

@@ -38,17 +38,19 @@ def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
     """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head tell."""
     constant = set(axes)
     stack = [(node, tuple(axes))]
+    seen: set[tuple[UOp, tuple[int, ...]]] = set()
     while stack:
-        current, places = stack.pop()
-        if not current.shape:
+        current, places = item = stack.pop()
+        if item in seen or not current.shape:
             continue
-        if current.op is Op.EXPAND:
+        seen.add(item)
+        if current.op in ELEMENTWISE:
+            stack.extend([(s, places) for s in current.src])
+        elif current.op is Op.EXPAND:
             source = current.src[0].shape
             constant &= {a for a, place in zip(axes, places, strict=True) if source[place] == 1}
         elif current.op is Op.PERMUTE:
             stack.append((current.src[0], tuple(current.arg[place] for place in places)))
-        elif current.op in ELEMENTWISE:
-            stack.extend((s, places) for s in current.src)
         else:
             return set()
     return constant

@@ -199,8 +199,12 @@ class _Chooser:
         """
         reached: dict[UOp, dict[_Use, None]] = {}
         stack = [(node, use) for use in uses]
+        seen: set[tuple[UOp, _Use]] = set()
         while stack:
-            current, use = stack.pop()
+            current, use = item = stack.pop()
+            if item in seen:
+                continue
+            seen.add(item)
             if current.op is Op.REDUCE_AXIS:
                 reached.setdefault(current, {})[use] = None
             elif current not in self.stored and self.heads[current] and not is_always_stored(current):
