@@ -9,6 +9,9 @@ from svod_ir.uop import UOp
 __all__ = ["location_of", "memory_of"]
 
 
+_INSIDE = frozenset({Op.INDEX, Op.AFTER})
+
+
 def location_of(access: UOp) -> UOp:
     """The INDEX that a LOAD or STORE accesses.
 
@@ -25,6 +28,6 @@ def location_of(access: UOp) -> UOp:
 
 def memory_of(node: UOp) -> UOp:
     """The memory object that a location or an AFTER of it is in."""
-    while node.op in (Op.INDEX, Op.AFTER):
+    while node.op in _INSIDE:
         node = node.src[0]
     return node

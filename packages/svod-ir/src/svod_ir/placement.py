@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from svod_dtype import void
 from svod_ir.errors import DeviceMismatchError
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
@@ -66,13 +66,16 @@ def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
     return tuple(small + (position < n_large) for position in range(n_parts))
 
 
+_COMMON: Final = (MOVEMENT - {Op.RESHAPE, Op.MULTI}) | {Op.CONST, Op.REDUCE_AXIS}
+
+
 def infer_placement(node: UOp) -> Placement:
     """The placement of `node`, whose operands' placements are known.
 
     Raises:
         DeviceMismatchError: if operands are on different devices.
     """
-    if node.op in ELEMENTWISE:
+    if node.op in ELEMENTWISE or node.op in _COMMON:
         return _common_placement(node)
     match node.op:
         case Op.BUFFER | Op.PARAM | Op.BUFFERIZE:

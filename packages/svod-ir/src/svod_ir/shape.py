@@ -14,6 +14,7 @@ _SCALAR = frozenset({
     Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.RANGE, Op.INDEX, Op.LOAD, Op.REDUCE, Op.SCAN, Op.VECTORIZE, Op.BROADCAST,
     Op.GEP, Op.CAT, Op.WMMA, Op.CUSTOM,
 })  # fmt: skip
+_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL})
 _LIKE_FIRST = frozenset({
     Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CHECK, Op.CONTIGUOUS,
     Op.CONTIGUOUS_BACKWARD,
@@ -29,6 +30,8 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         return node.src[0].find_shape()
     if op in ELEMENTWISE:
         return _elementwise(node)
+    if op in _EFFECTS:
+        return None
     match op:
         case Op.BUFFER | Op.PARAM | Op.BUFFER_VIEW | Op.DEFINE_LOCAL | Op.DEFINE_REG:
             return (node.arg[1],)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _UNSET: Any = object()
 # A member of an enum costs more than the rest of the comparison.
-_CONST, _VCONST, _CALL = Op.CONST, Op.VCONST, Op.CALL
+_CONST, _VCONST, _CALL, _INDEX = Op.CONST, Op.VCONST, Op.CALL, Op.INDEX
 
 
 class UOp:
@@ -256,8 +256,8 @@ class UOp:
     def const(dtype: DType, value: bool | int | float) -> UOp:
         """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or rounded to it."""
         if dtype.lanes > 1:
-            return UOp(Op.VCONST, dtype, (), (cast_value(value, dtype.scalar),) * dtype.lanes)
-        return UOp(Op.CONST, dtype, (), cast_value(value, dtype))
+            return UOp(_VCONST, dtype, (), (cast_value(value, dtype.scalar),) * dtype.lanes)
+        return UOp(_CONST, dtype, (), cast_value(value, dtype))
 
     @staticmethod
     def range(end: SInt, axis_id: int, axis_type: Any) -> UOp:
@@ -318,7 +318,7 @@ class UOp:
     def gate(self) -> UOp | None:
         """The gate of an INDEX, or None."""
         last = self.src[-1]
-        return last if self.op is Op.INDEX and last.dtype.kind == "bool" and len(self.src) > 1 else None
+        return last if self.op is _INDEX and last.dtype.kind == "bool" and len(self.src) > 1 else None
 
     def __add__(self, other: Operand) -> UOp:
         return self.alu(Op.ADD, other)

@@ -15,13 +15,16 @@ def extent(r: UOp) -> SInt:
     return int(end.arg) if end.op is Op.CONST else end
 
 
+_LOOPED = frozenset({Op.END, Op.REDUCE})
+
+
 def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
     """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop over `r`."""
     done: dict[UOp, UOp] = {r: expression}
     for node in sink.toposort():
         if node in done:
             continue
-        if node.op in (Op.END, Op.REDUCE) and r in node.src[1:]:
+        if node.op in _LOOPED and r in node.src[1:]:
             loops = tuple(n for s in node.src[1:] for n in (ranges if s is r else (done[s],)))
             done[node] = node.with_src((done[node.src[0]], *loops))
         else:

@@ -43,12 +43,12 @@ def lower_index_dtype(root: UOp) -> UOp:
 
 def _lower(node: UOp, src: tuple[UOp, ...]) -> UOp:
     op, lanes = node.op, node.dtype.lanes
+    if op in _JOINED:
+        return _join(node, src)
     if op is Op.CAST:
         return src[0].cast(_own(node) if node.dtype.kind == "index" else node.dtype)
     if op in MEMORY:
         return node.with_dtype(int64.vec(lanes))
-    if op in _JOINED:
-        return _join(node, src)
     if op is Op.STORE:
         value = src[1].cast(int64) if node.src[0].dtype.kind == "index" else src[1]
         return node.with_src((src[0], value))

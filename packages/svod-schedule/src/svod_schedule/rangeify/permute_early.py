@@ -46,7 +46,7 @@ class _Pusher:
         if node.op is Op.PERMUTE and self.has_reduction[source] and self.n_readers[source] == 1:
             self.done[node] = self._push(source, node.arg, MAX_DEPTH)
         else:
-            self.done[node] = node.with_src(tuple(self.done[s] for s in node.src))
+            self.done[node] = node.with_images(self.done)
 
     def _is_transparent(self, node: UOp) -> bool:
         return node.op in ELEMENTWISE or (node.op is Op.RESHAPE and _is_squeeze(node))

@@ -35,6 +35,9 @@ def to_terms(node: UOp) -> Terms:
     return {(node,): 1} if terms is None else terms
 
 
+_READ = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.CONST, Op.VCONST})
+
+
 class _Reader:
     """Reads one expression, visiting a bounded number of nodes: a tower of products has exponentially many terms."""
 
@@ -49,7 +52,7 @@ class _Reader:
         while stack:
             current, scale = stack.pop()
             self.budget -= 1
-            match current.op:
+            match current.op if current.op in _READ else None:
                 case Op.ADD:
                     stack += ((current.src[1], scale), (current.src[0], scale))
                 case Op.SUB:
