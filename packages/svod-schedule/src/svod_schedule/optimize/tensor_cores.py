@@ -29,7 +29,7 @@ from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent, mask_accesses, replace_range
 from svod_schedule.lower.products import find_locations, find_operands, fits
 
-__all__ = ["Layout", "find_layouts", "is_along", "take_depth", "take_tile"]
+__all__ = ["Layout", "find_layouts", "gate_operand", "is_along", "take_depth", "take_tile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +123,17 @@ def take_depth(sink: UOp, way: Layout, core: TensorCore, first_id: int) -> UOp:
     if is_padded:
         inside = position < to_node(size)
         ends = [n.substitute({depth: position}) for n in (way.a, way.b)]
-        value = value.substitute({n: _gate(n, inside) for n in ends})
+        value = value.substitute({n: gate_operand(n, inside) for n in ends})
     ranges = [n for r in way.reduce.src[1:] for n in ([*outer, *inner] if r is depth else [r])]
     return sink.substitute({way.reduce: way.reduce.with_src((value, *ranges))})
 
 
-def _gate(operand: UOp, inside: UOp) -> UOp:
+def gate_operand(operand: UOp, inside: UOp) -> UOp:
+    """`operand` where `inside` holds, and 0 elsewhere."""
     if operand.op is not Op.INDEX:
         return inside.where(
-            operand.substitute({n: _gate(n, inside) for n in find_locations(operand)}), UOp.const(operand.dtype, 0)
+            operand.substitute({n: gate_operand(n, inside) for n in find_locations(operand)}),
+            UOp.const(operand.dtype, 0),
         )
     location, gate = operand, operand.gate
     return UOp(Op.INDEX, location.dtype, (*location.src[:2], inside if gate is None else gate & inside))
