@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from svod_ir.build import FLOAT_ONLY
 from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule
@@ -51,7 +52,7 @@ def broadcast_constant(n: UOp, c: UOp) -> UOp:
     return UOp.const(n.dtype, c.arg)
 
 
-@rule(node(_FOLDED, name="n", kinds=INT | BOOL), node(Op.RANGE, name="n"))
+@rule(node(_FOLDED - FLOAT_ONLY, name="n", kinds=INT | BOOL), node(Op.RANGE, name="n"))
 def collapse_single_value(n: UOp) -> UOp | None:
     """x -> c when c is the only value that x can have; a loop of one iteration has the counter 0.
 
