@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, inf, prod
 
+from svod_dtype import DType
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.sizes import max_size
@@ -26,8 +27,9 @@ MAX_PANEL_BYTES = 1 << 19
 MIN_GAIN = 1.25
 """So many times faster than vectors a core has to be, idle lanes counted."""
 
-MIN_ROWS, MIN_SCATTERED_ROWS = 4, 16
-"""So many rows have to use a packed panel for the copy to pay, where it is made of rows of b, or of single groups."""
+ROW_COST, GROUP_COST, ELEMENT_COST = 0.06, 0.5, 1.5
+"""Cycles for packing an element where whole vectors lie together; for packing a group that does; for other elements, and small
+groups that are widened as well."""
 
 PANEL_TILES = 8
 """Register tiles that use a packed part of a."""
@@ -72,7 +74,7 @@ def _choose(scheduler: Scheduler) -> _Choice | None:
             continue
         for position, way in enumerate(layouts):
             cost = _cost(way, core)
-            if cost < least and _has_rows(way):
+            if cost < least:
                 best, least = _Choice(Opt(OptOp.TC, position, number), core, way), cost
     if best is None:
         return None
@@ -83,22 +85,39 @@ def _choose(scheduler: Scheduler) -> _Choice | None:
 
 
 def _cost(way: Layout, core: TensorCore) -> float:
-    """Cycles of the core for each product that is of use."""
+    """Cycles for each product that is of use: those of the core, and those of packing the operands for it."""
     n, m, k = core.dims
     waste = _fill(way.columns, n) * _fill(way.depth, k) * (_fill(way.rows, m) if way.rows is not None else 1.0)
-    return core.cycles / (n * m * k) * waste
+    packing = _packing_cost(way.b, core.dtypes[1], way.columns, core) / _count_uses(way, way.b)
+    if _must_pack_rows(way, core):
+        packing += _packing_cost(way.a, core.dtypes[0], way.depth, core) / _count_uses(way, way.a)
+    return core.cycles / (n * m * k) * waste + packing
+
+
+def _packing_cost(operand: UOp, dtype: DType, axis: UOp, core: TensorCore) -> float:
+    """Cycles for an element, where vectors are taken along `axis`."""
+    if is_along(operand, axis):
+        return ROW_COST
+    is_widened = operand.dtype is not dtype
+    return ELEMENT_COST if is_widened else GROUP_COST / core.group
+
+
+def _count_uses(way: Layout, operand: UOp) -> int:
+    """How many results each element of an operand is used for once it is packed."""
+    return prod(int(r.vmax) + 1 for r in way.reduce.ranges if r not in operand.ranges)
+
+
+def _must_pack_rows(way: Layout, core: TensorCore) -> bool:
+    """Whether a cannot be read where it lies."""
+    is_plain = way.a.op is Op.INDEX and way.a.dtype is core.dtypes[0] and way.a.gate is None
+    size = extent(way.depth)
+    lies_well = core.dims[1] == 1 and is_plain and is_along(way.a, way.depth)
+    return not (lies_well and isinstance(size, int) and size % core.dims[2] == 0)
 
 
 def _fill(axis: UOp, amount: int) -> float:
     size = max(max_size(extent(axis)), 1)
     return ceil(size / amount) * amount / size
-
-
-def _has_rows(way: Layout) -> bool:
-    """Whether enough rows use each column of b for packing it to pay."""
-    rows = [r for r in way.reduce.ranges if r not in way.b.ranges]
-    is_row_wise = is_along(way.b, way.columns)
-    return prod(int(r.vmax) + 1 for r in rows) >= (MIN_ROWS if is_row_wise else MIN_SCATTERED_ROWS)
 
 
 class _CoreTiles:
@@ -118,7 +137,7 @@ class _CoreTiles:
         panel = self._panel_tiles()
         if panel == 0:
             return False
-        is_packed, is_whole = self._must_pack_rows(), self._count(self.columns) <= panel
+        is_packed, is_whole = _must_pack_rows(self.way, self.core), self._count(self.columns) <= panel
         # A part of a is packed once for all columns, if all of b can be.
         has_rows_outside = is_packed and is_whole
         if not has_rows_outside:
@@ -191,14 +210,6 @@ class _CoreTiles:
             if all(padded.try_opt(Opt(op, position, amount)) for op in (OptOp.PADTO, OptOp.UPCAST)):
                 for opt in padded.applied_opts[len(self.scheduler.applied_opts) :]:
                     self.scheduler.apply_opt(opt)
-
-    def _must_pack_rows(self) -> bool:
-        """Whether a cannot be read where it lies."""
-        way, core = self.way, self.core
-        is_plain = way.a.op is Op.INDEX and way.a.dtype is core.dtypes[0] and way.a.gate is None
-        lies_well = core.dims[1] == 1 and is_plain and is_along(way.a, way.depth)
-        size = extent(way.depth)
-        return not (lies_well and isinstance(size, int) and size % core.dims[2] == 0)
 
     def _put_columns_outside(self) -> None:
         """Swap the loop over panels outwards, past those over the rows that use a panel."""
