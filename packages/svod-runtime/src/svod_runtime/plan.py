@@ -109,6 +109,7 @@ class ExecutionPlan:
         self._is_stale = False
         self._donated: dict[int, str] = {}
         self._forks: list[weakref.ref[ExecutionPlan]] = []
+        self._is_at_work = False
         self._is_watched = bool(template.views or template.donated_indices)
         self._lock = make_lock()
         if values:
@@ -145,15 +146,19 @@ class ExecutionPlan:
             self._run()
 
     def _run(self) -> None:
-        if self._is_watched or self._donated or self._is_stale:
-            self._check()
-        if self._watched is None:
-            for step in self._steps:
-                step.run()
-        else:
-            self._run_watched(self._watched)
-        if self._guard is not None:
-            self._call_guard(self._guard)
+        self._is_at_work = True
+        try:
+            if self._is_watched or self._donated or self._is_stale:
+                self._check()
+            if self._watched is None:
+                for step in self._steps:
+                    step.run()
+            else:
+                self._run_watched(self._watched)
+            if self._guard is not None:
+                self._call_guard(self._guard)
+        finally:
+            self._is_at_work = False
 
     def _run_watched(self, watched: Watched) -> None:
         from svod_runtime.watch import run_watched
@@ -189,16 +194,15 @@ class ExecutionPlan:
             PlanError: if a buffer cannot be replaced.
             VariableBoundsError: if a value is outside its variable's bounds.
         """
-        lock = self._lock
-        if not lock.acquire(may_wait):
+        # An interrupt may come between any two steps, so that only `with` gives a lock back for certain. Who comes after this
+        # question and before the answer changes waits for a turn.
+        if self._is_at_work and not may_wait:
             return False
-        try:
+        with self._lock:
             self._replace(replacements)
             if values:
                 self._set_variables(values)
             self._run()
-        finally:
-            lock.release()
         return True
 
     def fork(self) -> ExecutionPlan:

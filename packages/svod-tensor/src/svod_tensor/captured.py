@@ -200,6 +200,11 @@ class Captured:
     def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> tuple[UOp, Buffer] | None:
         """The memory of an argument; None if it has no elements."""
         assert isinstance(tensor, Tensor)
+        if not self.takes_memory:
+            # Memory on one device that is only read, as nearly all of it.
+            node = registry.find_base(tensor.uop)
+            if node is not None and node.attached is not None:
+                return node, _get_buffer(node)
         if wanted.is_donated:
             donated = find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument)
             return donated.memory, donated.buffer
