@@ -60,6 +60,18 @@ def test_the_table_shows_each_kernel_and_their_sum() -> None:
     assert repr(report) == "<ProfileReport of 3 launches in 1 runs, 14.00 us>"
 
 
+def test_copies_and_functions_have_a_row_and_a_part_of_the_time() -> None:
+    report = ProfileReport(PROFILES[:1], {}, n_runs=2, transfer_times=[2_000, 7_000])
+    assert report.elapsed_ns == 10_000
+    assert str(report).splitlines() == [
+        "kernel                calls    us     time  GFLOP/s  GB/s",
+        "E_16                    0.5  0.50   10.0 %     2.00  8.00",
+        "copies and functions      1  4.50   90.0 %",
+        "all                     1.5  5.00  100.0 %     0.20  0.80",
+    ]
+    assert json.loads(report.to_json())["transfers_ns"] == 9_000
+
+
 def test_a_table_of_several_runs_shows_the_average_one() -> None:
     report = ProfileReport([PROFILES[0], PROFILES[2]], {}, n_runs=2)
     assert report.table().splitlines()[1].split() == ["E_16", "1", "2.00", "1.00", "100.0", "%", "1.00", "4.00"]

@@ -52,6 +52,9 @@ def test_a_custom_function_stands_between_kernels() -> None:
     plan.execute()
     np.testing.assert_allclose(y.numpy(), np.abs(np.fft.fft(a * 2)) * 0.1 + 1, rtol=1e-5)
     assert len(plan.execute_profiled()) == 2
+    report = plan.profile(n_runs=3)
+    assert len(report.transfer_times) == 3
+    assert min(report.transfer_times) > 0
 
 
 def test_arrays_are_the_memory_itself_with_their_shapes_and_dtypes() -> None:

@@ -77,15 +77,18 @@ class ProfileReport:
         profiles: of one or more executions, in order.
         limits: for each device what it could do at best; by default the estimates of the devices' targets.
         n_runs: how many executions these are; tables then show the average one.
+        transfer_times: nanoseconds of each copy and custom function of these executions.
     """
 
     def __init__(
-        self, profiles: Iterable[KernelProfile], limits: Mapping[str, Limits] | None = None, *, n_runs: int = 1
-    ) -> None:
+        self, profiles: Iterable[KernelProfile], limits: Mapping[str, Limits] | None = None, *, n_runs: int = 1,
+        transfer_times: Sequence[int] = (),
+    ) -> None:  # fmt: skip
         self.profiles: Sequence[KernelProfile] = tuple(profiles)
         self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
         self.limits: Mapping[str, Limits] = find_limits(self.devices) if limits is None else dict(limits)
         self.n_runs = n_runs
+        self.transfer_times: Sequence[int] = tuple(transfer_times)
 
     def __repr__(self) -> str:
         return f"<ProfileReport of {len(self.profiles)} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
@@ -98,8 +101,8 @@ class ProfileReport:
 
     @property
     def elapsed_ns(self) -> int:
-        """The time of all kernels together."""
-        return sum(p.elapsed_ns for p in self.profiles)
+        """The time of all kernels, copies and custom functions together."""
+        return sum(p.elapsed_ns for p in self.profiles) + sum(self.transfer_times)
 
     def summaries(self) -> list[KernelSummary]:
         """One for each kernel of each device; the one that took longest first."""
@@ -151,7 +154,10 @@ class ProfileReport:
             }
             for s in self.summaries()
         ]  # fmt: skip
-        whole = {"elapsed_ns": self.elapsed_ns, "runs": self.n_runs, "kernels": kernels, "launches": launches}
+        whole = {
+            "elapsed_ns": self.elapsed_ns, "runs": self.n_runs, "transfers_ns": sum(self.transfer_times),
+            "kernels": kernels, "launches": launches,
+        }  # fmt: skip
         return json.dumps(whole, indent=1)
 
     def to_trace(self) -> str:

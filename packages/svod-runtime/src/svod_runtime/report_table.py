@@ -22,7 +22,9 @@ _TEXT: Final = _FOLDED | {"device"}
 
 
 def make_rows(report: ProfileReport, max_rows: int) -> list[Sequence[str]]:
-    """The cells: a header, the kernels of an average run, what was cut, and the sum. Empty columns are left out.
+    """The cells: a header, the kernels of an average run, what was cut, what is no kernel, and the sum.
+
+    Empty columns are left out.
 
     `limit` is the time that the work takes at best over the time that it took.
     """
@@ -35,10 +37,12 @@ def make_rows(report: ProfileReport, max_rows: int) -> list[Sequence[str]]:
                 report, f"{len(rest)} more", sum(s.n_launches for s in rest), sum(s.elapsed_ns for s in rest), "", ""
             )
         )
-    elapsed = report.elapsed_ns
+    elapsed, transfers = report.elapsed_ns, report.transfer_times
+    if transfers:
+        rows.append(_make_sum(report, "copies and functions", len(transfers), sum(transfers), "", ""))
     rows.append(
         _make_sum(
-            report, "all", len(report.profiles), elapsed,
+            report, "all", len(report.profiles) + len(transfers), elapsed,
             _rate(sum(s.n_operations for s in summaries), elapsed), _rate(sum(s.n_bytes for s in summaries), elapsed),
         )
     )  # fmt: skip
