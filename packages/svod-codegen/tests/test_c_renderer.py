@@ -143,7 +143,7 @@ def expected_cast(values: np.ndarray, source: DType, target: DType) -> np.ndarra
 
 
 @needs_compiler
-@pytest.mark.parametrize("lanes", [1, 3, 4])
+@pytest.mark.parametrize("lanes", [1, 3, 4, 16])
 @pytest.mark.parametrize("dtype", COMPUTED, ids=str)
 def test_every_elementwise_op_and_cast(run: Run, dtype: DType, lanes: int) -> None:
     size = 24 * 8
@@ -168,6 +168,20 @@ def test_every_elementwise_op_and_cast(run: Run, dtype: DType, lanes: int) -> No
             )
         for target, output in zip(targets, outputs[len(ops) :], strict=True):
             np.testing.assert_array_equal(output, expected_cast(arrays[0], dtype, target), err_msg=str(target))
+
+
+@needs_compiler
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize("dtype", [float16, float32, float64], ids=str)
+def test_of_two_zeros_the_sign_decides_which_is_larger(run: Run, dtype: DType, lanes: int) -> None:
+    i = loop(1)
+    x, y = (param(2 + k, lanes, dtype).index(i * lanes, lanes=lanes).load() for k in range(2))
+    linear = store_all([UOp(op, x.dtype, (x, y)) for op in (Op.MAX, Op.MIN)], lanes, i)
+    for renderer in RENDERERS:
+        for signs in ((1, -1), (-1, 1), (-1, -1), (1, 1)):
+            outputs = [np.ones(lanes, dtype.numpy) for _ in range(2)]
+            run(renderer, linear, [*outputs, *(np.full(lanes, sign * 0.0, dtype.numpy) for sign in signs)])
+            assert [bool(np.signbit(o).all()) for o in outputs] == [max(signs) < 0, min(signs) < 0]
 
 
 @needs_compiler
@@ -380,3 +394,34 @@ def test_a_plugin_writes_another_language_by_overriding_hooks() -> None:
         "  data0[v4] = v7;",
         "}",
     ]
+
+
+@needs_compiler
+@pytest.mark.parametrize("lanes", [8, 16, 32, 64])
+def test_a_selection_by_comparisons_is_done_on_whole_vectors(run: Run, lanes: int) -> None:
+    x, y, i = (*(param(1 + k, lanes, float32).index(const(0), lanes=lanes).load() for k in range(2)), loop(1))
+    bools = bool_.vec(lanes)
+    is_less, is_number = UOp(Op.LT, bools, (x, y)), UOp(Op.EQ, bools, (x, x))
+    condition = UOp(Op.AND, bools, (UOp(Op.NOT, bools, (is_less,)), is_number))
+    linear = store_all([UOp(Op.WHERE, x.dtype, (condition, x, y))], lanes, i)
+    a, b = values_of(float32, 64, 1)[:lanes], values_of(float32, 64, 2)[:lanes]
+    found = np.zeros(lanes, np.float32)
+    run(RENDERERS[1], linear, [found, a, b])
+    np.testing.assert_array_equal(found, np.where(~(a < b) & (a == a), a, b))
+    assert " ? " not in RENDERERS[1].render(linear, "kernel")
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [bool_, int32, float16, float32, float64], ids=str)
+@pytest.mark.parametrize("op", [Op.ADD, Op.MAX, Op.MIN])
+def test_lanes_are_joined_half_by_half(run: Run, dtype: DType, op: Op) -> None:
+    for renderer in RENDERERS:
+        for lanes in (2, 4, 6, 16, 64):
+            x = param(1, lanes, dtype).index(const(0), lanes=lanes).load()
+            total = UOp(Op.REDUCE, dtype, (x,), op)
+            values = np.arange(lanes).astype(dtype.numpy)
+            found = np.zeros(1, dtype.numpy)
+            run(renderer, linearize(param(0, 1, dtype).index(const(0)).store(total)), [found, values])
+            assert found[0] == {Op.ADD: np.add, Op.MAX: np.maximum, Op.MIN: np.minimum}[op].reduce(
+                values, dtype=dtype.numpy
+            )

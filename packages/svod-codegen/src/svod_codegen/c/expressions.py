@@ -116,8 +116,11 @@ def _float_expression(op: Op, dtype: DType, operands: list[str]) -> str | None:
     x = operands[0]
     if op in (Op.MAX, Op.MIN):
         y = operands[1]
-        # A NaN on either side fails the comparison or is x itself. Without a branch, so that lanes can be joined.
-        return f"(({x} {'>' if op is Op.MAX else '<'} {y}) | ({x} != {x})) ? {x} : {y}"
+        # A NaN on either side fails the comparison or is x itself; of two zeros, the sign decides. Without a branch, so
+        # that lanes can be joined.
+        is_negative = f"(signbit((float){y if op is Op.MAX else x}) != 0)"
+        first = f"({x} {'>' if op is Op.MAX else '<'} {y}) | ({x} != {x}) | (({x} == {y}) & {is_negative})"
+        return f"({first}) ? {x} : {y}"
     if op is Op.NEG:
         return f"-{x}"
     if op is Op.RECIPROCAL:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from svod_codegen.c.renderer import CRenderer
-from svod_dtype import DType
+from svod_dtype import DType, float16
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -14,14 +14,23 @@ __all__ = ["GnuCRenderer"]
 
 _FLOAT_OPERATORS: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/"}
 _WRAPPING_OPERATORS: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*"}
+_COMPARED: Final = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
 _BIT_OPERATORS: Final = {Op.AND: "&", Op.OR: "|", Op.XOR: "^"}
+
+
+MAX_CONDITION: Final = 3
+"""Conditions that are deeper are written once, as bools: each mask is text that is written twice."""
+
+SMALLEST_BYTES: Final = 16
+"""Vectors of this size are reduced lane by lane."""
 
 
 class GnuCRenderer(CRenderer):
     """C99 with the vector extensions of gcc (from version 9) and clang.
 
-    Comparisons, selections and extrema are written lane by lane: both compilers join the lanes to masked instructions,
-    where gcc takes comparisons of whole vectors apart.
+    A comparison gives a vector of integers as wide as its operands, all bits set where it holds: extrema, and selections by
+    a comparison, are such masks and bit operations, which both compilers turn into masked instructions. Bools are bytes,
+    and a selection by bools that come from elsewhere is written lane by lane: gcc has no conversion of bytes to masks.
     """
 
     def declare_vector(self, dtype: DType) -> str:
@@ -41,6 +50,7 @@ class GnuCRenderer(CRenderer):
         lines.append(
             f"typedef {element} {name}_in_memory __attribute__((vector_size({size}), aligned({dtype.itemsize}), may_alias));"
         )
+        lines.append(f"typedef int{8 * dtype.itemsize}_t m{name} __attribute__((vector_size({size})));")
         if dtype.is_signed:
             lines.append(f"typedef u{element} u{name} __attribute__((vector_size({size})));")
         return "\n".join(lines)
@@ -81,6 +91,65 @@ class GnuCRenderer(CRenderer):
         found = [self._native_operation(node, part, parts) for parts in split]
         return self._join(dtype, [text for text in found if text is not None]) if None not in found else None
 
+    def halves(self, dtype: DType, vector: str) -> tuple[DType, str, str] | None:
+        part, n_parts = self._split(dtype)
+        if not self._is_native(dtype) or dtype.is_bool or dtype.lanes * dtype.itemsize <= SMALLEST_BYTES:
+            return None
+        half = dtype.scalar.vec(dtype.lanes // 2)
+        if n_parts > 1:
+            parts = self._parts_of(dtype, vector)
+            return half, self._join(half, parts[: n_parts // 2]), self._join(half, parts[n_parts // 2 :])
+        both = f"((union {{ {self.vector_type(part)} whole; {self.vector_type(half)} half[2]; }}){{ {vector} }}).half"
+        return half, f"{both}[0]", f"{both}[1]"
+
+    def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
+        dtype = node.dtype
+        x, y = node.src[1:]
+        if not self._is_native(dtype) or dtype.is_bool or any(s.dtype.lanes != dtype.lanes for s in node.src):
+            return None
+        masks = self._find_masks(node.src[0], dtype, value, MAX_CONDITION)
+        if masks is None:
+            return None
+        part = self._split(dtype)[0]
+        split = zip(masks, self._parts_of(dtype, value(x)), self._parts_of(dtype, value(y)), strict=True)
+        return self._join(dtype, [self._select(part, *texts) for texts in split])
+
+    def _find_masks(self, condition: UOp, dtype: DType, value: Callable[[UOp], str], depth: int) -> list[str] | None:
+        """A condition for each part of a vector, as masks as wide as its elements; None where it is none of comparisons."""
+        if condition.op in _COMPARED and self._is_comparable(condition.src[0].dtype):
+            sides = [s for s in condition.src if s.dtype.itemsize == dtype.itemsize and s.dtype.lanes == dtype.lanes]
+            if len(sides) < 2:
+                return None
+            left, right = (self._parts_of(s.dtype, value(s)) for s in sides)
+            return [f"({x} {_COMPARED[condition.op]} {y})" for x, y in zip(left, right, strict=True)]
+        if depth == 0 or condition.op not in (*_BIT_OPERATORS, Op.NOT):
+            return None
+        found = [self._find_masks(s, dtype, value, depth - 1) for s in condition.src]
+        masks = [m for m in found if m is not None]
+        if len(masks) < len(found):
+            return None
+        if condition.op is Op.NOT:
+            return [f"(~{mask})" for mask in masks[0]]
+        sign = _BIT_OPERATORS[condition.op]
+        return [f"({left} {sign} {right})" for left, right in zip(*masks, strict=True)]
+
+    def _is_comparable(self, dtype: DType) -> bool:
+        """Whether vectors are compared as a whole; half is compared in float, lane by lane."""
+        return not dtype.is_bool and not self.is_stored(dtype) and dtype.scalar is not float16
+
+    def _select(self, dtype: DType, mask: str, x: str, y: str) -> str:
+        """`x` where the comparison `mask` holds, else `y`."""
+        name = self.vector_type(dtype)
+        return f"({name})(((m{name})({mask}) & (m{name}){x}) | (~(m{name})({mask}) & (m{name}){y}))"
+
+    def _extremum(self, op: Op, dtype: DType, x: str, y: str) -> str:
+        """The larger or smaller operand; of floats NaN where one is NaN, and of zeros that with the right sign."""
+        mask = f"{x} {'>' if op is Op.MAX else '<'} {y}"
+        if dtype.is_float:
+            negative = f"(m{self.vector_type(dtype)}){y if op is Op.MAX else x} < 0"
+            mask = f"({mask}) | ({x} != {x}) | (({x} == {y}) & ({negative}))"
+        return self._select(dtype, mask, x, y)
+
     def _native_operation(self, node: UOp, dtype: DType, operands: Sequence[str]) -> str | None:
         """An operation on one part of each operand; `dtype` is that of its result."""
         source = node.src[-1].dtype
@@ -89,8 +158,14 @@ class GnuCRenderer(CRenderer):
         if node.op is Op.BITCAST:
             has_bools = dtype.is_bool or source.is_bool
             return None if has_bools or self.is_stored(dtype) else f"({self.vector_type(dtype)}){operands[0]}"
+        if node.op in _COMPARED and self._is_comparable(source):
+            mask = f"m{self.vector_type(self._split(source)[0])}"
+            found = f"({mask})({operands[0]} {_COMPARED[node.op]} {operands[1]})"
+            return f"__builtin_convertvector({found}, {self.vector_type(dtype)}) & 1"
         if any(s.dtype is not node.dtype for s in node.src):
             return None
+        if node.op in (Op.MAX, Op.MIN) and self._is_comparable(dtype):
+            return self._extremum(node.op, dtype, *operands)
         if dtype.is_float:
             return self._float_operation(node, operands)
         return self._integer_operation(node, dtype, operands)

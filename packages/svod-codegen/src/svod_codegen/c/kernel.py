@@ -93,7 +93,7 @@ class KernelWriter:
             return self.language.scalar_operation(node, [self.value(s) for s in node.src])
         if node.op is Op.BITCAST and node.src[0].dtype.lanes != node.dtype.lanes:
             raise RenderError(problem="regroups the lanes of a vector", node=node)
-        whole = self.language.vector_operation(node, [self.value(s) for s in node.src])
+        whole = self._vector_expression(node)
         if whole is not None:
             return whole
         operands = [self.lanes_of(s) for s in node.src]
@@ -102,6 +102,10 @@ class KernelWriter:
             for i in range(node.dtype.lanes)
         ]
         return self.language.make_vector(node.dtype, lanes)
+
+    def _vector_expression(self, node: UOp) -> str | None:
+        chosen = self.language.vector_selection(node, self.value) if node.op is Op.WHERE else None
+        return chosen or self.language.vector_operation(node, [self.value(s) for s in node.src])
 
     def _nothing(self, _node: UOp) -> None:
         """Effects and structure that take no statement."""
@@ -230,8 +234,8 @@ class KernelWriter:
         if len(node.src) > 1 or node.dtype.lanes > 1:
             raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
         scalar = x.dtype.scalar
-        step = UOp(node.arg, scalar, (UOp(Op.DEFINE_VAR, scalar, (), ("lane", scalar.min, scalar.max)),) * 2)
-        lanes = self.lanes_of(x)
+        lanes = self._fold_halves(node, x)
+        step = _make_step(node.arg, scalar)
         while len(lanes) > 1:
             half = (len(lanes) + 1) // 2
             joined: list[str] = []
@@ -242,6 +246,24 @@ class KernelWriter:
                 joined.append(f"v{self.n_values}")
             lanes = joined + lanes[len(joined) : half]
         self.names[node] = lanes[0]
+
+    def _fold_halves(self, node: UOp, x: UOp) -> list[str]:
+        """The lanes that are left of `x` when its halves have been joined as vectors."""
+        dtype, vector = x.dtype, self.value(x)
+        while (found := self.language.halves(dtype, vector)) is not None:
+            half, *texts = found
+            names = [self._name_vector(half, text) for text in texts]
+            joined = self.language.vector_operation(_make_step(node.arg, half), names)
+            if joined is None:
+                break
+            dtype, vector = half, self._name_vector(half, joined)
+        return [self.language.lane(dtype, vector, i) for i in range(dtype.lanes)] if dtype.lanes > 1 else [vector]
+
+    def _name_vector(self, dtype: DType, expression: str) -> str:
+        self.n_values += 1
+        self.types[dtype] = None
+        self.add(f"const {self.language.value_type(dtype)} v{self.n_values} = {expression};")
+        return f"v{self.n_values}"
 
     def _matrix(self, node: UOp) -> None:
         self._assign(node, self.language.matrix_operation(node, [self.value(s) for s in node.src]))
@@ -258,3 +280,10 @@ class KernelWriter:
             self.add(f"{text};")
         else:
             self._assign(node, text)
+
+
+def _make_step(op: Op, dtype: DType) -> UOp:
+    """One step of a reduction, on two values of which nothing is known."""
+    operand = UOp(Op.DEFINE_VAR, dtype.scalar, (), ("lane", dtype.scalar.min, dtype.scalar.max))
+    value = operand if dtype.lanes == 1 else UOp(Op.BROADCAST, dtype, (operand,))
+    return UOp(op, dtype, (value, value))

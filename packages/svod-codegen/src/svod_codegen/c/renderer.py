@@ -11,7 +11,7 @@ Values of vector type are structs of lanes here, so that plain C99 compilers tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from svod_codegen.c.expressions import constant_expression, scalar_expression
@@ -93,6 +93,16 @@ class CRenderer:
     def vector_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
         """An elementwise op on whole vectors, or None to take it apart into lanes."""
         del node, operands
+        return None
+
+    def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
+        """A WHERE on whole vectors from what its condition compares, whose text `value` gives; or None to use the condition."""
+        del node, value
+        return None
+
+    def halves(self, dtype: DType, vector: str) -> tuple[DType, str, str] | None:
+        """The type and the text of both halves of a vector that has a name; None to take it apart into lanes."""
+        del dtype, vector
         return None
 
     def scalar_operation(self, node: UOp, operands: Sequence[str]) -> str:
