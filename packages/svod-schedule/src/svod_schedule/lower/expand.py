@@ -29,6 +29,7 @@ from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.lower.tiles import add_to, is_tile, make_tiles
 from svod_schedule.lower.vector_access import merge_accesses
+from svod_schedule.symbolic import simplify
 
 __all__ = ["choose_lane_axes", "expand", "widen"]
 
@@ -42,7 +43,20 @@ def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
     axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg[1] in _EXPANDED]
     if not axes:
         return sink
-    return _Expander(sink, axes, cores).run()
+    expanded = _Expander(sink, axes, cores).run()
+    # The rows of a tile are many copies whose positions differ by constants: folded, they are part of the instructions.
+    has_tiles = any(is_tile(n) for n in expanded.iter_ops(Op.WMMA))
+    return _fold_positions(expanded) if has_tiles else expanded
+
+
+def _fold_positions(sink: UOp) -> UOp:
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_src(tuple(done[s] for s in node.src))
+        if node.op is Op.INDEX and new.src[1].dtype.lanes == 1:
+            new = new.with_src((new.src[0], simplify(new.src[1]), *new.src[2:]))
+        done[node] = new
+    return done[sink]
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
