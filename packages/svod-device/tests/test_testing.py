@@ -86,7 +86,7 @@ def test_kernels_follow_the_target() -> None:
     cpu = Target.generic(cores=1)
     gpu = Target(
         name="gpu", vector_bits=32, vector_registers=32, cores=1, l1_bytes=1, l2_bytes=1, l3_bytes=0, has_local=True,
-        has_shared=True, shared_bytes=1 << 15, native_ops=cpu.native_ops | {Op.EXP2},
+        has_shared=True, shared_bytes=1 << 15, max_local=64, native_ops=cpu.native_ops | {Op.EXP2},
     )  # fmt: skip
     on_cpu, on_gpu = ({case.name for case in iter_kernels(target)} for target in (cpu, gpu))
     assert {"grid", "workgroup", "function_exp2"} <= on_gpu - on_cpu

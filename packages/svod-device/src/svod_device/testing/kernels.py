@@ -316,7 +316,7 @@ def _grid(target: Target) -> KernelCase:
     """Three axes of workgroups and of their members."""
     sizes = _fit((2, 3, 2), target.max_global)
     local = _fit((4, 2, 1), target.max_local_dims)
-    while local[0] * local[1] > target.max_local:
+    while local[0] * local[1] > max(target.max_local, 1):
         local = [max(local[0] // 2, 1), 1, 1] if local[1] == 1 else [local[0], 1, 1]
     groups, members = _specials("gidx", sizes), _specials("lidx", local)
     n_members = local[0] * local[1]
