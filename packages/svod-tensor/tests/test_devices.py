@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -213,3 +216,24 @@ def test_the_schedule_of_a_graph_says_on_which_devices_it_is():
     items = make_schedule(x.uop.sink(x.contiguous().uop), PrepareConfig()).items
     assert [item.buffers[0].device for item in items] == [FAR, FAR]
     assert [item.ast.op for item in items] == [Op.COPY, Op.SINK]
+
+
+PLACED = """\
+import numpy as np
+from svod_tensor import Tensor
+array = np.arange(6, dtype=np.float32).reshape(2, 3)
+here = Tensor(array, device="CPU")
+made = [Tensor(array), Tensor([1, 2]), Tensor.from_numpy(array), Tensor.empty(2), Tensor.ones(3), Tensor.arange(4), Tensor(1.5)]
+print(*{t.device for t in made}, here.device, (here + 1).device, Tensor(here).device)
+x = Tensor(array)
+np.testing.assert_array_equal(((x + array) @ x.permute(1, 0) + np.float32(1)).numpy(), 2 * array @ array.T + 1)
+np.testing.assert_array_equal(x[np.array([1, 0])].with_items([0], 7.0).numpy(), [[7, 7, 7], [0, 1, 2]])
+np.testing.assert_array_equal((here[[1, 0]] + array).numpy(), array[::-1] + array)
+assert all(isinstance(t.numpy(), np.ndarray) for t in made)
+"""
+
+
+def test_tensors_are_made_on_the_device_that_the_environment_names(odd_plan: dict[str, str]) -> None:
+    environment = {**os.environ, "SVOD_DEVICE": "odd"}
+    done = subprocess.run([sys.executable, "-c", PLACED], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "ODD CPU CPU CPU\n"), done.stderr

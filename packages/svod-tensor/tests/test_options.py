@@ -8,7 +8,7 @@ from svod_ir.args import Opt, OptOp
 from svod_ir.errors import OptionError
 from svod_schedule.options import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.options import OPT_CACHE_MAX, read_opt_cache_max
+from svod_tensor.options import OPT_CACHE_MAX, read_device, read_opt_cache_max
 
 
 def test_the_defaults_hold_in_an_empty_environment():
@@ -82,3 +82,10 @@ def test_kernels_of_other_optimizers_have_another_fingerprint():
     assert len({c.fingerprint for c in configs}) == 4
     no_opts = PrepareConfig(optimizer=OptimizerConfig(strategy="none"))
     assert no_opts.fingerprint == PrepareConfig(opts=()).fingerprint
+
+
+def test_the_environment_names_the_device_of_new_tensors() -> None:
+    assert read_device({}) == read_device({"SVOD_DEVICE": " "}) == "CPU"
+    assert read_device({"SVOD_DEVICE": "opencl:1"}) == "OPENCL:1"
+    with pytest.raises(OptionError, match=r"SVOD_DEVICE='a b'"):
+        read_device({"SVOD_DEVICE": "a b"})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import ShapeError
+from svod_ir.errors import OperandError, ShapeError
 from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import (
     DataDependentShapeError,
@@ -107,6 +107,68 @@ def test_values_along_an_axis_are_put_where_they_are_taken(rng):
     for column, row in enumerate(indices[0] % 3):
         expected[row, column] = 7
     check(part, expected)
+
+
+ADDED = [
+    lambda of: of([3, 0, 3, -1, 3]), lambda of: of([[1, 1], [2, 1]]), lambda of: (of([1, 0, 1]), of([2, -4, 2])),
+    lambda of: (slice(1, None, 2), of([[0], [3], [0]])), lambda of: (of([2, 2]), None, slice(1, 3)), lambda of: (2, of([1, 1])),
+    lambda of: of(np.zeros((0,), np.int64)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", ADDED)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "bool"])
+def test_every_value_of_a_place_is_added(rng, index, dtype):
+    a = rng.integers(0, 9, (4, 4)).astype(dtype)
+    known = index(np.array)
+    values = rng.integers(0, 2, a[known].shape).astype(dtype)
+    expected = a.copy()
+    np.add.at(expected, known, values)
+    check(Tensor(a).add_at(index(lambda v: Tensor(np.array(v)).realize()), Tensor(values)), expected)
+    check(Tensor(a).add_at(known, values), expected)
+
+
+def test_values_are_added_along_an_axis_and_by_slices(rng):
+    a = rng.standard_normal((3, 5)).astype(np.float32)
+    indices, values = np.array([4, 0, 4, -5]), rng.standard_normal((3, 4)).astype(np.float32)
+    expected = a.copy()
+    np.add.at(expected, (slice(None), indices), values)
+    check(Tensor(a).index_add(1, Tensor(indices), Tensor(values)), expected, atol=1e-6)
+    places = np.broadcast_to(indices, (3, 4))
+    check(Tensor(a).scatter_add(1, Tensor(places.copy()), Tensor(values)), expected, atol=1e-6)
+    more = a.copy()
+    more[::2, 1:] += 2
+    check(Tensor(a).add_at(np.s_[::2, 1:], 2), more)
+    check(Tensor(np.arange(3)).add_at(Tensor([7, 1, -9]), 5), np.array([0, 6, 2]))
+    half = Tensor(np.zeros(2, np.float16)).add_at(Tensor(np.zeros(4000, np.int64)), 1.0)
+    check(half, np.array([4000, 0], np.float16))
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        Tensor(a).add_at(Tensor([1, 2]), Tensor(a))
+
+
+def test_bins_count_what_falls_into_them(rng):
+    values, weights = rng.integers(-2, 9, (50, 3)), rng.random((50, 3)).astype(np.float32)
+    inside = (values >= 0) & (values < 6)
+    check(Tensor(values).bincount(6), np.bincount(values[inside], minlength=6))
+    found = Tensor(values.astype(np.int8)).bincount(6, Tensor(weights))
+    check(found, np.bincount(values[inside], weights[inside], 6).astype(np.float32), atol=1e-5)
+    check(Tensor(np.zeros((0,), np.int32)).bincount(2), np.zeros(2, np.int64))
+    with pytest.raises(OperandError, match="integers"):
+        Tensor([1.0]).bincount(3)
+
+
+def test_a_captured_function_adds_at_the_places_of_each_call():
+    @jit
+    def gather_and_add(nodes: Tensor, senders: Tensor, receivers: Tensor) -> Tensor:
+        return nodes.zeros_like().add_at(receivers, nodes[senders])
+
+    rng = np.random.default_rng(0)
+    nodes = rng.standard_normal((5, 3)).astype(np.float32)
+    for _ in range(3):
+        senders, receivers = rng.integers(0, 5, (2, 12))
+        expected = np.zeros_like(nodes)
+        np.add.at(expected, receivers, nodes[senders])
+        check(gather_and_add(Tensor(nodes), Tensor(senders), Tensor(receivers)), expected, atol=1e-5)
 
 
 def test_a_captured_function_writes_the_places_of_each_call():

@@ -14,7 +14,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_runtime import CustomFunction
 from svod_runtime import register_custom_function as register_on_buffers
-from svod_tensor.array_places import INVERT, invert_places
+from svod_tensor.array_places import ADD_ROWS, INVERT, add_rows, invert_places
 from svod_tensor.ops.sorting import SORT
 from svod_tensor.row_sorting import sort_rows
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register_built_in", "register_custom_function"]
 
-_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places}
+_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places, ADD_ROWS: add_rows}
 
 
 def register_custom_function(kind: str, function: Callable[..., None]) -> None:

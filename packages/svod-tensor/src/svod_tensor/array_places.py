@@ -1,4 +1,4 @@
-"""The inverse of positions: which of them, if any, names each element. What assignments to `x[indices]` call between kernels."""
+"""What becomes of elements that integer tensors name: `x[indices] = value` and `add_at` call these functions between kernels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["INVERT", "invert_places"]
+__all__ = ["ADD_ROWS", "INVERT", "add_rows", "invert_places"]
 
 INVERT: Final = "svod.invert"
-"""The custom function that inverts positions."""
+ADD_ROWS: Final = "svod.add-rows"
+"""The custom functions that invert positions, and that add up the rows of each position."""
+
+_ADDED_AT_ONCE: Final = 1 << 15
+"""So many elements that their positions stay in the cache."""
 
 
 def invert_places(out: NDArray[np.int64], places: NDArray[np.int64]) -> None:
@@ -22,3 +26,20 @@ def invert_places(out: NDArray[np.int64], places: NDArray[np.int64]) -> None:
     numbers = np.arange(places.size)
     is_somewhere = places >= 0
     out[places[is_somewhere]] = numbers[is_somewhere]
+
+
+def add_rows(out: NDArray[np.generic], values: NDArray[np.generic], places: NDArray[np.int64]) -> None:
+    """Fill each row of `out` with the sum of the rows of `values` whose place it is; negative places are nowhere."""
+    import numpy as np
+
+    out.fill(0)
+    sums, width = out.reshape(-1), out.shape[1]
+    columns = np.arange(width)
+    n_rows = max(_ADDED_AT_ONCE // width, 1)
+    for begin in range(0, places.size, n_rows):
+        named, rows = places[begin : begin + n_rows], values[begin : begin + n_rows]
+        is_somewhere = named >= 0
+        if not is_somewhere.all():
+            named, rows = named[is_somewhere], rows[is_somewhere]
+        # Single elements have a fast path in numpy that rows have not.
+        np.add.at(sums, (named[:, None] * width + columns).reshape(-1), rows.reshape(-1))

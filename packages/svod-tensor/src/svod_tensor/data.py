@@ -14,6 +14,7 @@ from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 from svod_tensor import registry
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
+from svod_tensor.options import HOST_DEVICE, read_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_DEVICE", "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node",
-    "make_buffer_node", "make_constant", "make_node",
+    "make_buffer_node", "make_constant", "make_node", "place_by_default",
 ]  # fmt: skip
 
 Scalar: TypeAlias = bool | int | float
 
-DEFAULT_DEVICE: Final = "CPU"
-"""Where arrays go, and what is on no device when it is computed by itself."""
+DEFAULT_DEVICE: Final = read_device()
+"""Where a caller's data goes, and what is on no device when it is computed by itself."""
 
 
 def make_node(data: object, dtype: DType | None) -> UOp:
-    """The node for `data`: a constant, which is on no device, or a buffer on the CPU."""
+    """The node for `data`: a constant, which is on no device, or a buffer in the host's memory."""
     match data:
         case bool() | int() | float():
             return make_constant(data, dtype or _scalar_dtype(data))
@@ -87,7 +88,14 @@ def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None
     shape = tuple(int(s) for s in array.shape)
     if 0 in shape:
         return make_empty(dtype, shape)
-    return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, "CPU")
+    return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, HOST_DEVICE)
+
+
+def place_by_default(node: UOp) -> UOp:
+    """`node`, made from the caller's data, on the device for which none was named."""
+    return (
+        node if DEFAULT_DEVICE == HOST_DEVICE or node.placement != HOST_DEVICE else copy_to_device(node, DEFAULT_DEVICE)
+    )
 
 
 def copy_to_device(node: UOp, device: str) -> UOp:

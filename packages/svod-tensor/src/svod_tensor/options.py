@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
+from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir.args import Opt, format_opts
 from svod_ir.environment import read_switch, remember
 from svod_ir.errors import OptionError
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from svod_schedule.pipeline import PassTable
 
 __all__ = [
+    "HOST_DEVICE",
     "OPT_CACHE_MAX",
     "FloatCheck",
     "PlannerMode",
     "PrepareConfig",
     "find_config",
     "make_worker_environment",
+    "read_device",
     "read_opt_cache_max",
     "read_origins",
 ]
@@ -31,6 +34,8 @@ __all__ = [
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
 FloatCheck: TypeAlias = Literal["off", "nan", "inf"]
 OPT_CACHE_MAX: Final = 4096
+HOST_DEVICE: Final = "CPU"
+"""The device whose memory is the host's."""
 
 T = TypeVar("T", bound=str)
 
@@ -147,6 +152,20 @@ def read_origins(environment: Mapping[str, str] | None = None) -> bool:
         OptionError: if the variable has a value that it does not take.
     """
     return read_switch(os.environ if environment is None else environment, "SVOD_ORIGINS", default=False)
+
+
+def read_device(environment: Mapping[str, str] | None = None) -> str:
+    """Where tensors are that are made without naming a device (`SVOD_DEVICE`); read when svod_tensor is imported.
+
+    Raises:
+        OptionError: if the variable names no device.
+    """
+    value = (os.environ if environment is None else environment).get("SVOD_DEVICE", "").strip() or HOST_DEVICE
+    try:
+        return str(parse_device_name(value))
+    except DeviceNameError as error:
+        expected = "the name of a device, as OPENCL or CPU:1"
+        raise OptionError(variable="SVOD_DEVICE", value=value, expected=expected) from error
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:

@@ -62,7 +62,8 @@ class TensorBase:
         Args:
             data: the elements.
             dtype: the dtype of the tensor; by default that of the data.
-            device: where the tensor lives, `"CPU"` by default.
+            device: where the tensor lives; by default where its data is if that is a tensor, else on the device that
+                `SVOD_DEVICE` names, the CPU if it names none.
 
         Raises:
             RaggedDataError: if nested lists have no common shape.
@@ -70,7 +71,7 @@ class TensorBase:
             NonFiniteCastError: if NaN or an infinity should become an integer.
             DataError: if `data` is no tensor data.
         """
-        from svod_tensor.data import make_node
+        from svod_tensor.data import make_node, place_by_default
 
         wanted = None if dtype is None else to_dtype(dtype)
         if isinstance(data, TensorBase):
@@ -79,6 +80,8 @@ class TensorBase:
             self._uop = make_node(data, wanted)
         if device is not None:
             self._place_on(device)
+        elif not isinstance(data, (TensorBase, UOp)):
+            self._uop = place_by_default(self._uop)
         self._form = None
         if current_scope.get() is not None:
             add_line(self._uop)

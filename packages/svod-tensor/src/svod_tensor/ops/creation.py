@@ -15,12 +15,14 @@ from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor import registry
 from svod_tensor.data import (
+    DEFAULT_DEVICE,
     copy_to_device,
     default_int_dtype,
     make_array_node,
     make_buffer_node,
     make_constant,
     make_node,
+    place_by_default,
 )
 from svod_tensor.errors import MissingFileError
 from svod_tensor.memory_views import view_prefix
@@ -59,7 +61,7 @@ class Creation(Functions):
         return cls.full(to_shape("ones", shape), 1, dtype=dtype, device=device)
 
     @classmethod
-    def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str = "CPU") -> Self:
+    def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
         """A tensor with memory of its own and no defined content: an input to be filled.
 
         With symbolic sizes it has room for their largest values.
@@ -67,7 +69,7 @@ class Creation(Functions):
         from svod_tensor import storage
 
         sizes = _check_sizes("empty", to_shape("empty", shape))
-        kind, name = to_dtype(dtype), storage.check_device(device)
+        kind, name = to_dtype(dtype), storage.check_device(device or DEFAULT_DEVICE)
         if product(sizes) == 0:
             return cls.zeros(sizes, dtype=kind, device=device)
         capacity = math.prod(max_size(s) for s in sizes)
@@ -184,7 +186,7 @@ class Creation(Functions):
                 operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
                 expected="contiguous memory aligned to 16 bytes",
             )  # fmt: skip
-        return cls.from_uop(make_array_node(array, may_share=copy is not True))
+        return cls.from_uop(place_by_default(make_array_node(array, may_share=copy is not True)))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:

@@ -11,20 +11,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
-from svod_dtype import bool_, int64
+from svod_dtype import bool_, float32, int64, promote_types
 from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_reshape, make_shrink
 from svod_ir.custom_function import ArraySpec, make_custom_function
-from svod_ir.errors import ShapeError
+from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp
-from svod_tensor.array_places import INVERT, invert_places
+from svod_tensor.array_places import ADD_ROWS, INVERT, invert_places
 from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, item_count, resolve_item
 from svod_tensor.ops.neural import Neural
-from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape
+from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
@@ -116,6 +116,62 @@ class Updating(Neural):
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
         """`put_along_axis` with torch's argument order."""
         return self.put_along_axis(indices, value, axis)
+
+    def add_at(self, index: Index, value: Operand) -> Self:
+        """This tensor with `value` added to the elements at `index`; one that is named several times gets each, as by `np.add.at`.
+
+        Float16 and narrower floats are added up in float32.
+        """
+        new = self._to_value(value)
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        if not any(is_array_index(item) for item in items):
+            return self.with_items(index, self[index].add(new))
+        shape = concrete_shape("add_at", self.shape)
+        # Whole rows are added up by their numbers; elements that any other index names are rows of one element.
+        is_rows = is_array_index(items[0]) and all(isinstance(i, slice) and i == slice(None) for i in items[1:])
+        n_axes = 1 if is_rows else len(shape)
+        places = self._number_elements(shape[:n_axes])[items[0] if is_rows else index].sub(1)
+        check_value("x[index]", new.shape, (*places.shape, *shape[n_axes:]))
+        return self._with_sums(places, new, n_axes)
+
+    def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
+        """This tensor with the slices of `value` along `axis` added to its own at `indices`, in torch's order of arguments."""
+        axis = normalize_axis("index_add", axis, self.ndim)
+        new = self._to_value(value).moveaxis(axis, 0)
+        return self.moveaxis(axis, 0).add_at(indices, new).moveaxis(0, axis)
+
+    def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
+        """This tensor with `value` added at the places that `take_along_axis(indices, axis)` reads, in torch's order of arguments."""
+        new, shape = self._to_value(value), concrete_shape("scatter_add", self.shape)
+        places = self._number_elements(shape).take_along_axis(indices, axis).sub(1)
+        check_value("the elements along an axis", new.shape, places.shape)
+        return self._with_sums(places, new, self.ndim)
+
+    def bincount(self, n_bins: int, weights: Operand | None = None) -> Self:
+        """How many elements are 0, 1, ... up to `n_bins` (int64), or the sum of the weights of each; others are not counted."""
+        if not self.dtype.is_int:
+            raise OperandError(operation="bincount", found=self.dtype, expected="integers")
+        values = self._wrap(1 if weights is None else weights)
+        inside = self.ge(0) & self.lt(n_bins)
+        counts = self.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
+        places = inside.where(self.cast(int64), -1).reshape(-1)
+        return counts._with_sums(places, values.broadcast_to(self.shape).reshape(-1).cast(counts.dtype), 1)
+
+    def _with_sums(self, places: Self, value: Self, n_axes: int) -> Self:
+        """The rows of `value` added to those at these positions among all that the first axes have, of which -1 is none."""
+        if not (self.size and places.size):
+            return self
+        shape, named = concrete_shape("add_at", self.shape), concrete_shape("add_at", places.shape)
+        n_rows, width, n_places = math.prod(shape[:n_axes]), math.prod(shape[n_axes:]), math.prod(named)
+        dtype = promote_types(self.dtype, float32) if self.dtype.is_float else self.dtype
+        rows = value.broadcast_to((*named, *shape[n_axes:])).cast(dtype).reshape(n_places, width)
+        read = [
+            (t if t.sharding is None else t.to(t.sharding.devices[0])).contiguous().uop
+            for t in (rows, places.reshape(n_places))
+        ]
+        node = make_custom_function(ADD_ROWS, [ArraySpec(dtype, (n_rows, width))], read)
+        sums = self.from_uop(bring_to(node, self._uop)).reshape(shape)
+        return self.add(sums.cast(self.dtype)) if self.dtype is not bool_ else self | sums
 
     def _number_elements(self, shape: tuple[int, ...]) -> Self:
         """1, 2, ... in the shape of this tensor, where it is, so that a lookup beyond it finds a 0."""
