@@ -113,7 +113,7 @@ def test_joining_agrees_with_numpy(rng, axis):
     found = Tensor.concat(tensors, axis)
     check(found, np.concatenate(parts, axis))
     np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(np.concatenate(parts, axis)))
-    check(tensors[0].stack(*tensors[1:], axis=axis), np.stack(parts, axis))
+    check(Tensor.stack(tensors, axis=axis), np.stack(parts, axis))
     check(
         tensors[0].cat(tensors[1][:1] if axis == 0 else tensors[1][:, :1], axis=axis),
         np.concatenate([parts[0], parts[1][:1] if axis == 0 else parts[1][:, :1]], axis),
@@ -211,7 +211,7 @@ def test_results_that_differ_in_their_shapes_have_memory_of_their_own(rng):
 
 def test_groups_of_a_long_concatenation_are_equal_kernels(rng):
     arrays = [rng.standard_normal((4, 8), np.float32) for _ in range(100)]
-    stacked = Tensor.stack(*((Tensor(a).tanh() * 2).sigmoid() for a in arrays), axis=1)
+    stacked = Tensor.stack([(Tensor(a).tanh() * 2).sigmoid() for a in arrays], axis=1)
     plan = stacked.prepare()
     plan.execute()
     assert len({kernel.source for kernel in plan.kernels()}) <= 4

@@ -139,7 +139,7 @@ def test_a_large_sum_is_reduced_in_parts(shape):
         lambda x: x[Tensor([3, 0, 5]).shard(TWO)],
         lambda x: x[:, :, Tensor([3, 0, 1]).shard(TWO, 0)],
         lambda x: x.cat(x * 2, axis=0),
-        lambda x: x.stack(x, axis=1),
+        lambda x: Tensor.stack([x, x], axis=1),
         lambda x: x.roll(2, 0),
         lambda x: x.sort(0)[0],
         lambda x: (x > 0).where(x, 0.0).cast("int8"),

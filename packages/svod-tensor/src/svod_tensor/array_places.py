@@ -33,8 +33,8 @@ def add_rows(out: NDArray[np.generic], values: NDArray[np.generic], places: NDAr
     import numpy as np
 
     out.fill(0)
-    sums, width = out.reshape(-1), out.shape[1]
-    columns = np.arange(width)
+    width: int = out.shape[1]
+    sums, columns = out.reshape(-1), np.arange(width, dtype=np.int64)
     n_rows = max(_ADDED_AT_ONCE // width, 1)
     for begin in range(0, places.size, n_rows):
         named, rows = places[begin : begin + n_rows], values[begin : begin + n_rows]

@@ -64,7 +64,7 @@ def _find_first(check: UOp) -> Tensor:
     (size,) = x.shape
     places = Tensor.arange(size).cast(int64)
     first = _is_wrong(x, check).where(places, _NONE).min()
-    return first.stack(Tensor.from_uop(make_gather(x.uop, first.uop, 0)).cast(int64))
+    return Tensor.stack([first, Tensor.from_uop(make_gather(x.uop, first.uop, 0)).cast(int64)])
 
 
 def _is_wrong(x: Tensor, check: UOp) -> Tensor:

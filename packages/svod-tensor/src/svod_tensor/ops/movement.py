@@ -286,11 +286,13 @@ class Movement(TensorBase):
         node = make_concat(parts, axis) if parts else tensors[0]._uop.cast(dtype)
         return tensors[0]._make(node, *tensors[1:])
 
-    def stack(self, *others: Self, axis: int = 0) -> Self:
-        """This tensor and the others, side by side along a new axis."""
-        return type(self).concat(
-            [t.unsqueeze(axis) for t in (self, *others)], normalize_axis("stack", axis, self.ndim + 1)
-        )
+    @classmethod
+    def stack(cls, tensors: Sequence[Self], axis: int = 0) -> Self:
+        """The tensors, all of one shape, side by side along a new axis."""
+        if not tensors:
+            raise ShapeError(operation="stack", shape=(), problem="is missing: no tensors were given")
+        axis = normalize_axis("stack", axis, tensors[0].ndim + 1)
+        return cls.concat([t.unsqueeze(axis) for t in tensors], axis)
 
     def triu(self, diagonal: int = 0) -> Self:
         """The elements on and above a diagonal of the last two axes, zero below it."""

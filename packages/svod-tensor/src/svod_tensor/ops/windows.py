@@ -241,7 +241,7 @@ def _interleave(parts: Sequence[T], counts: Sequence[int]) -> T:
     if len(parts) == 1:
         return parts[0]
     n, (batch, channels, *sizes) = len(counts), parts[0].shape
-    split = parts[0].stack(*parts[1:], axis=-1).reshape(batch, channels, *sizes, *counts)
+    split = type(parts[0]).stack(parts, axis=-1).reshape(batch, channels, *sizes, *counts)
     paired = split.permute(0, 1, *(axis for i in range(n) for axis in (2 + i, 2 + n + i)))
     return paired.reshape(batch, channels, *(size * count for size, count in zip(sizes, counts, strict=True)))
 
