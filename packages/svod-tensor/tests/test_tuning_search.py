@@ -208,6 +208,13 @@ def test_opts_that_compute_something_wrong_are_left_out_with_a_report(odd_plan: 
     assert "STORE" in report
 
 
+def test_where_all_opts_fail_there_are_none(odd_plan: dict[str, str]) -> None:
+    odd_plan |= {"UPCAST": "run: raise", "OVERLAP": "run: raise", "UNROLL": "run: raise", "THREAD": "run: wrong"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run_odd()[1] == ""
+
+
 def test_a_search_survives_candidates_that_crash_hang_and_fail(
     odd_plan: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:

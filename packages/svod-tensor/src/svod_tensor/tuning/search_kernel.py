@@ -16,6 +16,7 @@ from svod_schedule.optimize.candidates import (
     Dropped,
     DropReason,
     Outcome,
+    Timed,
     find_seconds,
     is_stopped,
     make_key,
@@ -129,7 +130,7 @@ class KernelSearch:
         reference = unoptimized if self._can_run(unoptimized) else heuristic
         wrong: list[Opts] = []
         candidates = self._find_faster(heuristic)
-        if not self._is_lost(heuristic) or self._seconds(unoptimized) is None:
+        if not (self._is_lost(heuristic) and self._has_run(unoptimized)):
             candidates.append(heuristic)
         for candidate in candidates:
             if candidate.key == reference.key:
@@ -145,7 +146,7 @@ class KernelSearch:
             if outcome.reason is DropReason.WRONG:
                 wrong.append(candidate.opts)
                 self._warn(candidate, outcome)
-        is_better_without = heuristic.opts in wrong or self._seconds(unoptimized) is not None
+        is_better_without = heuristic.opts in wrong or self._has_run(unoptimized)
         return () if is_better_without else heuristic.opts, tuple(wrong)
 
     def _find_faster(self, heuristic: Candidate) -> list[Candidate]:
@@ -165,6 +166,10 @@ class KernelSearch:
 
     def _is_lost(self, candidate: Candidate) -> bool:
         return isinstance(self._outcomes.get(candidate.key), Dropped)
+
+    def _has_run(self, candidate: Candidate) -> bool:
+        outcome = self._outcomes.get(candidate.key)
+        return isinstance(outcome, Timed) or (isinstance(outcome, Dropped) and outcome.reason is DropReason.SLOW)
 
     def _can_run(self, unoptimized: Candidate) -> bool:
         outcome = self._outcomes.get(unoptimized.key)
