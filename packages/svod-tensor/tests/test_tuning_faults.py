@@ -104,7 +104,8 @@ def test_a_search_in_which_anything_breaks_gives_the_right_result_and_leaves_no_
     searches = Searches(tmp_path / "cache", seed)
     for number in chance.choices([signal.SIGINT, signal.SIGKILL], k=chance.randrange(3)):
         status, out, err = searches.run(number, after=chance.random() * 3)
-        assert out == ("right\n" if status == 0 else ""), err
+        # A signal may also come when all is done.
+        assert out == "right\n" or (status != 0 and not out), err
         assert status in (0, -number, 1), err
         assert "KeyboardInterrupt" in err or status != 1, err
         assert not wait_for_nobody(searches.mark)
