@@ -33,7 +33,7 @@ from svod_tensor.tuning.choose import Tuned, observe
 from svod_tensor.tuning.progress import Lines
 from workloads import Workload, iter_workloads
 
-SKIPPED = ("dispatch", "dispatch100", "demo", "encoder4x32", "encoder8x128", "resnet18")
+SKIPPED = ("dispatch", "dispatch100", "demo", "encoder4x32", "encoder8x128", "resnet18", "vad-chunk", "decode")
 """Calls of next to nothing, and models: their kernels are mostly those of the others."""
 
 PLANS_HEAD = ("workload", "heuristics", "searched", "/heuristics", "/numpy", "/torch")

@@ -139,6 +139,7 @@ def _products(scale: int) -> Iterator[Workload]:
             f"matmul{n}", (_random(n, n), _random(n, n)), lambda a, b: a @ b, numpy_out=_numpy_matmul,
             torch_out=_torch_matmul, flops=2.0 * n**3,
         )  # fmt: skip
+    yield _int8_product(1024 // scale)
     n = 4096 // scale
     yield _alike("matvec", (_random(n, n), _random(n)), lambda a, b: a @ b, moved_bytes=FLOAT * n * n)
     rows, inner, columns = 128, 384 // scale, 1536 // scale
@@ -149,6 +150,22 @@ def _products(scale: int) -> Iterator[Workload]:
     )  # fmt: skip
     yield from _convolutions(scale)
     yield _attention(scale)
+
+
+def _int8_product(n: int) -> Workload:
+    numbers = np.random.default_rng(n).integers(-128, 128, (2, n, n), np.int8)
+    return Workload(
+        name=f"matmul{n}-int8", inputs=(numbers[0], numbers[1]),
+        # No integers have a fast product in numpy; float64 holds these exactly.
+        numpy=lambda a, b: (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32),
+        svod=lambda a, b: a.cast("int32") @ b.cast("int32"), torch=_torch_int8_matmul, flops=2.0 * n**3, tolerance=0,
+    )  # fmt: skip
+
+
+def _torch_int8_matmul(a: Any, b: Any) -> Any:
+    import torch
+
+    return torch._int_mm(a, b)
 
 
 def _numpy_matmul(out: Array, a: Array, b: Array) -> Array:
