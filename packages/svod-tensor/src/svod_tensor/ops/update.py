@@ -107,11 +107,7 @@ class Updating(Neural):
     def put_along_axis(self, indices: TensorBase, value: Operand, axis: int) -> Self:
         """This tensor with `value` at the places that `take_along_axis(indices, axis)` reads; of several for one, the last stays."""
         new = self._to_value(value)
-        places = (
-            self._number_elements(concrete_shape("put_along_axis", self.shape)).take_along_axis(indices, axis).sub(1)
-        )
-        check_value("the elements along an axis", new.shape, places.shape)
-        return self._with_places(places, new)
+        return self._with_places(self._find_along_axis("put_along_axis", indices, new, axis), new)
 
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
         """`put_along_axis` with torch's argument order."""
@@ -142,10 +138,8 @@ class Updating(Neural):
 
     def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
         """This tensor with `value` added at the places that `take_along_axis(indices, axis)` reads, in torch's order of arguments."""
-        new, shape = self._to_value(value), concrete_shape("scatter_add", self.shape)
-        places = self._number_elements(shape).take_along_axis(indices, axis).sub(1)
-        check_value("the elements along an axis", new.shape, places.shape)
-        return self._with_sums(places, new, self.ndim)
+        new = self._to_value(value)
+        return self._with_sums(self._find_along_axis("scatter_add", indices, new, axis), new, self.ndim)
 
     def bincount(self, n_bins: int, weights: Operand | None = None) -> Self:
         """How many elements are 0, 1, ... up to `n_bins` (int64), or the sum of the weights of each; others are not counted."""
@@ -157,6 +151,18 @@ class Updating(Neural):
         places = inside.where(self.cast(int64), -1).reshape(-1)
         return counts._with_sums(places, values.broadcast_to(self.shape).reshape(-1).cast(counts.dtype), 1)
 
+    def _find_along_axis(self, operation: str, indices: TensorBase, value: Self, axis: int) -> Self:
+        """The positions among all elements of those that `take_along_axis(indices, axis)` reads, to which `value` broadcasts."""
+        numbers = self._number_elements(concrete_shape(operation, self.shape))
+        places = numbers.take_along_axis(indices, axis).sub(1)
+        check_value("the elements along an axis", value.shape, places.shape)
+        return places
+
+    def _gathered(self) -> UOp:
+        """This tensor in memory of its own on one device, where a function can read it."""
+        whole = self if self.sharding is None else self.to(self.sharding.devices[0])
+        return whole.contiguous().uop
+
     def _with_sums(self, places: Self, value: Self, n_axes: int) -> Self:
         """The rows of `value` added to those at these positions among all that the first axes have, of which -1 is none."""
         if not (self.size and places.size):
@@ -165,10 +171,7 @@ class Updating(Neural):
         n_rows, width, n_places = math.prod(shape[:n_axes]), math.prod(shape[n_axes:]), math.prod(named)
         dtype = promote_types(self.dtype, float32) if self.dtype.is_float else self.dtype
         rows = value.broadcast_to((*named, *shape[n_axes:])).cast(dtype).reshape(n_places, width)
-        read = [
-            (t if t.sharding is None else t.to(t.sharding.devices[0])).contiguous().uop
-            for t in (rows, places.reshape(n_places))
-        ]
+        read = [rows._gathered(), places.reshape(n_places)._gathered()]
         node = make_custom_function(ADD_ROWS, [ArraySpec(dtype, (n_rows, width))], read)
         sums = self.from_uop(bring_to(node, self._uop)).reshape(shape)
         return self.add(sums.cast(self.dtype)) if self.dtype is not bool_ else self | sums
@@ -181,10 +184,9 @@ class Updating(Neural):
         """The values at these positions among all elements, of which -1 is none."""
         if places.size == 0 or self.size == 0:
             return self
-        whole = places if places.sharding is None else places.to(places.sharding.devices[0])
         flat = concrete_shape("assignment", places.shape)
         size = math.prod(concrete_shape("assignment", self.shape))
-        read = whole.reshape(math.prod(flat)).contiguous().uop
+        read = places.reshape(math.prod(flat))._gathered()
         node = make_custom_function(INVERT, [ArraySpec(int64, (size,))], [read])
         lookup = self.from_uop(node if places.sharding is None else bring_to(node, self._uop))
         return self._with_lookup(lookup.reshape(self.shape), flat, value)
