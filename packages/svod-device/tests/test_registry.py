@@ -202,6 +202,8 @@ def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(install: C
         ("def make(device): raise RuntimeError('no driver')", "make", "RuntimeError: no driver"),
         ("make = 3", "make", "TypeError: MODULE:make is int, not a factory"),
         ("def make(device): return 3", "make", "TypeError: MODULE:make made int, not Allocator"),
+        ("raise SystemExit('no driver')", "make", "SystemExit: no driver"),
+        ("import sys\ndef make(device): sys.exit(3)", "make", "SystemExit: 3"),
         ("", "absent", "AttributeError: module 'MODULE' has no attribute 'absent'"),
     ],
 )

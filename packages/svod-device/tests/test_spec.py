@@ -100,7 +100,7 @@ def test_each_wrong_stage_is_named(node: UOp, message: str) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("name", ["gidx3", "tidx0", "gidx", ""])
+@pytest.mark.parametrize("name", ["gidx3", "gidx10", "lidx12", "xgidx0", "group0", "tidx0", "gidx", ""])
 def test_an_unknown_grid_axis_is_an_error(name: str) -> None:
     special = UOp(Op.SPECIAL, index, (UOp.const(index, 4),), name)
     with pytest.raises(ProgramStageError, match="SPECIAL gidx, lidx or idx with axis 0, 1 or 2, found SPECIAL"):

@@ -90,6 +90,20 @@ def test_a_fork_and_its_plan_run_at_the_same_time(plans: Plans) -> None:
     assert [p.buffers[out].as_numpy().tolist() for p in (plan, fork)] == [[2] * 4, [2] * 4]
 
 
+def test_alias_ids_of_inputs_are_those_that_a_plan_is_bound_with(plans: Plans) -> None:
+    x, out = plans.buffer(), fresh(plans)
+    plans.op(plans.kernel(plans.add_one, [out], [x]))
+    plans.builder.set_output_buffer(out)
+    plans.builder.add_alias_ids([-5, 31])
+    template = plans.builder.build_template([plans.buffers[x], filled(0)], input_ids=[30, 31])
+    removed: list[int] = []
+    for ids, expected in (([30, 31], [-5, 31]), ([40, 41], [-5, 41])):
+        removed.clear()
+        template.bind([filled(1), filled(2)], ids=ids).release_all_buffers(removed.append)
+        assert removed[-2:] == expected
+        assert ids[0] in removed
+
+
 def test_a_plan_at_work_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
     tried: list[bool] = []
 
@@ -105,6 +119,28 @@ def test_a_plan_at_work_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
     assert plan.execute_on({x: filled(3)}, {}, may_wait=False)
     assert tried == [False]
     assert plan.buffers[out].as_numpy().tolist() == [3] * 4
+
+
+def test_a_plan_that_is_profiled_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
+    tried: list[bool] = []
+
+    def body(out: Array, x: Array) -> None:
+        # A thread that waited for the profile would be waited for by it.
+        thread = threading.Thread(
+            target=lambda: tried.append(plan.execute_on({0: filled(7)}, {}, may_wait=False)), daemon=True
+        )
+        thread.start()
+        thread.join(timeout=10)
+        out[:] = x
+
+    x, out = plans.buffer(), plans.buffer()
+    plans.op(plans.kernel(body, [out], [x]))
+    plan = plans.build(out)
+    for run in (plan.execute_profiled, lambda: plan.execute_with_vars_profiled({}), lambda: plan.profile(n_runs=2)):
+        tried.clear()
+        run()
+        assert set(tried) == {False}
+    assert plan.execute_on({x: filled(3)}, {}, may_wait=False)
 
 
 def test_what_is_taken_from_a_plan_is_taken_from_its_forks(plans: Plans) -> None:

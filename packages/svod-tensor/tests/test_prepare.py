@@ -50,6 +50,21 @@ def plan_of(root, inputs, **config):
     return prepare_plan(schedule, PrepareConfig(**config))
 
 
+def test_releasing_a_plan_reports_memory_that_is_only_named_too():
+    x, y, out = node(7), node(8), node(-1)
+    chosen = UOp(Op.MSELECT, float32, (UOp(Op.MSTACK, float32, (x, y)),), 1)
+    inputs = {x: filled([1, 2, 3, 4]), y: filled([5, 6, 7, 8])}
+    pre = create_pre_schedule(UOp.sink(add_one(out, chosen)))
+    (item,) = instantiate_schedule(pre, inputs, {}).items
+    assert (item.buffer_ids, item.alias_ids) == ((-1, 8), (7,))
+    plan = prepare_plan(instantiate_schedule(pre, inputs, {}), PrepareConfig())
+    removed = []
+    plan.release_all_buffers(removed.append)
+    assert sorted(removed) == [-1, 7, 8]
+    plan.execute()
+    assert plan.output_buffer.as_numpy().tolist() == [6, 7, 8, 9]
+
+
 def test_a_copy_becomes_a_prepared_copy_and_moves_between_devices():
     x, far = node(7), node(-1, device="CPU:1")
     there = far.after(UOp(Op.CALL, void, (UOp(Op.COPY, float32, (param(1),), "CPU:1"), far, x)))

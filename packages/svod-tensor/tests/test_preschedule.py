@@ -97,6 +97,8 @@ def test_stacks_and_selections_lead_to_their_shards():
     pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, chosen))))
     assert pre.items[2].memory == (b3, b2)
     assert pre.items[2].dependencies == (0, 1)
+    assert pre.items[2].aliases == (b1,)
+    assert pre.items[0].aliases == ()
     assert find_memory(stack) is b1
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from svod_ir.uop import UOp
 from svod_runtime import VariableBoundsError as RunVariableBoundsError
-from svod_tensor import PrepareConfig, Tensor, Variable, registry
+from svod_schedule.errors import ConfigError
+from svod_schedule.options import OptimizerConfig
+from svod_tensor import PrepareConfig, Tensor, Variable, jit, registry
 from svod_tensor.errors import (
     BatchOutputError,
     BufferNotFoundError,
@@ -146,6 +148,28 @@ def test_a_configuration_reaches_the_optimizer():
     assert not plan.kernels()[0].kernel.spec.ast.arg.applied_opts
     z = (x + 2).realize_with(PrepareConfig(opts=(), disable_schedule_cache=True))
     np.testing.assert_array_equal(z.numpy(), np.arange(1024, dtype=np.float32) + 2)
+
+
+def test_an_optimizer_configuration_stands_for_the_one_that_holds_it(monkeypatch):
+    monkeypatch.setenv("SVOD_MEMORY_PLANNER", "disabled")
+    config, x = OptimizerConfig(strategy="none"), Tensor(np.arange(1024, dtype=np.float32))
+    plans = [(x + 1).prepare_with(config), Tensor.prepare_batch_with([x + 1], config)]
+    jitted = jit(lambda x: x + 1, config=config)
+    for plan in plans:
+        assert plan.kernels()[0].kernel.spec.ast.arg.applied_opts == ()
+        assert plan.memory_report.mode == "disabled"
+    total = x + 3
+    Tensor.realize_batch_with([total], config)
+    for result, added in (((x + 1).realize_with(config), 1), (total, 3), (jitted(x), 1)):
+        np.testing.assert_array_equal(result.numpy(), np.arange(1024, dtype=np.float32) + added)
+
+
+@pytest.mark.parametrize("config", ["beam", 4, {"opts": ()}])
+def test_what_is_no_configuration_is_an_error_that_shows_it(config):
+    calls = [(Tensor([1.0]) + 1).realize_with, (Tensor([1.0]) + 1).prepare_with, lambda c: jit(abs, config=c)]
+    for call in calls:
+        with pytest.raises(ConfigError, match="is not a PrepareConfig or an OptimizerConfig"):
+            call(config)
 
 
 def test_variables_check_their_bounds():

@@ -107,6 +107,35 @@ def test_a_search_finds_opts_that_the_kernel_gets_and_the_next_one_measures_noth
     assert caches()["search"].hits == 1
 
 
+def test_a_process_without_a_disk_remembers_what_it_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVOD_OBJECT_CACHE", "0")
+    get_disk_store.cache_clear()
+    _, usual = run(PLAIN)
+    first, opts = run(SEARCHED)
+    assert len(first.measured) > 2
+    second, again = run(SEARCHED)
+    assert (second.begun, second.measured, again) == ([], [], opts)
+    assert [t.was_known for t in second.tuned] == [True]
+    assert run(PLAIN)[1] == opts
+    assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
+    clear_caches()
+    assert run(PLAIN)[1] == usual
+    assert run(SEARCHED)[0].begun == [1]
+
+
+def test_a_record_that_another_process_finished_is_taken_over_one_that_this_one_began() -> None:
+    key = make_record_key("kernel", get_device("CPU"), QUICK)
+    begun, finished = Record("k", result(), 1.0), Record("k", result(), 2.0, ())
+    store_record(key, finished)
+    further = tuned.get_store().get(key)
+    assert further is not None
+    clear_caches(disk=True)
+    store_record(key, begun)
+    assert find_record(key) == begun
+    tuned.get_store().put(key, further)
+    assert find_record(key) == finished
+
+
 def test_whoever_does_not_search_uses_what_was_found_unless_told_otherwise() -> None:
     _, usual = run(PLAIN)
     assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
@@ -308,6 +337,9 @@ def test_a_record_is_read_back_and_what_is_none_is_removed() -> None:
     record = Record("r_8", result(), 1.5, parse_opts("UPCAST(0, 4)"))
     store_record(key, record)
     assert find_record(key) == record
+    clear_caches()
+    assert find_record(key) == record
+    clear_caches()
     tuned.get_store().put(key, b"{}")
     assert find_record(key) is None
     assert tuned.get_store().counts().entries == 0

@@ -116,7 +116,8 @@ class Plugin:
             if not isinstance(made, expected):
                 raise TypeError(f"{self.value} made {type(made).__name__}, not {expected.__name__}")
             return made
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # A module that ends the program where its driver is missing ends no program of ours.
             raise PluginLoadError(
                 name=self.name, distribution=self.distribution, value=self.value, cause=error
             ) from error

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from svod_device.errors import ProgramStageError
 from svod_device.launch_size import LaunchSizes, Size, evaluate_launch_sizes
 from svod_device.protocols import Dims
+from svod_ir.args import GridIndex, find_grid_index
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -186,9 +187,9 @@ def _derive_facts(sink: UOp) -> _Facts:
                 if variable.name == CORE_ID:
                     global_size[0] = variable.max + 1
             case Op.SPECIAL:
-                kind, axis = _parse_special(node.arg)
-                is_direct |= kind == "i"
-                (local_size if kind == "l" else global_size)[axis] = _simplify(node.src[0])
+                numbers, axis = _parse_special(node.arg)
+                is_direct |= numbers == "idx"
+                (local_size if numbers == "lidx" else global_size)[axis] = _simplify(node.src[0])
             case Op.STORE:
                 facts.outs |= _find_slot(node.src[0])
             case _:
@@ -199,12 +200,12 @@ def _derive_facts(sink: UOp) -> _Facts:
     return facts
 
 
-def _parse_special(name: str) -> tuple[str, int]:
-    # gidx0: a workgroup; lidx0: an item of a workgroup; idx0: an item of a grid without workgroups.
-    if name[:1] not in ("g", "l", "i") or name[-1:] not in ("0", "1", "2"):
+def _parse_special(name: object) -> GridIndex:
+    found = find_grid_index(name)
+    if found is None:
         expected = "SPECIAL gidx, lidx or idx with axis 0, 1 or 2"
         raise ProgramStageError(stage="SINK", expected=expected, found=f"SPECIAL {name!r}")
-    return name[0], int(name[-1])
+    return found
 
 
 def _simplify(size: UOp) -> Size:

@@ -14,10 +14,12 @@ __all__ = [
     "BufferArg",
     "BufferizeArg",
     "CheckArg",
+    "GridIndex",
     "KernelInfo",
     "Opt",
     "OptOp",
     "ParamArg",
+    "find_grid_index",
     "format_opts",
     "parse_opts",
 ]
@@ -58,6 +60,28 @@ class CheckArg(NamedTuple):
     operation: str
     axis: int | None = None
     size: int | None = None
+
+
+class GridIndex(NamedTuple):
+    """What the name of a SPECIAL says: which numbers of a launch it is one of, and on which axis, 0 to 2.
+
+    The numbers are `gidx` of a workgroup, `lidx` of a member in its workgroup, `idx` of an item where there are no workgroups.
+    """
+
+    numbers: str
+    axis: int
+
+
+def find_grid_index(name: object) -> GridIndex | None:
+    """The parts of a SPECIAL's name, None where it is none.
+
+    Example:
+        >>> find_grid_index("lidx1")
+        GridIndex(numbers='lidx', axis=1)
+        >>> find_grid_index("gidx10")
+    """
+    found = re.fullmatch("(gidx|lidx|idx)([012])", name) if isinstance(name, str) else None
+    return GridIndex(found[1], int(found[2])) if found else None
 
 
 class OptOp(Enum):

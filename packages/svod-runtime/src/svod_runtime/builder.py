@@ -90,8 +90,12 @@ class ExecutionPlanBuilder:
         """
         return self.build_template(self._parts.buffers).bind(self._parts.buffers)
 
-    def build_template(self, inputs: Sequence[Buffer]) -> PlanTemplate:
+    def build_template(self, inputs: Sequence[Buffer], input_ids: Sequence[int] | None = None) -> PlanTemplate:
         """Check everything and make a template, whose plans get other inputs, and new memory for all other buffers.
+
+        Args:
+            inputs: the first ones.
+            input_ids: their AST ids, where plans are bound with others: alias ids among them become those.
 
         Raises:
             PlanError: if an index, a size or a device does not fit, outputs were not set, or a buffer that is
@@ -105,7 +109,7 @@ class ExecutionPlanBuilder:
         for index, buffer in enumerate(self._parts.buffers):
             if buffer.is_allocated and buffer.storage_id not in storages:
                 raise PlanError(op="plan", problem=f"buffer {index}, {buffer}, has memory but is no input")
-        return PlanTemplate(self._parts, inputs)
+        return PlanTemplate(self._parts, inputs, input_ids)
 
     def _check_outputs(self) -> None:
         if not self._parts.output_indices and self._parts.buffers:

@@ -147,7 +147,7 @@ class ExecutionPlan:
             self._run()
 
     def _run(self) -> None:
-        self._is_at_work = True
+        was_at_work, self._is_at_work = self._is_at_work, True
         try:
             if self._is_watched or self._donated or self._is_stale:
                 self._check()
@@ -159,7 +159,7 @@ class ExecutionPlan:
             if self._guard is not None:
                 self._call_guard(self._guard)
         finally:
-            self._is_at_work = False
+            self._is_at_work = was_at_work
 
     def _run_watched(self, watched: Watched) -> None:
         from svod_runtime.watch import run_watched
@@ -235,17 +235,21 @@ class ExecutionPlan:
     def _run_profiled(self, transfer_times: list[int]) -> list[KernelProfile]:
         """`execute_profiled`, with the nanoseconds that each copy and custom function took appended to a list."""
         with self._lock:
-            self._check()
-            profiles: list[KernelProfile] = []
-            for step in self._steps:
-                started = time.perf_counter_ns()
-                found = list(step.run_profiled())
-                if not found:
-                    transfer_times.append(time.perf_counter_ns() - started)
-                profiles += found
-            if self._guard is not None:
-                self._call_guard(self._guard)
-            return profiles
+            was_at_work, self._is_at_work = self._is_at_work, True
+            try:
+                self._check()
+                profiles: list[KernelProfile] = []
+                for step in self._steps:
+                    started = time.perf_counter_ns()
+                    found = list(step.run_profiled())
+                    if not found:
+                        transfer_times.append(time.perf_counter_ns() - started)
+                    profiles += found
+                if self._guard is not None:
+                    self._call_guard(self._guard)
+                return profiles
+            finally:
+                self._is_at_work = was_at_work
 
     def execute_with_vars_profiled(self, values: Mapping[str, int]) -> list[KernelProfile]:
         """`execute_with_vars` with profiles."""
@@ -268,10 +272,14 @@ class ExecutionPlan:
 
         if n_runs < 1:
             raise ProfileError(n_runs=n_runs)
+        transfer_times: list[int] = []
         with self._lock:
-            self.execute_with_vars(values or {})
-            transfer_times: list[int] = []
-            profiles = [profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)]
+            self._is_at_work = True
+            try:
+                self.execute_with_vars(values or {})
+                profiles = [profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)]
+            finally:
+                self._is_at_work = False
         return ProfileReport(profiles, n_runs=n_runs, transfer_times=transfer_times)
 
     def _check(self) -> None:
@@ -475,7 +483,7 @@ class ExecutionPlan:
         for ast_id, index in self.ast_to_buffer.items():
             if self._buffers[index].storage_id not in kept_storages:
                 remove(ast_id)
-        for alias_id in self._template.alias_ids:
+        for alias_id in self._template.map_aliases(self._input_ids):
             remove(alias_id)
 
     @property

@@ -46,7 +46,6 @@ class PlanTemplate:
         ops: in schedule order.
         n_buffers: of a plan, the inputs included.
         output_indices: the index of each output among them.
-        alias_ids: ids that releasing reports besides the buffers' own.
         kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are always the same.
         views: the ops that must be verified at each run.
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
@@ -61,15 +60,13 @@ class PlanTemplate:
         guarded_indices: the buffers that a plan's guard looks at.
     """
 
-    def __init__(self, parts: PlanParts, inputs: Sequence[Buffer]) -> None:
+    def __init__(self, parts: PlanParts, inputs: Sequence[Buffer], input_ids: Sequence[int] | None = None) -> None:
         ops, buffers = tuple(parts.ops), parts.buffers
         self.device, self.ops, self.memory_report = parts.device, ops, parts.memory_report
         self.donated_indices, self.guarded_indices = tuple(parts.donated_indices), tuple(parts.guarded_indices)
-        self.n_buffers, self.output_indices, self.alias_ids = (
-            len(buffers),
-            tuple(parts.output_indices),
-            tuple(parts.alias_ids),
-        )
+        self.n_buffers, self.output_indices = len(buffers), tuple(parts.output_indices)
+        position_of = {ast_id: position for position, ast_id in enumerate(input_ids or ())}
+        self._aliases = [(ast_id, position_of.get(ast_id)) for ast_id in parts.alias_ids]
         kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
         self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
         self._has_constant_sizes = all(sizes is not None for *_, sizes in self.kernels)
@@ -174,6 +171,12 @@ class PlanTemplate:
             return dict(self._ids)
         indices = zip(input_ids, self._input_indices, strict=True)
         return {**{ast_id: index for ast_id, index in indices if index is not None}, **self._other_ids}
+
+    def map_aliases(self, input_ids: Sequence[int] | None) -> list[int]:
+        """The ids that releasing reports besides the buffers' own, with these ids for the inputs."""
+        if input_ids is None:
+            return [ast_id for ast_id, _ in self._aliases]
+        return [ast_id if position is None else input_ids[position] for ast_id, position in self._aliases]
 
 
 Sharing = tuple[tuple[int, int, int], ...]

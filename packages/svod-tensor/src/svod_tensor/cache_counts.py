@@ -32,11 +32,12 @@ def caches() -> dict[str, CacheCounts]:
 def clear_caches(*, disk: bool = False) -> None:
     """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are."""
     from svod_tensor import kernel_cache, schedule_cache
-    from svod_tensor.tuning import tuned
+    from svod_tensor.tuning import records, tuned
 
     schedule_cache.clear()
     kernel_cache.clear()
     tuned.clear()
+    records.clear()
     for store in _get_stores().values():
         store.clear(disk=disk)
 

@@ -23,7 +23,7 @@ from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_tensor.options import PrepareConfig
+    from svod_tensor.options import AnyConfig, PrepareConfig
     from svod_tensor.preschedule import PreSchedule
     from svod_tensor.schedule import ScheduleResult
     from svod_tensor.tensor import Tensor
@@ -48,18 +48,18 @@ class Artifact:
     text: str
 
 
-def explain(tensors: Sequence[Tensor], config: PrepareConfig | None = None) -> Iterator[Artifact]:
+def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Iterator[Artifact]:
     """The artifacts of computing `tensors`, in the order in which they are made.
 
     Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
     """
     from svod_schedule.pipeline import run_pipeline
-    from svod_tensor.options import PrepareConfig
+    from svod_tensor.options import resolve_config
     from svod_tensor.preschedule import create_pre_schedule
     from svod_tensor.realize import make_graph_context
     from svod_tensor.schedule_cache import normalize_graph
 
-    config = config or PrepareConfig.from_env()
+    config = resolve_config(config)
     sink = UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors))
     yield Artifact("build", "graph", _show_graph(sink))
     normalized = normalize_graph(sink)

@@ -40,13 +40,14 @@ from svod_tensor.errors import CaptureError, DonationError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
+from svod_tensor.options import resolve_config
 from svod_tensor.shards import iter_parts, join_parts, parts_of
 from svod_tensor.signature import Argument, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
-    from svod_tensor.options import PrepareConfig
+    from svod_tensor.options import AnyConfig, PrepareConfig
 
 __all__ = ["MAX_CAPTURES", "JitFunction", "jit"]
 
@@ -60,21 +61,17 @@ _log = get_logger("tensor")
 
 
 @overload
-def jit(
-    function: Callable[P, R], /, *, config: PrepareConfig | None = None, donate: Donate = ()
-) -> JitFunction[P, R]: ...
+def jit(function: Callable[P, R], /, *, config: AnyConfig | None = None, donate: Donate = ()) -> JitFunction[P, R]: ...
 @overload
+def jit(*, config: AnyConfig | None = None, donate: Donate = ()) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 def jit(
-    *, config: PrepareConfig | None = None, donate: Donate = ()
-) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
-def jit(
-    function: Callable[P, R] | None = None, /, *, config: PrepareConfig | None = None, donate: Donate = ()
+    function: Callable[P, R] | None = None, /, *, config: AnyConfig | None = None, donate: Donate = ()
 ) -> JitFunction[P, R] | Callable[[Callable[P, R]], JitFunction[P, R]]:
     """Let `function`, which computes tensors from tensors, run as one execution plan for each signature.
 
     Args:
         function: what to run.
-        config: how its plans are prepared; by default as the environment says.
+        config: how its plans are prepared, an `OptimizerConfig` being a part of it; by default as the environment says.
         donate: names or positions of parameters (`self` counts) whose tensors are given away by each call: their memory
             may hold intermediates and results, and they cannot be used any more. `x = step(x)` then
             needs no second buffer where `x` is large. What belongs to a numpy array is copied before.
@@ -92,6 +89,7 @@ def jit(
              args[0]: float32 (2,) on CPU
 
     Raises:
+        ConfigError: if `config` is no configuration.
         DonationError: if `donate` names no parameter.
 
     Raises (when called):
@@ -108,8 +106,10 @@ def jit(
 class JitFunction(Generic[P, R]):
     """A function that runs as plans; any thread may call it."""
 
-    def __init__(self, function: Callable[P, R], config: PrepareConfig | None, donate: Donate = ()) -> None:
+    def __init__(self, function: Callable[P, R], config: AnyConfig | None, donate: Donate = ()) -> None:
         self.function = function
+        if config is not None:
+            resolve_config(config)  # a mistake is raised here; what the environment says is read at each capture
         self._config = config
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: dict[tuple[object, ...], Captured] = {}
@@ -174,11 +174,9 @@ class JitFunction(Generic[P, R]):
         return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
 
     def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
-        from svod_tensor.options import PrepareConfig
-
         arguments = describe_arguments(args, kwargs)
         reason = find_reason(arguments, [c.arguments for c in self._captures.values()])
-        config = self._config or PrepareConfig.from_env()
+        config = resolve_config(self._config)
         inputs = _name_inputs(self._name, arguments, self._donated)
         captured = _make_captured(self._name, self.function, given, args, kwargs, inputs, config)
         captured.reason, captured.arguments = reason, arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
 from svod_dtype import DeviceNameError, parse_device_name
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOST_DEVICE",
     "OPT_CACHE_MAX",
+    "AnyConfig",
     "FloatCheck",
     "PlannerMode",
     "PrepareConfig",
@@ -29,6 +30,7 @@ __all__ = [
     "read_device",
     "read_opt_cache_max",
     "read_origins",
+    "resolve_config",
 ]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
@@ -138,6 +140,25 @@ class PrepareConfig:
 
 find_config: Final = remember(PrepareConfig.from_env, os.environ)
 """`PrepareConfig.from_env`, read anew only when the environment has changed."""
+
+
+AnyConfig: TypeAlias = PrepareConfig | OptimizerConfig
+"""What a caller may give as a configuration."""
+
+
+def resolve_config(config: AnyConfig | None) -> PrepareConfig:
+    """What a caller asks for, None meaning what the environment does; an `OptimizerConfig` leaves the rest to that.
+
+    Raises:
+        ConfigError: if it is something else.
+    """
+    if config is None:
+        return find_config()
+    if isinstance(config, PrepareConfig):
+        return config
+    if isinstance(config, OptimizerConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
+        return replace(find_config(), optimizer=config)
+    raise ConfigError(field="config", value=config, expected="a PrepareConfig or an OptimizerConfig")
 
 
 def make_worker_environment(**changes: str) -> dict[str, str]:

@@ -76,8 +76,12 @@ def prepare_plan(schedule: ScheduleResult, config: PrepareConfig) -> ExecutionPl
     return prepare_template(schedule, inputs, config).bind(inputs, origins=origins)
 
 
-def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config: PrepareConfig) -> PlanTemplate:
+def prepare_template(
+    schedule: ScheduleResult, inputs: Sequence[Buffer], config: PrepareConfig, input_ids: Sequence[int] | None = None
+) -> PlanTemplate:
     """What runs `schedule` with any `inputs`: memory shared, kernels compiled, arguments in the kernels' order.
+
+    `input_ids` are the numbers of the inputs' nodes, for templates that are bound to other nodes too.
 
     Raises:
         EmptyScheduleError: if there is nothing to run.
@@ -108,8 +112,10 @@ def prepare_template(schedule: ScheduleResult, inputs: Sequence[Buffer], config:
     n_results = len(outputs) - schedule.n_guarded
     builder.set_output_buffers(outputs[:n_results])
     builder.set_guarded_buffers(outputs[n_results:])
+    aliases = dict.fromkeys(i for item in items for i in item.alias_ids)
+    builder.add_alias_ids(i for i in aliases if i not in index_of)
     builder.set_donated_buffers(index_of[i] for i in schedule.donated_ids if i in index_of)
-    return builder.build_template(inputs)
+    return builder.build_template(inputs, input_ids)
 
 
 def _find_load(item: ScheduleItem, kernel: CachedKernel | None, config: PrepareConfig) -> Load | None:

@@ -38,6 +38,7 @@ class PreScheduleItem:
         kernel: the CALL.
         ast: its body.
         memory: the BUFFER or PARAM behind each argument that is memory, in order.
+        aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of a stack.
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that count schedule loops.
         variables: names of all variables that the body reads.
@@ -54,6 +55,7 @@ class PreScheduleItem:
     variables: frozenset[str] = frozenset()
     computed: tuple[int, ...] = ()
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
+    aliases: tuple[UOp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,21 @@ def find_memory(source: UOp) -> UOp:
                 rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node
             )
     return node
+
+
+def _find_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
+    """The BUFFERs and PARAMs that stand for arguments besides `memory`, each once."""
+    found: dict[UOp, None] = {}
+    stack = list(reversed(arguments))
+    while stack:
+        node = stack.pop()
+        if node.op in (Op.BUFFER, Op.PARAM):
+            found[node] = None
+        elif node.op is Op.AFTER:
+            stack.append(node.src[0])
+        elif node.op in _ALIASES:
+            stack.extend(reversed(node.src))
+    return tuple(node for node in found if node not in memory)
 
 
 _ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS, Op.DETACH})
@@ -236,8 +253,9 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
     variables = frozenset(n.arg[0] for n in body.iter_ops(Op.DEFINE_VAR))
     constants = {a.src[0].arg[0]: a.src[1].arg for a in arguments if a.op is Op.BIND and a.src[1].op is Op.CONST}
     return PreScheduleItem(
-        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call), constants
-    )
+        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call), constants,
+        _find_aliases(arguments, memory),
+    )  # fmt: skip
 
 
 def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:

@@ -182,7 +182,7 @@ def _get_template(
         items = _instantiate(schedule.pre, normalized, inputs, {})
         items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
         items.n_guarded = n_guarded
-        template = prepare_template(items, inputs, config)
+        template = prepare_template(items, inputs, config, [node.arg.id for node in normalized.params])
         schedule.add_template(key, template)
     return template
 

@@ -37,6 +37,7 @@ class ScheduleItem:
         dependencies: `kernel_id`s that must run before.
         instance_dependencies: positions in the schedule that must run before.
         origins: the lines that built what it computes, where they were tracked.
+        alias_ids: the numbers of further memory that its arguments name, such as the other shards of a stack.
     """
 
     kernel_id: int
@@ -49,6 +50,7 @@ class ScheduleItem:
     dependencies: tuple[int, ...] = ()
     instance_dependencies: tuple[int, ...] = ()
     origins: tuple[Origin, ...] = ()
+    alias_ids: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,7 +100,7 @@ def _make_item(
     own = {**{name: value for name, value in item.constants.items() if name not in var_vals}, **loop_values}
     return ScheduleItem(
         item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
-        frozenset(own), item.dependencies,
+        frozenset(own), item.dependencies, alias_ids=tuple(buffer_id(m) for m in item.aliases),
     )  # fmt: skip
 
 

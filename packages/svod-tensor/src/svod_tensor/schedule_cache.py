@@ -173,5 +173,9 @@ def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSc
         UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b
         for slot, b in enumerate(normalized.params)
     }
-    items = tuple(replace(item, memory=tuple(buffers.get(m, m) for m in item.memory)) for item in pre.items)
+
+    def restore(nodes: tuple[UOp, ...]) -> tuple[UOp, ...]:
+        return tuple([buffers.get(node, node) for node in nodes])
+
+    items = tuple(replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items)
     return PreSchedule(items, pre.invocations, tuple(buffers.get(o, o) for o in pre.outputs))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
-    from svod_tensor.options import PrepareConfig
+    from svod_tensor.options import AnyConfig, PrepareConfig
 
 __all__ = ["Tensor"]
 
@@ -45,8 +45,12 @@ class Tensor(Assigning):
         """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer."""
         return self.realize_with(None)
 
-    def realize_with(self, config: PrepareConfig | None) -> Self:
-        """`realize` with a configuration; None means that of the environment."""
+    def realize_with(self, config: AnyConfig | None) -> Self:
+        """`realize` with a configuration; None means that of the environment, an `OptimizerConfig` a part of it.
+
+        Raises:
+            ConfigError: if it is no configuration.
+        """
         self.realize_batch_with((self,), config)
         return self
 
@@ -56,11 +60,11 @@ class Tensor(Assigning):
         cls.realize_batch_with(tensors, None)
 
     @classmethod
-    def realize_batch_with(cls, tensors: Iterable[Tensor], config: PrepareConfig | None) -> None:
-        """`realize_batch` with a configuration."""
+    def realize_batch_with(cls, tensors: Iterable[Tensor], config: AnyConfig | None) -> None:
+        """`realize_batch` with a configuration, as `realize_with` takes it."""
         from svod_tensor.realize import realize_tensors
 
-        realize_tensors(tuple(tensors), config or _config_reader()())
+        realize_tensors(tuple(tensors), _config_resolver()(config))
 
     def prepare(self, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
         """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
@@ -75,8 +79,8 @@ class Tensor(Assigning):
         """
         return self.prepare_with(None, donate=donate)
 
-    def prepare_with(self, config: PrepareConfig | None, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
-        """`prepare` with a configuration."""
+    def prepare_with(self, config: AnyConfig | None, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
+        """`prepare` with a configuration, as `realize_with` takes it."""
         return self.prepare_batch_with((self,), config, donate=donate)
 
     @classmethod
@@ -86,12 +90,12 @@ class Tensor(Assigning):
 
     @classmethod
     def prepare_batch_with(
-        cls, tensors: Iterable[Tensor], config: PrepareConfig | None, *, donate: Iterable[Tensor] = ()
+        cls, tensors: Iterable[Tensor], config: AnyConfig | None, *, donate: Iterable[Tensor] = ()
     ) -> ExecutionPlan:
-        """`prepare_batch` with a configuration."""
+        """`prepare_batch` with a configuration, as `realize_with` takes it."""
         from svod_tensor.realize import prepare_tensors
 
-        config = config or _config_reader()()
+        config = _config_resolver()(config)
         donated = tuple(donate)
         if not donated:
             return prepare_tensors(tuple(tensors), config)
@@ -223,7 +227,7 @@ class Tensor(Assigning):
 
 
 @cache
-def _config_reader() -> Callable[[], PrepareConfig]:
-    from svod_tensor.options import find_config
+def _config_resolver() -> Callable[[AnyConfig | None], PrepareConfig]:
+    from svod_tensor.options import resolve_config
 
-    return find_config
+    return resolve_config

@@ -8,6 +8,7 @@ from typing import Final
 from svod_codegen.c import Buffer, CRenderer, Variable
 from svod_codegen.float_bits import storage_bits
 from svod_dtype import DType, float16, float64
+from svod_ir.args import find_grid_index
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
@@ -151,8 +152,9 @@ class OpenCLRenderer(CRenderer):
         return f"{self._memory_type(dtype)} {name}[{size}];"
 
     def grid_index(self, node: UOp) -> str:
-        name: str = node.arg
-        return f"({self.type_name(node.dtype)}){_SPECIAL[name[:-1]]}({name[-1]})"
+        found = find_grid_index(node.arg)
+        assert found is not None
+        return f"({self.type_name(node.dtype)}){_SPECIAL[found.numbers]}({found.axis})"
 
     def barrier(self) -> str:
         return "barrier(CLK_LOCAL_MEM_FENCE);"

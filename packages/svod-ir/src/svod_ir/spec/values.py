@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from svod_dtype import DType, void
+from svod_ir.args import find_grid_index
 from svod_ir.build import FLOAT_ONLY, INTEGER_ONLY, NO_FLOAT
 from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first
@@ -136,6 +137,12 @@ def _rule_cat(node: UOp) -> str | None:
     return None if fits else "CAT joins the lanes of its operands"
 
 
+def _rule_special(node: UOp) -> str | None:
+    if find_grid_index(node.arg) is None:
+        return "SPECIAL is gidx, lidx or idx with axis 0, 1 or 2"
+    return check_integer(node)
+
+
 def _rule_wmma(node: UOp) -> str | None:
     if not isinstance(node.arg, TensorCore):
         return "WMMA holds a tensor core"
@@ -149,6 +156,6 @@ VALUE_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(UNARY, _rule_unary),
     **dict.fromkeys(BINARY, _rule_binary),
     Op.WHERE: _rule_where, Op.MULACC: _rule_mulacc, Op.CAST: _rule_cast, Op.BITCAST: _rule_bitcast, Op.CONST: _rule_const,
-    Op.VCONST: _rule_vconst, Op.DEFINE_VAR: _rule_variable, Op.SPECIAL: check_integer, Op.BIND: _rule_bind,
+    Op.VCONST: _rule_vconst, Op.DEFINE_VAR: _rule_variable, Op.SPECIAL: _rule_special, Op.BIND: _rule_bind,
     Op.VECTORIZE: _rule_vectorize, Op.BROADCAST: _rule_broadcast, Op.GEP: _rule_gep, Op.CAT: _rule_cat, Op.WMMA: _rule_wmma,
 }  # fmt: skip

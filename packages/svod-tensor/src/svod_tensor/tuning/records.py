@@ -1,18 +1,23 @@
-"""How far searches came, on disk: the next process searches nothing, or goes on.
+"""How far searches came, in the process and on disk: whoever comes next searches nothing, or goes on.
 
 A record belongs to one kernel, target, compiler and configuration, and is written as the search goes, so
-that a process that is killed leaves what it found.
+that a process that is killed leaves what it found. Where the disk is turned off, or cannot be written, the process
+still searches each kernel once.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
+
+from cachetools import FIFOCache
 
 from svod_codegen.disk_store import make_key
 from svod_ir.args import Opt, format_opts, parse_opts
 from svod_ir.errors import ParseError
+from svod_ir.forks import hold_across_fork
 from svod_schedule.optimize.result import SearchResult, find_result
 from svod_tensor.tuning.tuned import get_store, name_kernel
 
@@ -20,7 +25,9 @@ if TYPE_CHECKING:
     from svod_device import Device
     from svod_schedule.options import OptimizerConfig
 
-__all__ = ["Record", "find_record", "make_record_key", "reject_record", "store_record"]
+__all__ = ["Record", "clear", "find_record", "make_record_key", "reject_record", "store_record"]
+
+_MAX_KNOWN: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,43 @@ def make_record_key(ast_hash: str, device: Device, config: OptimizerConfig) -> s
     return make_key("record", *name_kernel(ast_hash, device), config.fingerprint)
 
 
-def find_record(key: str) -> Record | None:
-    """What an earlier search left."""
+class _Records:
+    """The records of this process, over those that processes share on disk."""
+
+    def __init__(self) -> None:
+        self._known: FIFOCache[str, Record] = FIFOCache(_MAX_KNOWN)
+        self._lock = hold_across_fork(threading.Lock())
+
+    def find(self, key: str) -> Record | None:
+        """How far a search came: here or, where it is not finished here, in the process that came furthest."""
+        with self._lock:
+            known = self._known.get(key)
+        if known is not None and known.opts is not None:
+            return known
+        stored = _read(key)
+        if known is None or stored is None:
+            return stored or known
+        return stored if stored.opts is not None or stored.spent_seconds > known.spent_seconds else known
+
+    def store(self, key: str, record: Record) -> None:
+        """Keep how far a search came."""
+        with self._lock:
+            self._known[key] = record
+        get_store().put(key, record.to_text().encode())
+
+    def reject(self, key: str) -> None:
+        """Remove a record whose opts do not apply any more."""
+        with self._lock:
+            self._known.pop(key, None)
+        get_store().remove(key)
+
+    def clear(self) -> None:
+        """Forget the records of this process; the disk stays as it is."""
+        with self._lock:
+            self._known.clear()
+
+
+def _read(key: str) -> Record | None:
     content = get_store().get(key)
     record = None if content is None else Record.from_text(content.decode(errors="replace"))
     if content is not None and record is None:
@@ -71,11 +113,9 @@ def find_record(key: str) -> Record | None:
     return record
 
 
-def store_record(key: str, record: Record) -> None:
-    """Keep how far a search came."""
-    get_store().put(key, record.to_text().encode())
+_records: Final = _Records()
 
-
-def reject_record(key: str) -> None:
-    """Remove a record whose opts do not apply any more."""
-    get_store().remove(key)
+find_record = _records.find
+store_record = _records.store
+reject_record = _records.reject
+clear = _records.clear

@@ -1,4 +1,4 @@
-"""The opts that searches found, on disk: what a process uses that does not search itself.
+"""The opts that searches found, in the process and on disk: what is used where nothing is searched.
 
 An entry belongs to a kernel, a target and a compiler, whatever the configuration of the search was.
 Where nothing was ever stored, looking for one costs one look at a directory in each process.
@@ -59,14 +59,19 @@ class _TunedStore:
         return self._known[known]
 
     def put(self, ast_hash: str, device: Device, opts: tuple[Opt, ...]) -> None:
-        """Keep tuned opts."""
+        """Keep tuned opts, for this process also where nothing can be written."""
         get_store().put(self._key(ast_hash, device), format_opts(opts).encode())
-        self.clear()
+        self._remember(ast_hash, device, opts)
 
     def reject(self, ast_hash: str, device: Device) -> None:
         """Forget opts that do not apply any more."""
         get_store().remove(self._key(ast_hash, device))
-        self.clear()
+        self._remember(ast_hash, device, None)
+
+    def _remember(self, ast_hash: str, device: Device, opts: tuple[Opt, ...] | None) -> None:
+        with self._lock:
+            self._known[ast_hash, device.base_key, device.compiler.cache_key] = opts
+            self._has_entries = True
 
     def clear(self) -> None:
         """Forget what is remembered; the disk stays as it is."""
