@@ -162,6 +162,18 @@ def test_a_deep_graph_is_rewritten_without_recursion(bottom_up: bool) -> None:
     assert graph_rewrite(SUMS, graph, bottom_up=bottom_up).src[0].op is Op.ABS
 
 
+@pytest.mark.parametrize("bottom_up", [False, True])
+def test_atoms_stay_with_all_that_is_below_them(bottom_up: bool) -> None:
+    inside = add(V, number(0))
+    atom = unary(Op.ABS, inside)
+    rules = RuleSet("atoms", (add_zero,), is_pure=True)
+    graph = add(add(atom, number(0)), inside)
+    assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(atom, V)
+    # What is remembered of one does not answer the other.
+    assert graph_rewrite(rules, graph, bottom_up=bottom_up) is add(unary(Op.ABS, V), V)
+    assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(atom, V)
+
+
 def test_bodies_of_calls_are_left_alone_unless_asked() -> None:
     body = UOp.sink(add(V, number(0)))
     call = UOp(Op.CALL, UOp.sink().dtype, (body, add(W, number(0))))

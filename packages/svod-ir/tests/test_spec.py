@@ -103,6 +103,7 @@ def test_the_body_of_a_call_is_checked_as_a_kernel() -> None:
     [
         (OUT.index(RANGE).store(F).end(RANGE), "kernel", "a kernel is a SINK"),
         (UOp.sink(OUT.index(RANGE).store(F)), "kernel", "every RANGE is closed"),
+        (UOp.sink(*(OUT.index(RANGE).store(x).end(RANGE) for x in (F, F + F))), "kernel", "one node closes a RANGE"),
         (KERNEL, "lowered", "the dtype index is lowered"),
         (UOp(Op.PROGRAM, void, (KERNEL, KERNEL, KERNEL, KERNEL, KERNEL), "CPU"), "program", "PROGRAM takes"),
     ],

@@ -19,6 +19,8 @@ __all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "watch
 # A member of an enum costs more than the rest of the comparison.
 _CALL: Final = Op.CALL
 
+_NO_ATOMS: Final[frozenset[Op]] = frozenset()
+
 _MAX_GENERATION: Final = 4000
 """How many rules may fire one on the result of the other before rewriting counts as endless, in a small graph."""
 
@@ -29,11 +31,17 @@ _watchers: ContextVar[tuple[Callable[[Match], None], ...]] = ContextVar("watcher
 
 # Entries hold their key weakly; a node that no rule changes is its own result, stored as None, since
 # a value that refers to its key would keep it for ever.
-_remembered: WeakKeyDictionary[RuleSet, WeakKeyDictionary[UOp, UOp | None]] = WeakKeyDictionary()
+_Memory = WeakKeyDictionary[UOp, UOp | None]
+_remembered: Final[WeakKeyDictionary[RuleSet, dict[frozenset[Op], _Memory]]] = WeakKeyDictionary()
 
 
 def graph_rewrite(
-    ruleset: RuleSet, root: UOp, ctx: object = None, bottom_up: bool = False, enter_calls: bool = False
+    ruleset: RuleSet,
+    root: UOp,
+    ctx: object = None,
+    bottom_up: bool = False,
+    enter_calls: bool = False,
+    atoms: frozenset[Op] = _NO_ATOMS,
 ) -> UOp:
     """The graph of `root` with `ruleset` applied to every node, and to what it makes, until nothing matches.
 
@@ -44,12 +52,13 @@ def graph_rewrite(
     Args:
         ctx: what rules that have a parameter `ctx` get.
         enter_calls: whether to rewrite the bodies of CALLs, which are graphs of their own.
+        atoms: nodes of these ops stay as they are, with all that is below them.
 
     Raises:
         RewriteError: if rules undo each other, or grow the graph without end.
         RuleError: if a rule makes something else than a node.
     """
-    return _Rewrite(ruleset, ctx, bottom_up, enter_calls).run(root)
+    return _Rewrite(ruleset, ctx, bottom_up, enter_calls, atoms).run(root)
 
 
 class Match(NamedTuple):
@@ -92,8 +101,11 @@ class _Rewrite:
     operands. `generation` counts the rules that led to a node, where there were any.
     """
 
-    def __init__(self, ruleset: RuleSet, ctx: object, is_bottom_up: bool, enters_calls: bool) -> None:
+    def __init__(
+        self, ruleset: RuleSet, ctx: object, is_bottom_up: bool, enters_calls: bool, atoms: frozenset[Op]
+    ) -> None:
         self.ruleset, self.ctx, self.is_bottom_up, self.enters_calls = ruleset, ctx, is_bottom_up, enters_calls
+        self.atoms = atoms
         self.limit = _MAX_GENERATION
         self.done: dict[UOp, UOp] = {}
         self.became: dict[UOp, UOp] = {}
@@ -103,7 +115,7 @@ class _Rewrite:
         self.watchers = _watchers.get()
         # Results that are remembered would not be reported, and may differ bottom up or inside calls.
         is_plain = ctx is None and not self.watchers and not is_bottom_up and not enters_calls
-        self.memory = _get_memory(ruleset) if ruleset.is_pure and is_plain else None
+        self.memory = _get_memory(ruleset, atoms) if ruleset.is_pure and is_plain else None
 
     def run(self, root: UOp) -> UOp:
         self.root = root
@@ -135,6 +147,9 @@ class _Rewrite:
             if known is not _UNKNOWN:
                 done[current] = current if known is None else known
                 return None
+        if self.atoms and current.op in self.atoms:
+            done[current] = current
+            return None
         if self.is_bottom_up and current not in self.is_settled:
             found = self.ruleset.find_replacement(current, self.ctx)
             if found is not None:
@@ -230,8 +245,9 @@ class _Rewrite:
         )
 
 
-def _get_memory(ruleset: RuleSet) -> WeakKeyDictionary[UOp, UOp | None]:
-    memory = _remembered.get(ruleset)
+def _get_memory(ruleset: RuleSet, atoms: frozenset[Op]) -> _Memory:
+    memories = _remembered.setdefault(ruleset, {})
+    memory = memories.get(atoms)
     if memory is None:
-        memory = _remembered[ruleset] = WeakKeyDictionary()
+        memory = memories[atoms] = WeakKeyDictionary()
     return memory

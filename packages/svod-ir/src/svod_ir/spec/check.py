@@ -8,6 +8,7 @@ from typing import Final
 from svod_dtype import SvodError
 from svod_ir.errors import SpecError
 from svod_ir.ops import TABLE, AxisType, Op
+from svod_ir.scope import ENDS_RANGES_FROM
 from svod_ir.spec.common import Rule, location_of
 from svod_ir.spec.kernels import KERNEL_RULES
 from svod_ir.spec.tensors import TENSOR_RULES
@@ -84,6 +85,17 @@ def _find_root_violation(root: UOp, stage: str) -> str | None:
         left = [r for r in root.ranges if not (is_free and r.arg[1] is AxisType.GROUP_REDUCE)]
         if left:
             return f"every RANGE is closed: {left[0]} is not"
+    return _find_closed_again(root) if stage == "kernel" else None
+
+
+def _find_closed_again(kernel: UOp) -> str | None:
+    # In `lowering`, copies of a reduction share its loops until accumulate gives them one END.
+    closed: set[UOp] = set()
+    for node in kernel.iter_ops(*ENDS_RANGES_FROM):
+        for r in node.src[ENDS_RANGES_FROM[node.op] :]:
+            if r in closed:
+                return f"one node closes a RANGE: {r} is closed by {node} again"
+            closed.add(r)
     return None
 
 

@@ -63,9 +63,9 @@ def _used_outside_addresses(sink: UOp) -> set[UOp]:
             continue
         seen.add(node)
         if node.op is Op.INDEX:
-            # What an address is computed from is examined there; a gate is a use of its own.
+            # What an address is computed from is examined there; a gate, and what fills the memory, are uses of their own.
             stack.extend(s for s in node.src[1].toposort() if s.op is Op.INDEX)
-            stack.extend(node.src[2:])
+            stack.extend((node.src[0], *node.src[2:]))
             continue
         is_loop_end = node.op in (Op.END, Op.REDUCE, Op.SCAN)
         for position, operand in enumerate(node.src):

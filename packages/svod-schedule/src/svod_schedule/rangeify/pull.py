@@ -256,7 +256,8 @@ class _Puller:
             return identity_of(reduce_op, node.dtype)
         ranges = self.loops.open_reduced(node, at.indices)
         indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
-        value = yield node.src[0], Coordinates(indices, at.valid)
+        # Its readers' gates do not enter: they share its loops, which stay inside the value by themselves.
+        value = yield node.src[0], Coordinates(indices)
         loops = tuple(r for r in ranges.values() if r.op is Op.RANGE)
         return UOp(Op.REDUCE, node.dtype, (value, *loops), reduce_op) if loops else value
 

@@ -32,6 +32,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
+from svod_schedule.rangeify.fusion import find_rows, form_chain
 from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_transfer
 from svod_schedule.rangeify.readers import count_readers
@@ -175,18 +176,19 @@ class _Chooser:
             return None
         kernel, loops = self.kernels[uses[0].kernel], self._loops(uses[0].kernel)
         columns = [a for a in range(len(node.shape)) if len({use.at.indices[a] for use in uses}) > 1]
-        kept = [i for a, i in enumerate(uses[0].at.indices) if a not in columns and i.op is not Op.CONST]
-        rows = frozenset(kept)
+        named = [a for a in range(len(node.shape)) if a not in columns]
+        rows = find_rows([node.shape[a] for a in named], [uses[0].at.indices[a] for a in named], loops)
         # Rows that lie across the result are better taken side by side, as lanes.
-        is_row = rows < set(loops) and len(rows) == len(kept) and rows and columns and loops[-1] not in rows
-        if not is_row or any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
+        if not rows or len(rows) == len(loops) or not columns or loops[-1] in rows:
+            return None
+        if any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
             return None
         n_kept = kernel.n_kept + prod(max_size(node.shape[a]) for a in columns)
-        if n_kept > MAX_ROW or not all(rows <= r or r <= rows for r in kernel.rows):
+        if n_kept > MAX_ROW or not form_chain(rows, kernel.rows):
             return None
         kernel.n_kept = n_kept
         kernel.rows.append(rows)
-        self.rows[node] = frozenset(a for a in range(len(node.shape)) if a not in columns)
+        self.rows[node] = frozenset(named)
         fresh = kernel.loops.open(node)
         indices = tuple(fresh[a] if a in columns else i for a, i in enumerate(uses[0].at.indices))
         scope = (*(r for r in loops if r in rows), *(fresh[a] for a in columns))
@@ -222,10 +224,9 @@ class _Chooser:
     def _fuse_reduce(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
         if not self._is_fusable(node, uses):
             return False
-        use = uses[0]
-        kernel = self.kernels[use.kernel]
-        rows = _ranges_of(use.at)
-        if len(rows) < len(self._loops(use.kernel)):
+        kernel = self.kernels[uses[0].kernel]
+        rows = _ranges_of(uses[0].at)
+        if len(rows) < len(self._loops(uses[0].kernel)):
             kernel.rows.append(rows)
         kernel.has_contraction |= is_contraction(node)
         return True
@@ -236,12 +237,8 @@ class _Chooser:
         use = uses[0]
         kernel = self.kernels[use.kernel]
         loops = self._loops(use.kernel)
-        rows = _ranges_of(use.at)
-        live = [i for i in use.at.indices if i.op is not Op.CONST]
-        if not rows <= set(loops) or len(live) != len(rows) or any(i.op is not Op.RANGE for i in live):
-            return False
-        if prod(int(r.vmax) + 1 for r in rows) > prod(max_size(s) for s in node.shape):
-            # It is read through a PAD: the loops meet places that it does not have.
+        rows = find_rows(node.shape, use.at.indices, loops)
+        if rows is None:
             return False
         if use.kernel.op is Op.SCAN_AXIS or is_transfer(use.kernel):
             return False
@@ -255,7 +252,7 @@ class _Chooser:
             return False
         if prod(int(r.vmax) + 1 for r in rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
-        return all(rows <= other or other <= rows for other in kernel.rows)
+        return form_chain(rows, kernel.rows)
 
     def _enter(self, node: UOp, use: _Use) -> None:
         for operand, operand_use in self._reads(node, use):
@@ -279,7 +276,7 @@ class _Chooser:
             # The loops that a fused reduction does not depend on stand inside those that it does, after it.
             enclosing = _ranges_of(at)
             inner = (*(r for r in scope if r in enclosing), *(r for r in ranges.values() if r.op is Op.RANGE))
-            return [(node.src[0], _Use(use.kernel, Coordinates(indices, at.valid), inner))]
+            return [(node.src[0], _Use(use.kernel, Coordinates(indices), inner))]
         if node.op is Op.GATHER:
             positions_at = move_to_positions(node, at)
             # The value of a position is not known yet, only the loops that it depends on.

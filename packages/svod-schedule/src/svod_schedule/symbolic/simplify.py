@@ -17,10 +17,17 @@ from svod_schedule.symbolic.identities import IDENTITIES
 from svod_schedule.symbolic.logic import LOGIC
 from svod_schedule.symbolic.sums import SUMS
 
-__all__ = ["SYMBOLIC", "simplify"]
+__all__ = ["PLACED", "SYMBOLIC", "simplify"]
 
 SYMBOLIC: Final = (FOLDING + IDENTITIES + LOGIC + COMPARISONS + SUMS + DIVMOD + CASTS + FLOATS).renamed("symbolic")
 """Every rule that holds for all nodes without a shape, bit for bit."""
+
+PLACED: Final = frozenset({Op.INDEX, Op.LOAD, Op.AFTER, Op.BUFFERIZE, Op.REDUCE, Op.SCAN})
+"""Reads of memory and loops: they have a place in the kernel, which all readers share.
+
+An expression is simplified above them: one that other expressions read as well, and that changed here alone,
+would be read, or run, twice, the second time in the loop of the first.
+"""
 
 _FINAL: Final = frozenset({Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.PARAM, Op.BUFFER})
 _COUNTERS: Final = frozenset({Op.CONST, Op.RANGE, Op.DEFINE_VAR, Op.SPECIAL})
@@ -28,10 +35,10 @@ _MAX_REMEMBERED_NODES: Final = 24
 
 
 def simplify(node: UOp) -> UOp:
-    """The simplest equal expression that the symbolic rules find."""
+    """The simplest equal expression that the symbolic rules find, of the same reads of memory and the same reductions."""
     if node.op in _FINAL:
         return node
-    return _remember(node) if _is_index_arithmetic(node) else graph_rewrite(SYMBOLIC, node)
+    return _remember(node) if _is_index_arithmetic(node) else graph_rewrite(SYMBOLIC, node, atoms=PLACED)
 
 
 @lru_cache(maxsize=4096)

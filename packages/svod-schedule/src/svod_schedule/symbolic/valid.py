@@ -16,7 +16,7 @@ from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.pattern import BOOL, INT, RuleSet, node, rule, var
 from svod_ir.polynomial import ONE, Terms, add_scaled, get_interval
 from svod_ir.uop import UOp
-from svod_schedule.symbolic.simplify import simplify
+from svod_schedule.symbolic.simplify import PLACED, simplify
 from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 
 __all__ = ["GUARDED", "Bound", "iter_clauses", "simplify_condition", "simplify_under"]
@@ -151,8 +151,8 @@ def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
     nodes = expression.toposort()
     if replaced not in nodes or (known.op is Op.DEFINE_VAR and not any(n.op in _DECIDABLE for n in nodes)):
         return expression
-    # What memory is read, and under which gate, stays: a read happens where the condition is false, too.
-    kept = {n: n for n in nodes if n.op is Op.INDEX or n.op is Op.LOAD}
+    # What is read or reduced stays: that happens where the condition is false, too.
+    kept = {n: n for n in nodes if n.op in PLACED}
     tightened = simplify(expression.substitute({**kept, replaced: replacement}))
     result = simplify(tightened.substitute({known: bound.expression})) if known.op is Op.DEFINE_VAR else tightened
     return result if _count(result) < _count(expression) else expression
