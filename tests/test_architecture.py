@@ -9,11 +9,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from svod_device import INTERFACE_VERSION
+from svod_device.interface import GROUP, parse_interface
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor")
 RENAMED = {"_cffi_backend": "cffi"}
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
+PLUGINS = sorted(path.parent for group in ("plugins", "examples") for path in ROOT.glob(f"{group}/*/pyproject.toml"))
 
 
 def _name(path: Path) -> str:
@@ -85,6 +90,25 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
         *(f"svod_{name}" for name in LAYERS),
     }
     assert (imported & known) - {f"svod_{layer}"} - extras - (optional - declared) == declared
+
+
+def test_code_is_generated_with_the_llvm_that_it_was_written_for() -> None:
+    """Each release 0.x of llvmlite has another LLVM."""
+    (llvmlite,) = (r for r in map(Requirement, _project("codegen")["dependencies"]) if r.name == "llvmlite")
+    assert llvmlite.specifier.contains("0.50.9")
+    assert not llvmlite.specifier.contains("0.51.0")
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
+def test_a_plugin_works_with_every_release_that_has_the_interface_which_it_declares(folder: Path) -> None:
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *project.get("optional-dependencies", {}).get("testing", [])]
+    required = {r.name: r.specifier for r in map(Requirement, texts) if r.name.startswith("svod-")}
+    assert "svod-device" in required
+    for name, specifier in required.items():
+        assert specifier.contains(_project(name.removeprefix("svod-"))["version"]), name
+        assert specifier.contains("1000.0"), f"{name}: a later release may have the same interface"
+    assert parse_interface(project["entry-points"][GROUP]["version"]) == INTERFACE_VERSION
 
 
 CONTRACT = tomllib.loads((ROOT / "docs/contract.toml").read_text())
