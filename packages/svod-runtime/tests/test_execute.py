@@ -324,13 +324,14 @@ def test_fixed_variables_and_the_core_number_are_never_touched(plans: Plans) -> 
     assert (plans.read(x)[0], plans.read(y)[0]) == (2, 9)
 
 
-def test_a_variable_is_set_where_another_kernel_has_the_value_already(plans: Plans) -> None:
+@pytest.mark.parametrize("given", [(2, 7, 7), (7, 4), (4, 7)])
+def test_a_variable_is_set_where_another_kernel_has_the_value_already(plans: Plans, given: tuple[int, ...]) -> None:
     x, y, z = plans.buffer(), plans.buffer(), plans.buffer()
     plans.op(plans.kernel(write_n, [x], variables=[N], values=[4]))
     plans.op(plans.kernel(write_n, [y], variables=[N], values=[7]))
     plans.op(plans.kernel(write_n, [z], variables=[N], values=[2], fixedvars={"n": 2}))
     plan = plans.build(x, y, z)
-    for n in (2, 7, 7):
+    for n in given:
         plan.execute_with_vars({"n": n})
         assert [plans.read(i)[0] for i in (x, y, z)] == [n, n, 2]
 

@@ -169,6 +169,21 @@ def test_arguments_follow_the_kernels_slots():
     assert plan.output_buffer.as_numpy().tolist() == [3, 6, 9, 12]
 
 
+def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
+    # Slot 0 is not read, so that slot 1, which is written, is the first buffer of the compiled kernel.
+    x, y, out, last = node(7), node(8), node(-1), node(-2)
+    r = UOp.range(4, 0, AxisType.LOOP)
+    body = UOp.sink(param(1).index(r).store(param(2).index(r) * 3.0).end(r))
+    written = out.after(UOp(Op.CALL, void, (body, x, out, y)))
+    plan = plan_of(add_one(last, written), {x: filled([0] * 4), y: filled([1, 2, 3, 4])})
+    first = plan.prepared_ops[0]
+    assert first.kernel.spec.outs == (1,)
+    assert [plan.buffers[first.buffer_indices[p]] for p in first.output_indices] == [plan.buffer(-1)]
+    assert [set(level) for level in plan.levels] == [{0}, {1}]
+    plan.execute()
+    assert plan.output_buffer.as_numpy().tolist() == [4, 7, 10, 13]
+
+
 def test_the_plan_is_on_the_first_device_that_is_no_disk(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(np.arange(4, dtype=np.float32).tobytes())

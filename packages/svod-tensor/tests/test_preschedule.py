@@ -131,6 +131,27 @@ def test_a_schedule_loop_is_unrolled_with_its_counter():
     ]
 
 
+def test_what_reads_the_result_of_a_loop_depends_on_its_kernel():
+    b1, b2 = buffer(-1), buffer(-2)
+    r = loop(0, 3)
+    filled = b1.after(counted(2.0, b1, r).end(r))
+    for reader in (call(3.0, b2, filled), call(3.0, b2, b1.after(filled.src[1], filled))):
+        pre = create_pre_schedule(UOp.sink(b2.after(reader)))
+        assert [(item.dependencies, len(item.memory)) for item in pre.items] == [((), 1), ((0,), 2)]
+    # An order alone is kept too.
+    pre = create_pre_schedule(UOp.sink(b2.after(call(3.0, b2), filled)))
+    assert [item.dependencies for item in pre.items] == [(), (0,)]
+
+
+def test_a_store_is_no_kernel_that_an_after_waits_for():
+    b1, b2 = buffer(-1), buffer(-2)
+    store = b1.index(UOp.const(index, 0)).store(UOp.const(float32, 1.0))
+    filled = b1.after(call(1.0, b1), store)
+    pre = create_pre_schedule(UOp.sink(b2.after(call(2.0, b2, filled, b1.after(store)))))
+    assert [item.dependencies for item in pre.items] == [(), (0,)]
+    assert pre.items[1].memory == (b2, b1, b1)
+
+
 def test_the_kernels_of_one_loop_run_in_turn():
     b1, b2 = buffer(-1), buffer(-2)
     r = loop(0, 2)

@@ -72,6 +72,20 @@ def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
     assert instantiate_schedule(pre, inputs, {}).items[0].buffers[0].device == "CPU"
 
 
+def test_memory_that_no_device_is_named_for_has_the_size_that_it_says():
+    x = buffer(8, "CPU:1")
+    numbers = set()
+    for size in (1, 6):
+        local, param = UOp(Op.DEFINE_LOCAL, float32, (), (0, size)), UOp(Op.PARAM, float32, (), ParamArg(1, size))
+        for out in (local, param):
+            pre = create_pre_schedule(UOp.sink(out.after(call(out, x))))
+            (item,) = instantiate_schedule(pre, {x: storage("CPU:1")}, {}).items
+            assert (item.buffers[0].size, item.buffers[0].dtype, item.buffers[0].device) == (size, float32, "CPU:1")
+            numbers.add(item.buffer_ids[0])
+    assert len(numbers) == 2
+    assert max(numbers) < -(1 << 39)
+
+
 def test_only_variables_that_a_kernel_reads_reach_it():
     n, out = UOp.variable("n", 0, 9), buffer(-1)
     bound = UOp(Op.BIND, index, (n, UOp.const(index, 3)))

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan, PreparedKernel
 from svod_schedule.optimize.beam import Event, Tried
-from svod_schedule.optimize.candidates import Dropped, DropReason, Timed
+from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
 from svod_schedule.optimize.result import SearchResult, StopReason
 from svod_schedule.options import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
@@ -29,7 +30,9 @@ from svod_tensor.prepare import make_context
 from svod_tensor.realize import make_schedule
 from svod_tensor.tuning import choose, tuned
 from svod_tensor.tuning.choose import Subject, Tuned, is_finished, observe, search_all
+from svod_tensor.tuning.measure import Measurer
 from svod_tensor.tuning.records import Record, find_record, make_record_key, store_record
+from svod_tensor.tuning.search_kernel import KernelSearch
 from svod_tensor.tuning.time_box import TimeBox
 
 QUICK = OptimizerConfig(
@@ -148,6 +151,12 @@ def test_whoever_does_not_search_uses_what_was_found_unless_told_otherwise() -> 
     assert run(PLAIN)[1] == usual
 
 
+def test_opts_that_are_given_are_used_and_nothing_is_searched() -> None:
+    observer, opts = run(replace(SEARCHED, opts=(Opt(OptOp.UNROLL, 0, 4),)))
+    assert (observer.begun, observer.tuned, opts) == ([], [], "UNROLL(0, 4)")
+    assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
+
+
 def test_opts_that_do_not_apply_any_more_are_forgotten() -> None:
     _, usual = run(PLAIN)
     ast_hash, device = kernel_of(matmul()[0]).content_hash, get_device("CPU")
@@ -255,6 +264,36 @@ def test_a_search_survives_candidates_that_crash_hang_and_fail(
     printed = capfd.readouterr().err
     assert "dropped, crashes (" in printed
     assert "dropped, does not compile (ValueError: no such instruction): " in printed
+
+
+class FailingMeasurer:
+    """No candidate runs."""
+
+    def __call__(self, candidates: Sequence[Candidate], _best_seconds: float | None, /) -> list[Outcome]:
+        return [Dropped(DropReason.CRASH, "as planned") for _ in candidates]
+
+    def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        return self(candidates, None)
+
+    def verify(self, _candidate: Candidate, _reference: Candidate) -> Dropped | None:
+        return None
+
+
+@pytest.mark.parametrize("log_drops", [True, False])
+def test_a_line_for_each_candidate_that_is_dropped_is_printed_where_that_is_asked_for(
+    log_drops: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, kernel = replace(QUICK, max_rounds=0, log_drops=log_drops), subject(8)
+    search = KernelSearch(
+        kernel.ast, kernel.context, config, "key", cast("Measurer", FailingMeasurer()), TimeBox(9.0, lambda: 0.0), lambda _: None
+    )  # fmt: skip
+    record, wrong = search.run(None)
+    assert (record.result.seconds, wrong) == (None, ())
+    lines = capsys.readouterr().err.splitlines()
+    n_dropped = len(record.result.outcomes)
+    assert n_dropped == 2
+    assert len(lines) == (n_dropped if log_drops else 0)
+    assert all(": dropped, crashes (as planned): " in line for line in lines)
 
 
 def run_odd(config: PrepareConfig = SEARCHED) -> tuple[Observer, str]:
