@@ -5,11 +5,16 @@ import logging
 import numpy as np
 import pytest
 
-from svod_ir.ops import Op
+from svod_device import Buffer, get_allocator
+from svod_dtype import float32, index, void
+from svod_ir.args import BufferArg, ParamArg
+from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.memory_planner import plan_memory
+from svod_tensor.preschedule import create_pre_schedule
 from svod_tensor.realize import make_schedule
+from svod_tensor.schedule import instantiate_schedule
 
 
 def chain(x, n):
@@ -114,3 +119,57 @@ def test_planning_is_logged_with_what_it_saved_and_how_long_it_took(caplog):
     assert "bytes_saved=7168" in line
     assert "lower_bound=2048" in line
     assert "elapsed_us=" in line
+
+
+def node(number, size=16):
+    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, "CPU"))
+
+
+def call(body, target, *sources):
+    return target.after(UOp(Op.CALL, void, (body, target, *sources)))
+
+
+def kernel(target, *sources, gate=None):
+    """Adds one to the first source, where the gate holds."""
+    r = UOp.range(16, 0, AxisType.LOOP)
+    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 16)) for slot in range(2)]
+    value = params[1].index(r).load() + 1.0
+    return call(UOp.sink(params[0].index(r, gate=gate and gate(r)).store(value).end(r)), target, *sources)
+
+
+def copy(target, source):
+    return call(UOp(Op.COPY, float32, (UOp(Op.PARAM, float32, (), ParamArg(1, 16)),), "CPU"), target, source)
+
+
+def view(target, source):
+    return call(UOp(Op.BUFFER_VIEW, float32, (UOp(Op.PARAM, float32, (), ParamArg(1, 16)),), (0, 16)), target, source)
+
+
+def custom(target, source):
+    return call(UOp(Op.CUSTOM_FUNCTION, void, (), "anything"), target, source)
+
+
+def gated(target, source):
+    return kernel(target, source, gate=lambda r: r.alu(Op.LT, UOp.const(index, 5)))
+
+
+@pytest.mark.parametrize("mode", ["arena", "remap"])
+@pytest.mark.parametrize(("step", "n_fixed"), [(copy, 2), (view, 2), (custom, 2), (gated, 2), (kernel, 0)])
+def test_what_is_no_whole_store_keeps_its_memory(mode, step, n_fixed):
+    """A copy may end after its call does, a view has no memory of its own, a custom function may keep what it got, and a
+    store under a gate leaves what was there before."""
+    last = node(7)
+    for number in range(1, 8):
+        last = (step if number == 3 else kernel)(node(-number), last)
+    inputs = {node(7): Buffer(get_allocator("CPU"), float32, 16)}
+    schedule = instantiate_schedule(create_pre_schedule(UOp.sink(last)), inputs, {})
+    plan = plan_memory(schedule, mode)
+    before, after = (
+        {n: b for item in items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
+        for items in (schedule.items, plan.items)
+    )
+    assert plan.report.n_buffers == 6 - n_fixed
+    kept = {7, -7} | ({-2, -3} if n_fixed else set())
+    assert all(after[n] is before[n] for n in kept)
+    assert not any(after[m].overlaps(after[n]) for m in kept for n in after if m != n)
+    assert len({(b.storage_id, b.offset) for b in after.values()}) == len(kept) + 2
