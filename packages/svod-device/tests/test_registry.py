@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from svod_device import (
     register_backend,
 )
 from svod_device.__main__ import main
+from svod_device.device import CompiledCache
 from svod_device.registry import ALLOCATORS, COMPILERS
 from svod_device.report import describe, report_devices
 from svod_dtype import DeviceNameError
@@ -45,10 +47,9 @@ from svod_ir.uop import UOp
 class FakeCompiler:
     """Counts what it compiles."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache_key: str = "fake-1") -> None:
         self.compiled: list[str] = []
-
-    cache_key = "fake-1"
+        self.cache_key = cache_key
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
         self.compiled.append(spec.name)
@@ -284,6 +285,17 @@ def test_compiled_bytes_are_shared_between_devices_of_one_kind(registry: Registr
     registry.get_device("FAKE:1").compile(ProgramSpec("k", "other text", "FAKE:1"))
     assert COMPILER.compiled == ["k", "k"]
     assert base_device_key("fake:7") == registry.get_device("FAKE:1").base_key == "FAKE"
+
+
+def test_compilers_kinds_of_devices_names_and_sources_are_told_apart() -> None:
+    cache, one, two = CompiledCache(), FakeCompiler("one"), FakeCompiler("two")
+    spec = ProgramSpec("k", "text", "FAKE")
+    for other in (spec, replace(spec, name="l"), replace(spec, source="other text"), replace(spec, device="OTHER")):
+        first, second = cache.compile(one, other), cache.compile(two, other)
+        assert first is cache.compile(one, other)
+        assert second is cache.compile(two, other) is not first
+        assert (first.name, first.binary) == (other.name, other.source.encode())
+    assert one.compiled == two.compiled == ["k", "l", "k", "k"]
 
 
 def test_the_process_has_one_registry_that_can_be_cleared() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_device import Buffer, get_allocator
+from svod_device import Buffer, get_allocator, get_device
 from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
@@ -205,6 +205,23 @@ def test_equal_kernels_are_compiled_once():
     assert kernel_cache.counts().entries == 1
     again = (Tensor(np.zeros((5, 5), np.float32)) * 3).prepare()
     assert again.kernels()[0].kernel is plan.kernels()[0].kernel
+
+
+def test_what_another_compiler_made_is_not_used(odd_plan):
+    schedule_cache.clear()
+    kernel_cache.clear()
+    compiler, x, kernels = get_device("ODD").compiler, Tensor([1.0, 2.0], device="ODD"), []
+    for compiler.cache_key in ("one", "two", "one"):
+        (kernel,) = (x * 3).prepare().kernels()
+        kernels.append(kernel.kernel)
+    assert kernels[0] is kernels[2] is not kernels[1]
+    assert schedule_cache.counts()[:3] == (2, 1, 2)
+    schedule_cache.clear()
+    # Now the kernels alone decide.
+    for compiler.cache_key, expected in (("two", kernels[1]), ("one", kernels[0]), ("three", None)):
+        (kernel,) = (x * 3).prepare().kernels()
+        assert (kernel.kernel in kernels) == (expected is not None)
+        assert expected is None or kernel.kernel is expected
 
 
 def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):

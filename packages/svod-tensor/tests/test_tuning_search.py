@@ -7,7 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from svod_codegen.disk_store import get_disk_store
-from svod_device import get_device
+from svod_device import Device, get_device
 from svod_dtype import float32
 from svod_ir.args import Opt, OptOp, format_opts, parse_opts
 from svod_ir.ops import Op
+from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan, PreparedKernel
 from svod_schedule.optimize.beam import Event, Tried
@@ -367,6 +368,36 @@ def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_
     stopped = Record("k", result(StopReason.STOPPED), QUICK.kernel_seconds, ())
     assert is_finished(stopped, QUICK)
     assert not is_finished(replace(stopped, spent_seconds=1.0), QUICK)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """As much of a device as searches are named by."""
+
+    base_key: str
+    cache_key: str
+    target: Target = Target.generic()
+
+    @property
+    def compiler(self) -> Machine:
+        return self
+
+
+def test_what_was_found_is_for_one_kernel_kind_of_device_compiler_and_target() -> None:
+    one = Machine("ONE", "one")
+    machines = [
+        one,
+        replace(one, base_key="TWO"),
+        replace(one, cache_key="two"),
+        replace(one, target=Target.generic(cores=3)),
+    ]
+    places = [("kernel", m) for m in machines] + [("other kernel", one)]
+    opts = [(Opt(OptOp.UNROLL, 0, n),) for n in range(2, 7)]
+    for (ast_hash, machine), found in zip(places, opts, strict=True):
+        tuned.put_tuned(ast_hash, cast("Device", machine), found)
+    assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == opts
+    keys = {make_record_key(ast_hash, cast("Device", m), QUICK) for ast_hash, m in places}
+    assert len(keys) == len(places)
 
 
 def test_a_record_is_read_back_and_what_is_none_is_removed() -> None:

@@ -41,7 +41,7 @@ class _TunedStore:
     """The opts that any search found for a kernel, remembered in the process too."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str], tuple[Opt, ...] | None] = {}
+        self._known: dict[tuple[str, ...], tuple[Opt, ...] | None] = {}
         self._has_entries: bool | None = None
         self._lock = hold_across_fork(threading.Lock())
 
@@ -51,7 +51,7 @@ class _TunedStore:
             self._has_entries = os.path.isdir(get_store().directory)
         if not self._has_entries:
             return None
-        known = ast_hash, device.base_key, device.compiler.cache_key
+        known = name_kernel(ast_hash, device)
         if known not in self._known:
             content = get_store().get(self._key(ast_hash, device))
             with self._lock:
