@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import prod
 from random import Random
 
 import pytest
@@ -12,20 +14,23 @@ from hypothesis import strategies as st
 
 from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.build import make_permute
-from svod_ir.ops import Op
+from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
 from svod_ir.testing.programs import matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
+from svod_schedule.optimize.actions import iter_neighbours
 from svod_schedule.optimize.beam import Event, Tried, format_event, predict, search
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed, check_length, make_key
+from svod_schedule.optimize.cost import estimate_cost
 from svod_schedule.optimize.result import Round, StopReason, find_result
 from svod_schedule.options import OptimizerConfig
 from svod_schedule.pipeline import Context, run_pipeline
 
 TARGET = replace(Target.generic(cores=4), has_fma=True)
 CONTEXT = Context(target=TARGET)
+GPU = replace(TARGET, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
 SMALL = OptimizerConfig(strategy="beam", width=2, max_measured=6, max_rounds=3)
 
 FAILURES = (DropReason.CRASH, DropReason.COMPILE_TIMEOUT, DropReason.UOPS)
@@ -199,14 +204,119 @@ def test_who_measures_is_told_the_best_time_so_far(product: UOp) -> None:
     assert told == sorted(told, reverse=True)
 
 
-def test_limits_keep_candidates_from_being_measured(product: UOp) -> None:
-    config = replace(SMALL, max_upcast=8)
-    outcomes: list[Tried] = []
-    result = search(
-        product, CONTEXT, config, predict, report=lambda e: outcomes.append(e) if isinstance(e, Tried) else None
-    )
-    assert result.n_dropped[DropReason.LIMIT] > 0
-    assert all("in one turn" in o.outcome.detail for o in outcomes if o.outcome != o and isinstance(o.outcome, Dropped))
+def count_members(kernel: UOp) -> int:
+    kinds = (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE)
+    return prod(int(r.vmax) + 1 for r in kernel.iter_ops(Op.RANGE) if r.arg[1] in kinds)
+
+
+def count_taken(kernel: UOp) -> int:
+    return estimate_cost(kernel, TARGET).n_taken
+
+
+class Notes:
+    """Keeps what a search reports, and what it has measured."""
+
+    def __init__(self) -> None:
+        self.dropped: list[Tried] = []
+        self.measured: list[Candidate] = []
+
+    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> list[Outcome]:
+        self.measured += candidates
+        return predict(candidates, best_seconds)
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Tried) and isinstance(event.outcome, Dropped):
+            self.dropped.append(event)
+
+
+@pytest.mark.parametrize(
+    ("target", "field", "limit", "count"),
+    [(TARGET, "max_upcast", 8, count_taken), (GPU, "max_local", 8, count_members)],
+)
+def test_limits_keep_candidates_from_being_measured(
+    make_kernel: MakeKernel, target: Target, field: str, limit: int, count: Callable[[UOp], int]
+) -> None:
+    notes, kernel = Notes(), make_kernel(GRAPHS["matmul"]())
+    config = replace(SMALL, max_measured=200, max_rounds=1, max_bloat=100.0)
+    config = replace(config, **{"max_upcast": 1 << 20, "max_local": 1 << 20, field: limit})
+    result = search(kernel, Context(target=target), config, notes, report=notes.report)
+    assert result.n_dropped[DropReason.LIMIT] == len(notes.dropped) > 0
+    assert all(count(tried.candidate.kernel) > limit for tried in notes.dropped)
+    # Where the search begins is measured whatever it is.
+    start = [candidate.key for candidate in notes.measured[:2]]
+    tried = {c.key: c.kernel for c in notes.measured if c.key not in start}
+    assert max(count(kernel) for kernel in tried.values()) == limit
+    assert len(tried) + len(notes.dropped) == result.rounds[0].n_made
+
+
+def test_what_computes_much_more_than_what_it_was_made_from_is_not_measured(make_kernel: MakeKernel) -> None:
+    def operations(kernel: UOp) -> float:
+        return estimate_cost(kernel, TARGET).n_operations
+
+    kernel = make_kernel(GRAPHS["elementwise"]())
+    start = operations(optimize(kernel, ()))
+    for limit in (1.0, 1.1):
+        notes = Notes()
+        config = replace(SMALL, max_measured=200, max_rounds=1, max_upcast=1 << 20, max_bloat=limit)
+        result = search(kernel, CONTEXT, config, notes, report=notes.report)
+        usual = operations(optimize(kernel, result.heuristic_opts))
+        assert result.n_dropped[DropReason.BLOAT] == len(notes.dropped) > 0
+        assert all(operations(tried.candidate.kernel) > limit * min(start, usual) for tried in notes.dropped)
+        assert all(operations(candidate.kernel) <= limit * max(start, usual) for candidate in notes.measured)
+    notes = Notes()
+    search(kernel, CONTEXT, replace(config, max_bloat=100.0), notes, report=notes.report)
+    assert notes.dropped == []
+    assert any(operations(candidate.kernel) > 1.1 * max(start, usual) for candidate in notes.measured)
+
+
+def test_kernels_that_are_equal_to_one_that_was_made_are_left_out(make_kernel: MakeKernel) -> None:
+    notes = Notes()
+    kernel = make_kernel(GRAPHS["sum of rows"]())
+    result = search(kernel, CONTEXT, replace(SMALL, max_upcast=16), notes, report=notes.report)
+    assert result.n_dropped[DropReason.DUPLICATE] > 0
+    for keys in ([tried.candidate.key for tried in notes.dropped], [c.key for c in notes.measured[: -SMALL.width - 1]]):
+        assert len(keys) == len(set(keys)) > 0
+    # None of them takes the place of a kernel that is new.
+    assert [r.n_measured for r in result.rounds] == [SMALL.max_measured] * SMALL.max_rounds
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_a_round_goes_on_from_as_many_of_the_best_as_the_beam_is_wide(
+    product: UOp, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expanded: list[tuple[Opt, ...]] = []
+
+    def note(opts: tuple[Opt, ...], *rest: object, **options: object) -> Iterator[tuple[Opt, ...]]:
+        expanded.append(opts)
+        return iter_neighbours(opts, *rest, **options)  # pyright: ignore[reportArgumentType]
+
+    def fastest(outcomes: Mapping[str, Outcome]) -> set[str]:
+        times = {k: o.seconds for k, o in outcomes.items() if isinstance(o, Timed)}
+        return set(sorted(times, key=lambda key: (times[key], key))[:width])
+
+    monkeypatch.setattr("svod_schedule.optimize.beam.iter_neighbours", note)
+    outcomes, batches = dict[str, Outcome](), list[list[str]]()
+
+    def measure(candidates: Sequence[Candidate], best_seconds: float | None) -> Sequence[Outcome]:
+        # What is tried later is faster, so that no round goes on from what an earlier one went on from.
+        batches.append([c.key for c in candidates])
+        found = [Timed(1.0 / (len(outcomes) + n + 1)) for n in range(len(candidates))]
+        outcomes.update(zip(batches[-1], found, strict=True))
+        return found
+
+    ends: list[tuple[int, set[str]]] = []
+
+    def report(event: Event) -> None:
+        if isinstance(event, Round):
+            ends.append((len(expanded), fastest(outcomes)))
+
+    search(product, CONTEXT, replace(SMALL, width=width), measure, report=report)
+    assert len(ends) == SMALL.max_rounds
+    for (start, best), (end, _) in pairwise(ends):
+        assert {make_key(optimize(product, opts)) for opts in expanded[start:end]} == best
+        assert len(best) == width
+    # The last comparison is of the best of all, and the heuristics' choice.
+    assert set(batches[-1]) == ends[-1][1] | set(batches[0])
 
 
 def test_one_round_more_is_made_only_where_the_last_one_gained(product: UOp) -> None:

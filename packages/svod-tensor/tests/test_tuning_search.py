@@ -376,7 +376,7 @@ class Machine:
 
     base_key: str
     cache_key: str
-    target: Target = Target.generic()
+    target: Target
 
     @property
     def compiler(self) -> Machine:
@@ -384,7 +384,7 @@ class Machine:
 
 
 def test_what_was_found_is_for_one_kernel_kind_of_device_compiler_and_target() -> None:
-    one = Machine("ONE", "one")
+    one = Machine("ONE", "one", Target.generic())
     machines = [
         one,
         replace(one, base_key="TWO"),
