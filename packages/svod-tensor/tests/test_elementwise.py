@@ -339,3 +339,33 @@ def test_an_integer_of_no_axes_stands_for_a_number():
     for wrong in (Tensor(2.0), Tensor([2]), Tensor(True)):
         with pytest.raises(OperandError, match="takes one integer"):
             _ = [10, 20, 30][wrong]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_tiny_quotients_of_operands_with_different_signs_are_minus_one(dtype):
+    tiny = float(to_dtype(dtype).finfo_eps) ** 1.5
+    x, y = [tiny, -tiny, tiny, -tiny, tiny], [-1.0, 1.0, 1.0, -1.0, -7.0]
+    left, right = Tensor(x, dtype=dtype), Tensor(y, dtype=dtype)
+    assert (left // right).tolist() == [-1.0, -1.0, 0.0, 0.0, -1.0]
+    rest = (left % right).numpy().astype(np.float64)
+    rounded = Tensor(np.remainder(x, y), dtype=dtype).numpy().astype(np.float64)
+    np.testing.assert_allclose(rest, rounded, rtol=to_dtype(dtype).finfo_eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quotients_and_remainders_of_all_magnitudes_agree_with_numpy(rng, dtype):
+    def draw():
+        return (2.0 ** rng.uniform(-20, 20, 4000) * rng.choice([-1, 1], 4000)).astype(dtype)
+
+    x, y = draw(), draw()
+    check(Tensor(x) // Tensor(y), x // y, rtol=1e-6 if dtype == "float32" else 1e-15)
+    check(Tensor(x) % Tensor(y), x % y, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
+def test_nans_keep_their_signs(dtype):
+    nan = float("nan")
+    expected = [True, False]
+    assert Tensor([-nan, nan], dtype=dtype).signbit().tolist() == expected
+    assert [Tensor.full((), v, dtype=dtype).signbit().item() for v in (-nan, nan)] == expected
+    assert [(Tensor([1.0], dtype=dtype).copysign(v)).tolist() for v in (-nan, nan)] == [[-1.0], [1.0]]

@@ -194,3 +194,9 @@ def test_bound_variables_index_and_slice():
     assert x[n.bind(4)].item() == 4
     assert x[n.bind(2) :].sum().item() == sum(range(2, 10))
     assert x[: n.bind(3)].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_negative_number_of_classes_is_an_error():
+    with pytest.raises(ShapeError, match="one_hot: shape"):
+        Tensor([0, 1]).one_hot(-1)
+    assert Tensor([0, 1]).one_hot(0).shape == (2, 0)

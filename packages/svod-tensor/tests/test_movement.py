@@ -216,3 +216,62 @@ def test_groups_of_a_long_concatenation_are_equal_kernels(rng):
     plan.execute()
     assert len({kernel.source for kernel in plan.kernels()}) <= 4
     np.testing.assert_allclose(stacked.numpy(), 1 / (1 + np.exp(-2 * np.tanh(np.stack(arrays, 1)))), rtol=1e-5)
+
+
+def test_padding_is_spelled_as_in_numpy():
+    x = Tensor(np.arange(6.0).reshape(2, 3))
+    a = x.numpy()
+    for widths in (1, (1, 2), ((1, 2),), ((1, 2), (0, 3)), [1, 2], [[1], [2]], (2,), [(1, 2), (3, 4)]):
+        check(x.pad(widths, value=7), np.pad(a, widths, constant_values=7))
+    check(x.pad((1, 2), (0, 3)), np.pad(a, ((1, 2), (0, 3))))
+    for widths in (((1, 1), None), ([1, 1], None)):
+        check(x.pad(*widths), np.pad(a, ((1, 1), (0, 0))))
+        check(x.pad(widths), np.pad(a, ((1, 1), (0, 0))))
+    check(x[0].pad((1, 2)), np.pad(a[0], (1, 2)))
+    assert Tensor(1.0).pad().shape == ()
+
+
+@pytest.mark.parametrize("widths", [(1, 2), (((1, 2, 3), (1, 1)),), ("ab",), ((1.5, 2),), ((1, 2), 3), (None, 3)])
+def test_what_says_no_padding_is_an_error(widths):
+    with pytest.raises(OperandError, match="pad"):
+        Tensor.zeros(2, 3).pad(*widths)
+
+
+def test_padding_of_another_number_of_axes_is_an_error():
+    for widths in ((), (((1, 1), (1, 1), (1, 1)),), ((1, 1), (1, 1), (1, 1))):
+        with pytest.raises(ShapeError, match="needs 2 pairs"):
+            Tensor.zeros(2, 3).pad(*widths)
+
+
+@pytest.mark.parametrize("name", ["concat", "cat", "stack"])
+def test_tensors_are_joined_one_by_one_or_as_a_sequence(name):
+    a, b = np.arange(4.0).reshape(2, 2), np.arange(4.0, 8.0).reshape(2, 2)
+    x, y = Tensor(a), Tensor(b)
+    reference = np.stack if name == "stack" else np.concatenate
+    join = getattr(Tensor, name)
+    for axis in (0, 1, -1):
+        expected = reference([a, b], axis=axis)
+        for joined in (join([x, y], axis), join((x, y), axis=axis), join(x, y, axis=axis), join(x, y, axis)):
+            check(joined, expected)
+        for joined in (
+            getattr(x, name)(y, axis=axis),
+            getattr(x, name)([y], axis),
+            join((t for t in (x, y)), axis=axis),
+        ):
+            check(joined, expected)
+    check(join([x, y]), reference([a, b]))
+    check(join(x), reference([a]))
+    if name != "stack":
+        check(join([x, y], None), np.concatenate([a, b], axis=None))
+
+
+@pytest.mark.parametrize("name", ["concat", "cat", "stack"])
+def test_what_cannot_be_joined_is_an_error(name):
+    x, join = Tensor.zeros(2, 2), getattr(Tensor, name)
+    with pytest.raises(ShapeError, match="no tensors"):
+        join([])
+    for other in ("a", np.zeros((2, 2)), 1.5, [x, 1.5]):
+        with pytest.raises(OperandError, match="tensors, one by one or as a sequence"):
+            join(x, other)
+    with pytest.raises(ShapeError, match="differs from"):
+        join(x, x[0])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import BroadcastError, ShapeError
+from svod_ir.errors import AxisError, BroadcastError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EinsumError
 from svod_tensor.testing import check, make_array
@@ -104,3 +104,14 @@ def test_einsum_agrees_with_numpy(rng, case):
 def test_einsum_checks_its_formula(formula, problem):
     with pytest.raises(EinsumError, match=problem):
         Tensor.einsum(formula, Tensor.zeros(2, 3))
+
+
+def test_dot_products_along_an_axis_need_one_size_of_it(rng):
+    a, b = rng.standard_normal((4, 1, 3)), rng.standard_normal((2, 3))
+    check(Tensor(a).vecdot(Tensor(b)), (a * b).sum(-1))
+    check(Tensor(a).vecdot(Tensor(a), 0), (a * a).sum(0))
+    for left, right, axis in (((5,), (1,), -1), ((2, 5), (2, 1), 1), ((3, 2), (2,), 0), ((), (3,), -1)):
+        with pytest.raises(ShapeError, match="vecdot"):
+            Tensor.ones(left).vecdot(Tensor.ones(right), axis)
+    with pytest.raises(AxisError, match="vecdot"):
+        Tensor.ones(3).vecdot(Tensor.ones(3), 1)

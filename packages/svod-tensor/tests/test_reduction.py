@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from svod_ir.errors import AxisError, ShapeError
+from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.testing import check, make_array
@@ -160,3 +162,42 @@ def test_moments_of_large_integers_lose_nothing_on_the_way(name):
     a = np.array([2**31 - 1, -(2**31), 5, 2**24 + 1], np.int32)
     check(getattr(Tensor(a), name)(), np.float32(getattr(np, name)(a)), rtol=1e-6)
     assert Tensor(np.full(100_000, 16777217, np.int64)).mean().item() == np.float32(16777217)
+
+
+@pytest.mark.parametrize("ord", [0, 1, 2, 3, 0.5, -1, -2, -0.5, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_norms_of_every_order_agree_with_numpy(rng, ord, dtype):
+    a = rng.standard_normal((5, 6)).astype(dtype)
+    a[0, 2] = 0
+    wide = a.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        for axis in (0, 1):
+            check(
+                Tensor(a).norm(axis, ord=ord),
+                np.linalg.norm(wide, ord, axis).astype(dtype),
+                rtol=1e-3 if dtype == "float16" else 1e-5,
+            )
+        expected = np.linalg.norm(wide.ravel(), ord).astype(dtype)
+    check(
+        Tensor(a).vector_norm(ord=ord, keepdims=True), expected.reshape(1, 1), rtol=1e-3 if dtype == "float16" else 1e-5
+    )
+
+
+@pytest.mark.parametrize("ord", ["fro", 1, -1, np.inf, -np.inf])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_norms_of_matrices_agree_with_numpy(rng, ord, keepdims):
+    a = rng.standard_normal((2, 5, 6)).astype(np.float32)
+    check(Tensor(a).matrix_norm(ord=ord, keepdims=keepdims), np.linalg.norm(a, ord, (1, 2), keepdims), rtol=1e-5)
+
+
+def test_norms_that_there_are_not_are_an_error():
+    x = Tensor.ones(2, 3)
+    check(x.norm(ord="fro"), np.float32(math.sqrt(6)))
+    for ord in ("nuc", 2, -2, 3):
+        with pytest.raises(OperandError, match="matrix_norm"):
+            x.matrix_norm(ord=ord)
+    for tensor, ord in ((x, "nuc"), (x[0], "fro")):
+        with pytest.raises(OperandError, match="norm takes a number as ord"):
+            tensor.norm(ord=ord)
+    with pytest.raises(AxisError, match="matrix_norm"):
+        x[0].matrix_norm()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, SupportsFloat, TypeAlias, cast
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, TypeAlias, cast
 
-from svod_dtype import DType, bool_, float32, int32, int64, to_dtype, uint8, uint64
+from svod_dtype import DType, bool_, float32, int32, int64, result_type, to_dtype, uint8, uint64
 from svod_ir.build import make_reshape
-from svod_ir.concat import make_empty
+from svod_ir.concat import make_concat, make_empty
 from svod_ir.ops import Op
-from svod_ir.placement import is_file
-from svod_ir.uop import UOp
+from svod_ir.placement import check_devices, is_file
+from svod_ir.sizes import max_size
+from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
 from svod_tensor.options import HOST_DEVICE, read_device
@@ -91,11 +93,12 @@ def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None
     return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, HOST_DEVICE)
 
 
-def place_by_default(node: UOp) -> UOp:
-    """`node`, made from the caller's data, on the device for which none was named."""
-    return (
-        node if DEFAULT_DEVICE == HOST_DEVICE or node.placement != HOST_DEVICE else copy_to_device(node, DEFAULT_DEVICE)
-    )
+def place_by_default(node: UOp, data: object = None) -> UOp:
+    """`node`, made from the caller's data, on the device for which none was named; a list of tensors stays where these are."""
+    if DEFAULT_DEVICE == HOST_DEVICE or node.placement != HOST_DEVICE:
+        return node
+    has_tensors = _is_list(data) and any(map(_is_tensor, _flatten(data)[1]))
+    return node if has_tensors else copy_to_device(node, DEFAULT_DEVICE)
 
 
 def copy_to_device(node: UOp, device: str) -> UOp:
@@ -193,14 +196,40 @@ def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType |
     import numpy as np
 
     for leaf in leaves:
-        if not isinstance(leaf, (bool, int, float, np.generic, np.ndarray)):
-            hint = "join tensors with Tensor.stack or Tensor.concat" if hasattr(leaf, "uop") else None
-            raise DataError(found=leaf, hint=hint)
-    lengths: set[tuple[int, ...]] = {getattr(leaf, "shape", ()) for leaf in leaves}
-    if len(lengths) > 1:
-        raise RaggedDataError(depth=len(shape), lengths=sorted(s[0] if s else -1 for s in lengths))
+        if not isinstance(leaf, (bool, int, float, np.generic, np.ndarray)) and not _is_tensor(leaf):
+            raise DataError(found=leaf)
+    inner: set[tuple[SInt, ...]] = {getattr(leaf, "shape", ()) for leaf in leaves}
+    if len(inner) > 1:
+        levels = [{max_size(n) for n in level} for level in zip_longest(*inner, fillvalue=-1)]
+        depth, lengths = next((d, level) for d, level in enumerate(levels) if len(level) > 1)
+        raise RaggedDataError(depth=len(shape) + depth, lengths=sorted(lengths))
+    if any(map(_is_tensor, leaves)):
+        return _from_tensors(leaves, shape, dtype)
     array: Array = np.array(leaves)
     return _from_array(array.reshape(shape + array.shape[1:]), dtype)
+
+
+def _from_tensors(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> UOp:
+    """Lists of tensors of one shape, beside which numbers may stand; these are weak, as in arithmetic."""
+    made = [leaf.uop if _is_tensor(leaf) else make_node(leaf, dtype) for leaf in leaves]
+    if dtype is None:
+        pairs = zip(leaves, made, strict=True)
+        dtype = result_type(*(leaf if isinstance(leaf, (bool, int, float)) else node.dtype for leaf, node in pairs))
+    nodes = [node.cast(dtype) for node in made]
+    inner = nodes[0].shape
+    check_devices(*nodes)
+    return make_reshape(make_concat([make_reshape(n, (1, *inner)) for n in nodes], 0), (*shape, *inner))
+
+
+def _is_tensor(value: object) -> TypeIs[_HasNode]:
+    return isinstance(getattr(value, "uop", None), UOp)
+
+
+class _HasNode(Protocol):
+    """A tensor, which stands above this module."""
+
+    @property
+    def uop(self) -> UOp: ...
 
 
 def _from_foreign(data: object, dtype: DType | None) -> UOp:

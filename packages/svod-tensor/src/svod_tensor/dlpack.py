@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Elements", "read_elements"]
+__all__ = ["Elements", "make_capsule", "read_elements"]
 
 _CPU: Final = 1
+_OFFSETS: Final = {b"dltensor": 0, b"dltensor_versioned": 32}
+"""The name of a capsule -> where in its memory the tensor begins: behind version, context, deleter and flags, if it has these."""
+
 _NARROW: Final = {(4, 16): bfloat16, (10, 8): float8_e4m3, (12, 8): float8_e5m2}
 """DLPack's type code and bits -> the dtype."""
 
@@ -50,6 +53,18 @@ class _Words:
         }  # fmt: skip
 
 
+def make_capsule(array: NDArray[np.generic], dtype: DType, **options: Any) -> object:
+    """A capsule with the memory of `array`, whose elements are of `dtype`; the options are those of `__dlpack__`."""
+    types = {narrow: code for code, narrow in _NARROW.items()}
+    if dtype not in types:
+        return array.__dlpack__(**options)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    # numpy makes the capsule, for integers of the same size, and keeps the memory; what they are is said in it afterwards.
+    capsule = array.view(f"u{dtype.itemsize}").__dlpack__(**options)
+    tensor = _get_tensor(capsule)
+    tensor.code, tensor.bits = types[dtype]
+    return capsule
+
+
 def read_elements(source: Any) -> Elements:
     """The elements of another library's array, where they are.
 
@@ -68,7 +83,7 @@ def read_elements(source: Any) -> Elements:
                 expected="memory of the CPU",
             ) from error
         capsule = source.__dlpack__()
-        tensor = _DLTensor.from_address(_get_address(capsule, b"dltensor"))
+        tensor = _get_tensor(capsule)
         dtype = _NARROW.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
         if dtype is None:
             raise OperandError(
@@ -79,7 +94,10 @@ def read_elements(source: Any) -> Elements:
         return Elements(np.asarray(_Words(capsule, tensor, dtype.itemsize)), dtype)
 
 
-def _get_address(capsule: object, name: bytes) -> int:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    return get(capsule, name)
+def _get_tensor(capsule: object) -> _DLTensor:
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    name: bytes = api.PyCapsule_GetName(capsule)
+    return _DLTensor.from_address(api.PyCapsule_GetPointer(capsule, name) + _OFFSETS[name])

@@ -173,7 +173,9 @@ class Tensor(Assigning):
 
     def __dlpack__(self, **options: object) -> object:
         """The tensor's memory by the DLPack protocol; the consumer shares it and must not write."""
-        return self._host_array().__dlpack__(**options)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+        from svod_tensor.dlpack import make_capsule
+
+        return make_capsule(self._host_array(), self.dtype, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -72,7 +72,7 @@ def constant(dtype: DType, value: bool | int | float) -> str:
 def _float_constant(dtype: DType, value: float) -> str:
     cast = {float64: "(double)", float16: "(half)"}.get(dtype, "")
     if math.isnan(value):
-        text = f"{cast}NAN"
+        text = f"{cast}{'-' if math.copysign(1.0, value) < 0 else ''}NAN"
     elif math.isinf(value):
         text = f"{cast}{'-' if value < 0 else ''}INFINITY"
     elif dtype is float64:

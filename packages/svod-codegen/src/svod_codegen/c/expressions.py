@@ -45,7 +45,7 @@ def constant_expression(dtype: DType, value: bool | int | float) -> str:
         return _integer_constant(dtype, int(value))
     number = float(value)
     if math.isnan(number):
-        text = "NAN"
+        text = "-NAN" if math.copysign(1.0, number) < 0 else "NAN"
     elif math.isinf(number):
         text = "-INFINITY" if number < 0 else "INFINITY"
     else:

@@ -6,6 +6,7 @@ arithmetic on them has been lowered. A bool is an `i1` in a register and an `i8`
 
 from __future__ import annotations
 
+import math
 import struct
 from functools import cache
 
@@ -65,8 +66,11 @@ def constant_text(dtype: DType, value: bool | int | float) -> str:
         return f"0xH{storage_bits(float(value), dtype):04X}"
     if dtype in _STORAGE_ONLY:
         return str(storage_bits(float(value), dtype))
-    # A float is spelled as the double of the same value; of NaNs only the quiet one is a constant.
-    return "0x7FF8000000000000" if value != value else "0x" + struct.pack(">d", value).hex().upper()
+    if value != value:
+        # Of NaNs only the quiet ones are constants: of either sign, without a payload.
+        value = math.copysign(math.nan, value)
+    # A float is spelled as the double of the same value.
+    return "0x" + struct.pack(">d", value).hex().upper()
 
 
 def vector_constant_text(dtype: DType, values: tuple[bool | int | float, ...]) -> str:

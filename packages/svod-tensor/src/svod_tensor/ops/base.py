@@ -54,9 +54,10 @@ class TensorBase:
     _uop: UOp
 
     def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
-        """Make a tensor from numbers, nested lists, a numpy array or a tensor.
+        """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
 
-        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit.
+        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit. Beside tensors in a list
+        they are weak, as in arithmetic.
         A numpy array keeps its dtype, and is copied; `Tensor.from_numpy` can share its memory.
 
         Args:
@@ -81,7 +82,7 @@ class TensorBase:
         if device is not None:
             self._place_on(device)
         elif not isinstance(data, (TensorBase, UOp)):
-            self._uop = place_by_default(self._uop)
+            self._uop = place_by_default(self._uop, data)
         self._form = None
         if current_scope.get() is not None:
             add_line(self._uop)

@@ -16,6 +16,7 @@ from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor import registry
 from svod_tensor.data import (
     DEFAULT_DEVICE,
+    check_scalar,
     copy_to_device,
     default_int_dtype,
     make_array_node,
@@ -92,22 +93,29 @@ class Creation(Functions):
         cls, start: SInt | float, stop: SInt | float | None = None, step: int | float = 1, *,
         dtype: DTypeLike | None = None, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """The numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart."""
+        """The numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart.
+
+        Without a dtype they are float32 where one of the three is a float, else int32, or int64 or uint64 where they do not fit.
+
+        Raises:
+            IntegerOverflowError: if one of them does not fit `dtype`.
+        """
         start, stop = (0, start) if stop is None else (start, stop)
+        has_floats = any(isinstance(v, float) for v in (start, stop, step))
         if step == 0:
             raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
         count = _count_steps(start, stop, step)
         last = start + max(max_size(count) - 1, 0) * step
-        kind = _arange_dtype(start, last, step) if dtype is None else to_dtype(dtype)
+        kind = (float32 if has_floats else _arange_dtype(start, last)) if dtype is None else to_dtype(dtype)
         if isinstance(count, int) and count == 0:
             return cls.zeros(0, dtype=kind, device=device)
         if kind.is_bool:
             raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
-        for value in _extremes(last):
-            make_constant(value, kind)
+        for value in (*_extremes(start), *_extremes(last)):
+            check_scalar(value, kind)
         # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
-        inner = float64 if kind.is_float else kind
-        node = make_cast(make_iota(count, int64 if kind.is_float else kind), inner)
+        inner = float64 if has_floats or kind.is_float else kind
+        node = make_cast(make_iota(count, int64 if inner is float64 else kind), inner)
         node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
         first = start.cast(inner) if isinstance(start, UOp) else UOp.const(inner, start)
         node = make_alu(Op.ADD, node, first) if isinstance(start, UOp) or start != 0 else node
@@ -239,15 +247,16 @@ def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> 
         return normalize_size((to_node(cast("SInt", distance)) + (size - 1)).maximum(0) // size)
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return len(range(start, stop, step))
-    return max(0, math.ceil((stop - start) / step))
+    distance = (stop - start) / step
+    if not math.isfinite(distance):
+        raise ShapeError(operation="arange", shape=(start, stop, step), problem="does not say how many numbers it has")
+    return max(0, math.ceil(distance))
 
 
 def _extremes(value: SInt | float) -> tuple[int | float, ...]:
     return bounds_of_size(value) if isinstance(value, UOp) else (value,)
 
 
-def _arange_dtype(start: SInt | float, last: SInt | float, step: int | float) -> DType:
+def _arange_dtype(start: SInt | float, last: SInt | float) -> DType:
     values = [*_extremes(start), *_extremes(last)]
-    if any(isinstance(v, float) for v in (*values, step)):
-        return float32
     return default_int_dtype(int(min(values)), int(max(values)))

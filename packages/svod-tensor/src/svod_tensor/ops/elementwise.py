@@ -11,7 +11,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from svod_dtype import DType, bool_, float32, float64, promote_types, promote_with_scalar, to_dtype
+from svod_dtype import (
+    DType,
+    bool_,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    promote_with_scalar,
+    to_dtype,
+)  # fmt: skip
 from svod_ir.build import make_alu, make_check
 from svod_ir.errors import OperandError
 from svod_ir.ops import Op
@@ -108,22 +120,26 @@ class Elementwise(Movement):
         # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.
         dtype = self.dtype
         x, y = (self.cast(float64), divisor.cast(float64)) if dtype.itemsize < 8 else (self, divisor)
-        quotient = x.div(y).floor()
-        rest = x.sub(quotient.mul(y))
-        is_short = rest.mul(y).lt(0)
-        is_long = rest.abs().ge(y.abs())
+        # Of the sizes first: where the signs differ, a tiny quotient would be lost in the step to -1.
+        size, step = x.abs(), y.abs()
+        quotient = size.div(step).floor()
+        rest = size.sub(quotient.mul(step))
+        is_short, is_long = rest.lt(0), rest.ge(step)
         quotient = is_short.where(quotient.sub(1), is_long.where(quotient.add(1), quotient))
-        rest = is_short.where(rest.add(y), is_long.where(rest.sub(y), rest))
-        # An infinite divisor leaves a finite dividend whole, or one (infinite) step away when the signs differ.
-        is_whole = y.abs().eq(_INFINITY).logical_and(x.abs().lt(_INFINITY))
-        differs = x.mul(y).lt(0)
-        quotient = is_whole.where(differs.where(-1.0, x.div(y)), quotient)
-        # No multiple is left of an infinite dividend, and nothing of a quotient that has more digits than the dtype.
-        quotient = x.isinf().logical_and(y.ne(0)).where(math.nan, quotient)
-        rest = rest.abs().ge(y.abs()).where(0.0, rest)
-        rest = is_whole.where(differs.where(y, x), rest)
-        zero = y.lt(0).where(y.number(-0.0), 0.0)
-        return quotient.cast(dtype), rest.eq(0).where(zero, rest).cast(dtype)
+        rest = is_short.where(rest.add(step), is_long.where(rest.sub(step), rest))
+        # Nothing is left of a quotient that has more digits than the dtype.
+        rest = rest.lt(0).logical_or(rest.ge(step)).where(0.0, rest)
+        # An infinite divisor leaves a finite dividend whole; an infinite dividend has no last multiple.
+        is_whole = step.eq(_INFINITY).logical_and(size.lt(_INFINITY))
+        quotient, rest = is_whole.where(0.0, quotient), is_whole.where(size, rest)
+        quotient = size.eq(_INFINITY).logical_and(y.ne(0)).where(math.nan, quotient)
+        # Between operands of different signs one more step leads below the quotient, unless nothing is left.
+        differs = x.lt(0).ne(y.lt(0))
+        is_stepped = differs.logical_and(rest.gt(0))
+        quotient = is_stepped.where(quotient.add(1), quotient)
+        rest = is_stepped.where(step.sub(rest), rest)
+        quotient = x.signbit().ne(y.signbit()).where(quotient.neg(), quotient)
+        return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
 
     def pow(self, exponent: Operand) -> Self:
         """This tensor to the power of `exponent`. Integer powers wrap; a negative integer exponent gives
@@ -270,6 +286,12 @@ class Elementwise(Movement):
 
     def isfinite(self) -> Self:
         return self.abs().lt(_INFINITY) if self.dtype.is_float else self._all_equal_to(True)
+
+    def signbit(self) -> Self:
+        """Whether the sign bit is set, as it is for -0.0 and for some NaNs."""
+        if not self.dtype.is_float:
+            return self.lt(0) if self.dtype.is_signed else self._all_equal_to(False)
+        return self.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[self.dtype.itemsize]).lt(0)
 
     def isclose(self, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Whether `abs(x - y) <= atol + rtol * abs(y)`, element by element."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from svod_dtype import float32, float64, int32, int64
+from svod_dtype import float64
 from svod_ir.ops import Op
 from svod_tensor.ops.operators import Operators
 
@@ -114,13 +114,6 @@ class Functions(Operators):
         return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
 
     arcsin, arccos, arctan, arctan2, arcsinh, arccosh, arctanh = asin, acos, atan, atan2, asinh, acosh, atanh
-
-    def signbit(self) -> Self:
-        """Whether the sign bit is set, as it is for -0.0."""
-        if not self.dtype.is_float:
-            return self.lt(0) if self.dtype.is_signed else self._all_equal_to(False)
-        x = self if self.dtype.itemsize >= 4 else self.cast(float32)
-        return x.bitcast(int32 if x.dtype is float32 else int64).lt(0)
 
     def copysign(self, other: Operand) -> Self:
         """The size of this tensor with the sign of `other`."""

@@ -119,6 +119,8 @@ class Indexing(Reduction):
         """1 at the position that each element names along a new last axis, 0 elsewhere."""
         if not self.dtype.is_int:
             raise OperandError(operation="one_hot", found=self.dtype, expected="integer classes")
+        if n_classes < 0:
+            raise ShapeError(operation="one_hot", shape=(n_classes,), problem="has a negative size")
         classes = self.arange(n_classes, dtype=self.dtype if n_classes <= self.dtype.max else int64)
         return self.unsqueeze(-1).eq(classes).cast(dtype or int64)  # pyright: ignore[reportArgumentType]
 

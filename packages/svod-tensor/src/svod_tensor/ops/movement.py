@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
 
 from svod_dtype import bool_, int64
 from svod_ir.build import (
@@ -17,7 +17,7 @@ from svod_ir.build import (
     make_shrink,
 )
 from svod_ir.concat import make_concat, make_empty, make_positions
-from svod_ir.errors import AxisError, ShapeError
+from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
@@ -35,7 +35,15 @@ from svod_tensor.shapes import (
     to_shape,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 __all__ = ["Movement"]
+
+T = TypeVar("T", bound="Movement")
+
+Amounts: TypeAlias = "SInt | Sequence[SInt] | None"
+"""How much is added to one axis: on both sides alike, before and after it, or nothing."""
 
 
 class Movement(TensorBase):
@@ -242,19 +250,15 @@ class Movement(TensorBase):
         pairs = tuple((begin, end) if a == axis else (0, s) for a, s in enumerate(self.shape))
         return self._make(make_shrink(self._uop, pairs))
 
-    def pad(self, *padding: tuple[SInt, SInt] | None, value: bool | int | float = 0) -> Self:
-        """Add `value` before and after each axis; None leaves an axis, negative amounts crop it."""
-        if (
-            len(padding) == 1
-            and self.ndim != 1
-            and isinstance(padding[0], Sequence)
-            and padding[0]
-            and isinstance(padding[0][0], Sequence)
-        ):
-            padding = tuple(padding[0])  # pyright: ignore[reportAssignmentType]
-        if len(padding) != self.ndim:
-            raise ShapeError(operation="pad", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(padding)}")
-        pairs = tuple((0, 0) if p is None else p for p in padding)
+    def pad(self, *padding: Amounts | Sequence[Amounts], value: bool | int | float = 0) -> Self:
+        """Add `value` before and after each axis; None leaves an axis, negative amounts crop it.
+
+        Args:
+            padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all axes,
+                and a number stands for a pair of it, as in numpy.
+            value: what is added.
+        """
+        pairs = _to_pairs(padding, self.shape)
         cropped = self._crop(pairs)
         pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
         return self._make(_pad_node(cropped._uop, pairs, make_constant(value, self.dtype)))
@@ -268,31 +272,38 @@ class Movement(TensorBase):
             bounds.append((begin, size + after if isinstance(after, int) and after < 0 else size))
         return self.shrink(*bounds)
 
-    def cat(self, *others: Self, axis: int = 0) -> Self:
-        """This tensor and the others, one after the other along `axis`."""
-        return type(self).concat((self, *others), axis)
+    def concat(self: T | Iterable[T], *others: T | Iterable[T] | int | None, axis: int | None = 0) -> T:
+        """The tensors one after the other along `axis`; None flattens them first.
 
-    @classmethod
-    def concat(cls, tensors: Sequence[Self], axis: int | None = 0) -> Self:
-        """The tensors one after the other along `axis`; None flattens them first."""
-        if not tensors:
-            raise ShapeError(operation="concat", shape=(), problem="is missing: no tensors were given")
+        They are given one by one or as a sequence, and the axis by name or behind them: `x.concat(y)`,
+        `Tensor.concat(x, y, axis=1)` and `Tensor.concat([x, y], 1)`.
+
+        Raises:
+            ShapeError: if there are no tensors, or their shapes differ on another axis.
+            OperandError: if one is no tensor.
+        """
+        parts, axis = _take_operands("concat", (self, *others), axis)
         if axis is None:
-            return cls.concat([t.flatten() for t in tensors], 0)
-        axis = normalize_axis("concat", axis, tensors[0].ndim)
-        _check_alike(tensors, axis)
+            parts, axis = [t.flatten() for t in parts], 0
+        axis = normalize_axis("concat", axis, parts[0].ndim)
+        _check_alike("concat", parts, axis)
+        return parts[0]._join(parts, axis)
+
+    cat = concat
+
+    def stack(self: T | Iterable[T], *others: T | Iterable[T] | int, axis: int = 0) -> T:
+        """The tensors, all of one shape, side by side along a new axis; they are given as for `concat`."""
+        parts, found = _take_operands("stack", (self, *others), axis)
+        axis = normalize_axis("stack", 0 if found is None else found, parts[0].ndim + 1)
+        _check_alike("stack", parts, None)
+        return parts[0]._join([t.unsqueeze(axis) for t in parts], axis)
+
+    def _join(self, tensors: Sequence[Self], axis: int) -> Self:
+        """The tensors, of which this is the first, along an axis on which alone they may differ."""
         dtype = _common_dtype(tensors)
         parts = [t._uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
-        node = make_concat(parts, axis) if parts else tensors[0]._uop.cast(dtype)
-        return tensors[0]._make(node, *tensors[1:])
-
-    @classmethod
-    def stack(cls, tensors: Sequence[Self], axis: int = 0) -> Self:
-        """The tensors, all of one shape, side by side along a new axis."""
-        if not tensors:
-            raise ShapeError(operation="stack", shape=(), problem="is missing: no tensors were given")
-        axis = normalize_axis("stack", axis, tensors[0].ndim + 1)
-        return cls.concat([t.unsqueeze(axis) for t in tensors], axis)
+        node = make_concat(parts, axis) if parts else self._uop.cast(dtype)
+        return self._make(node, *tensors[1:])
 
     def triu(self, diagonal: int = 0) -> Self:
         """The elements on and above a diagonal of the last two axes, zero below it."""
@@ -337,6 +348,31 @@ def _infer_size(old: Shape, new: Shape) -> Shape:
     return (*new[: holes[0]], missing, *new[holes[0] + 1 :])
 
 
+def _to_pairs(padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape) -> tuple[tuple[SInt, SInt], ...]:
+    """How much is added before and after each axis."""
+    given: Sequence[object] = padding
+    if len(padding) == 1 and _is_sequence(padding[0]) and any(p is None or _is_sequence(p) for p in padding[0]):
+        given = padding[0]
+    if len(given) > 1 and any(isinstance(p, (int, UOp)) for p in given):
+        raise OperandError(operation="pad", found=given, expected="a pair (before, after) for each axis")
+    pairs = tuple(_to_pair(p) for p in given)
+    pairs = pairs * len(shape) if len(pairs) == 1 else pairs
+    if len(pairs) != len(shape):
+        raise ShapeError(operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}")
+    return pairs
+
+
+def _to_pair(amounts: object) -> tuple[SInt, SInt]:
+    values = to_shape("pad", tuple(amounts) if _is_sequence(amounts) else (0 if amounts is None else amounts,))  # pyright: ignore[reportArgumentType]
+    if len(values) not in (1, 2):
+        raise OperandError(operation="pad", found=amounts, expected="a pair (before, after) for each axis")
+    return values[0], values[-1]
+
+
+def _is_sequence(value: object) -> TypeIs[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
 def _positive_part(axis: int, amount: SInt) -> SInt:
     if isinstance(amount, int):
         return max(amount, 0)
@@ -365,16 +401,34 @@ def _is_positive_zero(value: UOp) -> bool:
     return value.arg == 0 and not (isinstance(value.arg, float) and math.copysign(1.0, value.arg) < 0)
 
 
-def _check_alike(tensors: Sequence[Movement], axis: int) -> None:
+def _take_operands(
+    operation: str, given: Sequence[T | Iterable[T] | int | None], axis: int | None
+) -> tuple[list[T], int | None]:
+    """The tensors, given one by one or in sequences, and the axis, which may stand behind them."""
+    if len(given) > 1 and (given[-1] is None or isinstance(given[-1], int)):
+        given, axis = given[:-1], given[-1]
+    tensors: list[object] = []
+    for item in given:
+        tensors.extend(item if isinstance(item, Iterable) and not isinstance(item, TensorBase) else (item,))
+    other = next((t for t in tensors if not isinstance(t, TensorBase)), None)
+    if other is not None:
+        raise OperandError(
+            operation=operation, found=type(other).__name__, expected="tensors, one by one or as a sequence"
+        )
+    if not tensors:
+        raise ShapeError(operation=operation, shape=(), problem="is missing: no tensors were given")
+    return cast("list[T]", tensors), axis
+
+
+def _check_alike(operation: str, tensors: Sequence[Movement], axis: int | None) -> None:
     first = tensors[0]
     for other in tensors[1:]:
         if other.ndim != first.ndim or any(
             a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis
         ):
+            where = "" if axis is None else f" on an axis other than {axis}"
             raise ShapeError(
-                operation="concat",
-                shape=other.shape,
-                problem=f"differs from {first.shape} on an axis other than {axis}",
+                operation=operation, shape=other.shape, problem=f"differs from {format_shape(first.shape)}{where}"
             )
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from svod_dtype import promote_types, to_dtype
 from svod_ir.errors import ShapeError
 from svod_ir.ops import Op
+from svod_ir.sizes import format_shape
 from svod_ir.uop import SInt
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.indexing import Indexing
 from svod_tensor.ops.reduction import accumulation_dtype
-from svod_tensor.shapes import Shape
+from svod_tensor.shapes import Shape, normalize_axis
 
 if TYPE_CHECKING:
     from svod_tensor.ops.elementwise import Operand
@@ -73,7 +74,14 @@ class Products(Indexing):
         return self.flatten().unsqueeze(1).mul(other.flatten().unsqueeze(0))
 
     def vecdot(self, other: Self, axis: int = -1) -> Self:
-        """The dot products along one axis."""
+        """The dot products along one axis, which has the same size in both tensors; the others broadcast."""
+        ndim = max(self.ndim, other.ndim)
+        axis = normalize_axis("vecdot", axis, ndim) - ndim
+        if -axis > min(self.ndim, other.ndim) or self.shape[axis] != other.shape[axis]:
+            raise ShapeError(
+                operation="vecdot", shape=self.shape,
+                problem=f"and {format_shape(other.shape)} have no axis {axis} of one size",
+            )  # fmt: skip
         kind = promote_types(self.dtype, other.dtype)
         inner = accumulation_dtype(kind)
         return self.cast(inner).mul(other.cast(inner)).sum(axis, dtype=inner).cast(kind)

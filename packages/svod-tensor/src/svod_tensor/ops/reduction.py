@@ -9,11 +9,12 @@ extremum.
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Literal, Self
 
 from svod_dtype import DType, bool_, float32, float64, int64, to_dtype, uint64
 from svod_ir.build import make_alu, make_reduce_axis, make_scan_axis
 from svod_ir.concat import make_positions
+from svod_ir.errors import AxisError, OperandError
 from svod_ir.ops import Op
 from svod_ir.sizes import product
 from svod_ir.uop import UOp
@@ -95,16 +96,52 @@ class Reduction(Placing):
         total = wide.sub(shift).exp().sum(axis, keepdims=True).log().add(shift)
         return (total if keepdims else total._drop("logsumexp", axis)).cast(x.dtype)
 
-    def norm(self, axis: Axes = None, *, ord: float = 2, keepdims: bool = False) -> Self:
-        """The vector norm of order `ord`: 2, 1, any positive number, or infinity."""
+    def norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
+        """The norm of order `ord` of the elements along all of `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`.
+
+        Infinity gives the largest size, minus infinity the smallest one, 0 the number of elements that are not zero, and
+        `"fro"`, of two axes, their norm of order 2. `matrix_norm` has the norms of matrices.
+        """
+        if isinstance(ord, str):
+            n_axes = len(normalize_axes("norm", axis, self.ndim))
+            if ord != "fro" or n_axes != 2:
+                expected = 'a number as ord, or "fro" of two axes'
+                raise OperandError(operation="norm", found=f"{ord!r} of {n_axes}", expected=expected)
+            ord = 2
         x = self._to_float().abs()
         if ord == math.inf:
             return x.max(axis, keepdims=keepdims)
+        if ord == -math.inf:
+            return x.min(axis, keepdims=keepdims)
         if ord == 1:
             return x.sum(axis, keepdims=keepdims)
         wide = x.cast(accumulation_dtype(x.dtype))
+        if ord == 0:
+            return wide.ne(0).cast(wide.dtype).sum(axis, keepdims=keepdims).cast(x.dtype)
         total = wide.pow(ord).sum(axis, keepdims=keepdims)
         return (total.sqrt() if ord == 2 else total.pow(1.0 / ord)).cast(x.dtype)
+
+    vector_norm = norm
+
+    def matrix_norm(self, *, ord: float | Literal["fro"] = "fro", keepdims: bool = False) -> Self:
+        """The norm of the matrices in the last two axes.
+
+        Args:
+            ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's sizes;
+                infinity and minus infinity, those of a row's. Others need singular values, which svod does not compute.
+            keepdims: whether both axes stay, with size 1.
+        """
+        if self.ndim < 2:
+            raise AxisError(operation="matrix_norm", axis=-2, ndim=self.ndim)
+        if ord == "fro":
+            return self.norm((-2, -1), keepdims=keepdims)
+        if ord not in (1, -1, math.inf, -math.inf):
+            raise OperandError(operation="matrix_norm", found=ord, expected='"fro", 1, -1 or an infinity as ord')
+        added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
+        x = self._to_float()
+        sums = x.cast(accumulation_dtype(x.dtype)).norm(added, ord=1, keepdims=True)
+        result = sums.max(compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)
+        return (result if keepdims else result._drop("matrix_norm", (-2, -1))).cast(x.dtype)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """The position of the largest element along `axis`, or among all elements in row-major order."""

@@ -123,7 +123,7 @@ def _find_least(key: T, n: int, *, is_descending: bool) -> T:
         for _ in range(n):
             rest = found[-1].lt(packed).where(packed, int64.max) if found else packed
             found.append(rest.min(-1, keepdims=True))
-        return key.concat(found, -1).bitwise_and((1 << 32) - 1)
+        return type(key).concat(found, -1).bitwise_and((1 << 32) - 1)
     places = key.arange(key.shape[-1]).cast(int64).broadcast_to(key.shape)
     value, place, found = None, None, []
     for _ in range(n):
@@ -136,7 +136,7 @@ def _find_least(key: T, n: int, *, is_descending: bool) -> T:
         hit = key.eq(value) if rest is None else key.eq(value).logical_and(rest)
         place = hit.where(places, int64.max).min(-1, keepdims=True)
         found.append(place)
-    return key.concat(found, -1)
+    return type(key).concat(found, -1)
 
 
 def _pack(key: T) -> T:
