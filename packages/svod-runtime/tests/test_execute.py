@@ -102,6 +102,26 @@ def test_a_view_costs_no_call(plans: Plans) -> None:
     assert plans.read(out) == [8] * 4
 
 
+def test_views_follow_a_base_that_is_replaced(plans: Plans) -> None:
+    base, out = plans.buffer(8, 3), plans.buffer()
+    view = plans.view(base, 2, 6)
+    inner = plans.view(view, 2, 4)
+    plans.op(PreparedBufferView(60, (view, base), 8, 24))
+    plans.op(PreparedBufferView(61, (inner, view), 8, 16))
+    plans.op(plans.kernel(plans.add_one, [out], [inner]))
+    plan = plans.build(out)
+    data = Buffer(plans.allocator, float32, 8)
+    data.copyin(np.arange(8, dtype=np.float32))
+    plan.replace_buffer(base, data)
+    plan.execute()
+    assert plans.read(out) == [5, 6, 7, 8]
+    # An interrupt came before all buffers were in their places.
+    plan._buffers[base] = plans.buffers[base]
+    plan._is_stale = True
+    plan.execute()
+    assert plans.read(out) == [4] * 4
+
+
 def test_independent_kernels_form_one_group(plans: Plans) -> None:
     launcher = plans.launcher()
     source, x, y, z = plans.buffer(), plans.buffer(), plans.buffer(), plans.buffer()

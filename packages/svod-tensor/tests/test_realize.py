@@ -102,8 +102,16 @@ def test_a_batch_may_name_a_tensor_twice_and_mix_realized_ones():
     y = x + 1
     z = x + 1
     Tensor.realize_batch([y, x, z, y])
-    assert y.uop is z.uop
-    assert y.tolist() == [2.0, 3.0]
+    assert y.tolist() == z.tolist() == [2.0, 3.0]
+
+
+def test_equal_tensors_of_a_batch_have_memory_of_their_own():
+    first, second, third = Tensor.zeros(3), Tensor.zeros(3), Tensor([1.0]).expand(3)
+    fourth = third.clone()
+    Tensor.realize_batch([first, second, third, fourth])
+    first += 1
+    third += 1
+    assert [t.tolist() for t in (first, second, third, fourth)] == [[1.0] * 3, [0.0] * 3, [2.0] * 3, [1.0] * 3]
 
 
 def test_fewer_outputs_than_tensors_is_an_error_with_both_counts(monkeypatch):

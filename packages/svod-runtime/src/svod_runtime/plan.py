@@ -330,6 +330,9 @@ class ExecutionPlan:
 
     def _renew(self) -> None:
         """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
+        bases = {i: buffer for i, buffer in enumerate(self._buffers) if i not in self._template.view_indices}
+        for index, view in self._view_parts(bases).items():
+            self._buffers[index] = view
         for state in self._states:
             state.set_buffers(self._buffers)
             state.set_values(self._variables)
@@ -410,8 +413,11 @@ class ExecutionPlan:
             if not 0 <= index < len(buffers) or buffer is not buffers[index]:
                 self._check_replacement(index, buffer)
                 changes[index] = buffer.ensure_allocated()
+        if changes and self._template.views:
+            changes |= self._view_parts(changes)
         if self._donated:
-            self._donated = {i: taker for i, taker in self._donated.items() if i not in replacements}
+            renewed = {*replacements, *self._view_parts(replacements)}
+            self._donated = {i: taker for i, taker in self._donated.items() if i not in renewed}
         if not changes:
             return
         if self._is_stale:
@@ -432,6 +438,16 @@ class ExecutionPlan:
         if is_shared or not self._template.held.isdisjoint(changes):
             self._make_steps()
         self._is_stale = False
+
+    def _view_parts(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
+        """The views of `bases`, and the views of these."""
+        parts: dict[int, Buffer] = {}
+        for op in self._template.views:
+            view, base = op.buffer_indices
+            new = parts.get(base) or bases.get(base)
+            if new is not None and view not in bases:
+                parts[view] = new.view(op.byte_offset, op.byte_size, self._buffers[view].dtype)
+        return parts
 
     def forget_content(self, buffer: Buffer, taker: str) -> None:
         """Refuse to run until everything on the memory of `buffer` is replaced, as all forks do; `taker` says who took it."""

@@ -48,6 +48,7 @@ class PlanTemplate:
         output_indices: the index of each output among them.
         kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are always the same.
         views: the ops that must be verified at each run.
+        view_indices: the buffers that are views.
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
         held: the buffers that are not only taken by kernels.
         written: the buffers that kernels and copies write.
@@ -72,6 +73,7 @@ class PlanTemplate:
         self._has_constant_sizes = all(sizes is not None for *_, sizes in self.kernels)
         self._arrangement: Arrangement | None = None
         self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
+        self.view_indices = {op.buffer_indices[0] for op in self.views}
         self.users = _find_users(op for _, op in kernels)
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in _written_by(op)}
@@ -148,8 +150,7 @@ class PlanTemplate:
 
     def _find_inputs(self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]) -> list[int | None]:
         """The index of each input among the buffers; equal ones have one, and one that no op uses has none."""
-        views = {op.buffer_indices[0] for op in self.views}
-        index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in views}
+        index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in self.view_indices}
         return [index_of.get(_identify(buffer)) for buffer in inputs]
 
     def find_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:

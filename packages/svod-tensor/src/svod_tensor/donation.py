@@ -8,7 +8,7 @@ that holds on to it, says so instead.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_ir.uop import UOp
@@ -153,7 +153,7 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
     donated = [
         find_memory("a plan", part, f"donate[{i}]") for i, t in enumerate(given) for part in iter_parts((t.uop,))
     ]
-    check_distinct("a plan", donated, {})
+    check_distinct("a plan", donated, {f"tensor {n}, which the plan is for": b for n, b in _find_buffers(tensors)})
     memories = {one.memory for one in donated}
     wanted = set(map(id, tensors))
     Tensor.realize_batch(t for t in find_readers(memories) if id(t) not in wanted)
@@ -162,3 +162,13 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
     # This plan has their content, for the first execution.
     plan.replace_buffers({index: plan.buffers[index] for index in plan.donated_indices})
     return plan
+
+
+def _find_buffers(tensors: Iterable[Tensor]) -> Iterator[tuple[int, Buffer]]:
+    """The number of each tensor that is memory already, and its buffers."""
+    for number, tensor in enumerate(tensors):
+        for part in iter_parts((tensor.uop,)):
+            base = registry.find_base(part)
+            buffer = None if base is None else registry.find_buffer(base)
+            if buffer is not None:
+                yield number, buffer

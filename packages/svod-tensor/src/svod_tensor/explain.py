@@ -57,6 +57,7 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
     from svod_tensor.options import resolve_config
     from svod_tensor.preschedule import create_pre_schedule
     from svod_tensor.realize import make_graph_context
+    from svod_tensor.result_memory import separate_results
     from svod_tensor.schedule_cache import normalize_graph
 
     config = resolve_config(config)
@@ -68,7 +69,7 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
     yield Artifact("rangeify", "graph", _show_graph(ranged))
     kernel_graph = run_pipeline("kernelize", ranged, context)
     yield Artifact("kernelize", "graph", _show_graph(kernel_graph))
-    pre = create_pre_schedule(kernel_graph)
+    pre = create_pre_schedule(separate_results(kernel_graph, normalized.graph))
     yield Artifact("preschedule", "graph", _show_pre_schedule(pre))
     yield from _explain_execution(sink, config)
 

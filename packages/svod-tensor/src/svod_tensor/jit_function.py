@@ -41,7 +41,7 @@ from svod_tensor.memory_views import view_prefix
 from svod_tensor.nested import take_apart
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import resolve_config
-from svod_tensor.shards import iter_parts, join_parts, parts_of
+from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.signature import Argument, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
 
@@ -316,41 +316,48 @@ def _finish(
 ) -> Captured:  # fmt: skip
     from svod_tensor.realize import make_plan
 
-    written = {state: memory for node in [*capture.states.values(), *(t.uop for t in outputs)]
+    # Other threads may give tensors that the function holds other nodes meanwhile.
+    nodes = {id(t): t.uop for t in outputs}
+    parts = {key: parts_of(node) for key, node in nodes.items()}
+    written = {state: memory for node in [*capture.states.values(), *nodes.values()]
                for state, memory in states.find_written(node).items()}  # fmt: skip
     computed = [
-        part for part in iter_parts(t.uop for t in outputs if t.size != 0)
-        if not registry.is_buffer_identity(part) and states.find_whole_state(part) is None
+        (key, number, part) for key, found in parts.items() for number, part in enumerate(found)
+        if 0 not in part.shape and not registry.is_buffer_identity(part) and states.find_whole_state(part) is None
     ]  # fmt: skip
     effects = list(capture.states.values())
     # What is returned as it is, or assigned to, keeps its content.
-    kept = {*capture.states, *(registry.find_base(part) for t in outputs for part in parts_of(t.uop))}
+    kept = {*capture.states, *(registry.find_base(part) for found in parts.values() for part in found)}
     donated = {given.memory for given in inputs if given.is_donated} - kept
-    plan = make_plan([*computed, *effects], config, donated) if computed or effects else None
+    plan = make_plan([*(part for *_, part in computed), *effects], config, donated) if computed or effects else None
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
     for given in inputs:
         given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
-    made: dict[UOp, tuple[UOp, UOp, int]] = {}
-    for node, index in zip(computed, () if plan is None else plan.output_indices, strict=False):
-        assert plan is not None
-        buffer = plan.buffers[index]
-        memory = registry.make_memory(node.dtype, buffer.size, buffer.device)
-        made[node] = (view_prefix(memory, node.shape), memory, index)
-    memory_of = {node: view for node, (view, _, _) in made.items()}
-    leaves = [*(given.memory for given in inputs), *(memory for _, memory, _ in made.values())]
-    results = Results([_make_result(t.uop, memory_of, written) for t in outputs], leaves)
+    memories = [] if plan is None else [
+        (registry.make_memory(part.dtype, plan.buffers[index].size, plan.buffers[index].device), index)
+        for (*_, part), index in zip(computed, plan.output_indices[: len(computed)], strict=True)
+    ]  # fmt: skip
+    made = {
+        (key, number): view_prefix(memory, part.shape)
+        for (key, number, part), (memory, _) in zip(computed, memories, strict=True)
+    }
+    result_of = {
+        key: _make_result(node, [made.get((key, n)) or part.substitute(written) for n, part in enumerate(parts[key])])
+        for key, node in nodes.items()
+    }
+    leaves = [*(given.memory for given in inputs), *(memory for memory, _ in memories)]
+    results = Results([result_of[id(t)] for t in outputs], leaves)
     registry.replace_nodes(written)
     if plan is not None:
         registry.add_plan(plan)
     return Captured(
-        name, plan, inputs, [(memory, index) for _, memory, index in made.values()], results, build,
+        name, plan, inputs, memories, results, build,
         set(capture.states), _find_held(plan, inputs), make_lock(),
     )  # fmt: skip
 
 
-def _make_result(node: UOp, made: Mapping[UOp, UOp], written: Mapping[UOp, UOp]) -> UOp:
-    """A result as a graph over memory."""
-    parts = [made[part] if part in made else part.substitute(written) for part in parts_of(node)]
+def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:
+    """What stands for `node`, of which each part is memory now."""
     placement = node.placement
     return join_parts(parts, placement.axis) if isinstance(placement, Sharding) else parts[0]
 

@@ -96,7 +96,7 @@ def prepare_template(
     items, report = plan_memory(replace(schedule, items=placed), config.memory_planner, loads, owners)
     builder = ExecutionPlanBuilder(_main_device(items))
     builder.set_memory_report(report)
-    index_of = _add_buffers(builder, items)
+    index_of = _add_buffers(builder, items, schedule.kept)
     views: dict[int, Buffer] = {}
     for item in items:
         indices = [index_of[i] for i in item.buffer_ids]
@@ -133,23 +133,25 @@ def _main_device(items: Sequence[ScheduleItem]) -> str:
     return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
 
 
-def _add_buffers(builder: ExecutionPlanBuilder, items: Sequence[ScheduleItem]) -> dict[int, int]:
+def _add_buffers(
+    builder: ExecutionPlanBuilder, items: Sequence[ScheduleItem], kept: Mapping[int, Buffer]
+) -> dict[int, int]:
     """Each buffer once, by storage identity; the outputs of views stay apart, since they are replaced later."""
     views = {item.buffer_ids[0] for item in items if effect_of(item.ast).op is Op.BUFFER_VIEW}
     index_of: dict[int, int] = {}
     by_storage: dict[tuple[int, int, int, object], int] = {}
-    for item in items:
-        for buffer, number in zip(item.buffers, item.buffer_ids, strict=True):
-            if number in index_of:
-                continue
-            key = (buffer.storage_id, buffer.offset, buffer.nbytes, buffer.dtype)
-            if number in views or key not in by_storage:
-                index_of[number] = builder.add_buffer(number, buffer)
-                if number not in views:
-                    by_storage[key] = index_of[number]
-            else:
-                index_of[number] = by_storage[key]
-                builder.map_buffer(number, index_of[number])
+    used = [pair for item in items for pair in zip(item.buffer_ids, item.buffers, strict=True)]
+    for number, buffer in (*used, *kept.items()):
+        if number in index_of:
+            continue
+        key = (buffer.storage_id, buffer.offset, buffer.nbytes, buffer.dtype)
+        if number in views or key not in by_storage:
+            index_of[number] = builder.add_buffer(number, buffer)
+            if number not in views:
+                by_storage[key] = index_of[number]
+        else:
+            index_of[number] = by_storage[key]
+            builder.map_buffer(number, index_of[number])
     return index_of
 
 

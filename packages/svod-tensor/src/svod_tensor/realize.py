@@ -5,9 +5,9 @@ The first of the two spines: it calls rangeify, kernelize, preschedule, instanti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from svod_ir.log import get_logger
 from svod_ir.ops import MOVEMENT, Op
@@ -16,6 +16,7 @@ from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.capture import check_not_capturing
+from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.files import copy_files
 from svod_tensor.memory_views import view_prefix
@@ -23,6 +24,7 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import PrepareConfig
 from svod_tensor.origins import find_kernel_origins, number_nodes
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
+from svod_tensor.result_memory import separate_results
 from svod_tensor.schedule import ScheduleResult, instantiate_schedule
 from svod_tensor.schedule_cache import (
     CachedSchedule,
@@ -33,7 +35,7 @@ from svod_tensor.schedule_cache import (
     normalize_results,
     restore_pre_schedule,
 )
-from svod_tensor.shards import iter_parts, join_parts, parts_of
+from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.storage import reads_files
 from svod_tensor.variable import bind_to_plan, settle_bindings
 
@@ -50,6 +52,20 @@ __all__ = [
 _log = get_logger("tensor")
 
 
+class _Wanted(NamedTuple):
+    """A tensor that needs computing.
+
+    Attributes:
+        tensor: the tensor.
+        node: what it stood for when it was looked at.
+        parts: of the node, one on each device.
+    """
+
+    tensor: TensorBase
+    node: UOp
+    parts: tuple[UOp, ...]
+
+
 def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> None:
     """Compute all tensors in one go; what they share is computed once. Nothing is done for realized or empty ones.
 
@@ -58,22 +74,23 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
     """
     started = perf_counter()
     check_not_capturing("reads values")
-    pending = _find_pending(tensors)
-    if not pending:
+    wanted = _find_wanted(tensors)
+    if not wanted:
         return
-    normalized, checks = _normalize_results(pending, config)
+    results = _results_of(wanted)
+    normalized, checks = _normalize_results(results, config)
     if normalized.written:
-        tensors = (*tensors, *states.find_overtaken(pending))
-        pending = _find_pending(tensors)
-        normalized, checks = _normalize_results(pending, config)
-    plan = _bind_plan(normalized, checks, config)
+        wanted += _find_wanted(states.find_overtaken(results))
+        results = _results_of(wanted)
+        normalized, checks = _normalize_results(results, config)
+    plan = _bind_plan(normalized, checks, config, results)
     prepared = perf_counter()
     plan.execute()
     _log.info(
-        "realize.done", outputs=len(pending), kernels=plan.num_kernels, prepare_us=round((prepared - started) * 1e6),
+        "realize.done", outputs=len(results), kernels=plan.num_kernels, prepare_us=round((prepared - started) * 1e6),
         execute_us=round((perf_counter() - prepared) * 1e6),
     )  # fmt: skip
-    adopted = _adopt_outputs(tensors, pending, plan)
+    adopted = _adopt_outputs(wanted, plan, range(len(results)))
     registry.replace_nodes({**normalized.written, **adopted} if normalized.written else adopted)
 
 
@@ -82,7 +99,8 @@ def prepare_tensors(
 ) -> ExecutionPlan:
     """The plan that computes all tensors, which are wired to its outputs: they read what `plan.execute()` last wrote.
 
-    It may overwrite the BUFFERs in `donated`.
+    It may overwrite the BUFFERs in `donated`. The outputs are the parts of each tensor in order: one, or one for each shard.
+    Of a tensor that is realized already it is its memory, of one without elements an empty buffer.
 
     Assignments that the tensors depend on are part of the plan. What reads the old elements and is none
     of the tensors is computed now.
@@ -91,65 +109,136 @@ def prepare_tensors(
         EmptyScheduleError: if no tensor needs computing.
     """
     check_not_capturing("prepares a plan")
-    pending = _find_pending(tensors)
-    if not pending:
+    wanted = _find_wanted(tensors)
+    if not wanted:
         raise EmptyScheduleError(n_tensors=len(tensors))
-    for tensor in states.find_overtaken(pending):
+    for tensor in states.find_overtaken(_results_of(wanted)):
         if states.find_written(tensor.uop):
             # What stands between two assignments can be computed by the plan alone.
             tensors = (*tensors, tensor)
         else:
             _compute_aside(tensor, config)
-    pending = _find_pending(tensors)
-    plan = make_plan(pending, config, donated)
+    wanted = [_look_at(t) for t in {id(t): t for t in tensors}.values()]
+    order = _order_outputs(tensors, wanted)
+    plan = make_plan(_results_of(wanted), config, donated, order)
     sized_by_plan = [t for t in tensors if not t.is_realized and not all(isinstance(s, int) for s in t.shape)]
-    _adopt_outputs(tensors, pending, plan)
+    _adopt_outputs(wanted, plan, order)
     for tensor in sized_by_plan:
         # From now on its size is that of the last execution.
         tensor.set_node(bind_to_plan(tensor.uop, plan.variables))
-    registry.replace_nodes(states.find_written(*pending))
+    registry.replace_nodes(states.find_written(*_results_of(wanted)))
     registry.add_plan(plan)
     return plan
 
 
 def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
     """Give `tensor` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
-    pending = _find_pending([tensor])
-    plan = make_plan(pending, config)
+    wanted = _find_wanted([tensor])
+    results = _results_of(wanted)
+    plan = make_plan(results, config)
     plan.execute()
-    _adopt_outputs([tensor], pending, plan)
+    _adopt_outputs(wanted, plan, range(len(results)))
 
 
-def _find_pending(tensors: Sequence[TensorBase]) -> list[UOp]:
-    """The nodes to compute, each once and on one device, in the order of the tensors."""
-    nodes = [t.uop for t in tensors if not t.is_realized]
-    if len(nodes) == 1 and nodes[0].placement.__class__ is not Sharding:
-        # One node on one device, as nearly always, is its only part.
-        return [node for node in nodes if 0 not in node.shape]
-    return [part for part in iter_parts(nodes) if not registry.is_buffer_identity(part)]
+def _find_wanted(tensors: Iterable[TensorBase]) -> list[_Wanted]:
+    """Those of the tensors that need computing, each once."""
+    return [_look_at(t) for t in {id(t): t for t in tensors}.values() if not _is_there(t.uop)]
 
 
-def make_plan(nodes: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
-    """The plan whose outputs are the values of `nodes`; it may overwrite the BUFFERs in `donated`.
+def _look_at(tensor: TensorBase) -> _Wanted:
+    node = tensor.uop
+    # On one device, as nearly always, a node is its only part.
+    return _Wanted(tensor, node, parts_of(node) if node.placement.__class__ is Sharding else (node,))
+
+
+def _order_outputs(tensors: Iterable[TensorBase], wanted: Iterable[_Wanted]) -> list[int]:
+    """For each part of each tensor, which of the results it is."""
+    places: dict[int, range] = {}
+    n_results = 0
+    for one in wanted:
+        places[id(one.tensor)] = range(n_results, n_results + len(one.parts))
+        n_results += len(one.parts)
+    return [position for t in tensors for position in places[id(t)]]
+
+
+def _results_of(wanted: Iterable[_Wanted]) -> list[UOp]:
+    return [part for one in wanted for part in one.parts]
+
+
+def _is_there(node: UOp) -> bool:
+    """Whether a node is memory already, or has no elements."""
+    return registry.is_buffer_identity(node) or 0 in node.shape
+
+
+def make_plan(
+    results: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = (), order: Sequence[int] | None = None
+) -> ExecutionPlan:
+    """The plan that computes `results`, of which each output is the one that `order` says, by default one after the other.
+
+    Each value that is computed has memory of its own; what is memory already is the output itself. The plan may overwrite
+    the BUFFERs in `donated`.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
     """
-    return _bind_plan(*_normalize_results(nodes, config), config, donated)
+    return _bind_plan(*_normalize_results(results, config), config, results, donated, order)
 
 
 def _bind_plan(
-    normalized: NormalizedGraph, checks: Checks | None, config: PrepareConfig, donated: Collection[UOp] = ()
-) -> ExecutionPlan:
-    """The plan of a graph on the buffers that it was normalised from; `checks` are about the last result of its SINK."""
-    inputs = tuple(map(_get_buffer, normalized.params))
+    normalized: NormalizedGraph, checks: Checks | None, config: PrepareConfig, results: Sequence[UOp],
+    donated: Collection[UOp] = (), order: Sequence[int] | None = None,
+) -> ExecutionPlan:  # fmt: skip
+    """The plan of the graph of `results` on the buffers that it was normalised from.
+
+    `checks` are about the last result of the SINK.
+    """
+    placed = _place_outputs(results, range(len(results)) if order is None else order, normalized.params)
+    nodes = normalized.params if placed is None else (*normalized.params, *placed.memories)
+    inputs = tuple(map(_get_buffer, nodes))
     schedule = _get_schedule(normalized, config)
-    template = _get_template(schedule, normalized, inputs, config, donated, n_guarded=int(checks is not None))
+    outputs = None if placed is None else placed.outputs
+    ids = [node.arg.id for node in nodes]
+    n_guarded = int(checks is not None)
+    template = _get_template(schedule, normalized, inputs, ids, config, donated, outputs, n_guarded=n_guarded)
     origins = find_kernel_origins(schedule.pre, normalized.graph, normalized.lines)
-    ids = [node.arg.id for node in normalized.params]
     guard = None if checks is None else checks.guard
     watched = None if config.check_floats == "off" else config.check_floats
     return template.bind(inputs, normalized.values, ids, origins, guard, watched)
+
+
+class _PlacedOutputs(NamedTuple):
+    """Where the outputs of a plan are, some of which nothing computes.
+
+    Attributes:
+        memories: the BUFFERs of those that no kernel needs.
+        outputs: the position of each output among the results that are computed, or ~slot of the input that it is.
+    """
+
+    memories: tuple[UOp, ...]
+    outputs: tuple[int, ...]
+
+
+def _place_outputs(results: Sequence[UOp], order: Sequence[int], params: Sequence[UOp]) -> _PlacedOutputs | None:
+    """Where the outputs are; None if they are what is computed, in order."""
+    slots = {memory: slot for slot, memory in enumerate(params)}
+    places: list[int] = []
+    n_computed = 0
+    for node in results:
+        if _is_there(node):
+            places.append(~slots.setdefault(registry.find_base(node) or _make_nothing(node), len(slots)))
+        else:
+            places.append(n_computed)
+            n_computed += 1
+    outputs = tuple(places[position] for position in order)
+    return None if outputs == tuple(range(n_computed)) else _PlacedOutputs(tuple(slots)[len(params) :], outputs)
+
+
+def _make_nothing(node: UOp) -> UOp:
+    """Memory for a node without elements."""
+    from svod_device import Buffer, get_allocator
+
+    device = node.device if isinstance(node.device, str) else DEFAULT_DEVICE
+    return registry.make_memory(node.dtype, 0, device, Buffer(get_allocator(device), node.dtype, 0))
 
 
 def _make_checks(sink: UOp) -> Checks | None:
@@ -166,25 +255,35 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
 
 
 def _get_template(
-    schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], config: PrepareConfig,
-    donated: Collection[UOp], *, n_guarded: int,
+    schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], ids: Sequence[int],
+    config: PrepareConfig, donated: Collection[UOp], outputs: tuple[int, ...] | None, *, n_guarded: int,
 ) -> PlanTemplate:  # fmt: skip
     from svod_runtime.template import find_sharing
 
-    # Kernels depend on the fingerprint, memory on the planner and what is donated, and the order of the kernels on
-    # inputs that share memory.
+    # Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an output, and the order of
+    # the kernels on inputs that share memory.
     slots = tuple(slot for slot, node in enumerate(normalized.params) if node in donated) if donated else ()
-    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, n_guarded)
+    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, outputs, n_guarded)
     template = schedule.templates.get(key)
     if template is None:
         from svod_tensor.prepare import prepare_template
 
-        items = _instantiate(schedule.pre, normalized, inputs, {})
+        items = _instantiate(schedule.pre, normalized, inputs[: len(normalized.params)], {})
         items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
         items.n_guarded = n_guarded
-        template = prepare_template(items, inputs, config, [node.arg.id for node in normalized.params])
+        if outputs is not None:
+            _add_outputs(items, outputs, inputs, ids)
+        template = prepare_template(items, inputs, config, ids)
         schedule.add_template(key, template)
     return template
+
+
+def _add_outputs(items: ScheduleResult, outputs: Sequence[int], inputs: Sequence[Buffer], ids: Sequence[int]) -> None:
+    """Let some inputs, which have these ids, be outputs too."""
+    computed = items.output_ids
+    items.kept = {ids[~place]: inputs[~place] for place in outputs if place < 0}
+    guarded = computed[len(computed) - items.n_guarded :]
+    items.output_ids = (*(computed[place] if place >= 0 else ids[~place] for place in outputs), *guarded)
 
 
 def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedSchedule:
@@ -223,12 +322,13 @@ def _normalize(sink: UOp) -> NormalizedGraph:
 
 
 def _normalize_results(nodes: Sequence[UOp], config: PrepareConfig) -> tuple[NormalizedGraph, Checks | None]:
-    """`_normalize` of the SINK that holds the values of `nodes`, and at last what is to be checked about them."""
+    """`_normalize` of the SINK that holds the values of `nodes` that are computed, and at last what is to be checked about them."""
+    computed = [node for node in nodes if not _is_there(node)]
     if not config.check_operands:
-        normalized = normalize_results(nodes)
+        normalized = normalize_results(computed)
         if not _find_far(normalized):
             return normalized, None
-    sink = UOp.sink(*map(make_result, nodes))
+    sink = UOp.sink(*map(make_result, computed))
     checks = _make_checks(sink) if config.check_operands else None
     return _normalize(sink if checks is None else sink.with_src((*sink.src, checks.findings))), checks
 
@@ -244,7 +344,7 @@ def make_pre_schedule(sink: UOp, devices: Sequence[str], config: PrepareConfig) 
 
     context = make_graph_context(devices, config)
     ranged = run_pipeline("rangeify", sink, context)
-    return create_pre_schedule(run_pipeline("kernelize", ranged, context))
+    return create_pre_schedule(separate_results(run_pipeline("kernelize", ranged, context), sink))
 
 
 def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
@@ -273,26 +373,27 @@ def _get_buffer(node: UOp) -> Buffer:
     return buffer
 
 
-def _adopt_outputs(tensors: Sequence[TensorBase], pending: Sequence[UOp], plan: ExecutionPlan) -> dict[UOp, UOp]:
+def _adopt_outputs(wanted: Sequence[_Wanted], plan: ExecutionPlan, order: Sequence[int]) -> dict[UOp, UOp]:
     """Wire each tensor to its output; return which node of other tensors' graphs stands for which buffer now."""
-    if plan.num_outputs < len(pending):
-        raise BatchOutputError(expected=len(pending), found=plan.num_outputs)
-    realized = {node: _make_realized(node, buffer) for node, buffer in zip(pending, plan.output_buffers, strict=False)}
-    for tensor in tensors:
-        node = tensor.uop
-        if node not in realized and tensor.sharding is not None and tensor.size != 0:
-            realized[node] = _join_realized(node, realized)
-        new = realized.get(node)
-        if new is not None:
+    if plan.num_outputs < len(order):
+        raise BatchOutputError(expected=len(order), found=plan.num_outputs)
+    buffers = dict(zip(order, plan.output_buffers, strict=False))
+    adopted: dict[UOp, UOp] = {}
+    position = 0
+    for tensor, node, parts in wanted:
+        made: list[UOp] = []
+        for part in parts:
+            made.append(part if _is_there(part) else _make_realized(part, buffers[position]))
+            position += 1
+        placement = node.placement
+        new = join_parts(made, placement.axis) if isinstance(placement, Sharding) else made[0]
+        if new is not node:
             tensor.set_node(new)
-    # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
-    return {old: new for old, new in realized.items() if not _is_constant(old)}
-
-
-def _join_realized(node: UOp, realized: Mapping[UOp, UOp]) -> UOp:
-    placement = node.placement
-    assert isinstance(placement, Sharding)
-    return join_parts([realized.get(part, part) for part in parts_of(node)], placement.axis)
+        for old, memory in ((node, new), *zip(parts, made, strict=True)):
+            # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
+            if old is not memory and not _is_constant(old):
+                adopted.setdefault(old, memory)
+    return adopted
 
 
 def _make_realized(node: UOp, buffer: Buffer) -> UOp:

@@ -59,15 +59,17 @@ class ScheduleResult:
 
     Attributes:
         items: the runs.
-        output_ids: the buffer id of each output, in the order of the SINK.
+        output_ids: the buffer id of each output, in order.
         donated_ids: of inputs whose content nobody needs afterwards.
         n_guarded: how many of the last outputs are for the guard of the plan.
+        kept: the inputs that are outputs as they are, by their id.
     """
 
     items: list[ScheduleItem]
     output_ids: tuple[int, ...]
     donated_ids: tuple[int, ...] = ()
     n_guarded: int = 0
+    kept: Mapping[int, Buffer] = field(default_factory=dict[int, Buffer])
 
 
 def instantiate_schedule(

@@ -85,7 +85,11 @@ class Tensor(Assigning):
 
     @classmethod
     def prepare_batch(cls, tensors: Iterable[Tensor], *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
-        """One plan for several tensors, with one output for each of them that is not realized, in order."""
+        """One plan for several tensors, with an output for each of them, in order; for a sharded one, one for each shard.
+
+        Equal tensors have outputs of their own too; only a tensor that is given twice has one buffer. The output of a tensor
+        that is realized already is its memory, that of a tensor without elements an empty buffer.
+        """
         return cls.prepare_batch_with(tensors, None, donate=donate)
 
     @classmethod
