@@ -269,7 +269,7 @@ def test_a_device_owns_what_its_backend_made(registry: Registry) -> None:
     assert device.backend_names == ("one", "two")
     assert device.backend is device.get_backend("one")
     assert device.get_backend("two") is not device.backend
-    assert device.compiler is COMPILER
+    assert device.compiler.inner is COMPILER
     assert device.renderer.render((), "k") == "k"
     assert device.target.name == Target.generic().name
     assert device.launcher is None

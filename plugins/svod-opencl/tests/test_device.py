@@ -141,11 +141,11 @@ def test_a_block_larger_than_the_device_is_out_of_memory() -> None:
 def test_blocks_are_released_by_finalizers() -> None:
     allocator = get_allocator("OPENCL")
     context = get_context("OPENCL")
-    allocator.empty_cache()
+    allocator.inner.empty_cache()
     before = len(context._blocks)
     for _ in range(10):
         Buffer(allocator, float32, 1000).ensure_allocated()
-    allocator.empty_cache()
+    allocator.inner.empty_cache()
     assert len(context._blocks) == before
 
 

@@ -8,6 +8,7 @@ handle, or with the last memoryview or array made from one.
 
 from __future__ import annotations
 
+import gc
 import threading
 from itertools import count
 from typing import TYPE_CHECKING
@@ -36,13 +37,14 @@ _publishing = hold_across_fork(threading.Lock())
 class _Storage:
     """One block of memory, allocated at first use and returned by its finalizer."""
 
-    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "memory", "nbytes")
+    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "memory", "nbytes", "opening")
 
     def __init__(
         self, allocator: Allocator, nbytes: int, is_zeroed: bool, memory: Memory | None, is_writable: bool
     ) -> None:
         self.memory = memory
         self.allocator = allocator
+        self.opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
         self.nbytes = nbytes
         self.is_zeroed = is_zeroed
         self.is_writable = is_writable
@@ -51,7 +53,7 @@ class _Storage:
     def allocate(self) -> Memory:
         memory = self.memory
         if memory is None:
-            made = self.allocator.allocate(self.nbytes) if self.nbytes else _NO_MEMORY
+            made = _allocate(self.allocator, self.nbytes) if self.nbytes else _NO_MEMORY
             if self.is_zeroed and self.nbytes:
                 _clear(self.allocator, made.address, self.nbytes)
             # Two threads may both have made some: the first one's counts. Nobody waits for an allocation under a lock.
@@ -65,6 +67,15 @@ class _Storage:
         memory = self.memory
         if memory is not None and memory is not _NO_MEMORY:
             self.allocator.free(memory)
+
+
+def _allocate(allocator: Allocator, nbytes: int) -> Memory:
+    """A block; where there is none, garbage may hold the memory that is missing."""
+    try:
+        return allocator.allocate(nbytes)
+    except MemoryError:
+        gc.collect()
+    return allocator.allocate(nbytes)
 
 
 def _clear(allocator: Allocator, address: int, nbytes: int) -> None:
@@ -183,21 +194,29 @@ class Buffer:
 
         Raises:
             NotAllocatedError: if there is no memory yet.
+            DeviceLostError: if the device was lost or closed, so that the address means nothing any more.
         """
-        memory = self._storage.memory
+        storage = self._storage
+        memory, opening = storage.memory, storage.opening
         if memory is None:
             raise NotAllocatedError(device=self.device, nbytes=self.nbytes)
+        if opening is not None and opening.is_lost:
+            opening.check(f"using a buffer of {self.nbytes} bytes on {self.device}")
         return memory.address + self.offset
 
     def ensure_allocated(self) -> Buffer:
         """Get the memory now, and return this buffer.
 
         Raises:
-            OutOfMemoryError: if the device has not enough memory.
+            OutOfMemoryError: if the device has not enough memory, also after garbage was collected.
+            DeviceLostError: if the device was lost or closed.
             DiskError: if the file cannot be mapped.
         """
-        if self._storage.memory is None:
-            self._storage.allocate()
+        storage = self._storage
+        if storage.memory is None:
+            storage.allocate()
+        elif storage.opening is not None and storage.opening.is_lost:
+            storage.opening.check(f"using a buffer of {self.nbytes} bytes on {self.device}")
         return self
 
     def view(self, offset_bytes: int, nbytes: int, dtype: DType | None = None) -> Buffer:
@@ -230,9 +249,9 @@ class Buffer:
         if source.nbytes != self.nbytes:
             raise SizeMismatchError(operation="copyin", expected=self.nbytes, found=source.nbytes)
         self._check_writable()
-        self.ensure_allocated()
+        memory = self._storage.allocate()
         if self.nbytes:
-            self.allocator.copy_in(self.address, source)
+            self.allocator.copy_in(memory.address + self.offset, source)
 
     def copyout(self, destination: BytesLike) -> None:
         """Copy the buffer's bytes into a writable, contiguous host object of the same size.
@@ -246,9 +265,9 @@ class Buffer:
             raise ReadOnlyError(device="the host object")
         if target.nbytes != self.nbytes:
             raise SizeMismatchError(operation="copyout", expected=self.nbytes, found=target.nbytes)
-        self.ensure_allocated()
+        memory = self._storage.allocate()
         if self.nbytes:
-            self.allocator.copy_out(target.cast("B"), self.address)
+            self.allocator.copy_out(target.cast("B"), memory.address + self.offset)
 
     def to_bytes(self) -> bytes:
         """A copy of the content."""
@@ -301,11 +320,12 @@ def copy_buffer(destination: Buffer, source: Buffer) -> None:
     if destination.nbytes != source.nbytes:
         raise SizeMismatchError(operation="copy", expected=destination.nbytes, found=source.nbytes)
     destination._check_writable()  # pyright: ignore[reportPrivateUsage]
-    source.ensure_allocated()
-    destination.ensure_allocated()
     if source.nbytes == 0:
         return
     if source.is_host_addressable and destination.is_host_addressable:
+        for buffer in (source, destination):
+            buffer.ensure_allocated()
+            buffer.allocator.synchronize()  # the host looks at what the device may still work on
         copy_host(destination.address, source.address, source.nbytes)
     elif source.is_host_addressable:
         destination.copyin(source.as_memoryview())

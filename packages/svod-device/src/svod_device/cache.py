@@ -7,7 +7,7 @@ from collections import deque
 from itertools import count
 
 from svod_device.errors import OutOfMemoryError
-from svod_device.protocols import Allocator, Memory
+from svod_device.protocols import Allocator, ClosableAllocator, ExclusiveAllocator, Memory
 from svod_device.wrapped import WrappedAllocator
 from svod_ir.forks import hold_across_fork
 
@@ -27,6 +27,7 @@ class CachingAllocator(WrappedAllocator):
     def __init__(self, inner: Allocator, budget_bytes: int) -> None:
         super().__init__(inner)
         self.budget_bytes = budget_bytes
+        self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive
         self.in_use_bytes = self.cached_bytes = 0
         self._lock = hold_across_fork(threading.Lock())
         # The cached blocks, for each size the latest last, with a number that grows from one to the next.
@@ -92,6 +93,15 @@ class CachingAllocator(WrappedAllocator):
         for memory in blocks:
             self.inner.free(memory)
         return released
+
+    def close(self) -> None:
+        """Forget every block, and let the inner allocator close its device if it can."""
+        with self._lock:
+            self._returned.clear()
+            self._by_size.clear()
+            self.cached_bytes = 0
+        if isinstance(self.inner, ClosableAllocator):
+            self.inner.close()
 
     def _file_returned(self) -> None:
         while self._returned:

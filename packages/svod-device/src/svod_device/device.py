@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from cachetools import FIFOCache
 
 from svod_device.errors import UnknownBackendError
+from svod_device.opening import GuardedAllocator
 from svod_device.protocols import Allocator, Backend, BatchLauncher, Compiler, Loader, Renderer
 from svod_device.spec import CompiledSpec, ProgramSpec
+from svod_device.wrapped import WrappedAllocator
 from svod_dtype import parse_device_name
 from svod_ir.forks import hold_across_fork, make_lock
 from svod_ir.target import Target
@@ -56,6 +58,7 @@ class Device:
         cache: CompiledCache,
     ) -> None:
         self.name, self.allocator, self.default_backend = name, allocator, default
+        self._opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
         self._factories, self._cache = dict(factories), cache
         self._backends: dict[str, Backend] = {}
         self._variants: dict[str, Device] = {}
@@ -68,6 +71,16 @@ class Device:
     def base_key(self) -> str:
         """The kind of this device, without its number."""
         return base_device_key(self.name)
+
+    @property
+    def opening(self) -> int:
+        """The number of this opening of the device: kernels and plans of another one cannot be used. 0 for the CPU."""
+        return 0 if self._opening is None else self._opening.serial
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether this process alone may have the device open."""
+        return isinstance(self.allocator, GuardedAllocator) and self.allocator.is_exclusive
 
     @property
     def backend_names(self) -> tuple[str, ...]:
@@ -88,7 +101,8 @@ class Device:
             return found
         with self._lock:
             if name not in self._backends:
-                self._backends[name] = self._factories[name](self.name)
+                made = self._factories[name](self.name)
+                self._backends[name] = made if self._opening is None else self._opening.guard(made)
             return self._backends[name]
 
     def with_backend(self, name: str | None) -> Device:

@@ -7,6 +7,7 @@ UserError
 ├── PluginInterfaceError (ImportError)     it is written for another version of the plugin interface
 ├── DuplicatePluginError (ValueError)      two distributions provide the same name
 ├── OutOfMemoryError (MemoryError)
+├── DeviceLostError (RuntimeError)         a device that failed, so that all that it held is gone
 ├── DiskError (OSError)                    a DISK file that cannot be mapped
 ├── ReadOnlyError (PermissionError)        a write to memory that is only read
 ├── NotHostAddressableError (TypeError)    a host view of memory that the host cannot address
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from svod_dtype import InternalError, SvodError, UserError
 
 __all__ = [
+    "DeviceLostError",
     "DiskError",
     "DuplicatePluginError",
     "LaunchSizeError",
@@ -129,6 +131,23 @@ class OutOfMemoryError(UserError, MemoryError):
             notes=(f"{_show_bytes(released)} of cached blocks were released first, which was not enough",)
             * bool(released),
             hint="release tensors and plans that are no longer needed, or make the largest tensors smaller",
+        )
+
+
+class DeviceLostError(UserError, RuntimeError):
+    """A device that failed, or was closed: what it held is gone, and every use of it fails in this way.
+
+    A plugin raises it with `device` and `problem`. svod says what was being done, `operation`, and, where the loss was
+    noticed before, what that was at that time, `earlier`.
+    """
+
+    def __init__(self, *, device: str, problem: str, operation: str | None = None, earlier: str | None = None) -> None:
+        self.device, self.problem, self.operation, self.earlier = device, problem, operation, earlier
+        failed = "" if operation is None else f"{operation} failed: "
+        super().__init__(
+            f"{failed}device {device} is lost: {problem}",
+            notes=() if earlier is None else (f"it was lost before, while {earlier}",),
+            hint=f"what it held is gone: call svod_device.close_device({device!r}), and make its tensors anew",
         )
 
 

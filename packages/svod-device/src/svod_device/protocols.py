@@ -20,8 +20,10 @@ __all__ = [
     "Allocator",
     "Backend",
     "BatchLauncher",
+    "ClosableAllocator",
     "Compiler",
     "Dims",
+    "ExclusiveAllocator",
     "Launch",
     "Loader",
     "Memory",
@@ -47,7 +49,11 @@ class Memory(NamedTuple):
 
 @runtime_checkable
 class Allocator(Protocol):
-    """The memory of one device. All methods may be called from several threads at once."""
+    """The memory of one device. All methods may be called from several threads at once.
+
+    A device that is lost, or on which an earlier launch failed, raises `DeviceLostError`, at once or from the next
+    method that waits (`allocate`, `copy_in`, `copy_out`, `synchronize`), and from each one after it.
+    """
 
     @property
     def device(self) -> str:
@@ -71,7 +77,10 @@ class Allocator(Protocol):
         ...
 
     def free(self, memory: Memory) -> None:
-        """Take a block back. Called from finalizers: must neither raise nor wait for a lock that `allocate` holds."""
+        """Take a block back, when the launches that were queued before and use it are done.
+
+        Called from finalizers: must neither raise nor wait for a lock that any other method holds.
+        """
         ...
 
     def copy_in(self, address: int, source: memoryview) -> None:
@@ -84,6 +93,25 @@ class Allocator(Protocol):
 
     def synchronize(self) -> None:
         """Wait for the work queued so far."""
+        ...
+
+
+@runtime_checkable
+class ExclusiveAllocator(Protocol):
+    """An allocator that says whether one process alone may have its device open; without this any number may."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """True if no second process may open the device. A search then compiles and measures in this one."""
+        ...
+
+
+@runtime_checkable
+class ClosableAllocator(Protocol):
+    """An allocator that is told when its device is closed; an optional addition to `Allocator`."""
+
+    def close(self) -> None:
+        """Let go of all blocks and of what leads to the device; no method but this one is called any more."""
         ...
 
 
@@ -106,6 +134,8 @@ class Program(Protocol):
         self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
     ) -> None:
         """Run the kernel once and return when its results may be read by later calls on this device.
+
+        It may raise `DeviceLostError` for an earlier launch.
 
         Args:
             buffers: device addresses, in the order of `ProgramSpec.globals`.

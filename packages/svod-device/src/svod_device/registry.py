@@ -16,6 +16,7 @@ is written for another version of the interface is not imported at all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -30,6 +31,7 @@ from svod_device.errors import (
 )
 from svod_device.interface import GROUP as INTERFACE
 from svod_device.interface import INTERFACE_VERSION, parse_interface
+from svod_device.opening import GuardedAllocator
 from svod_device.options import DeviceOptions
 from svod_device.protocols import Allocator, Backend
 from svod_dtype import DeviceNameError, parse_device_name
@@ -47,6 +49,7 @@ __all__ = [
     "Registry",
     "canonical_device",
     "clear",
+    "close_device",
     "get_allocator",
     "get_device",
     "get_registry",
@@ -69,6 +72,9 @@ _BUILT_IN: Final = {
     "CPU": "svod_device.cpu:make_cpu_allocator",
     "DISK": "svod_device.disk:make_disk_allocator",
 }
+
+
+_OWN: Final = frozenset(_BUILT_IN.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +230,9 @@ class Registry:
                 plugin = self._find_plugin(ALLOCATORS, kind)
                 if plugin is None:
                     raise UnknownDeviceError(device=device, known=self.list_kinds())
-                self._allocators[name] = plugin.make(name, Allocator)
+                made = plugin.make(name, Allocator)
+                # Memory of this process, and files, cannot be lost.
+                self._allocators[name] = made if plugin.value in _OWN else GuardedAllocator(made)
             self._allocators[device] = self._allocators[name]
             return self._allocators[name]
 
@@ -288,8 +296,32 @@ class Registry:
             raise
         return str(name), name.kind
 
+    def close(self, device: str) -> None:
+        """Close a device, if it is open: its buffers and programs fail from now on, and the next use opens it again.
+
+        The memory of the CPU, and files, stay usable.
+        """
+        name, _ = self._parse(device)
+        with self._lock:
+            allocator = self._allocators.get(name)
+            for known in (self._allocators, self._devices):
+                for spelling in [s for s in known if str(parse_device_name(s)) == name]:
+                    del known[spelling]
+        if isinstance(allocator, GuardedAllocator):
+            allocator.close()
+
+    def forget_openings(self) -> None:
+        """Let the next use open each device again, without closing what is open: that is the parent's, after a fork."""
+        guarded = [s for s, allocator in self._allocators.items() if isinstance(allocator, GuardedAllocator)]
+        for spelling in guarded:
+            del self._allocators[spelling]
+        for spelling in [s for s, device in self._devices.items() if isinstance(device.allocator, GuardedAllocator)]:
+            del self._devices[spelling]
+
     def clear(self) -> None:
-        """Forget every device, and every factory that was registered by hand; entry points are read again."""
+        """Close every device, and forget every factory that was registered by hand; entry points are read again."""
+        for name in list(self._allocators):
+            self.close(name)
         with self._lock:
             self._registered.clear()
             self._plugins = None
@@ -340,11 +372,20 @@ def register_backend(name: str, factory: BackendFactory, distribution: str | Non
     _registry.register(COMPILERS, name, factory, distribution)
 
 
+def close_device(device: str) -> None:
+    """Close a device (see `Registry.close`), such as one that was lost: its next use opens it again."""
+    _registry.close(device)
+
+
 def canonical_device(device: str) -> str:
     """The canonical spelling of a device name: `cpu:0` is `CPU`."""
     return str(parse_device_name(device))
 
 
 def clear() -> None:
-    """Empty the registry of this process, for tests."""
+    """Close every device of this process and forget what was registered by hand, for tests."""
     _registry.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_registry.forget_openings)

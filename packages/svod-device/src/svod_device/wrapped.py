@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from svod_device.opening import Opening
     from svod_device.protocols import Allocator, Memory
 
 __all__ = ["WrappedAllocator"]
 
 
 class WrappedAllocator:
-    """The memory of `inner`; derived classes say what they do otherwise."""
+    """The memory of `inner`; derived classes say what they do otherwise.
 
-    __slots__ = ("device", "inner", "is_host_addressable", "is_writable")
+    `opening` is that of the device whose memory it is, None for memory that cannot be lost.
+    """
+
+    __slots__ = ("device", "inner", "is_host_addressable", "is_writable", "opening")
 
     def __init__(self, inner: Allocator) -> None:
         self.inner = inner
+        self.opening: Opening | None = inner.opening if isinstance(inner, WrappedAllocator) else None
         self.device, self.is_host_addressable = inner.device, inner.is_host_addressable
         self.is_writable = inner.is_writable
 

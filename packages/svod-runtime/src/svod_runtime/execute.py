@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from svod_device import BatchLauncher, Buffer, Dims, Launch, LaunchSizeError, TimedProgram, copy_buffer, is_constant
+from svod_device import (
+    BatchLauncher,
+    Buffer,
+    DeviceLostError,
+    Dims,
+    Launch,
+    LaunchSizeError,
+    TimedProgram,
+    copy_buffer,
+    is_constant,
+)
 from svod_runtime.arrange import Arrangement
 from svod_runtime.custom_function import get_custom_function
 from svod_runtime.errors import ExecutionError, UnsupportedError
@@ -148,6 +158,8 @@ class KernelState:
     def _call(self, launch: Callable[[array[int], array[int], Dims, Dims | None], T]) -> T:
         try:
             return launch(self.addresses, self.values, self.global_size, self.local_size)
+        except DeviceLostError:
+            raise  # no kernel is to blame
         except Exception as error:
             raise ExecutionError(
                 op=describe_op(self.op), problem=f"{type(error).__name__}: {error}", origins=self.origins
@@ -201,6 +213,8 @@ class _Batch:
     def run(self) -> None:
         try:
             self._run(self._table)
+        except DeviceLostError:
+            raise
         except Exception as error:
             names = ", ".join(state.op.kernel.name for state in self._states[:4])
             more = ", ..." if len(self._states) > 4 else ""
@@ -286,6 +300,8 @@ class _Copy:
     def run(self) -> None:
         try:
             copy_buffer(self._destination, self._source)
+        except DeviceLostError:
+            raise
         except Exception as error:
             raise ExecutionError(op=describe_op(self._op), problem=str(error)) from error
 

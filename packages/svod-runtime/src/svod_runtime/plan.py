@@ -139,6 +139,7 @@ class ExecutionPlan:
 
         Raises:
             ExecutionError: if an op fails or a view is not what it must be.
+            DeviceLostError: if a device is lost, or one of the buffers is of a device that was lost or closed.
             UnsupportedError: if a custom function has a kind that nothing implements.
             DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced since.
             NonFiniteError: if the plan is watched, and a kernel makes a NaN of arguments without any.

@@ -25,7 +25,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
-from svod_device import Buffer, get_allocator
+from svod_device import Buffer, DeviceLostError, get_allocator
 from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
 from svod_ir.ops import Op
@@ -131,7 +131,13 @@ class JitFunction(Generic[P, R]):
         with self._lock:
             self._n_calls = captured.last_call = self._n_calls + 1
             captured.n_calls += 1
-        return cast("R", captured.run(inputs))
+        try:
+            return cast("R", captured.run(inputs))
+        except DeviceLostError:
+            # The plan is of an opening that is gone: on the next one the function is captured anew.
+            with self._lock:
+                self._captures.pop(key, None)
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)

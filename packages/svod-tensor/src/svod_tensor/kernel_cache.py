@@ -12,12 +12,16 @@ __all__ = ["KernelKey", "add_kernel", "clear", "counts", "find_kernel"]
 
 
 class KernelKey(NamedTuple):
-    """What a compiled kernel depends on; its name is not among it."""
+    """What a compiled kernel depends on; its name is not among it.
+
+    `opening` is that of the device: a kernel that was loaded on one opening cannot run on another.
+    """
 
     ast_hash: str
     device: str
     compiler: str
     config: str
+    opening: int = 0
 
 
 _cache: Final = BoundedCache[KernelKey, CachedKernel](read_opt_cache_max)

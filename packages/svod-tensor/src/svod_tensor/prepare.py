@@ -430,7 +430,8 @@ def _load_kernel(device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> C
 
 
 def _make_key(ast: UOp, device: str, config: PrepareConfig) -> KernelKey:
-    return KernelKey(ast.content_hash, device, find_device(device, config).compiler.cache_key, config.fingerprint)
+    owner = find_device(device, config)
+    return KernelKey(ast.content_hash, device, owner.compiler.cache_key, config.fingerprint, owner.opening)
 
 
 @cache

@@ -258,12 +258,14 @@ def _get_template(
     schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], ids: Sequence[int],
     config: PrepareConfig, donated: Collection[UOp], outputs: tuple[int, ...] | None, *, n_guarded: int,
 ) -> PlanTemplate:  # fmt: skip
+    from svod_device import get_device
     from svod_runtime.template import find_sharing
 
     # Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an output, and the order of
-    # the kernels on inputs that share memory.
+    # the kernels on inputs that share memory. Kernels are loaded, and memory is allocated, on one opening of a device.
     slots = tuple(slot for slot, node in enumerate(normalized.params) if node in donated) if donated else ()
-    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, outputs, n_guarded)
+    openings = tuple([get_device(device).opening for device in normalized.devices])
+    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, outputs, n_guarded, openings)
     template = schedule.templates.get(key)
     if template is None:
         from svod_tensor.prepare import prepare_template

@@ -35,4 +35,11 @@ def store_kernel(key: KernelKey, device: Device, spec: ProgramSpec, compiled: Co
 def _make_parts(key: KernelKey, device: Device) -> tuple[str, ...]:
     """All that the kernel depends on: a plugin's renderer is code of the compiler too."""
     renderer_package = type(device.renderer).__module__.partition(".")[0]
-    return (*key, describe_target(device.target), fingerprint_code(renderer_package))
+    return (
+        key.ast_hash,
+        key.device,
+        key.compiler,
+        key.config,
+        describe_target(device.target),
+        fingerprint_code(renderer_package),
+    )
