@@ -1,0 +1,245 @@
+"""Running many random programs in child processes that may crash or hang, and telling what failed, shortest first."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any, Final, cast
+
+__all__ = ["Found", "Report", "choose_modes", "run_programs"]
+
+_MAX_WRONG: Final = 30
+"""So many kinds of wrong results are told apart."""
+
+_LIMIT_SECONDS: Final = 120.0
+"""After so long, a program hangs."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A kind of failure.
+
+    Attributes:
+        kind: what its failures have in common.
+        count: how many programs failed so.
+        seed: of the first of them.
+        mode: in which it failed.
+        message: of the first one.
+        program: its lines, shrunk.
+    """
+
+    kind: str
+    seed: int
+    mode: str
+    message: str
+    count: int = 1
+    seeds: list[int] = field(default_factory=list[int])
+    program: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A program that is as short as was found, how it fails, and the names of its operations."""
+
+    program: str
+    message: str
+    operations: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of a run."""
+
+    n_programs: int = 0
+    seconds: float = 0.0
+    found: dict[str, Found] = field(default_factory=dict[str, Found])
+
+
+def choose_modes(seed: int, names: Sequence[str], n_drawn: int) -> list[str]:
+    """`batch`, and some others that are drawn for each program."""
+    from svod_tensor.testing.programs.modes import MODES
+
+    common = [n for n in names if n != "batch" and not MODES[n].is_rare]
+    rare = [n for n in names if MODES[n].is_rare]
+    rng = random.Random(seed)
+    chosen = rng.sample(common, min(n_drawn, len(common)))
+    if rare and rng.random() < 0.05:
+        chosen.append(rng.choice(rare))
+    return [*(["batch"] if "batch" in names else []), *chosen]
+
+
+def run_programs(
+    seeds: Sequence[int], *, jobs: int = 1, modes: Sequence[str] = (), n_drawn: int = 2, device: str | None = None,
+    limit_seconds: float = _LIMIT_SECONDS, progress: Any = None, shrinks: bool = True,
+) -> Report:  # fmt: skip
+    """Run the programs of these seeds, and shrink the first failure of each kind."""
+    from svod_tensor.testing.programs.modes import MODES
+
+    report, start = Report(), time.monotonic()
+    names = list(modes) or list(MODES)
+    for seed, failures in _iter_outcomes(seeds, jobs, names, n_drawn, device, limit_seconds):
+        report.n_programs += 1
+        for mode, kind, message in failures:
+            n_known = sum(f.kind.startswith(kind) for f in report.found.values())
+            # Wrong results look alike until they are shrunk: they are told apart by the operations that are left.
+            if kind in report.found or n_known >= _MAX_WRONG or not (shrinks and kind.startswith("wrong")):
+                known = report.found.get(kind)
+                found = known or Found(kind, seed, mode, message, count=0)
+            else:
+                found = Found(kind, seed, mode, message, count=0)
+            is_new = not found.count
+            if is_new and shrinks:
+                shrunk = shrink_in_child(seed, names, n_drawn, mode, kind, device, limit_seconds)
+                if shrunk is not None:
+                    found.program, found.message = shrunk.program, shrunk.message or message
+                    if kind.startswith("wrong"):
+                        found.kind = f"{kind}: {shrunk.operations}"
+                        is_new = found.kind not in report.found
+                        found = report.found.get(found.kind, found)
+            report.found.setdefault(found.kind, found)
+            found.count += 1
+            found.seeds.append(seed)
+            if progress is not None and is_new:
+                progress(report, found)
+        if progress is not None and report.n_programs % 500 == 0:
+            report.seconds = time.monotonic() - start
+            progress(report, None)
+    report.seconds = time.monotonic() - start
+    return report
+
+
+def _iter_outcomes(
+    seeds: Sequence[int], jobs: int, names: list[str], n_drawn: int, device: str | None, limit: float
+) -> Iterator[tuple[int, list[tuple[str, str, str]]]]:
+    """Each seed with its failures, as they come."""
+    context = multiprocessing.get_context("spawn")
+    pending = list(reversed(seeds))
+    workers: dict[Any, tuple[Any, int, float]] = {}
+    batches: dict[Any, list[int]] = {}
+    while pending or workers:
+        while pending and len(workers) < jobs:
+            batch = [pending.pop() for _ in range(min(250, len(pending)))]
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, batch, names, n_drawn, device), daemon=True)
+            process.start()
+            theirs.close()
+            workers[ours] = (process, -1, time.monotonic())
+            batches[ours] = batch
+        for connection in cast("list[Any]", wait(list(workers), timeout=5.0)):
+            process, seed, _ = workers[connection]
+            try:
+                message = connection.recv()
+            except EOFError:
+                process.join()
+                del workers[connection]
+                rest = batches.pop(connection)
+                if seed >= 0:
+                    yield (
+                        seed,
+                        [("?", f"crash: exit code {process.exitcode}", f"the process ended with {process.exitcode}")],
+                    )
+                    rest = rest[rest.index(seed) + 1 :]
+                    pending.extend(reversed(rest))
+                elif process.exitcode:
+                    raise RuntimeError(f"a worker failed to start: {process.exitcode}") from None
+                continue
+            if isinstance(message, int):
+                workers[connection] = (process, message, time.monotonic())
+            else:
+                workers[connection] = (process, -1, time.monotonic())
+                yield message
+        for connection, (process, seed, since) in list(workers.items()):
+            if seed >= 0 and time.monotonic() - since > limit:
+                process.kill()
+                process.join()
+                del workers[connection]
+                rest = batches.pop(connection)
+                pending.extend(reversed(rest[rest.index(seed) + 1 :]))
+                yield seed, [("?", "hang", f"no result in {limit} seconds")]
+
+
+def _work(connection: Connection, seeds: list[int], names: list[str], n_drawn: int, device: str | None) -> None:
+    import faulthandler
+
+    faulthandler.enable()
+    from svod_tensor.testing.programs.generate import generate
+    from svod_tensor.testing.programs.modes import check_program
+    from svod_tensor.testing.programs.oracle import evaluate_program
+
+    for seed in seeds:
+        connection.send(seed)
+        program = generate(seed)
+        values = evaluate_program(program)
+        failures: dict[str, tuple[str, str, str]] = {}
+        for mode in choose_modes(seed, names, n_drawn):
+            failure = check_program(program, mode, device=device, values=values)
+            if failure is not None and failure.kind not in failures:
+                failures[failure.kind] = (mode, failure.kind, failure.message)
+        connection.send((seed, list(failures.values())))
+    connection.close()
+
+
+def shrink_in_child(
+    seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None, limit: float
+) -> Shrunk | None:
+    """The shrunk program of a seed; None where it crashed or took too long."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_shrink, args=(theirs, seed, names, n_drawn, mode, kind, device), daemon=True)
+    process.start()
+    theirs.close()
+    result: Shrunk | None = None
+    try:
+        if ours.poll(limit):
+            result = ours.recv()
+    except EOFError:
+        pass
+    process.kill()
+    process.join()
+    return result
+
+
+def _shrink(
+    connection: Connection, seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None
+) -> None:
+    from svod_tensor.testing.programs.generate import generate
+    from svod_tensor.testing.programs.modes import check_program, clear_caches
+    from svod_tensor.testing.programs.program import Program, write_program
+    from svod_tensor.testing.programs.shrink import shrink
+
+    modes = [mode]
+
+    def find(program: Program) -> str | None:
+        clear_caches()
+        failures = [check_program(program, m, device=device) for m in modes]
+        return next((f.message for f in failures if f is not None and f.kind == kind), None)
+
+    program, note = generate(seed), ""
+    if find(program) is None:
+        # What other modes left in the caches may matter.
+        modes = choose_modes(seed, names, n_drawn)
+        note = f"\n# in the modes {', '.join(modes)}, one after the other"
+    if find(program) is None:
+        connection.send(Shrunk(f"{write_program(program)}\n# it does not fail alone", "", "not alone"))
+        return
+    program = shrink(program, lambda p: find(p) is not None).renumbered()
+    operations = " ".join(dict.fromkeys(s.operation for s in program.steps if s.operation != "input"))
+    connection.send(Shrunk(write_program(program) + note, find(program) or "", operations))
+
+
+def write_report(report: Report, path: str) -> None:
+    """One line of JSON for each kind of failure."""
+    with open(path, "w", encoding="utf-8") as file:
+        for found in sorted(report.found.values(), key=lambda f: -f.count):
+            file.write(json.dumps(asdict(found)) + "\n")
+
+
+def fresh_seed() -> int:
+    """A seed that nobody has seen."""
+    return int.from_bytes(os.urandom(4), "little")
