@@ -1,4 +1,8 @@
-"""What all suites share: where the distribution under test brings `svod_ir` along, golden tests have their option and fixture."""
+"""What all suites share: how many random examples they draw, and the option and fixture of golden tests.
+
+Every run draws others, and few of them; `HYPOTHESIS_PROFILE=thorough`, or `--hypothesis-profile=thorough`, asks for all. Any
+profile whose `max_examples` is not hypothesis's 100 scales the numbers of all tests (`svod_ir.testing.count_examples`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,14 @@ import pytest
 
 # A test that looks at a pass must see it run, not what an earlier run of the tests stored.
 os.environ.setdefault("SVOD_KERNEL_STORE", "0")
+
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    # A profile of ours is always loaded: where CI is set, hypothesis would draw the same examples in each run.
+    settings.register_profile("quick", max_examples=25, deadline=None, derandomize=False, print_blob=True)
+    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # The tests of svod-dtype run without svod-ir.
 pytest_plugins = ["svod_ir.testing.pytest_plugin"] if find_spec("svod_ir") else []

@@ -1,6 +1,6 @@
 """Execute random plans in every mode that shares their kernels, and print a digest of what each execution gives.
 
-    python tests/mixed_executions.py SEED
+    python tests/mixed_executions.py SEED PLANS
 
 The first line says how many executions there were. Then comes one line for each plan: two digests of its results over
 all executions, of those that are exact and of those that were rounded. The modes differ in how
@@ -29,7 +29,6 @@ from svod_runtime import ExecutionPlan, MemoryReport, grouping
 from svod_schedule.optimize import heuristics
 from svod_tensor import PrepareConfig, Tensor, Variable, kernel_cache, registry, schedule_cache
 
-N_PLANS = 18
 N_EXECUTIONS = 14
 EXACT = (bool_, uint8, int8, uint16, int32, int64)
 ROWS = 16
@@ -62,11 +61,11 @@ class Program(NamedTuple):
     sizes: list[Callable[[int], int]]
 
 
-def draw_batches(seed: int) -> list[tuple[list[UOp], list[UOp]]]:
+def draw_batches(seed: int, n_plans: int) -> list[tuple[list[UOp], list[UOp]]]:
     """Graphs of integers and graphs of anything, the same for each process."""
     exact = st.lists(graphs(kinds=EXACT, max_ops=8, max_elements=200), min_size=3, max_size=3)
     rounded = st.lists(graphs(max_ops=8, max_elements=200), min_size=2, max_size=2)
-    return [draw_last(st.tuples(exact, rounded), 100 * seed + number) for number in range(N_PLANS)]
+    return [draw_last(st.tuples(exact, rounded), 100 * seed + number) for number in range(n_plans)]
 
 
 def draw_last(strategy: st.SearchStrategy[tuple[list[UOp], list[UOp]]], seed: int) -> tuple[list[UOp], list[UOp]]:
@@ -183,14 +182,14 @@ def read(plan: ExecutionPlan, program: Program, n: int) -> tuple[bytes, bytes]:
     return bytes(exact), bytes(rounded)
 
 
-def main(seed: int) -> None:
+def main(seed: int, n_plans: int) -> None:
     # Threads and parallel kernels also where there is little work.
     heuristics.MIN_THREADED_WORK = 1
     grouping.WORTH_A_THREAD = 0
     opts = PrepareConfig.from_env().opts
     lines: list[str] = []
     n_executions = n_donated = n_saved = 0
-    for number, batch in enumerate(draw_batches(seed)):
+    for number, batch in enumerate(draw_batches(seed, n_plans)):
         first: list[tuple[bytes, bytes]] | None = None
         for mode in modes(opts):
             found, report = run_mode(batch, mode)
@@ -202,10 +201,10 @@ def main(seed: int) -> None:
         assert first is not None
         digests = [hashlib.sha256(b"".join(part)).hexdigest()[:16] for part in zip(*first, strict=True)]
         lines.append(f"{digests[0]} {digests[1]}")
-    assert n_donated > N_PLANS
+    assert n_donated > n_plans
     assert n_saved > 0
     print(n_executions, *lines, sep="\n")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from svod_ir import UOp
 from svod_ir.evaluate import evaluate
-from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_tensor.options import PrepareConfig
 from svod_tensor.testing import place_graph
 
@@ -36,7 +36,7 @@ if any(map(shutil.which, ("cc", "gcc", "clang"))):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_programs_agree_with_the_reference(name: str) -> None:
-    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(graphs())
     def run(graph: UOp) -> None:
         check(graph, CONFIGS[name])

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from svod_device import Buffer, Launch
 from svod_ir import Op, UOp
+from svod_ir.testing import count_examples
 from svod_runtime import CachedKernel, ExecutionPlan, grouping
 from svod_tensor import PrepareConfig, Tensor, kernel_cache, schedule_cache
 from svod_tensor import prepare as prepare_module
@@ -166,7 +167,7 @@ def programs(draw: st.DrawFn) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(tensors=programs())
 def test_whatever_shares_bytes_is_ordered_by_what_the_schedule_declares(
     tensors: list[Tensor], mode: PlannerMode

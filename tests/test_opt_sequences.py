@@ -22,6 +22,7 @@ from svod_dtype import float16, float64, int32, uint8
 from svod_ir.args import Opt, format_opts
 from svod_ir.build import make_expand, make_pad, make_permute, make_reshape, make_scan_axis, make_shrink
 from svod_ir.ops import AxisType, Op
+from svod_ir.testing import count_examples
 from svod_ir.testing.programs import fit, gelu, layernorm, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.errors import OptError
@@ -36,7 +37,7 @@ from svod_tensor.tuning.workers import ProcessCompilers, ProcessRunner
 DEVICE = os.environ.get("SVOD_TEST_OPTS_DEVICE", "CPU")
 # Compilers of other devices may take a second for each, and much longer for a long text.
 IS_FAST = DEVICE == "CPU"
-N_SEQUENCES = int(os.environ.get("SVOD_TEST_OPTS_SEQUENCES") or (2000 if IS_FAST else 300))
+N_SEQUENCES = int(os.environ.get("SVOD_TEST_OPTS_SEQUENCES") or count_examples(2000))
 BATCH = 15
 MAX_COPIES = 128 if IS_FAST else 32
 MAX_UOPS = 100_000

@@ -17,7 +17,7 @@ from svod_codegen.loader import load_object
 from svod_dtype import DType
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op
-from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
@@ -55,7 +55,7 @@ def buffer_below(node: UOp) -> UOp:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs(max_elements=300), is_optimized=st.booleans())
 def test_a_random_graph_runs_as_the_evaluator_says(target: str, graph: UOp, is_optimized: bool) -> None:
     assume(0 not in graph.shape)

@@ -22,6 +22,7 @@ from svod_ir.args import Opt, OptOp
 from svod_ir.build import make_permute
 from svod_ir.ops import Op
 from svod_ir.target import Target, TensorCore
+from svod_ir.testing import count_examples
 from svod_ir.testing.programs import fit, matmul, tensor
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
@@ -107,7 +108,7 @@ def test_large_products_use_what_the_target_has(core: TensorCore):
 SIZE = st.sampled_from((1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 67))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     core=st.sampled_from(CORES), m=SIZE, k=SIZE, n=SIZE, transposed=st.tuples(st.booleans(), st.booleans()),
     n_threads=st.integers(1, 2),

@@ -45,6 +45,9 @@ OPT_OUT = f"expected_failures = {{{SYNCHRONIZE!r}: 'the driver hangs'}}"
 CHECKED = "aligned or n_th or no_machine or had_again or overlap or synchronize or views_share"
 
 
+pytestmark = pytest.mark.xdist_group("outcomes")  # they share what a fixture takes long to find
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What became of each case, by class and name, on a good device, on bad ones, and on two that opt out."""

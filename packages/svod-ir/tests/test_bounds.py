@@ -10,6 +10,7 @@ from svod_dtype import DType, bool_, float32, index, int8, int32, uint8, void
 from svod_ir.bounds import dtype_bounds
 from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import BINARY, COMPARISON, AxisType, Op
+from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
 
 INTEGER_OPS = sorted(BINARY - {Op.FDIV, Op.THREEFRY}, key=lambda op: op.value)
@@ -34,7 +35,7 @@ def byte_intervals(draw: st.DrawFn, dtype: DType) -> tuple[int, int]:
 
 @pytest.mark.parametrize("op", INTEGER_OPS)
 @pytest.mark.parametrize("dtype", BYTES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=count_examples(25), deadline=None)
 @given(data=st.data())
 def test_no_pair_of_bytes_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st.DataObject) -> None:
     first, second = data.draw(byte_intervals(dtype)), data.draw(byte_intervals(dtype))
@@ -49,7 +50,7 @@ def test_no_pair_of_bytes_gives_a_value_outside_the_bounds(op: Op, dtype: DType,
 
 @pytest.mark.parametrize("op", [Op.NEG, Op.NOT, Op.ABS, Op.SIGN])
 @pytest.mark.parametrize("dtype", BYTES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=count_examples(20), deadline=None)
 @given(data=st.data())
 def test_no_byte_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st.DataObject) -> None:
     interval = data.draw(byte_intervals(dtype))

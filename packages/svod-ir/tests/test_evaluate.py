@@ -49,7 +49,7 @@ from svod_ir import (
     parse_graph,
 )
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
-from svod_ir.testing import graphs, random_inputs
+from svod_ir.testing import count_examples, graphs, random_inputs
 
 LOOP = AxisType.LOOP
 
@@ -560,7 +560,7 @@ def test_a_deep_graph_needs_no_recursion() -> None:
     assert evaluate(node, {"x": 2}) == 40_002
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
 def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> None:
     found = evaluate(graph, random_inputs(graph))

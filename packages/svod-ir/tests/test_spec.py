@@ -25,7 +25,7 @@ from svod_ir import (
 )
 from svod_ir.ops import STAGES, TABLE
 from svod_ir.spec import SPEC_STAGES, find_violation
-from svod_ir.testing import expressions, graphs
+from svod_ir.testing import count_examples, expressions, graphs
 
 RANGE = UOp.range(8, 0, AxisType.LOOP)
 MEMORY = UOp(Op.PARAM, float32, (), ParamArg(0, 64))
@@ -52,13 +52,13 @@ LOWERED = parse_graph("""
 """)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
 def test_random_graphs_hold_to_the_graph_stage(graph: UOp) -> None:
     verify(UOp.sink(graph), "graph")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count_examples(50), deadline=None)
 @given(expressions())
 def test_random_expressions_hold_to_the_ranged_stage(expression: UOp) -> None:
     verify(expression, "ranged")

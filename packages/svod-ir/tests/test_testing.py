@@ -17,6 +17,7 @@ from svod_ir.testing import (
     assert_same,
     check_case,
     conditions,
+    count_examples,
     dtypes,
     expressions,
     find_cases,
@@ -206,7 +207,7 @@ def test_random_inputs_are_the_same_each_time() -> None:
     assert first[A].dtype == np.float32
 
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK

@@ -27,7 +27,7 @@ from svod_ir import (
     print_graph,
 )
 from svod_ir.ops import TABLE
-from svod_ir.testing import conditions, expressions, graphs
+from svod_ir.testing import conditions, count_examples, expressions, graphs
 from svod_ir.text import format_arg
 
 X = UOp.variable("x", 0, 9)
@@ -84,7 +84,7 @@ def test_what_a_tensor_core_costs_is_left_out_where_it_is_the_default() -> None:
     assert parse_graph(print_graph(node)) is node
 
 
-@pytest.mark.parametrize("op", list(TABLE), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", sorted(TABLE, key=lambda op: op.name), ids=lambda op: op.name)
 def test_a_node_of_every_op_reads_back_to_itself(op: Op) -> None:
     node = EXAMPLES.get(op)
     if node is None:
@@ -107,7 +107,7 @@ def test_a_nan_with_a_payload_reads_back_bit_by_bit() -> None:
     assert parse_graph(print_graph(UOp(Op.CONST, float64, (), value))) is UOp(Op.CONST, float64, (), value)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
 def test_random_graphs_read_back_to_themselves(graph: UOp) -> None:
     text = print_graph(graph)
@@ -115,7 +115,7 @@ def test_random_graphs_read_back_to_themselves(graph: UOp) -> None:
     assert print_graph(parse_graph(text)) == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=count_examples(100), deadline=None)
 @given(expressions(), conditions())
 def test_random_expressions_read_back_to_themselves(number: UOp, truth: UOp) -> None:
     assert parse_graph(print_graph(number)) is number

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from svod_device import Buffer, Dims, HostAllocator, Program, Variable
 from svod_dtype import float32
 from svod_ir.origins import Origin
+from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
 from svod_runtime import (
     ExecutionError,
@@ -572,7 +573,7 @@ def test_errors_from_inside_a_custom_function_pass_through_and_say_where_they_co
     assert caught.value.__notes__ == ["raised by custom function 'refuse' (op 70)"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(data=st.data())
 def test_random_plans_over_one_arena_agree_with_running_them_in_order(
     data: st.DataObject, request: pytest.FixtureRequest

@@ -15,7 +15,7 @@ from svod_ir.build import make_permute, make_reduce_axis, make_reshape
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
-from svod_ir.testing import assert_same
+from svod_ir.testing import assert_same, count_examples
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
@@ -54,7 +54,7 @@ def test_a_prime_axis_over_the_limit_is_said_to_be_over_it() -> None:
     assert group.is_over
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=count_examples(30))
 @given(
     st.lists(st.integers(2, 4), min_size=1, max_size=4),
     st.sampled_from([(), (6, 6, 6), (1 << 20, 4, 4), (30, 30)]),

@@ -10,7 +10,7 @@ from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
-from svod_ir.testing import conditions, expressions
+from svod_ir.testing import conditions, count_examples, expressions
 from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.index_dtype import lower_index_dtype
@@ -117,7 +117,7 @@ def test_registers_of_index_hold_int64() -> None:
     assert store.src[0].dtype is int64
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=count_examples(100), deadline=None)
 @given(before=st.one_of(expressions().map(lambda e: e.cast(int64)), conditions()))
 def test_random_expressions_keep_their_values_through_lowering_and_decomposition(before: UOp) -> None:
     variables = {n.arg[0]: n.arg[1:] for n in before.iter_ops(Op.DEFINE_VAR)}

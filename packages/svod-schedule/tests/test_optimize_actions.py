@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from svod_dtype import float32
 from svod_ir.args import Opt, OptOp, format_opts, parse_opts
 from svod_ir.target import Target, TensorCore
-from svod_ir.testing import assert_same
+from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, tensor
 from svod_ir.uop import UOp
 from svod_schedule.errors import OptError
@@ -108,7 +108,7 @@ def test_neighbours_differ_in_one_opt(product: UOp) -> None:
         assert parse_opts(text) in found, text
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 1 << 30), st.sampled_from([CPU, WIDE, GPU]))
 def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(kernel: UOp, seed: int, target: Target) -> None:
     random = Random(seed)

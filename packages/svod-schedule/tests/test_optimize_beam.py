@@ -16,7 +16,7 @@ from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.build import make_permute
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
-from svod_ir.testing import assert_same
+from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
@@ -426,7 +426,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(SMALL_GRAPHS)), st.integers(0, 1 << 20))
 def test_whatever_a_search_tries_computes_the_same(make_kernel: MakeKernel, name: str, seed: int) -> None:
     kernel = make_kernel(SMALL_GRAPHS[name]())

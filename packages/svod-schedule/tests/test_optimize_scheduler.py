@@ -15,7 +15,7 @@ from svod_ir.build import make_scan_axis
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.target import Target
-from svod_ir.testing import assert_same
+from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import tensor
 from svod_ir.uop import UOp, to_node
 from svod_schedule.errors import OptError
@@ -409,7 +409,7 @@ OPTS = st.one_of(
 )
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
 def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], target: Target) -> None:
     scheduler = Scheduler(kernel, target)
@@ -446,7 +446,7 @@ GPU_OPTS = st.builds(
 )
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(GPU_OPTS, min_size=1, max_size=5))
 def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt]) -> None:
     scheduler = Scheduler(kernel, GPU)
@@ -455,7 +455,7 @@ def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes:
     assert_same(kernel, compiled(kernel, tuple(scheduler.applied_opts), GPU))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=count_examples(6), deadline=None)
 @given(st.lists(OPTS, min_size=1, max_size=4), st.integers(4, 40))
 def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt], n: int) -> None:
     for sink in (make_copy(5, N), make_copy(N, 8), make_sum(5, N)):

@@ -12,7 +12,7 @@ from svod_ir.errors import OptionError
 from svod_ir.ops import Op
 from svod_ir.options import IROptions, PassSelector
 from svod_ir.target import Target
-from svod_ir.testing import assert_same, graphs
+from svod_ir.testing import assert_same, count_examples, graphs
 from svod_ir.uop import UOp
 from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.linearize import linearize
@@ -36,7 +36,7 @@ def check(what: str, before: UOp, after: UOp | tuple[UOp, ...]) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs(max_elements=64), is_optimized=st.booleans())
 def test_each_pipeline_keeps_what_a_random_graph_means(target: str, graph: UOp, is_optimized: bool) -> None:
     context = Context(target=TARGETS[target], opts=None if is_optimized else ())

@@ -18,7 +18,7 @@ from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op
 from svod_ir.options import IROptions
 from svod_ir.placement import Sharding, split_evenly
-from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_ir.text import parse_graph, print_graph
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
@@ -71,7 +71,7 @@ def join(values: tuple[Any, ...], placement: Any, shape: tuple[int, ...]) -> Any
 
 
 @pytest.mark.parametrize("has_scatter", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(graph=sharded_graphs())
 def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:

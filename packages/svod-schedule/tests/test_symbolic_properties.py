@@ -13,6 +13,7 @@ from svod_dtype import DType, bool_, cast_value, float16, float32, index, int8, 
 from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import COMPARISON, AxisType, Op
 from svod_ir.rewrite import graph_rewrite
+from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import SYMBOLIC, simplify, simplify_condition, simplify_under
 
@@ -22,7 +23,7 @@ ORDERS = (Op.LT, Op.LT, Op.LE, Op.EQ, Op.NE)
 DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, math.inf, -math.inf, math.nan, 1e-45, 3e38)
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def evaluate(root: UOp, values: dict[UOp, Value]) -> Value:
@@ -175,7 +176,7 @@ def float_expressions(draw: st.DrawFn, leaves: list[UOp], depth: int) -> UOp:
     return make(op, *operands)
 
 
-@settings(quick, max_examples=60)
+@settings(quick, max_examples=count_examples(60))
 @given(data=st.data())
 def test_simplifying_floats_keeps_every_bit(data: st.DataObject) -> None:
     leaves = [UOp(Op.DEFINE_REG, float32, (), (number, 1)) for number in range(2)]
@@ -245,7 +246,7 @@ def evaluate_exactly(root: UOp, values: dict[UOp, Value]) -> Value | None:
     return found[root]
 
 
-@settings(quick, max_examples=60)
+@settings(quick, max_examples=count_examples(60))
 @given(data=st.data())
 def test_simplifying_mixed_dtypes_keeps_every_bit(data: st.DataObject) -> None:
     kinds = dict.fromkeys((bool_, *(data.draw(st.sampled_from(MIXED)) for _ in range(2))))

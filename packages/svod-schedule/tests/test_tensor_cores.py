@@ -15,7 +15,7 @@ from svod_ir.build import make_permute, make_reduce_axis
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.target import Target, TensorCore
-from svod_ir.testing import assert_same
+from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import fit, matmul, reduce, tensor
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
@@ -91,7 +91,7 @@ LATER = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_opts_after_tc_keep_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
     core = data.draw(st.sampled_from(CORES))
@@ -317,7 +317,7 @@ def test_heuristics_use_no_core_slower_than_vectors(make_kernel: MakeKernel) -> 
     assert chosen(sink, slow) == chosen(sink, replace(TARGET, tensor_cores=()))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_heuristics_choose_keeps_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
     core = data.draw(st.sampled_from(CORES))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svod_ir.testing import count_examples
 from svod_tensor.packing import Block, find_most_live, pack
 
 LAST = 40
@@ -47,7 +48,7 @@ def check(given: list[Block]) -> float:
     return packing.size / max(1, bound)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=count_examples(300), deadline=None)
 @given(blocks())
 def test_blocks_that_live_at_the_same_time_do_not_meet(given: list[Block]) -> None:
     check(given)

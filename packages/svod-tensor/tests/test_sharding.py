@@ -14,7 +14,7 @@ from svod_device import UnknownDeviceError
 from svod_ir import Op, Sharding
 from svod_ir.errors import AxisError, DeviceMismatchError
 from svod_ir.evaluate import evaluate
-from svod_ir.testing import assert_close, graphs, random_inputs, tolerance
+from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_ir.text import print_graph
 from svod_tensor import PrepareConfig, Tensor, Variable, jit
 from svod_tensor.errors import ShardError, SymbolicShapeError
@@ -345,7 +345,7 @@ def test_shards_without_elements_are_gathered_to_their_whole_shape():
 
 @pytest.mark.parametrize("planner", ["arena", "disabled"])
 def test_a_sharded_program_agrees_with_the_reference(planner):
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: tuple[Any, dict[Any, Any], dict[Any, Tensor]]) -> None:
         graph, arrays, tensors = program

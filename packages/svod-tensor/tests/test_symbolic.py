@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from svod_device import evaluate_expression
 from svod_ir.errors import BroadcastError, ShapeError
 from svod_ir.ops import Op
+from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
 from svod_tensor import Tensor, Variable
 from svod_tensor.errors import SymbolicBoundsError, SymbolicShapeError
@@ -235,7 +236,7 @@ def test_an_operation_on_symbolic_shapes(name: str) -> None:
 ENDS = st.none() | st.integers(-11, 11)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=count_examples(40))
 @given(ENDS, ENDS, st.sampled_from([1, 2, 3, -1, -2, -5]), st.booleans())
 def test_slices_are_pythons_whatever_the_length(
     start: int | None, stop: int | None, step: int, is_assigned: bool

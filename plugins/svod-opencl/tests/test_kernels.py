@@ -17,6 +17,7 @@ from svod_ir.args import BufferArg, Opt, OptOp
 from svod_ir.build import make_reduce_axis, make_reshape
 from svod_ir.ops import Op
 from svod_ir.target import Target
+from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
 from svod_opencl import OpenCLRenderer
 from svod_opencl.compiler import OpenCLCompiler
@@ -151,7 +152,7 @@ WISHES = st.builds(
 
 
 @seed(20)
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count_examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     wishes=st.lists(WISHES, min_size=2, max_size=5),
     shape=st.tuples(st.sampled_from([4, 6, 13]), st.sampled_from([8, 16, 24])),
@@ -179,7 +180,7 @@ def quick_compiler() -> OpenCLCompiler:
 
 
 @seed(21)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count_examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.integers(1, 24),
     columns=st.integers(1, 300),

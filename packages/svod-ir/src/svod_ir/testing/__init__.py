@@ -11,10 +11,11 @@ def test_my_pass_keeps_the_meaning(graph):
 from __future__ import annotations
 
 from svod_ir.testing.compare import assert_close, assert_same, random_array, random_inputs, tolerance
+from svod_ir.testing.effort import count_examples
 from svod_ir.testing.golden import GoldenCase, GoldenMismatch, check_case, find_cases, read_cases
 from svod_ir.testing.strategies import conditions, dtypes, expressions, graphs, shapes
 
 __all__ = [
-    "GoldenCase", "GoldenMismatch", "assert_close", "assert_same", "check_case", "conditions", "dtypes", "expressions",
-    "find_cases", "graphs", "random_array", "random_inputs", "read_cases", "shapes", "tolerance",
+    "GoldenCase", "GoldenMismatch", "assert_close", "assert_same", "check_case", "conditions", "count_examples", "dtypes",
+    "expressions", "find_cases", "graphs", "random_array", "random_inputs", "read_cases", "shapes", "tolerance",
 ]  # fmt: skip
