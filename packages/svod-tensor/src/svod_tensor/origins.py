@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
-from typing import TYPE_CHECKING, Final
+from functools import update_wrapper
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.origins import Labels, Origin, add_origin, find_labels, find_origins, has_origins, needs_origin
@@ -37,7 +38,11 @@ __all__ = [
     "number_nodes",
     "scope",
     "track_origins",
+    "wrap",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _OWN: Final = frozenset(
     {"svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor"}
@@ -124,6 +129,14 @@ def _find_origin(frame: FrameType | None, name: str) -> Origin | None:
         operation = frame.f_code.co_name
         frame = frame.f_back
     return None
+
+
+def wrap(wrapper: Callable[P, R], function: Callable[P, R]) -> Callable[P, R]:
+    """`wrapper` with the name and documentation of `function`, which it calls; in frames too, where operations are recognized."""
+    update_wrapper(wrapper, function)
+    code: CodeType = wrapper.__code__  # pyright: ignore[reportFunctionMemberAccess]
+    wrapper.__code__ = code.replace(co_name=function.__name__, co_qualname=function.__qualname__)  # pyright: ignore[reportFunctionMemberAccess]
+    return wrapper
 
 
 def _spell(function: str) -> str:

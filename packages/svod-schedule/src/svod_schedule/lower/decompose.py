@@ -12,7 +12,7 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from svod_dtype import float32, float64, uint8, uint16, uint32, uint64
+from svod_dtype import float16, float32, float64, uint8, uint16, uint32, uint64
 from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, Rule, RuleSet, node, rule, splat, splat_value, var
 from svod_ir.target import Target
@@ -148,8 +148,9 @@ def reciprocal(x: UOp) -> UOp:
 
 @rule(node(Op.RSQRT, x))
 def reciprocal_root(x: UOp) -> UOp:
-    """RSQRT(x) -> 1 / SQRT(x)."""
-    return splat_like(x, 1.0) / x.alu(Op.SQRT)
+    """RSQRT(x) -> 1 / SQRT(x), of float16 in float32, so that it is rounded once."""
+    wide = x.cast(float32.vec(x.dtype.lanes)) if x.dtype.scalar is float16 else x
+    return (splat_like(wide, 1.0) / wide.alu(Op.SQRT)).cast(x.dtype)
 
 
 @rule(node(Op.SIGN, x))

@@ -33,6 +33,7 @@ from svod_tensor.data import make_constant
 from svod_tensor.memory_views import view_bytes
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.movement import Movement
+from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.shapes import broadcast_node, broadcast_shapes
 from svod_tensor.shards import bring_to
 
@@ -141,6 +142,7 @@ class Elementwise(Movement):
         quotient = x.signbit().ne(y.signbit()).where(quotient.neg(), quotient)
         return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
 
+    @rounds_once
     def pow(self, exponent: Operand) -> Self:
         """This tensor to the power of `exponent`. Integer powers wrap; a negative integer exponent gives
         the integer part of the true value, which is 0 unless the base is 1 or -1."""
@@ -215,6 +217,7 @@ class Elementwise(Movement):
     def trunc(self) -> Self:
         return self._rounded(Op.TRUNC)
 
+    @rounds_once
     def round(self, decimals: int = 0) -> Self:
         """The nearest integer, or multiple of 10^-decimals; halves go to the even one."""
         if not decimals or not self.dtype.is_float:
@@ -282,10 +285,13 @@ class Elementwise(Movement):
         return self._apply(Op.NE, self._uop, self._uop) if self.dtype.is_float else self._all_equal_to(False)
 
     def isinf(self) -> Self:
-        return self.abs().eq(_INFINITY) if self.dtype.is_float else self._all_equal_to(False)
+        return self.abs().eq(_INFINITY) if self.dtype.max == _INFINITY else self._all_equal_to(False)
 
     def isfinite(self) -> Self:
-        return self.abs().lt(_INFINITY) if self.dtype.is_float else self._all_equal_to(True)
+        if self.dtype.max == _INFINITY:
+            return self.abs().lt(_INFINITY)
+        # float8_e4m3 has NaNs alone.
+        return self.isnan().logical_not() if self.dtype.is_float else self._all_equal_to(True)
 
     def signbit(self) -> Self:
         """Whether the sign bit is set, as it is for -0.0 and for some NaNs."""
@@ -293,6 +299,7 @@ class Elementwise(Movement):
             return self.lt(0) if self.dtype.is_signed else self._all_equal_to(False)
         return self.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[self.dtype.itemsize]).lt(0)
 
+    @rounds_once
     def isclose(self, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Whether `abs(x - y) <= atol + rtol * abs(y)`, element by element."""
         x, y = self._pair(other)
@@ -354,6 +361,7 @@ class Elementwise(Movement):
 
     clamp = clip
 
+    @rounds_once
     def lerp(self, end: Operand, weight: Operand) -> Self:
         """`x + (end - x) * weight`."""
         return self.add(self._wrap(end).sub(self).mul(weight))

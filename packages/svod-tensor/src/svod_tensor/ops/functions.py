@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from svod_dtype import float64
 from svod_ir.ops import Op
 from svod_tensor.ops.operators import Operators
+from svod_tensor.ops.rounding import rounds_once
 
 if TYPE_CHECKING:
     from svod_tensor.ops.elementwise import Operand
@@ -61,6 +62,7 @@ class Functions(Operators):
     def erf(self) -> Self:
         return self._to_float()._unary(Op.ERF)
 
+    @rounds_once
     def sigmoid(self) -> Self:
         """`1 / (1 + exp(-x))`."""
         return self._to_float().neg().exp().add(1).reciprocal()
@@ -76,6 +78,7 @@ class Functions(Operators):
     def log10(self) -> Self:
         return self._through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)))
 
+    @rounds_once
     def logaddexp(self, other: Operand) -> Self:
         """`log(exp(x) + exp(y))` without overflow."""
         x, y = self._float_pair(other)

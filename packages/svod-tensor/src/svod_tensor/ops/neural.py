@@ -1,6 +1,6 @@
 """Functions of neural networks: activations, normalisations, attention, embedding.
 
-Statistics of narrow floats (float16, bfloat16, float8) are computed in float32, and results keep
+Narrow floats (float16, bfloat16, float8) are computed in float32 and rounded once; results keep
 the dtype of the input.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import Self, TypeVar
 
+from svod_dtype import float32, promote_types
 from svod_ir.errors import OperandError, ShapeError
 from svod_tensor.ops.products import Products
-from svod_tensor.ops.reduction import accumulation_dtype
+from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.shapes import Axes, concrete_shape
 
 __all__ = ["Neural"]
@@ -34,23 +35,28 @@ class Neural(Products):
     def relu6(self) -> Self:
         return self.clip(0, 6)
 
+    @rounds_once
     def leaky_relu(self, slope: float = 0.01) -> Self:
         return self.lt(0).where(self.mul(slope), self)
 
+    @rounds_once
     def elu(self, alpha: float = 1.0) -> Self:
         x = self._to_float()
         return x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha))
 
+    @rounds_once
     def selu(self) -> Self:
         """Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2."""
         return self.elu(1.6732632423543772).mul(1.0507009873554805)
 
+    @rounds_once
     def silu(self) -> Self:
         """`x * sigmoid(x)`."""
         return self._to_float().mul(self.sigmoid())
 
     swish = silu
 
+    @rounds_once
     def gelu(self, approximate: str = "none") -> Self:
         """`x * Phi(x)`: exactly (`"none"`, by erf), or by the formula with tanh (`"tanh"`).
 
@@ -60,28 +66,34 @@ class Neural(Products):
         if approximate == "none":
             return x.mul(x.mul(_SQRT_HALF).erf().add(1)).mul(0.5)
         if approximate == "tanh":
-            inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(_SQRT_2_OVER_PI)
-            return x.mul(inner.tanh().add(1)).mul(0.5)
+            # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
+            return x.mul(x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid())
         raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
 
+    @rounds_once
     def softplus(self, beta: float = 1.0) -> Self:
         """`log(1 + exp(beta * x)) / beta` without overflow."""
         x = self._to_float().mul(beta)
         return x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
 
+    @rounds_once
     def mish(self) -> Self:
         return self._to_float().mul(self.softplus().tanh())
 
+    @rounds_once
     def hardsigmoid(self) -> Self:
         return self._to_float().add(3).clip(0, 6).div(6)
 
+    @rounds_once
     def hardswish(self) -> Self:
         return self._to_float().mul(self.hardsigmoid())
 
+    @rounds_once
     def softsign(self) -> Self:
         x = self._to_float()
         return x.div(x.abs().add(1))
 
+    @rounds_once
     def glu(self, axis: int = -1) -> Self:
         """The first half of `axis`, gated by the sigmoid of the second."""
         (size,) = concrete_shape("glu", (self.shape[axis],))
@@ -90,37 +102,36 @@ class Neural(Products):
         left, right = self.chunk(2, axis)
         return left.mul(right.sigmoid())
 
+    @rounds_once
     def softmax(self, axis: int = -1) -> Self:
         """`exp(x)`, scaled to a sum of 1 along `axis`."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
-        power = wide.sub(wide.max(axis, keepdims=True)).exp()
-        return power.div(power.sum(axis, keepdims=True)).cast(x.dtype)
+        power = x.sub(x.max(axis, keepdims=True)).exp()
+        return power.div(power.sum(axis, keepdims=True))
 
+    @rounds_once
     def log_softmax(self, axis: int = -1) -> Self:
         """`log(softmax(x))`, accurate where the softmax is near 0."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
-        shifted = wide.sub(wide.max(axis, keepdims=True))
-        return shifted.sub(shifted.exp().sum(axis, keepdims=True).log()).cast(x.dtype)
+        shifted = x.sub(x.max(axis, keepdims=True))
+        return shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
 
+    @rounds_once
     def layernorm(
         self, axis: Axes = -1, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
     ) -> Self:
         """Mean 0 and variance 1 over `axis`, then `* weight + bias`."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
-        centred = wide.sub(wide.mean(axis, keepdims=True))
-        normal = centred.mul(centred.square().mean(axis, keepdims=True).add(eps).rsqrt()).cast(x.dtype)
-        return _affine(normal, weight, bias)
+        centred = x.sub(x.mean(axis, keepdims=True))
+        return _affine(centred.mul(centred.square().mean(axis, keepdims=True).add(eps).rsqrt()), weight, bias)
 
+    @rounds_once
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-6, weight: Self | None = None) -> Self:
         """Mean square 1 over `axis`, then `* weight`."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
-        normal = wide.mul(wide.square().mean(axis, keepdims=True).add(eps).rsqrt()).cast(x.dtype)
-        return _affine(normal, weight, None)
+        return _affine(x.mul(x.square().mean(axis, keepdims=True).add(eps).rsqrt()), weight, None)
 
+    @rounds_once
     def group_norm(
         self, n_groups: int, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
     ) -> Self:
@@ -136,6 +147,7 @@ class Neural(Products):
         aligned = [p if p is None else p.reshape(1, channels, *(1,) * (self.ndim - 2)) for p in (weight, bias)]
         return _affine(normal, *aligned)
 
+    @rounds_once
     def batchnorm(
         self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-5
     ) -> Self:
@@ -164,11 +176,14 @@ class Neural(Products):
             is_causal: whether query i sees only keys 0 to i.
             scale: by default `1 / sqrt(d)`.
 
-        A query that may look at no key gives zeros.
+        A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are an
+        operand of the second product, and matrix units take such alone.
         """
         (depth,) = concrete_shape("scaled_dot_product_attention", self.shape[-1:])
         factor = 1.0 / math.sqrt(depth) if scale is None else scale
-        scores = self.matmul(key.transpose(-2, -1), dtype=accumulation_dtype(self.dtype)).mul(factor)
+        kind = promote_types(promote_types(self.dtype, key.dtype), value.dtype)
+        kind = kind if kind.is_float else float32
+        scores = self.matmul(key.transpose(-2, -1), dtype=accumulation_dtype(kind)).mul(factor)
         allowed = mask if mask is not None and mask.dtype.is_bool else None
         if is_causal:
             causal = self.ones(*scores.shape[-2:], dtype="bool").tril()
@@ -184,7 +199,8 @@ class Neural(Products):
             weights = power.div(total.eq(0).where(1.0, total))
         else:
             weights = scores.softmax(-1)
-        return weights.cast(self.dtype).matmul(value)
+        operand = weights.cast(kind) if kind.itemsize > 1 else weights
+        return operand.matmul(value, dtype=accumulation_dtype(kind)).cast(kind)
 
 
 def _affine(normal: T, weight: T | None, bias: T | None) -> T:

@@ -17,7 +17,7 @@ from svod_ir.uop import SInt
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.indexing import Indexing
-from svod_tensor.ops.reduction import accumulation_dtype
+from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.shapes import Shape, normalize_axis
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Products(Indexing):
     def __rmatmul__(self, other: Operand) -> Self:
         return self._wrap(other).matmul(self)
 
+    @rounds_once
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
         """`x @ weight.T + bias`, for a weight of shape (outputs, inputs)."""
         result = self.matmul(weight.transpose(0, 1) if weight.ndim == 2 else weight)

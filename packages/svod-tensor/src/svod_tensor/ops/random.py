@@ -18,6 +18,7 @@ from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.windows import Windows
 from svod_tensor.shapes import to_shape
 
@@ -76,6 +77,7 @@ class Random(Windows):
         offset = cls._bits(shape, seed).remainder(high - low).cast(int64).add(low)
         return cls._place(offset.cast(kind).uop, device)
 
+    @rounds_once
     def dropout(self, p: float = 0.5, *, seed: int | None = None) -> Self:
         """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise."""
         if not 0 <= p <= 1:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Literal, Self
 
-from svod_dtype import DType, bool_, float32, float64, int64, to_dtype, uint64
+from svod_dtype import DType, bool_, float64, int64, to_dtype, uint64
 from svod_ir.build import make_alu, make_reduce_axis, make_scan_axis
 from svod_ir.concat import make_positions
 from svod_ir.errors import AxisError, OperandError
@@ -21,9 +21,10 @@ from svod_ir.uop import UOp
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.placing import Placing
+from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 
-__all__ = ["Reduction", "accumulation_dtype"]
+__all__ = ["Reduction"]
 
 
 class Reduction(Placing):
@@ -63,39 +64,39 @@ class Reduction(Placing):
     def count_nonzero(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         return self.cast(bool_).sum(axis, keepdims=keepdims)
 
+    @rounds_once
     def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The mean; NaN over no elements. Integers are added as float64, and their mean is float32."""
-        x = self._to_float()
-        wide = self._to_wide()
-        total = wide.sum(axis, keepdims=keepdims)
-        return total.div(self._count(axis, total.dtype)).cast(x.dtype)
+        total = self._to_wide().sum(axis, keepdims=keepdims)
+        return total.div(self._count(axis, total.dtype)).cast(self._to_float().dtype)
 
+    @rounds_once
     def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """The variance: squared distances from the mean, summed and divided by count - `correction`."""
-        x = self._to_float()
         wide = self._to_wide()
         centred = wide.sub(wide.mean(axis, keepdims=True))
         total = centred.square().sum(axis, keepdims=keepdims)
         count = self._count(axis, total.dtype)
         divisor = count.sub(correction).maximum(0.0) if correction else count
-        return total.div(divisor).cast(x.dtype)
+        return total.div(divisor).cast(self._to_float().dtype)
 
+    @rounds_once
     def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """The square root of the variance."""
-        x = self._to_float()
-        wide = self._to_wide()
-        return wide.var(axis, correction=correction, keepdims=keepdims).sqrt().cast(x.dtype)
+        variance = self._to_wide().var(axis, correction=correction, keepdims=keepdims)
+        return variance.sqrt().cast(self._to_float().dtype)
 
+    @rounds_once
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """`log(sum(exp(x)))` without overflow."""
         x = self._to_float()
-        wide = x.cast(accumulation_dtype(x.dtype))
-        peak = wide.max(axis, keepdims=True)
+        peak = x.max(axis, keepdims=True)
         # Where the peak is infinite, so is the result; subtracting it would give NaN.
         shift = peak.isfinite().where(peak, 0.0)
-        total = wide.sub(shift).exp().sum(axis, keepdims=True).log().add(shift)
-        return (total if keepdims else total._drop("logsumexp", axis)).cast(x.dtype)
+        total = x.sub(shift).exp().sum(axis, keepdims=True).log().add(shift)
+        return total if keepdims else total._drop("logsumexp", axis)
 
+    @rounds_once
     def norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
         """The norm of order `ord` of the elements along all of `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`.
 
@@ -115,14 +116,14 @@ class Reduction(Placing):
             return x.min(axis, keepdims=keepdims)
         if ord == 1:
             return x.sum(axis, keepdims=keepdims)
-        wide = x.cast(accumulation_dtype(x.dtype))
         if ord == 0:
-            return wide.ne(0).cast(wide.dtype).sum(axis, keepdims=keepdims).cast(x.dtype)
-        total = wide.pow(ord).sum(axis, keepdims=keepdims)
-        return (total.sqrt() if ord == 2 else total.pow(1.0 / ord)).cast(x.dtype)
+            return x.ne(0).cast(x.dtype).sum(axis, keepdims=keepdims)
+        total = x.pow(ord).sum(axis, keepdims=keepdims)
+        return total.sqrt() if ord == 2 else total.pow(1.0 / ord)
 
     vector_norm = norm
 
+    @rounds_once
     def matrix_norm(self, *, ord: float | Literal["fro"] = "fro", keepdims: bool = False) -> Self:
         """The norm of the matrices in the last two axes.
 
@@ -138,10 +139,9 @@ class Reduction(Placing):
         if ord not in (1, -1, math.inf, -math.inf):
             raise OperandError(operation="matrix_norm", found=ord, expected='"fro", 1, -1 or an infinity as ord')
         added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
-        x = self._to_float()
-        sums = x.cast(accumulation_dtype(x.dtype)).norm(added, ord=1, keepdims=True)
+        sums = self.norm(added, ord=1, keepdims=True)
         result = sums.max(compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)
-        return (result if keepdims else result._drop("matrix_norm", (-2, -1))).cast(x.dtype)
+        return result if keepdims else result._drop("matrix_norm", (-2, -1))
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """The position of the largest element along `axis`, or among all elements in row-major order."""
@@ -193,7 +193,7 @@ class Reduction(Placing):
 
     def _to_wide(self) -> Self:
         """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
-        return self.cast(accumulation_dtype(self.dtype) if self.dtype.is_float else float64)
+        return self if self.dtype.is_float else self.cast(float64)
 
     def _count(self, axis: Axes, dtype: DType) -> Self:
         """How many elements a reduction takes together, as a 0-d tensor."""
@@ -225,11 +225,6 @@ class Reduction(Placing):
         if self.size == 0 or self.shape[axis] == 1:
             return wide.cast(result)
         return self._make(make_scan_axis(wide._uop, op, axis).cast(result))
-
-
-def accumulation_dtype(dtype: DType) -> DType:
-    """float32 for the floats that are narrower, else the dtype itself."""
-    return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
 
 
 def _sum_dtype(dtype: DType) -> DType:

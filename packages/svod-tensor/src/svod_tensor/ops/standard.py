@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from svod_dtype import bool_, float32, float64, int16, int32, int64, promote_types
+from svod_dtype import bool_, float64, int16, int32, int64, promote_types
 from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import SInt
+from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.sorting import Sorting, ordered_key
 from svod_tensor.shapes import broadcast_shapes, concrete_shape, normalize_axes, normalize_axis
 
@@ -81,10 +82,12 @@ class Standard(Sorting):
         x, y = x._to_float(), y._to_float()
         return x.isnan().where(x, x.eq(0).where(y, x.gt(0).cast(x.dtype)))
 
+    @rounds_once
     def deg2rad(self) -> Self:
         """Degrees as radians."""
         return self._to_float().mul(math.pi / 180.0)
 
+    @rounds_once
     def rad2deg(self) -> Self:
         """Radians as degrees."""
         return self._to_float().mul(180.0 / math.pi)
@@ -106,6 +109,7 @@ class Standard(Sorting):
         moved = x.eq(0).where(smallest, stepped)
         return x.eq(y).where(y, x.isnan().where(x, y.isnan().where(y, moved)))
 
+    @rounds_once
     def diff(self, n: int = 1, axis: int = -1, *, prepend: Self | None = None, append: Self | None = None) -> Self:
         """The differences of neighbours along `axis`, taken `n` times; `prepend` and `append` are joined to it before."""
         axis = normalize_axis("diff", axis, self.ndim)
@@ -177,20 +181,20 @@ class Standard(Sorting):
         """The product without NaNs."""
         return self.isnan().where(1, self).prod(axis, keepdims=keepdims)
 
+    @rounds_once
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The mean without NaNs; NaN where there is nothing else."""
         x = self._to_float()
         count = x.isnan().logical_not().sum(axis, keepdims=keepdims)
-        wide = x.cast(float32) if x.dtype.itemsize < 4 else x
-        return wide.nansum(axis, keepdims=keepdims).div(count.cast(wide.dtype)).cast(x.dtype)
+        return x.nansum(axis, keepdims=keepdims).div(count.cast(x.dtype))
 
     def nanmax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The largest element that is no NaN; NaN where there is none."""
-        return self._without_nans("max", -math.inf, axis, keepdims)
+        return self._without_nans("max", self.dtype.min, axis, keepdims)
 
     def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The smallest element that is no NaN; NaN where there is none."""
-        return self._without_nans("min", math.inf, axis, keepdims)
+        return self._without_nans("min", self.dtype.max, axis, keepdims)
 
     def _without_nans(self, operation: Literal["max", "min"], neutral: float, axis: Axes, keepdims: bool) -> Self:
         if not self.dtype.is_float:

@@ -174,7 +174,7 @@ class Updating(Neural):
         read = [rows._gathered(), places.reshape(n_places)._gathered()]
         node = make_custom_function(ADD_ROWS, [ArraySpec(dtype, (n_rows, width))], read)
         sums = self.from_uop(bring_to(node, self._uop)).reshape(shape)
-        return self.add(sums.cast(self.dtype)) if self.dtype is not bool_ else self | sums
+        return self.cast(dtype).add(sums).cast(self.dtype) if self.dtype is not bool_ else self | sums
 
     def _number_elements(self, shape: tuple[int, ...]) -> Self:
         """1, 2, ... in the shape of this tensor, where it is, so that a lookup beyond it finds a 0."""

@@ -17,7 +17,7 @@ from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.sizes import bounds_of_size, normalize_size
 from svod_ir.uop import SInt
-from svod_tensor.ops.reduction import accumulation_dtype
+from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.update import Updating
 from svod_tensor.shapes import check_within, concrete_shape
 
@@ -151,10 +151,10 @@ class Windows(Updating):
         dilation: int | Sequence[int] = 1,
     ) -> Self:  # fmt: skip
         """The largest element of each window; padding never wins. The stride is by default the kernel."""
-        lowest = -math.inf if self.dtype.is_float else self.dtype.min
-        view, n = self._pool(kernel, stride, padding, dilation, lowest)
+        view, n = self._pool(kernel, stride, padding, dilation, self.dtype.min)
         return view.max(tuple(range(-n, 0)))
 
+    @rounds_once
     def avg_pool2d(
         self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1, count_include_pad: bool = True,

@@ -1,0 +1,61 @@
+"""How functions that are composed of several operations treat narrow floats: computed in float32, and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+
+from svod_dtype import DType, float32, promote_types
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.origins import wrap
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.elementwise import Elementwise
+
+__all__ = ["accumulation_dtype", "rounds_once"]
+
+T = TypeVar("T", bound="Elementwise")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def accumulation_dtype(dtype: DType) -> DType:
+    """float32 for the floats that are narrower, else the dtype itself."""
+    return float32 if _is_narrow(dtype) else dtype
+
+
+def rounds_once(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
+    """Let a method get float16, bfloat16 and float8 tensors as float32, and round what it returns to the dtype that they promote to.
+
+    A formula on narrow floats would round in each of its operations: squares of large float16 are infinite, and what cancels
+    leaves nothing. Arguments that are no tensors are exact for the same reason.
+    """
+
+    def compute(self: T, *args: P.args, **kwargs: P.kwargs) -> R:
+        tensors = [self, *(a for a in (*args, *kwargs.values()) if isinstance(a, TensorBase))]
+        if not any(_is_narrow(t.dtype) for t in tensors):
+            return function(self, *args, **kwargs)
+        kind = reduce(promote_types, (t.dtype for t in tensors))
+        wide = [_widen(a) for a in args]
+        named = {name: _widen(a) for name, a in kwargs.items()}
+        result = function(cast("T", _widen(self)), *wide, **named)  # pyright: ignore[reportCallIssue]
+        return cast("R", _narrow(result, kind))
+
+    return wrap(compute, function)
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.is_float and dtype.itemsize < 4
+
+
+def _widen(value: object) -> object:
+    return (
+        cast("Elementwise", value).cast(float32) if isinstance(value, TensorBase) and _is_narrow(value.dtype) else value
+    )
+
+
+def _narrow(result: object, kind: DType) -> object:
+    return (
+        cast("Elementwise", result).cast(kind) if isinstance(result, TensorBase) and result.dtype is float32 else result
+    )

@@ -1,0 +1,210 @@
+"""Every function of narrow floats is computed in float32 at least, and rounded once: over the table of all public methods."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from svod_dtype import cast_value, to_dtype
+from svod_tensor import Tensor
+
+DTYPES = ["float16", "bfloat16", "float8_e4m3"]
+
+ELEMENTWISE = {
+    name: (lambda x, n=name: getattr(x, n)())
+    for name in (
+        "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "erf", "sigmoid", "expm1", "log1p", "log10",
+        "sinh", "cosh", "asinh", "acosh", "atanh", "atan", "asin", "acos", "neg", "abs", "sign", "reciprocal", "square", "floor",
+        "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "signbit", "positive", "cbrt", "deg2rad", "rad2deg", "relu", "relu6",
+        "leaky_relu", "elu", "selu", "silu", "gelu", "softplus", "mish", "hardsigmoid", "hardswish", "softsign", "logical_not",
+    )
+} | {
+    "pow": lambda x: x.pow(3), "pow_of_a_root": lambda x: x.abs().pow(0.3), "round_decimals": lambda x: x.round(1),
+    "gelu_tanh": lambda x: x.gelu("tanh"), "clip": lambda x: x.clip(-0.5, 1.5), "leaky": lambda x: x.leaky_relu(0.3),
+    "elu_alpha": lambda x: x.elu(0.7), "softplus_beta": lambda x: x.softplus(1.7), "dropout": lambda x: x.dropout(0.3, seed=3),
+    "masked_fill": lambda x: x.masked_fill(x.lt(0), 2.0), "lerp_number": lambda x: x.lerp(1.5, 0.3),
+}  # fmt: skip
+"""Functions of each element."""
+
+CANCELLING = {"gelu": lambda x: x.abs()}
+"""Functions in which float32 loses digits, and the size of what cancels there."""
+
+PAIRS = {
+    name: (lambda x, y, n=name: getattr(x, n)(y))
+    for name in (
+        "add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum",
+        "logaddexp", "atan2", "copysign", "hypot", "fmod", "fmax", "fmin", "heaviside", "logical_and", "logical_or", "logical_xor",
+        "isclose",
+    )
+} | {
+    "lerp": lambda x, y: x.lerp(y, 0.3), "where": lambda x, y: x.lt(y).where(x, y),
+}  # fmt: skip
+"""Functions of pairs of elements."""
+
+REDUCTIONS = {
+    name: (lambda x, n=name: getattr(x, n)(1))
+    for name in (
+        "sum", "prod", "max", "min", "any", "all", "count_nonzero", "mean", "var", "std", "logsumexp", "norm", "argmax", "argmin",
+        "cumsum", "cumprod", "cummax", "cummin", "nansum", "nanprod", "nanmean", "nanmax", "nanmin", "softmax", "log_softmax",
+        "layernorm", "rms_norm", "glu", "median", "cumulative_sum", "cumulative_prod",
+    )
+} | {
+    "var_corrected": lambda x: x.var(1, correction=1), "norm_1": lambda x: x.norm(1, ord=1), "norm_3": lambda x: x.norm(1, ord=3),
+    "norm_0": lambda x: x.norm(1, ord=0), "norm_inf": lambda x: x.norm(1, ord=math.inf), "matrix_norm": lambda x: x.matrix_norm(),
+    "matrix_norm_1": lambda x: x.matrix_norm(ord=1), "diff": lambda x: x.diff(2), "trace": lambda x: x.trace(),
+    "group_norm": lambda x: x.reshape(2, 6, -1).group_norm(3, weight=x[0, :6], bias=x[1, :6]),
+    "affine": lambda x: x.layernorm(weight=x[0], bias=x[1]), "scaled": lambda x: x.rms_norm(weight=x[0]),
+    "batchnorm": lambda x: x.batchnorm(x[2], x[3].abs(), x[0], x[1]),
+    "avg_pool2d": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1),
+    "avg_pool2d_inside": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1, count_include_pad=False),
+    "max_pool2d": lambda x: x.reshape(1, 1, *x.shape).max_pool2d(3, padding=1),
+    "sort": lambda x: x.sort(1)[0], "topk": lambda x: x.topk(3, 1)[0],
+    "attention": lambda x: x[:6].scaled_dot_product_attention(x[:9], (x.gt(0).where(1, 2)).cast(x.dtype)[:9], scale=0.01),
+}  # fmt: skip
+"""Functions of rows."""
+
+PRODUCTS = {
+    "matmul": lambda x, y: x @ y.T, "linear": lambda x, y: x.linear(y, y[:, 0]), "outer": lambda x, y: x.outer(y),
+    "vecdot": lambda x, y: x.vecdot(y), "einsum": lambda x, y: Tensor.einsum("ij,kj,k->i", x, y, y[:, 0]),
+    "tensordot": lambda x, y: x.tensordot(y),
+    "conv2d": lambda x, y: x.reshape(1, 1, *x.shape).conv2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1]),
+    "conv_transpose2d": lambda x, y: x[:4, :4].reshape(1, 1, 4, 4).conv_transpose2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1], stride=2),
+    "add_at": lambda x, y: x.add_at(np.array([0, 1, 0, 0]), y[:4]),
+    "scatter_add": lambda x, y: x.scatter_add(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2]),
+    "index_add": lambda x, y: x.index_add(0, np.array([0, 0, 1]), y[:3]),
+    "bincount": lambda x, y: Tensor(np.arange(6) % 3).bincount(3, y[0, :6]),
+}  # fmt: skip
+"""Functions that multiply or add the elements of two tensors."""
+
+
+def test_what_overflows_or_vanishes_in_the_middle_has_its_value():
+    large = Tensor.full((1, 1, 4, 4), 30000.0, dtype="float16")
+    assert large.avg_pool2d(2, padding=1, count_include_pad=False).max().item() == 30000.0
+    assert Tensor([-3.1], dtype="bfloat16").gelu().item() == pytest.approx(-0.003057, rel=0.004)
+    assert Tensor([-3.1], dtype="bfloat16").gelu("tanh").item() == pytest.approx(-0.002682, rel=0.004)
+    assert Tensor([-60000.0], dtype="float16").lerp(Tensor([60000.0], dtype="float16"), 0.5).item() == 0.0
+    assert Tensor([math.nan, 448.0, 1.0], dtype="float8_e4m3").isfinite().tolist() == [False, True, True]
+
+
+def round_array(values, dtype):
+    kind = to_dtype(dtype)
+    return np.array([cast_value(float(v), kind) for v in values.reshape(-1)]).reshape(values.shape)
+
+
+def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
+    """Assert that the results are those of float64, off by `slack` of their size as float32 may be, rounded to `dtype`."""
+    narrow = [Tensor(a, dtype=dtype) for a in arrays]
+    wide = [t.cast("float64") for t in narrow]
+    found, exact = function(*narrow), function(*wide)
+    values, truth = found.cast("float64").numpy(), exact.numpy()
+    if not exact.dtype.is_float:
+        np.testing.assert_array_equal(values, truth)
+        return
+    assert found.dtype is to_dtype(dtype)
+    error = np.where(np.isfinite(truth), slack * np.abs(truth if size is None else size) + 1e-30, 0.0)
+    low, high = round_array(truth - error, dtype), round_array(truth + error, dtype)
+    with np.errstate(invalid="ignore"):
+        is_right = ((low <= values) & (values <= high)) | (np.isnan(values) & (np.isnan(low) | np.isnan(high)))
+    wrong = np.argwhere(~is_right)
+    assert not len(wrong), [
+        (float(values[i]), float(truth[i]), [float(w.numpy()[i]) for w in wide if w.shape == found.shape])
+        for i in map(tuple, wrong[:6])
+    ]
+
+
+def draw_elements(rng, dtype):
+    """Ordinary and extreme numbers of a dtype, and those that are none."""
+    kind = to_dtype(dtype)
+    bias = min((1 << (kind.exponent_bits - 1)) - 1, 30)
+    sizes = 2.0 ** rng.uniform(-bias - kind.mantissa_bits, bias + 1, 300)
+    largest = kind.finfo_max if bias < 30 else 2.0**30
+    special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        largest,
+        -largest,
+        largest / 2,
+        -largest / 2,
+        math.inf,
+        -math.inf,
+        math.nan,
+        -3.1,
+        1 + kind.finfo_eps,
+    ]
+    return np.concatenate([rng.standard_normal(300) * 3, sizes, -sizes, special])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_functions_of_elements_round_once(rng, name, dtype):
+    values = draw_elements(rng, dtype)
+    size = CANCELLING[name](Tensor(values, dtype=dtype).cast("float64")).numpy() if name in CANCELLING else None
+    check_rounded_once(ELEMENTWISE[name], [values], dtype, size=size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_functions_of_pairs_round_once(rng, name, dtype):
+    x = draw_elements(rng, dtype)
+    y = rng.permutation(draw_elements(rng, dtype))
+    check_rounded_once(PAIRS[name], [x, y], dtype)
+
+
+def _tame(rng, dtype):
+    largest = min(to_dtype(dtype).finfo_max, 60000.0)
+    ordinary = rng.standard_normal((12, 12)) * 2
+    extreme = rng.choice([largest / 2, -largest / 2, largest / 4, 0.25, -1.0], (12, 12))
+    return ordinary, extreme
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_functions_of_rows_round_once(rng, name, dtype):
+    # The weights of attention are rounded too, as operands of a product.
+    is_rounded_twice = name == "attention" and to_dtype(dtype).itemsize == 2
+    for values in _tame(rng, dtype):
+        check_rounded_once(REDUCTIONS[name], [values], dtype, to_dtype(dtype).finfo_eps if is_rounded_twice else 2e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_round_once(rng, name, dtype):
+    for x, y in zip(_tame(rng, dtype), _tame(rng, dtype), strict=True):
+        size = PRODUCTS[name](*(Tensor(a, dtype=dtype).abs().cast("float64") for a in (x, y))).numpy()
+        check_rounded_once(PRODUCTS[name], [x, y], dtype, 2e-6, size)
+
+
+OTHER = {
+    # What moves, joins, compares or looks up elements, and changes none.
+    "T", "broadcast_arrays", "broadcast_to", "cat", "chunk", "concat", "contiguous", "detach", "diagonal", "embedding", "expand",
+    "flatten", "flip", "gather", "index_select", "mT", "masked_select", "matrix_transpose", "meshgrid", "moveaxis", "pad", "permute",
+    "put_along_axis", "repeat", "repeat_interleave", "reshape", "roll", "scatter", "searchsorted", "shrink", "split", "squeeze",
+    "stack",
+    "swapaxes", "take", "take_along_axis", "transpose", "tril", "triu", "unbind", "unflatten", "unsqueeze", "windows", "with_items",
+    "argsort",
+    "isin", "one_hot", "nextafter", "bitcast", "cast", "astype", "clone",
+    # What takes integers alone.
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift",
+    # What makes tensors of numbers: rounded once from float64, or drawn.
+    "arange", "empty", "eye", "from_dlpack", "from_file", "from_numpy", "from_uop", "full", "full_like", "linspace", "number", "ones",
+    "ones_like", "rand", "randint", "randn", "zeros", "zeros_like",
+    # What tensors are, and computing them.
+    "assign", "buffer", "device", "dtype", "form", "give_away", "is_realized", "item", "itemsize", "nbytes", "ndim", "numpy", "prepare",
+    "prepare_batch", "prepare_batch_with", "prepare_with", "realize", "realize_batch", "realize_batch_with", "realize_with", "set_node",
+    "shape", "shard", "sharding", "shards", "size", "to", "tolist", "uop",
+}  # fmt: skip
+
+
+def test_every_public_method_is_in_a_table_or_rounds_nothing():
+    def find_function(name):
+        return getattr(getattr(Tensor, name), "__func__", getattr(Tensor, name))
+
+    tables = {*ELEMENTWISE, *PAIRS, *REDUCTIONS, *PRODUCTS, "scaled_dot_product_attention"}
+    known = {id(find_function(name)) for name in (*OTHER, *tables) if hasattr(Tensor, name)}
+    assert not {name for name in dir(Tensor) if name[0] != "_" and id(find_function(name)) not in known}
+    assert set(dir(Tensor)) >= OTHER
