@@ -103,6 +103,16 @@ EXAMPLES = {
         "split needs concrete sizes, not (n,)",
         ValueError,
     ),
+    "BoundsConflictError": (
+        {"name": "n", "first": (1, 16), "second": (1, 8)},
+        "variable 'n' goes from 1 to 8 and from 1 to 16 in one computation",
+        ValueError,
+    ),
+    "VariableNameError": (
+        {"name": "n m", "problem": "is no identifier"},
+        "variable name 'n m' is no identifier",
+        ValueError,
+    ),
     "VariableBoundsError": (
         {"name": "n", "low": 1, "high": 4, "value": 9},
         "variable 'n': 9 is outside 1 to 4",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from svod_ir.forks import Lock
     from svod_runtime import ExecutionPlan
 
-__all__ = ["Captured", "Input", "Results"]
+__all__ = ["Captured", "Input", "Results", "iter_symbolic"]
 
 
 @dataclass(slots=True)
@@ -172,7 +172,9 @@ class Captured:
             if found is not None:
                 nodes[i.memory], buffer = found
                 if i.index is not None:
-                    buffers[i.index] = buffer
+                    # A size that depends on variables may be that of the first part of larger memory.
+                    is_part = buffer.size != i.memory.arg.size
+                    buffers[i.index] = buffer.view(0, i.memory.arg.size * buffer.dtype.nbytes) if is_part else buffer
         if self.takes_memory:
             self._take_over(nodes)
         if self.plan is not None:
@@ -206,7 +208,7 @@ class Captured:
             if node is not None and node.attached is not None:
                 return node, _get_buffer(node)
         if wanted.is_donated:
-            donated = find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument)
+            donated = find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument, wanted.memory.arg.size)
             return donated.memory, donated.buffer
         if wanted.is_written:
             states.make_writable(parts_of(tensor.uop)[wanted.part])
@@ -244,16 +246,22 @@ def _is_symbolic(value: Tensor | UOp) -> bool:
 
 
 def _bind(given: Sequence[Tensor | UOp]) -> dict[str, int]:
-    """The values of the variables among the inputs of a call, and in their shapes."""
-    values: dict[str, int] = {}
+    """The values of the variables among the inputs of a call, and in their shapes.
+
+    Raises:
+        VariableConflictError: if a variable has two values.
+        BoundsConflictError: if two variables have one name.
+    """
+    return collect_bindings(*iter_symbolic(given))
+
+
+def iter_symbolic(given: Sequence[Tensor | UOp]) -> Iterator[UOp]:
+    """The bound variables among the inputs of a call, and the sizes in their shapes that depend on variables."""
     for value in given:
         if isinstance(value, UOp):
-            values.update(collect_bindings(value))
-            continue
-        for size in value.shape:
-            if not isinstance(size, int):
-                values.update(collect_bindings(size))
-    return values
+            yield value
+        else:
+            yield from (size for size in value.shape if not isinstance(size, int))
 
 
 def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:

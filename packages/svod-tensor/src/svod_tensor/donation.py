@@ -8,9 +8,11 @@ that holds on to it, says so instead.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.errors import DonationError
@@ -83,8 +85,10 @@ def resolve_donated(name: str, function: Callable[..., object], donate: Donate) 
     return DonatedParameters(frozenset(names), tuple(positional))
 
 
-def find_memory(taker: str, tensor: UOp, argument: str) -> Donated:
+def find_memory(taker: str, tensor: UOp, argument: str, size: int) -> Donated:
     """The memory of a realized tensor, or of one shard of it, which may be given away; what numpy owns is copied before.
+
+    It has `size` elements, for the largest values of the variables in the shape.
 
     Raises:
         DonationError: if it is a file, or part of something larger.
@@ -97,7 +101,7 @@ def find_memory(taker: str, tensor: UOp, argument: str) -> Donated:
     if not buffer.allocator.is_writable:
         problem = f"is a file, on {buffer.device}"
         raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
-    if buffer.offset or buffer.nbytes != buffer.storage_nbytes:
+    if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
         problem = "is a part of larger memory"
         raise DonationError(function=taker, argument=argument, problem=problem, hint="donate x.clone().realize()")
     if not buffer.is_writable:
@@ -151,7 +155,9 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
 
     Tensor.realize_batch(t for t in given if not t.is_realized)
     donated = [
-        find_memory("a plan", part, f"donate[{i}]") for i, t in enumerate(given) for part in iter_parts((t.uop,))
+        find_memory("a plan", part, f"donate[{i}]", math.prod(map(max_size, part.shape)))
+        for i, t in enumerate(given)
+        for part in iter_parts((t.uop,))
     ]
     check_distinct("a plan", donated, {f"tensor {n}, which the plan is for": b for n, b in _find_buffers(tensors)})
     memories = {one.memory for one in donated}

@@ -22,8 +22,10 @@ UserError
 ├── DonatedTensorError (RuntimeError)     a tensor whose memory was given away
 ├── MissingFileError (FileNotFoundError)
 ├── SafetensorsError (ValueError)
+├── VariableNameError (ValueError)
 ├── VariableBoundsError (ValueError)
-├── VariableConflictError (ValueError)
+├── VariableConflictError (ValueError)    two values of one variable
+├── BoundsConflictError (ValueError)      two variables of one name
 └── EmptyScheduleError (ValueError)
 InternalError
 ├── NoKernelsFoundError
@@ -45,13 +47,13 @@ from svod_ir.sizes import bounds_of_size, format_shape, format_size
 from svod_ir.uop import SInt
 
 __all__ = [
-    "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BufferNotFoundError", "CaptureError",
-    "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
-    "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError",
-    "IndexKindError", "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "MissingFileError",
-    "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "SafetensorsError",
-    "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError", "VariableBoundsError",
-    "VariableConflictError", "ViewBoundsError",
+    "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BufferNotFoundError",
+    "CaptureError", "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
+    "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
+    "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "MissingFileError",
+    "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
+    "SafetensorsError", "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError",
+    "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 
 
@@ -278,6 +280,14 @@ class SafetensorsError(UserError, ValueError):
         )
 
 
+class VariableNameError(UserError, ValueError):
+    """A name that a variable cannot have."""
+
+    def __init__(self, *, name: object, problem: str) -> None:
+        self.name = name
+        super().__init__(f"variable name {name!r} {problem}", hint='take another one, as in Variable("n_rows", 1, 64)')
+
+
 class VariableBoundsError(UserError, ValueError):
     """A value outside a variable's bounds, or bounds that hold no value."""
 
@@ -295,6 +305,18 @@ class VariableConflictError(UserError, ValueError):
         super().__init__(
             f"variable {name!r} is bound to {first} and to {second} in one computation",
             hint="use two variables with different names, or realize one tensor first",
+        )
+
+
+class BoundsConflictError(UserError, ValueError):
+    """Two variables of one name with different bounds in one computation."""
+
+    def __init__(self, *, name: str, first: tuple[int, int], second: tuple[int, int]) -> None:
+        self.name, self.first, self.second = name, first, second
+        one, other = sorted((first, second))
+        super().__init__(
+            f"variable {name!r} goes from {one[0]} to {one[1]} and from {other[0]} to {other[1]} in one computation",
+            hint="use two variables with different names, or one variable for both",
         )
 
 

@@ -34,7 +34,7 @@ from svod_ir.shape import max_size
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.capture import Capture, find_capture, start_capture
-from svod_tensor.captured import Captured, Input, Results
+from svod_tensor.captured import Captured, Input, Results, iter_symbolic
 from svod_tensor.donation import NOTHING_DONATED, Donate, DonatedParameters, resolve_donated
 from svod_tensor.errors import CaptureError, DonationError
 from svod_tensor.memory_views import view_prefix
@@ -44,6 +44,7 @@ from svod_tensor.options import resolve_config
 from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.signature import Argument, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
+from svod_tensor.variable import check_variables
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -95,6 +96,8 @@ def jit(
     Raises (when called):
         CaptureError: if the function reads values while it is captured, returns what is no tensor, or
             changes what a plan cannot change.
+        VariableConflictError: if a variable has two values in one call.
+        BoundsConflictError: if two variables have one name.
         DonationError: if what is donated is a file, no tensor, or used under another name too.
         DonatedTensorError: if an argument was donated before.
     """
@@ -213,6 +216,7 @@ def _make_captured(
         build = _make_builder(name, result, outputs)
         del result
         _check_leaks(name, {i.memory for i in inputs}, alive, outputs, placeholders)
+        check_variables([*iter_symbolic(given), *capture.states.values(), *(t.uop for t in outputs)])
         return _finish(name, capture, inputs, outputs, build, config)
 
 

@@ -71,6 +71,7 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
     """
     started = perf_counter()
     check_not_capturing("reads values")
@@ -180,6 +181,7 @@ def make_plan(
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
     """
     return _bind_plan(*_normalize_results(results, config), config, results, donated, order)
 

@@ -99,7 +99,8 @@ def _make_item(
     item: PreScheduleItem, buffers: tuple[Buffer, ...], loop_values: Mapping[str, int], var_vals: Mapping[str, int]
 ) -> ScheduleItem:
     given = {name: value for name, value in var_vals.items() if name in item.variables}
-    own = {**{name: value for name, value in item.constants.items() if name not in var_vals}, **loop_values}
+    # A variable of the compiler's may have the name of a caller's in another kernel.
+    own = {**{name: value for name, value in item.constants.items() if var_vals.get(name) != value}, **loop_values}
     return ScheduleItem(
         item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
         frozenset(own), item.dependencies, alias_ids=tuple(buffer_id(m) for m in item.aliases),

@@ -21,7 +21,7 @@ from svod_tensor.origins import collect_lines
 from svod_tensor.preschedule import PreSchedule
 from svod_tensor.schedule import is_disk
 from svod_tensor.states import effect_of_state, find_whole_state, is_later_state, memory_of
-from svod_tensor.variable import add_binding, is_bound
+from svod_tensor.variable import add_binding, add_variable, is_bound
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
@@ -46,6 +46,7 @@ MAX_ENTRIES: Final = 1024
 _MAX_TEMPLATES: Final = 8
 
 _BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = Op.BUFFER, Op.BIND, Op.COPY, Op.AFTER, Op.PARAM, Op.CONTIGUOUS
+_DEFINE_VAR = Op.DEFINE_VAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def normalize_graph(sink: UOp) -> NormalizedGraph:
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
     """
     return _normalize(sink.src, sink.toposort()[:-1], [False] * len(sink.src), {})
 
@@ -113,6 +115,7 @@ def normalize_results(nodes: Sequence[UOp]) -> NormalizedGraph:
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
     """
     states = [find_whole_state(node) for node in nodes]
     roots = [node if state is None else effect_of_state(state) for node, state in zip(nodes, states, strict=True)]
@@ -126,6 +129,7 @@ def _normalize(
 ) -> NormalizedGraph:
     params: list[UOp] = []
     values: dict[str, int] = {}
+    variables: dict[str, UOp] = {}
     devices: dict[str, None] = {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
     done: dict[UOp, UOp] = {}
     has_files = False
@@ -142,7 +146,9 @@ def _normalize(
         else:
             done[node] = UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg) if operands else node
             if op is not _COPY:
-                if op is _AFTER and is_later_state(node):
+                if op is _DEFINE_VAR:
+                    add_variable(variables, node)
+                elif op is _AFTER and is_later_state(node):
                     written[node] = operands[0]
                 continue
             place = node.arg

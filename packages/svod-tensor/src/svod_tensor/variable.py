@@ -7,30 +7,50 @@ BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping
 
-from svod_device import evaluate_expression
+from svod_device import CORE_ID, evaluate_expression
+from svod_ir.errors import OperandError
 from svod_ir.ops import Op
 from svod_ir.sizes import unbind
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
-from svod_tensor.errors import VariableBoundsError, VariableConflictError
+from svod_tensor.errors import BoundsConflictError, VariableBoundsError, VariableConflictError, VariableNameError
 
-__all__ = ["Variable", "add_binding", "bind_to_plan", "collect_bindings", "is_bound", "resolve_size", "settle_bindings"]
+__all__ = [
+    "Variable", "add_binding", "add_variable", "bind_to_plan", "check_variables", "collect_bindings", "is_bound",
+    "resolve_size", "settle_bindings",
+]  # fmt: skip
+
+_MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
 
 class Variable:
     """A size or value that may differ from run to run, between `low` and `high`, both included.
 
+    The name is an identifier. In one computation it stands for one variable: another one of the same name has the same
+    bounds, and is the same.
+
     Example:
         >>> n = Variable("n", 1, 64)
         >>> n.bind(3).vmax
         64
+
+    Raises:
+        VariableNameError: if the name is no identifier, or one that svod uses itself.
+        VariableBoundsError: if the bounds hold no value.
+        OperandError: if a bound is no integer of 64 bits.
     """
 
     __slots__ = ("high", "low", "name", "uop")
 
     def __init__(self, name: str, low: int, high: int) -> None:
+        if not (isinstance(name, str) and name.isascii() and name.isidentifier()):
+            raise VariableNameError(name=name, problem="is no identifier")
+        if name == CORE_ID:
+            raise VariableNameError(name=name, problem="is one that svod uses itself")
+        low, high = _to_bound(low), _to_bound(high)
         if low > high:
             raise VariableBoundsError(name=name, low=low, high=high)
         self.name, self.low, self.high = name, low, high
@@ -41,7 +61,12 @@ class Variable:
 
         Raises:
             VariableBoundsError: if `value` is outside the bounds.
+            OperandError: if it is no integer.
         """
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise OperandError(operation="bind", found=repr(value), expected="an integer") from None
         if not self.low <= value <= self.high:
             raise VariableBoundsError(name=self.name, low=self.low, high=self.high, value=value)
         return UOp(Op.BIND, self.uop.dtype, (self.uop, UOp.const(self.uop.dtype, value)))
@@ -50,17 +75,46 @@ class Variable:
         return f"Variable({self.name!r}, {self.low}, {self.high})"
 
 
-def collect_bindings(root: UOp) -> dict[str, int]:
-    """The value of each bound variable in a graph.
+def collect_bindings(*roots: UOp) -> dict[str, int]:
+    """The value of each bound variable in graphs.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
     """
     values: dict[str, int] = {}
-    for node in root.iter_ops(Op.BIND):
-        if is_bound(node):
-            add_binding(values, node)
+    known: dict[str, UOp] = {}
+    for root in roots:
+        for node in root.iter_ops(Op.BIND):
+            add_variable(known, node.src[0])
+            if is_bound(node):
+                add_binding(values, node)
     return values
+
+
+def check_variables(roots: Iterable[UOp]) -> None:
+    """Check that each name in graphs stands for one variable.
+
+    Raises:
+        BoundsConflictError: if two variables have one name.
+    """
+    known: dict[str, UOp] = {}
+    for root in roots:
+        for variable in root.iter_ops(Op.DEFINE_VAR):
+            add_variable(known, variable)
+
+
+def add_variable(known: dict[str, UOp], variable: UOp) -> None:
+    """Enter a DEFINE_VAR under its name.
+
+    Raises:
+        BoundsConflictError: if there is another variable of that name.
+    """
+    name, *bounds = variable.arg
+    other = known.setdefault(name, variable)
+    if other is not variable:
+        _, low, high = other.arg
+        raise BoundsConflictError(name=name, first=(low, high), second=(bounds[0], bounds[1]))
 
 
 def add_binding(values: dict[str, int], bind: UOp) -> None:
@@ -109,6 +163,16 @@ def resolve_size(size: SInt) -> int:
 
 
 _numbers = itertools.count(1)
+
+
+def _to_bound(bound: int) -> int:
+    try:
+        found = operator.index(bound)
+    except TypeError:
+        found = None
+    if found is None or not _MIN <= found <= _MAX:
+        raise OperandError(operation="Variable", found=repr(bound), expected="integers of 64 bits as bounds")
+    return found
 
 
 def _value_of(bind: UOp) -> int:
