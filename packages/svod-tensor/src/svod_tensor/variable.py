@@ -46,7 +46,8 @@ class Variable:
     __slots__ = ("high", "low", "name", "uop")
 
     def __init__(self, name: str, low: int, high: int) -> None:
-        if not (isinstance(name, str) and name.isascii() and name.isidentifier()):
+        is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (is_text and name.isascii() and name.isidentifier()):
             raise VariableNameError(name=name, problem="is no identifier")
         if name == CORE_ID:
             raise VariableNameError(name=name, problem="is one that svod uses itself")
