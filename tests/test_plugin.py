@@ -26,6 +26,15 @@ def test_data_goes_to_a_plugin_and_comes_back() -> None:
     np.testing.assert_array_equal(there.numpy(), values)
 
 
+def test_what_follows_the_colon_of_a_plugin_s_device_names_it() -> None:
+    values = np.arange(6, dtype=np.float32)
+    there = Tensor(values, device="toy:host-7.example:8080")
+    result = (there + 1).sum() * 2
+    assert result.device == "TOY:host-7.example:8080"
+    assert result.item() == (values + 1).sum() * 2
+    assert result.buffer().device == result.device
+
+
 @pytest.mark.parametrize("shape", [(3,), (4, 5), (2, 3, 4)])
 def test_a_plugin_computes(shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)

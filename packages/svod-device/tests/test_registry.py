@@ -39,7 +39,7 @@ from svod_device.__main__ import main
 from svod_device.device import CompiledCache
 from svod_device.registry import ALLOCATORS, COMPILERS
 from svod_device.report import describe, report_devices
-from svod_dtype import DeviceNameError
+from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 
@@ -174,9 +174,26 @@ def test_an_unknown_device_lists_those_that_are_there(registry: Registry) -> Non
 
 
 def test_a_name_that_is_none_lists_the_devices_as_well(registry: Registry) -> None:
-    with pytest.raises(DeviceNameError, match="invalid device name 'CPU:x'") as caught:
-        registry.get_device("CPU:x")
-    assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE"]
+    for name in ("CPU:x", "CPU:-1", "CPU:1.5", "C PU", "CPU:"):
+        with pytest.raises(DeviceNameError, match=f"invalid device name '{name}'") as caught:
+            registry.get_device(name)
+        assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE"]
+
+
+def test_what_follows_the_colon_is_the_plugin_s(registry: Registry) -> None:
+    def make(device: str) -> HostAllocator:
+        if parse_device_name(device).place is None:
+            raise DeviceNameError(given=device, reason="FAR needs the address of a machine")
+        return HostAllocator(device)
+
+    registry.register(ALLOCATORS, "FAR", make)
+    device = registry.get_device("far:host-7:8080")
+    assert device.name == device.allocator.device == "FAR:host-7:8080"
+    assert registry.get_device("FAR:other") is not device
+    assert base_device_key("FAR:other") == device.base_key == "FAR"
+    with pytest.raises(DeviceNameError, match="invalid device name 'FAR:2': FAR needs the address") as caught:
+        registry.get_allocator("FAR:2")
+    assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE, FAR"]
 
 
 def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(install: Callable[..., str]) -> None:

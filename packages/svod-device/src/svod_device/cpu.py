@@ -7,6 +7,7 @@ from svod_device.errors import OutOfMemoryError
 from svod_device.host_memory import address_of, copy_host, make_block
 from svod_device.options import DeviceOptions
 from svod_device.protocols import Memory
+from svod_dtype import parse_device_name
 
 __all__ = ["HostAllocator", "make_cpu_allocator"]
 
@@ -40,5 +41,10 @@ class HostAllocator:
 
 
 def make_cpu_allocator(device: str) -> CachingAllocator:
-    """The factory behind the entry point `CPU`."""
+    """The factory behind the entry point `CPU`.
+
+    Raises:
+        DeviceNameError: if something else than a number stands behind the colon.
+    """
+    parse_device_name(device).get_index()
     return CachingAllocator(HostAllocator(device), DeviceOptions.from_env().allocator_cache_bytes)

@@ -26,7 +26,7 @@ class DiskAllocator:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self.path = Path(parse_device_name(device).path or "")
+        self.path = Path(parse_device_name(device).place or "")
 
     @property
     def file_bytes(self) -> int:

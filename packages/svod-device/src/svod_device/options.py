@@ -38,7 +38,7 @@ class DeviceOptions:
         variables = os.environ if environment is None else environment
         backends: dict[str, str] = {}
         for name, value in variables.items():
-            match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9]*)_BACKEND", name)
+            match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9_]*)_BACKEND", name)
             if match and value.strip():
                 backends[match[1]] = value.strip()
         return cls(read_integer(variables, "SVOD_ALLOCATOR_CACHE_BYTES", DEFAULT_CACHE_BYTES), backends)

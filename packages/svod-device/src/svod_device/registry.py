@@ -17,7 +17,8 @@ is written for another version of the interface is not imported at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -108,6 +109,7 @@ class Plugin:
         Raises:
             PluginInterfaceError: if it is written for another version of the interface; it is not imported then.
             PluginLoadError: if any of this fails.
+            DeviceNameError: if the factory knows no device of this name.
         """
         if self.interface != INTERFACE_VERSION:
             raise PluginInterfaceError(
@@ -122,6 +124,8 @@ class Plugin:
             if not isinstance(made, expected):
                 raise TypeError(f"{self.value} made {type(made).__name__}, not {expected.__name__}")
             return made
+        except DeviceNameError:
+            raise
         except (Exception, SystemExit) as error:
             # A module that ends the program where its driver is missing ends no program of ours.
             raise PluginLoadError(
@@ -215,6 +219,7 @@ class Registry:
         """The allocator of a device, made at the first call.
 
         Raises:
+            DeviceNameError: if it is no name, or none that the plugin knows.
             UnknownDeviceError: if nothing provides a device of this kind.
             PluginLoadError: if the plugin that does is broken.
             PluginInterfaceError: if it is written for another version of the plugin interface.
@@ -230,7 +235,8 @@ class Registry:
                 plugin = self._find_plugin(ALLOCATORS, kind)
                 if plugin is None:
                     raise UnknownDeviceError(device=device, known=self.list_kinds())
-                made = plugin.make(name, Allocator)
+                with self._noting_devices():
+                    made = plugin.make(name, Allocator)
                 # Memory of this process, and files, cannot be lost.
                 self._allocators[name] = made if plugin.value in _OWN else GuardedAllocator(made)
             self._allocators[device] = self._allocators[name]
@@ -289,12 +295,18 @@ class Registry:
         return options.backends.get(kind) or (_PREFERRED if _PREFERRED in backends else backends[0])
 
     def _parse(self, device: str) -> tuple[str, str]:
-        try:
+        with self._noting_devices():
             name = parse_device_name(device)
+        return str(name), name.kind
+
+    @contextmanager
+    def _noting_devices(self) -> Generator[None]:
+        """Let the error of a wrong name say which devices there are."""
+        try:
+            yield
         except DeviceNameError as error:
             error.add_note(f"devices that are there: {', '.join(self.list_kinds())}")
             raise
-        return str(name), name.kind
 
     def close(self, device: str) -> None:
         """Close a device, if it is open: its buffers and programs fail from now on, and the next use opens it again.

@@ -55,10 +55,10 @@ class PromotionError(UserError, TypeError):
 
 
 class DeviceNameError(UserError, ValueError):
-    """A device name that cannot be parsed."""
+    """A device name that cannot be parsed, or that its plugin does not know; `hint` says how it names its devices."""
 
-    def __init__(self, *, given: str, reason: str) -> None:
+    def __init__(self, *, given: str, reason: str, hint: str | None = None) -> None:
         self.given = given
         super().__init__(
-            f"invalid device name {given!r}: {reason}", hint='write "CPU", "CUDA:1" or "DISK:/path/to/file"'
+            f"invalid device name {given!r}: {reason}", hint=hint or 'write "CPU", "CUDA:1" or "DISK:/path/to/file"'
         )

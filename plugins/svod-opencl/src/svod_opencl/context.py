@@ -101,11 +101,12 @@ def get_context(name: str) -> DeviceContext:
     Raises:
         NoPlatformError: if there is no platform.
         NoDeviceError: if there are fewer devices.
+        DeviceNameError: if the name has no number.
     """
     with _lock:
         if name not in _contexts:
             devices = find_devices()
-            number = parse_device_name(name).index
+            number = parse_device_name(name).get_index()
             if number >= len(devices):
                 raise NoDeviceError(device=name, found=[d.name.strip() for d in devices])
             _contexts[name] = DeviceContext(name, devices[number])
