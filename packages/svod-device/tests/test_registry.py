@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,10 +33,8 @@ from svod_device import (
     register_allocator,
     register_backend,
 )
-from svod_device.__main__ import main
 from svod_device.device import CompiledCache
 from svod_device.registry import ALLOCATORS, COMPILERS
-from svod_device.report import describe, report_devices
 from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir.target import Target
 from svod_ir.uop import UOp
@@ -100,33 +96,6 @@ def registry() -> Registry:
     registry.register(COMPILERS, "FAKE.one", make_backend)
     registry.register(COMPILERS, "FAKE.two", make_other_backend)
     return registry
-
-
-numbers = itertools.count()
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Install a distribution: its name, its module's text, the interface that it declares, its entry points."""
-
-    def install(name: str, text: str, interface: int | None = 1, **groups: list[str]) -> str:
-        module = f"plugin_{next(numbers)}"
-        root = tmp_path / module
-        info = root / f"{name.replace('-', '_')}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (root / f"{module}.py").write_text(text)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        lines = [
-            f"[svod.{group}]\n" + "\n".join(entry.replace("MODULE", module) for entry in entries)
-            for group, entries in groups.items()
-        ]
-        if interface is not None:
-            lines.append(f"[svod.interface]\nversion = svod_device.interface:v{interface}")
-        (info / "entry_points.txt").write_text("\n".join(lines))
-        monkeypatch.syspath_prepend(str(root))
-        return module
-
-    return install
 
 
 GOOD = """
@@ -371,70 +340,3 @@ def test_the_error_of_a_factory_keeps_its_hint() -> None:
         registry.get_allocator("FAKE")
     assert caught.value.headline.endswith("does not work: DiskError: DISK:/dev/fake: no such driver")
     assert caught.value.hint == "install the driver"
-
-
-def test_the_report_says_who_provides_what_and_what_does_not_work(install: Callable[..., str]) -> None:
-    install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
-    install("svod-half", "", compilers=["HALF.x = MODULE:make"])
-    registry = Registry()
-    registry.register(ALLOCATORS, "FAKE", make_allocator, "fakery")
-    registry.register(COMPILERS, "FAKE.one", make_backend, "fakery")
-    registry.register(ALLOCATORS, "EMPTY", make_allocator, "fakery")
-    report = "\n".join(describe(registry))
-    assert report.startswith(f"svod-device, plugin interface {INTERFACE_VERSION}\n")
-    assert "FAKE: memory by fakery: works\n" in report
-    assert f"  FAKE.one by fakery: works, target {Target.generic().name}, the default" in report
-    assert "EMPTY: memory by fakery: works\n  no backend: it holds data, but runs no kernels" in report
-    broken = "plugin 'BROKEN' of distribution 'svod-broken' does not work: ModuleNotFoundError"
-    assert f"BROKEN: memory by svod-broken 1.0: does not work: {broken}" in report
-    assert "  hint: reinstall or uninstall svod-broken" in report
-    assert (
-        "HALF: no memory: does not work: nothing provides its memory\n  HALF.x by svod-half 1.0: does not work"
-        in report
-    )
-    assert "DISK: memory by " in report
-
-
-def test_a_report_says_of_each_device_whether_it_works(install: Callable[..., str]) -> None:
-    install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
-    registry = Registry()
-    registry.register(ALLOCATORS, "FAKE", make_allocator, "fakery")
-    registry.register(COMPILERS, "FAKE.one", make_backend, "fakery")
-    registry.register(COMPILERS, "FAKE.two", lambda device: 1 / 0, "other")  # type: ignore[arg-type, return-value]
-    found = {report.kind: report for report in report_devices(registry)}
-    assert found["FAKE"].works and not found["BROKEN"].works
-    assert [(b.name, b.is_default, b.problem is None) for b in found["FAKE"].backends] == [
-        ("one", True, True),
-        ("two", False, False),
-    ]
-    assert found["BROKEN"].providers[0].version == "1.0"
-    assert found["CPU"].providers[0].interface == INTERFACE_VERSION
-
-
-def test_the_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    main([])
-    assert "CPU: memory by " in capsys.readouterr().out
-
-
-def test_the_report_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["interface"] == INTERFACE_VERSION
-    cpu = next(device for device in found["devices"] if device["kind"] == "CPU")
-    assert cpu["works"] is True and cpu["problem"] is None
-    assert cpu["providers"][0]["distribution"].startswith("svod")
-
-
-def test_the_exit_status_says_whether_all_devices_work(
-    install: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    clear()
-    try:
-        before = main([])
-        install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
-        clear()
-        assert main([]) == 1
-        assert before in (0, 1)
-        assert "svod-broken" in capsys.readouterr().out
-    finally:
-        clear()

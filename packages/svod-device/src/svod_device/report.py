@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from svod_device.interface import INTERFACE_VERSION
+from svod_device.probe import BackendProbe, Failure, Probe, probe_apart, probe_device
 from svod_device.registry import ALLOCATORS, COMPILERS, Plugin, Registry
-from svod_dtype import SvodError
 
 __all__ = ["BackendReport", "DeviceReport", "Provider", "describe", "report_devices"]
 
@@ -27,7 +27,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class BackendReport:
-    """A backend; `problem` and what helps against it are None where it works, `target` where it does not."""
+    """A backend; `problem` and what helps against it are None where it works, `target` where it could not be made."""
 
     name: str
     providers: tuple[Provider, ...]
@@ -39,77 +39,95 @@ class BackendReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """A kind of device; without `providers` there are backends for it, but no memory."""
+    """A device, or a kind of devices by the name of the first one.
+
+    Without `providers` there are backends for it, but no memory. `untried` says why there was nothing to try: devices of
+    such a kind have longer names, as DISK:/path/to/file.
+    """
 
     kind: str
+    device: str
     providers: tuple[Provider, ...]
     problem: str | None
     hint: str | None
+    untried: str | None
     backends: tuple[BackendReport, ...]
 
     @property
     def works(self) -> bool:
-        """Whether the memory and the default backend, where there are any, can be used."""
+        """Whether nothing is wrong with the memory and the default backend, where there are any."""
         return self.problem is None and all(b.problem is None for b in self.backends if b.is_default)
 
 
-def report_devices(registry: Registry) -> list[DeviceReport]:
-    """Look at every device kind, and try each of its plugins."""
+def report_devices(
+    registry: Registry, names: Sequence[str] = (), *, limit_s: float | None = None
+) -> list[DeviceReport]:
+    """Try devices: memory, copies, and a kernel on each backend.
+
+    Args:
+        registry: knows the plugins.
+        names: of the devices; by default the first one of each kind.
+        limit_s: how long each may take in a process of its own, in which plugins that are installed are tried; None
+            tries all of them in this one, without a limit.
+    """
     plugins = list(registry.iter_plugins())
-    return [_report_device(registry, kind, plugins) for kind in sorted({p.kind for p in plugins})]
+    return [_report(registry, name, plugins, limit_s) for name in names or sorted({p.kind for p in plugins})]
 
 
-def _report_device(registry: Registry, kind: str, plugins: Sequence[Plugin]) -> DeviceReport:
-    providers = _find_providers(plugins, ALLOCATORS, kind, "")
-    error: SvodError | None = None
-    if providers and kind != "DISK":  # which has no device without a path
-        try:
-            registry.get_allocator(kind)
-        except SvodError as found:
-            error = found
-    problem = "nothing provides its memory" if not providers else error.headline if error else None
-    backends = tuple(_report_backend(registry, kind, name, plugins) for name in registry.list_backends(kind))
-    return DeviceReport(kind, providers, problem, error.hint if error else None, backends)
+def _report(registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: float | None) -> DeviceReport:
+    kind = name.partition(":")[0].upper()
+    own = [plugin for plugin in plugins if plugin.kind == kind]
+    if limit_s is not None and own and all(plugin.is_installed for plugin in own):
+        probe = probe_apart(name, limit_s)
+    else:
+        probe = probe_device(registry, name)
+    providers = _find_providers(own, ALLOCATORS, "")
+    failure = probe.failure if providers else Failure("nothing provides its memory")
+    names = registry.list_backends(kind)
+    backends = tuple(_report_backend(registry, kind, b, own, probe) for b in names)
+    problem, hint = (None, None) if failure is None else (failure.problem, failure.hint)
+    return DeviceReport(kind, name, providers, problem, hint, probe.untried, backends)
 
 
-def _report_backend(registry: Registry, kind: str, name: str, plugins: Sequence[Plugin]) -> BackendReport:
-    target = problem = hint = None
-    try:
-        target = registry.make_backend(kind, name).target.name
-    except SvodError as error:
-        problem, hint = error.headline, error.hint
-    providers = _find_providers(plugins, COMPILERS, kind, name)
-    return BackendReport(name, providers, registry.find_default_backend(kind) == name, target, problem, hint)
+def _report_backend(registry: Registry, kind: str, name: str, own: Sequence[Plugin], probe: Probe) -> BackendReport:
+    found = probe.backends.get(name, BackendProbe())
+    problem, hint = (None, None) if found.failure is None else (found.failure.problem, found.failure.hint)
+    is_default = registry.find_default_backend(kind) == name
+    return BackendReport(name, _find_providers(own, COMPILERS, name), is_default, found.target, problem, hint)
 
 
-def _find_providers(plugins: Sequence[Plugin], group: str, kind: str, backend: str) -> tuple[Provider, ...]:
+def _find_providers(own: Sequence[Plugin], group: str, backend: str) -> tuple[Provider, ...]:
     return tuple(
         Provider(p.distribution, p.version, p.value, p.interface)
-        for p in plugins
-        if (p.group, p.kind, p.backend) == (group, kind, backend)
+        for p in own
+        if (p.group, p.backend) == (group, backend)
     )
 
 
-def describe(registry: Registry) -> Iterator[str]:
+def describe(devices: Sequence[DeviceReport]) -> Iterator[str]:
     """The report as lines of text."""
     yield f"svod-device, plugin interface {INTERFACE_VERSION}"
-    for device in report_devices(registry):
+    for device in devices:
         yield from _describe_device(device)
 
 
 def _describe_device(device: DeviceReport) -> Iterator[str]:
-    named = " (DISK:/path/to/file)" if device.kind == "DISK" else ""
     by = f"memory by {_join(device.providers)}" if device.providers else "no memory"
-    yield f"{device.kind}: {by}: {_describe_state(device.problem)}{named}"
+    state = _describe_state(device.problem) if device.untried is None else f"not tried: {device.untried}"
+    yield f"{device.device}: {by}: {state}"
     if device.hint:
         yield f"  hint: {device.hint}"
-    if not device.backends and device.kind != "DISK":
+    if not device.backends and device.untried is None:
         yield "  no backend: it holds data, but runs no kernels"
     for backend in device.backends:
-        chosen = ", the default" if backend.is_default else ""
-        target = f", target {backend.target}" if backend.target else ""
-        state = _describe_state(backend.problem)
-        yield f"  {device.kind}.{backend.name} by {_join(backend.providers)}: {state}{target}{chosen}"
+        facts = [
+            *([f"target {backend.target}"] if backend.target else []),
+            *(["the default"] if backend.is_default else []),
+        ]
+        target = f" ({', '.join(facts)})" if facts else ""
+        is_tried = backend.target is not None or backend.problem is not None
+        state = _describe_state(backend.problem) if is_tried else "not tried"
+        yield f"  {device.kind}.{backend.name} by {_join(backend.providers)}{target}: {state}"
         if backend.hint:
             yield f"    hint: {backend.hint}"
 
@@ -119,4 +137,7 @@ def _join(providers: Sequence[Provider]) -> str:
 
 
 def _describe_state(problem: str | None) -> str:
-    return "works" if problem is None else f"does not work: {problem}"
+    """A compiler's error has several lines, which stand below each other."""
+    if problem is None:
+        return "works"
+    return "does not work: " + "\n      ".join(line for line in problem.splitlines() if line.strip())

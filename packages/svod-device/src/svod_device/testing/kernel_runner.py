@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svod_device.buffer import Buffer
+from svod_device.build_kernel import build_kernel, render_spec
 from svod_device.device import Device
 from svod_device.protocols import Backend, Program
 from svod_device.spec import CompiledSpec, ProgramSpec
 from svod_device.testing.kernels import KernelCase
-from svod_dtype import DType, void
+from svod_dtype import DType
 from svod_ir.evaluate import evaluate_linear
 from svod_ir.ops import Op
 from svod_ir.testing import assert_close, tolerance
-from svod_ir.uop import UOp
 
 __all__ = ["BuiltKernel", "Guarded", "build", "check_kernel", "make_spec", "make_values"]
 
@@ -40,16 +40,12 @@ class BuiltKernel:
 
 def make_spec(case: KernelCase, backend: Backend, device: str) -> ProgramSpec:
     """Render a kernel, and derive what its launches must know."""
-    source = backend.renderer.render(case.linear, case.name)
-    stages = (case.sink, UOp(Op.LINEAR, void, case.linear), UOp(Op.SOURCE, void, (), source))
-    return ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, device))
+    return render_spec(case.name, case.sink, case.linear, backend, device)
 
 
 def build(case: KernelCase, backend: Backend, device: str) -> BuiltKernel:
     """Render, compile and load a kernel, as if it came from a cache on disk: without its graph."""
-    spec = make_spec(case, backend, device)
-    compiled = replace(backend.compiler.compile(spec), ast=None)
-    return BuiltKernel(case, spec, compiled, backend.loader(compiled))
+    return BuiltKernel(case, *build_kernel(case.name, case.sink, case.linear, backend, device))
 
 
 class Guarded:

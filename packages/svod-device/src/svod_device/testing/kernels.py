@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from svod_device.build_kernel import order_nodes
 from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
 from svod_ir.args import KernelInfo, ParamArg
 from svod_ir.ops import AxisType, Op
@@ -80,11 +81,7 @@ def _loop(size: int | UOp = _SIZE, number: int = 0, kind: AxisType = AxisType.LO
 def _case(name: str, *effects: UOp, values: Sequence[dict[str, int]] = ({},), order: Sequence[UOp] = ()) -> KernelCase:
     """`effects` are the SINK's; `order` names nodes that must come before others of them, one after another."""
     sink = UOp.sink(*effects, arg=KernelInfo(name, ()))
-    nodes = dict.fromkeys(node for root in (*order, sink) for node in root.toposort())
-    first = [n for n in nodes if n.op in (Op.PARAM, Op.DEFINE_VAR, Op.DEFINE_REG, Op.DEFINE_LOCAL, Op.CONST)]
-    first.sort(key=lambda n: n.arg.slot if n.op is Op.PARAM else 1 << 30)
-    rest = [n for n in nodes if n not in set(first) and n is not sink]
-    return KernelCase(name, sink, (*first, *rest), tuple(values))
+    return KernelCase(name, sink, order_nodes(sink, order), tuple(values))
 
 
 def _store_all(name: str, i: UOp, results: Sequence[UOp]) -> KernelCase:
