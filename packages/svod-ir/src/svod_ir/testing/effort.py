@@ -18,4 +18,4 @@ def count_examples(n: int) -> int:
     A profile whose `max_examples` is hypothesis's own default of 100 gives `n`, one with 25 a quarter. It takes the place
     of a bare number in `@settings(max_examples=count_examples(200))`, which no profile would change.
     """
-    return max(1, -(-n * settings.default.max_examples // _FULL))
+    return max(1, -(-n * settings().max_examples // _FULL))
