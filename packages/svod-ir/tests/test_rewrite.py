@@ -242,6 +242,7 @@ class TestRemembering:
         rules = self.make(calls, is_pure=True)
         from svod_ir.uop import count_interned
 
+        gc.collect()
         before = count_interned()
         graph_rewrite(rules, add(unary(Op.NEG, UOp.variable("gone", 0, 1)), UOp.variable("too", 0, 1)))
         calls.clear()

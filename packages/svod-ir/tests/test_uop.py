@@ -145,6 +145,7 @@ def test_a_node_that_is_built_while_its_equal_dies_is_the_one_that_later_ones_ar
     del dying
     assert len(built) == 1
     assert UOp(Op.NOOP, void, (), arg) is built[0]
+    gc.collect()
     before = count_interned()
     built.clear()
     assert count_interned() == before - 1

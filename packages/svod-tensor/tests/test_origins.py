@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import threading
@@ -117,6 +118,7 @@ def test_nothing_is_tracked_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(origins, "_find_origin", count)
     x = random(4, 4)
     plain = (x @ x).softmax()
+    gc.collect()
     n_nodes = count_interned()
     assert walked == [] and not has_origins()
     with track_origins():

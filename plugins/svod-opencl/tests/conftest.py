@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -37,15 +35,12 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 def find_obstacle() -> str | None:
-    """Why nothing can be tested here; a driver that is installed and does not work is no reason."""
-    try:
-        version("pocl-binary-distribution")
-    except PackageNotFoundError:
-        import pyopencl
+    """Why nothing can be tested here: what svod says where no driver works."""
+    from svod_opencl.context import get_context
+    from svod_opencl.errors import NoDeviceError, NoPlatformError
 
-        try:
-            pyopencl.get_platforms()
-        except pyopencl.Error:
-            return "no OpenCL driver here, and no wheel of PoCL for this system"
-        return None
-    return None if shutil.which("ld") else "PoCL links kernels with `ld`, which is not here: install binutils"
+    try:
+        get_context("OPENCL")
+    except (NoDeviceError, NoPlatformError) as error:
+        return str(error)
+    return None

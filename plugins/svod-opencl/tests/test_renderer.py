@@ -135,7 +135,7 @@ def test_the_environment_chooses_a_platform() -> None:
 def test_errors_say_what_was_found_and_what_to_do() -> None:
     assert str(NoPlatformError(wanted="", found=())) == (
         "no OpenCL platform is installed\n"
-        "  hint: install your device's driver, or `pip install svod-opencl[pocl]` for one that runs on the CPU"
+        "  hint: install your device's driver, or `pip install svod-opencl[cpu]` for one that runs on the CPU"
     )
     assert str(NoPlatformError(wanted="acme", found=["PoCL"])) == (
         "no OpenCL platform is called 'acme'\n"
@@ -143,6 +143,6 @@ def test_errors_say_what_was_found_and_what_to_do() -> None:
         "  hint: set SVOD_OPENCL_PLATFORM to a part of one of these names, or unset it"
     )
     assert str(NoDeviceError(device="OPENCL:3", found=["cpu"])) == (
-        "no device 'OPENCL:3': 1 OpenCL devices were found\n  note: OPENCL:0 is cpu"
+        "no device 'OPENCL:3': 1 OpenCL devices work\n  note: OPENCL:0 is cpu"
     )
     assert str(UnknownAddressError(device="OPENCL", address=255)) == "0xff is no address of OPENCL"

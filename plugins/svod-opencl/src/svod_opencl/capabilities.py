@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pyopencl as cl
 
 from svod_dtype import float16, float64
 from svod_ir.ops import Op
 from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+from svod_opencl.drivers import is_pocl_before
 
 __all__ = ["has_exact_division", "make_target", "max_vector_bytes"]
 
@@ -54,10 +53,9 @@ def has_exact_division(device: cl.Device) -> bool:
 
 def max_vector_bytes(device: cl.Device) -> int:
     """The largest built-in vector that the driver's compiler is to see."""
-    version = re.search(r"PoCL (\d+)", device.platform.version)
     # PoCL before 4 chooses its built-in functions by what the CPU has, but compiles kernels for the CPU's name. Where
     # its LLVM is older than the CPU, functions of 64-byte vectors do not fit the kernels, which never end compiling.
-    return 32 if version is not None and int(version[1]) < 4 else 128
+    return 32 if is_pocl_before(4, device.platform) else 128
 
 
 def _count_lockstep(device: cl.Device) -> int:

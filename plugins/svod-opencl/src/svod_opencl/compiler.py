@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 import threading
-import warnings
 from collections import OrderedDict
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pyopencl as cl
 from pyopencl.characterize import has_src_build_cache
 
 from svod_codegen.errors import CompileError, LoadError
 from svod_device import CompiledSpec, ProgramSpec
+from svod_opencl.build import BuildFailure, build_program
 from svod_opencl.capabilities import has_exact_division
 from svod_opencl.context import DeviceContext
 from svod_opencl.options import OpenCLOptions
 from svod_opencl.program import OpenCLProgram
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["OpenCLCompiler"]
 
@@ -81,27 +78,23 @@ class OpenCLCompiler:
         return OpenCLProgram(self.context, compiled.name, program)
 
     def _build(self, source: str) -> cl.Program:
-        program = cl.Program(self.context.context, source)
         try:
-            _build(program, self.options)
-        except cl.Error as error:
-            message = str(error)
+            return build_program(self.context.context, self.context.device, source, self.options)
+        except BuildFailure as failure:
+            message = str(failure)
             line = _LINE.search(message)
             raise CompileError(
                 compiler=self.context.device.platform.name,
                 message=message,
                 source=source,
                 line=int(line[1] or line[2]) if line else None,
-            ) from error
-        return program
+            ) from failure
 
     def _build_binary(self, name: str, binary: bytes) -> cl.Program:
         try:
-            program = cl.Program(self.context.context, [self.context.device], [binary])
-            _build(program, ())
-        except cl.Error as error:
-            raise LoadError(symbols=(name,), message=str(error)) from error
-        return program
+            return build_program(self.context.context, self.context.device, binary)
+        except BuildFailure as failure:
+            raise LoadError(symbols=(name,), message=str(failure)) from failure
 
     def _keep(self, source: str, program: cl.Program) -> None:
         """Keep what was built until it is loaded, and not much longer."""
@@ -109,11 +102,3 @@ class OpenCLCompiler:
             self._built[source] = program
             while len(self._built) > MAX_BUILT:
                 self._built.popitem(last=False)
-
-
-def _build(program: cl.Program, options: Sequence[str]) -> None:
-    with warnings.catch_warnings():
-        # Whatever a driver has to say of a program that it accepts.
-        warnings.simplefilter("ignore", cl.CompilerWarning)
-        # No cache of pyopencl's: the driver and svod have theirs.
-        program.build(list(options), cache_dir=False)  # pyright: ignore[reportArgumentType]

@@ -9,15 +9,17 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import pyopencl as cl
 
 from svod_dtype import parse_device_name
+from svod_opencl.drivers import find_fault, list_platforms
 from svod_opencl.errors import NoDeviceError, NoPlatformError
 from svod_opencl.options import OpenCLOptions
 
-__all__ = ["OFFSET_BITS", "Block", "DeviceContext", "clear", "find_devices", "get_context"]
+__all__ = ["OFFSET_BITS", "Block", "DeviceContext", "choose_device", "clear", "find_devices", "get_context"]
 
 OFFSET_BITS: Final = 40
 """An address is the number of a block, above these bits, and an offset into the block below them.
@@ -71,17 +73,13 @@ class DeviceContext:
 
 
 def find_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
-    """The devices, by name of the platform and then in the platform's own order.
+    """The devices, by name of the platform and then in the platform's own order, whether they work or not.
 
     Raises:
         NoPlatformError: if there is no platform, or none of the name in `options`.
     """
     wanted = (options or OpenCLOptions.from_env()).platform
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        # The loader of drivers says so where it finds no driver.
-        platforms = []
+    platforms = list_platforms()
     chosen = [p for p in platforms if wanted.lower() in f"{p.name}\n{p.vendor}".lower()]
     if not chosen:
         raise NoPlatformError(wanted=wanted, found=[p.name for p in platforms])
@@ -90,9 +88,32 @@ def find_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
 
 def _devices_of(platform: cl.Platform) -> list[cl.Device]:
     try:
-        return [d for d in platform.get_devices() if d.available and d.compiler_available]
+        return platform.get_devices()
     except cl.Error:
         return []
+
+
+def choose_device(name: str, devices: Iterable[cl.Device], find_fault: Callable[[cl.Device], str | None]) -> cl.Device:
+    """The device with the number in the name, among those that work: a driver may be older than the processor.
+
+    None behind the chosen one is tried.
+
+    Raises:
+        NoDeviceError: if fewer devices work.
+        DeviceNameError: if the name has no number.
+    """
+    number = parse_device_name(name).get_index()
+    working: list[str] = []
+    faults: list[tuple[str, str]] = []
+    for device in devices:
+        fault = find_fault(device)
+        if fault is not None:
+            faults.append((f"{device.name.strip()} of {device.platform.name.strip()}", fault))
+        elif len(working) == number:
+            return device
+        else:
+            working.append(device.name.strip())
+    raise NoDeviceError(device=name, found=working, faults=faults)
 
 
 def get_context(name: str) -> DeviceContext:
@@ -100,16 +121,12 @@ def get_context(name: str) -> DeviceContext:
 
     Raises:
         NoPlatformError: if there is no platform.
-        NoDeviceError: if there are fewer devices.
+        NoDeviceError: if fewer devices work.
         DeviceNameError: if the name has no number.
     """
     with _lock:
         if name not in _contexts:
-            devices = find_devices()
-            number = parse_device_name(name).get_index()
-            if number >= len(devices):
-                raise NoDeviceError(device=name, found=[d.name.strip() for d in devices])
-            _contexts[name] = DeviceContext(name, devices[number])
+            _contexts[name] = DeviceContext(name, choose_device(name, find_devices(), find_fault))
         return _contexts[name]
 
 

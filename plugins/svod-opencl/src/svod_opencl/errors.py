@@ -2,7 +2,7 @@
 
 UserError
 ├── NoPlatformError (LookupError)         no driver is installed, or none is called as asked
-└── NoDeviceError (LookupError)           the platforms have fewer devices
+└── NoDeviceError (LookupError)           fewer devices work
 InternalError
 └── UnknownAddressError (ValueError)      an address in no block of the device
 """
@@ -30,18 +30,26 @@ class NoPlatformError(UserError, LookupError):
         else:
             super().__init__(
                 "no OpenCL platform is installed",
-                hint="install your device's driver, or `pip install svod-opencl[pocl]` for one that runs on the CPU",
+                hint="install your device's driver, or `pip install svod-opencl[cpu]` for one that runs on the CPU",
             )
 
 
 class NoDeviceError(UserError, LookupError):
-    """A device number beyond the last device."""
+    """A device number beyond the last device that works.
 
-    def __init__(self, *, device: str, found: Sequence[str]) -> None:
-        self.device, self.found = device, tuple(found)
+    `found` are the names of those that do, `faults` the names of the others and why.
+    """
+
+    def __init__(self, *, device: str, found: Sequence[str], faults: Sequence[tuple[str, str]] = ()) -> None:
+        self.device, self.found, self.faults = device, tuple(found), tuple(faults)
+        working = (f"OPENCL:{number} is {name}" for number, name in enumerate(self.found))
+        broken = (f"{name} does not work: {fault}" for name, fault in self.faults)
         super().__init__(
-            f"no device {device!r}: {len(self.found)} OpenCL devices were found",
-            notes=tuple(f"OPENCL:{number} is {name}" for number, name in enumerate(self.found)),
+            f"no device {device!r}: {len(self.found)} OpenCL devices work",
+            notes=(*working, *broken),
+            hint=None
+            if self.found
+            else "install another driver: `pip install svod-opencl[cpu]` for one that runs on the CPU",
         )
 
 

@@ -1,0 +1,141 @@
+"""Which drivers are looked at, and which of their devices are taken."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyopencl as cl
+import pytest
+
+from svod_opencl import drivers
+from svod_opencl.build import BuildFailure, build_program
+from svod_opencl.context import choose_device, get_context
+from svod_opencl.drivers import find_fault
+from svod_opencl.errors import NoDeviceError
+
+
+@dataclass
+class FakePlatform:
+    name: str = "Old Drivers"
+    version: str = "OpenCL 3.0"
+
+
+@dataclass
+class FakeDevice:
+    name: str
+    fault: str | None = None
+    available: bool = True
+    compiler_available: bool = True
+    platform: FakePlatform = field(default_factory=FakePlatform)
+    asked: int = 0
+
+    def find_fault(self) -> str | None:
+        self.asked += 1
+        return self.fault
+
+
+OLD = "error: unknown target CPU 'generic'"
+
+
+def test_devices_whose_driver_does_not_work_here_are_passed_over() -> None:
+    devices = [FakeDevice("a", OLD), FakeDevice("b"), FakeDevice("c", OLD), FakeDevice("d"), FakeDevice("e")]
+    assert choose_device("OPENCL", devices, FakeDevice.find_fault) is devices[1]
+    assert [d.asked for d in devices] == [1, 1, 0, 0, 0]
+    assert choose_device("OPENCL:1", devices, FakeDevice.find_fault) is devices[3]
+
+
+def test_where_no_driver_works_the_error_says_why_and_what_to_install() -> None:
+    with pytest.raises(NoDeviceError) as caught:
+        choose_device("OPENCL", [FakeDevice("pthread-EPYC", OLD)], FakeDevice.find_fault)
+    assert caught.value.headline == "no device 'OPENCL': 0 OpenCL devices work"
+    assert caught.value.notes == (f"pthread-EPYC of Old Drivers does not work: {OLD}",)
+    assert caught.value.hint is not None and "svod-opencl[cpu]" in caught.value.hint
+
+
+def test_a_number_beyond_the_last_device_names_those_that_work() -> None:
+    with pytest.raises(NoDeviceError) as caught:
+        choose_device("OPENCL:2", [FakeDevice("a"), FakeDevice("b", OLD), FakeDevice("c")], FakeDevice.find_fault)
+    assert caught.value.found == ("a", "c")
+    assert caught.value.faults == (("b of Old Drivers", OLD),)
+    assert caught.value.notes[:2] == ("OPENCL:0 is a", "OPENCL:1 is c")
+
+
+def test_a_device_that_runs_a_kernel_has_no_fault() -> None:
+    assert find_fault(get_context("OPENCL").device) is None
+
+
+@pytest.mark.parametrize(("code", "fault"), [
+    ("__kernel void svod_probe(__global int *out) { out[get_global_id(0)] = 5; }", "a kernel gave [5, 5, 5, 5] instead of"),
+    ("__kernel void svod_probe(__global int *out) { nonsense }", "nonsense"),
+    ("__kernel void other(__global int *out) {}", "svod_probe"),
+])  # fmt: skip
+def test_a_device_that_does_not_run_a_kernel_right_has_a_fault(
+    monkeypatch: pytest.MonkeyPatch, code: str, fault: str
+) -> None:
+    monkeypatch.setattr(drivers, "_SOURCE", code)
+    found = find_fault(get_context("OPENCL").device)
+    assert found is not None
+    assert fault in found or "INVALID_KERNEL_NAME" in found
+    assert "\n" not in found
+
+
+def test_a_driver_that_would_end_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    old = FakeDevice("pthread", platform=FakePlatform("Portable Computing Language", "OpenCL 3.0 PoCL 3.0-rc2  Linux"))
+    assert "install binutils" in (find_fault(old) or "")  # type: ignore[arg-type]
+
+
+def test_wheels_are_listed_beside_the_drivers_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
+    monkeypatch.setattr(drivers, "_find_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
+    (tmp_path / "gpu.icd").write_text("libgpu.so\n")
+    with drivers._wheels_listed(tmp_path):
+        listed = Path(os.environ["OCL_ICD_VENDORS"])
+        assert sorted(path.read_text() for path in listed.glob("*.icd")) == ["/wheel/libdriver.so\n", "libgpu.so\n"]
+    assert "OCL_ICD_VENDORS" not in os.environ
+    assert not listed.exists()
+
+
+def test_the_drivers_that_a_user_names_are_the_only_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCL_ICD_VENDORS", "/mine")
+    monkeypatch.setattr(drivers, "_find_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
+    with drivers._wheels_listed():
+        assert os.environ["OCL_ICD_VENDORS"] == "/mine"
+
+
+def test_what_a_driver_says_of_a_program_that_it_builds_is_no_warning_in_any_thread() -> None:
+    """Filters of warnings are those of the process: what one thread sets around a build, another one undoes."""
+    context = get_context("OPENCL")
+    failed: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for n in range(6):
+                source = f"#warning {n}\n__kernel void k{number}_{n}(__global int *o) {{ *o = {n}; }}"
+                build_program(context.context, context.device, source)
+        except BaseException as error:
+            failed.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failed
+
+
+def test_what_a_driver_rejects_is_a_failure_with_its_words() -> None:
+    context = get_context("OPENCL")
+    with pytest.raises(BuildFailure, match="nothing_of_this_name"):
+        build_program(
+            context.context, context.device, "__kernel void k(__global int *o) { *o = nothing_of_this_name; }"
+        )
+    with pytest.raises(BuildFailure):
+        build_program(context.context, context.device, b"no binary")
+    assert isinstance(build_program(context.context, context.device, "__kernel void k() {}"), cl.Program)
