@@ -248,11 +248,11 @@ def main(arguments: Sequence[str]) -> int:
             print("these fail as it is, and are left out:", *sorted(record.failed), sep="\n    ")
         if not record.seconds.keys() - record.failed:
             return 2
-        tallies = {target.path: _try_mutants(copy, target, options, record) for target in options.targets}
+        tallies = [(target.path, _try_mutants(copy, target, options, record)) for target in options.targets]
     print(f"{'tried':>8} {'of':>8} {'killed':>8} {'survived':>8}")
-    for path, tally in tallies.items():
+    for path, tally in tallies:
         print(f"{tally.n_tried:8} {tally.n_listed:8} {tally.n_killed:8} {tally.n_tried - tally.n_killed:8} {path}")
-    return int(any(tally.n_killed < tally.n_tried for tally in tallies.values()))
+    return int(any(tally.n_killed < tally.n_tried for _, tally in tallies))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svod_runtime import DependencyError, PreparedCopy
-from svod_runtime.dependencies import Access, HazardMap, make_levels, order_ops, resolve_dependencies
+from svod_device import Buffer
+from svod_dtype import float32
+from svod_runtime import DependencyError, PreparedBufferView, PreparedCopy, PreparedCustomFunction
+from svod_runtime.dependencies import Access, HazardMap, iter_accesses, make_levels, order_ops, resolve_dependencies
 
 if TYPE_CHECKING:
     from conftest import Plans
@@ -114,6 +116,20 @@ def test_hazards_agree_with_a_history_of_every_byte(accesses: list[tuple[int, in
             else:
                 readers.setdefault(key, set()).add(number)
         assert hazards.record(number, Access(storage, start, start + length, is_write)) == expected
+
+
+def test_what_an_op_reads_and_writes_follows_from_its_kind(plans: Plans) -> None:
+    x, y, empty = plans.buffer(4), plans.buffer(6), plans.add(Buffer(plans.allocator, float32, 0))
+    part = plans.view(y, 2, 4)
+    ids = [buffer.storage_id for buffer in plans.buffers]
+    touched = [
+        (plans.kernel(plans.add_one, [part, empty], [x, y]), [(y, 8, 24, True), (x, 0, 16, False), (y, 0, 24, False)]),
+        (PreparedCopy(2, (part, x)), [(y, 8, 24, True), (x, 0, 16, False)]),
+        (PreparedBufferView(3, (part, y), 8, 16), []),
+        (PreparedCustomFunction(4, "any", (x, part)), [(x, 0, 16, True), (y, 8, 24, True)]),
+    ]
+    for op, expected in touched:
+        assert list(iter_accesses(op, plans.buffers)) == [Access(ids[i], *rest) for i, *rest in expected]
 
 
 def test_views_of_one_arena_that_share_bytes_are_ordered(plans: Plans) -> None:

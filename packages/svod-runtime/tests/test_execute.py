@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from svod_runtime import (
     register_custom_function,
 )
 from svod_runtime.arrange import MAX_BATCH_WORK
-from svod_runtime.execute import KernelState
+from svod_runtime.execute import KernelState, _wait_for_all
 
 if TYPE_CHECKING:
     from conftest import Array, Plans
@@ -383,6 +384,20 @@ def test_launch_sizes_follow_the_variables(plans: Plans) -> None:
     assert [kernel.global_size for kernel in plan.kernels()] == [(20, 2, 1)] * 2
 
 
+def test_a_batch_is_made_anew_when_the_size_of_any_of_its_kernels_changes(plans: Plans) -> None:
+    x, y, launcher = plans.buffer(), plans.buffer(), plans.launcher()
+    for name, out in (("n", x), ("m", y)):
+        size, variable = UOp.variable(name, 1, 10), Variable(name, 1, 10)
+        plans.op(
+            plans.kernel(lambda *_: None, [out], variables=[variable], values=[3], global_size=(size, 1, 1), launcher=launcher)
+        )  # fmt: skip
+    plan = plans.build(x, y)
+    for values in ({"n": 5}, {"m": 7}, {"n": 5, "m": 7}):
+        plan.execute_with_vars(values)
+    assert [size[0] for _, size in plans.log] == [5, 3, 5, 7, 5, 7]
+    assert len(launcher.tables) == 3
+
+
 def test_launch_sizes_use_fixed_variables(plans: Plans) -> None:
     out = plans.buffer()
     i = UOp.variable("i", 0, 7)
@@ -704,3 +719,25 @@ def test_parallel_kernels_are_waited_for_when_one_is_interrupted(plans: Plans) -
     with pytest.raises(KeyboardInterrupt):
         plan.execute()
     assert plans.read(y) == [3] * 4
+
+
+def test_an_interrupt_of_the_wait_is_raised_when_all_are_done() -> None:
+    asked: list[str] = []
+
+    class Late(Future[None]):
+        def __init__(self, name: str, n_interrupts: int) -> None:
+            super().__init__()
+            self.name, self.n_interrupts = name, n_interrupts
+
+        def exception(self, timeout: float | None = None) -> BaseException | None:
+            asked.append(self.name)
+            self.n_interrupts -= 1
+            if self.n_interrupts >= 0:
+                raise KeyboardInterrupt
+            return ValueError(self.name)
+
+    with pytest.raises(KeyboardInterrupt):
+        _wait_for_all([Late("first", 0), Late("second", 2), Late("third", 0)])
+    assert asked[-1] == "third"
+    assert asked.count("second") == 3
+    assert [str(error) for error in _wait_for_all([Late("first", 0), Late("second", 0)])] == ["first", "second"]

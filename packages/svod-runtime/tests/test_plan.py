@@ -108,6 +108,14 @@ def test_indices_are_checked(plans: Plans) -> None:
     with pytest.raises(PlanError, match="outputs: no buffer 3, there are 1"):
         plans.builder.build()
     plans.builder.set_output_buffers([0])
+    for what, say in (
+        ("donated inputs", plans.builder.set_donated_buffers),
+        ("guarded buffers", plans.builder.set_guarded_buffers),
+    ):
+        say([1])
+        with pytest.raises(PlanError, match=f"{what}: no buffer 1, there are 1"):
+            plans.builder.build()
+        say([])
     plans.builder.map_buffer(5, -1)
     with pytest.raises(PlanError, match="AST ids: no buffer -1, there are 1"):
         plans.builder.build()
@@ -204,6 +212,13 @@ def test_a_cycle_is_noticed_when_the_plan_is_built(plans: Plans) -> None:
         plans.build(out)
 
 
+def test_the_index_of_an_op_makes_others_wait_for_it(plans: Plans) -> None:
+    x, y = plans.buffer(), plans.buffer()
+    indices = [plans.op(plans.kernel(plans.fill(1), [x])), plans.op(plans.kernel(plans.fill(2), [y]), after=[0])]
+    assert indices == [0, 1]
+    assert plans.build(x, y).levels == ((0,), (1,))
+
+
 def test_the_builder_can_replace_a_buffer(plans: Plans) -> None:
     index = plans.buffer()
     other = Buffer(HostAllocator(), float32, 4)
@@ -242,13 +257,15 @@ def test_copies_and_custom_functions_see_the_new_buffer(plans: Plans) -> None:
 
 
 def test_a_new_buffer_that_shares_bytes_with_another_is_ordered(plans: Plans) -> None:
-    x, y, z = plans.buffer(), plans.buffer(4, 5), plans.buffer()
-    plans.op(plans.kernel(plans.fill(7), [x]))
-    plans.op(plans.kernel(plans.add_one, [z], [y]))
+    x, y, z, launcher = plans.buffer(), plans.buffer(4, 5), plans.buffer(), plans.launcher()
+    plans.op(plans.kernel(plans.fill(7), [x], launcher=launcher, n_bytes=1 << 20))
+    plans.op(plans.kernel(plans.add_one, [z], [y], launcher=launcher, n_bytes=1 << 20))
     plan = plans.build(x, z)
     assert plan.levels == ((0, 1),)
     plan.replace_buffer(y, plans.buffers[x].view(0, 16))
     assert plan.levels == ((0,), (1,))
+    assert plan.fork().levels == ((0,), (1,))
+    assert [[launch.group for launch in table] for table in launcher.tables] == [[0, 0], [0, 1], [0, 0], [0, 1]]
     plan.execute()
     assert plans.read(z) == [8] * 4
     plan.replace_buffer(y, filled(1))

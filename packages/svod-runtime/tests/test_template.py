@@ -10,6 +10,7 @@ import pytest
 
 from svod_device import Buffer, HostAllocator, Variable
 from svod_dtype import float32, uint8
+from svod_ir.uop import UOp
 from svod_runtime import DonatedBufferError, PlanError, PlanTemplate, VariableBoundsError, find_sharing
 from svod_runtime.prepared import PreparedBufferView
 
@@ -143,6 +144,43 @@ def test_a_plan_that_is_profiled_is_left_alone_by_who_may_not_wait(plans: Plans)
     assert plan.execute_on({x: filled(3)}, {}, may_wait=False)
 
 
+def test_a_fork_of_a_plan_that_may_overwrite_an_input_gets_another_one_first(plans: Plans) -> None:
+    x, out = plans.buffer(4, 1), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [out], [x]))
+    plans.builder.set_donated_buffers([x])
+    plan = plans.build(out)
+    fork = plan.fork()
+    with pytest.raises(DonatedBufferError, match="the plan that it was forked from took it"):
+        fork.execute()
+    plan.execute()
+    with pytest.raises(DonatedBufferError, match="the last execution took it"):
+        plan.execute()
+    fork.replace_buffer(x, filled(3))
+    fork.execute()
+    assert plans.read(out) == [4] * 4
+
+
+def test_plans_of_one_template_share_kernels_out_as_their_own_sizes_ask(plans: Plans) -> None:
+    launcher, n = plans.launcher(), UOp.variable("n", 1, 9)
+    x, outs = plans.buffer(), [fresh(plans), fresh(plans)]
+    for out in outs:
+        plans.op(
+            plans.kernel(
+                lambda out, x, n: None, [out], [x], variables=[Variable("n", 1, 9)], values=[1], launcher=launcher,
+                global_size=(n, 1, 1), n_bytes=1 << 20,
+            )
+        )  # fmt: skip
+    plans.op(plans.kernel(plans.add_one, [fresh(plans)], [outs[0]], launcher=launcher))
+    plans.builder.set_output_buffers(outs)
+    template = plans.builder.build_template([plans.buffers[x]])
+    # Kernels of one work-item run beside each other; those of several use all cores.
+    groups = []
+    for value in (1, 4, 1):
+        template.bind([filled(0)], {"n": value})
+        groups.append([launch.group for launch in launcher.tables[-1]])
+    assert groups == [[0, 0, 1], [0, 1, 2], [0, 0, 1]]
+
+
 def test_what_is_taken_from_a_plan_is_taken_from_its_forks(plans: Plans) -> None:
     template, (x, *_) = add_and_double(plans)
     inputs = [filled(1), filled(2)]
@@ -171,6 +209,18 @@ def test_inputs_are_known_by_the_ids_of_their_plan(plans: Plans) -> None:
     assert plan.ast_to_buffer == {7: x, 8: y, 100 + middle: middle, 100 + out: out}
     assert plan.buffer(8) is inputs[1]
     assert plan.buffer(100) is None
+
+
+def test_the_id_of_an_input_is_not_that_of_a_view_of_all_of_it(plans: Plans) -> None:
+    base = filled(1)
+    view, x, out = plans.add(base.view(0, 16)), plans.add(base), fresh(plans)
+    plans.op(PreparedBufferView(60, (view, x), 0, 16))
+    plans.op(plans.kernel(plans.add_one, [out], [view]))
+    plans.builder.set_output_buffer(out)
+    plan = plans.builder.build_template([base]).bind([filled(2)], ids=[7])
+    assert plan.ast_to_buffer[7] == x
+    plan.execute()
+    assert plan.buffers[out].as_numpy().tolist() == [3] * 4
 
 
 def test_inputs_that_a_plan_cannot_have_are_errors(plans: Plans) -> None:
@@ -248,3 +298,23 @@ def test_inputs_that_share_memory_keep_their_order(plans: Plans) -> None:
         template.bind([other.view(0, 16), other.view(16, 16, uint8)])
     with pytest.raises(PlanError, match="in another way"):
         template.bind([filled(1), Buffer(plans.allocator, uint8, 16)])
+
+
+def test_which_inputs_share_memory_is_part_of_how_they_do(plans: Plans) -> None:
+    one, two = filled(1), filled(2)
+    first, last = [one, one.view(0, 16), two], [one, two, two.view(0, 16)]
+    assert find_sharing(first) != find_sharing(last)
+    whole = filled(0, 12)
+    pairs = [(whole.view(start, 16), whole.view(start + 8, size)) for start, size in ((0, 16), (16, 16), (16, 8))]
+    assert find_sharing(pairs[0]) == find_sharing(pairs[1]) == ((0, 0, 16), (0, 8, 16))
+    assert find_sharing(pairs[2]) == ((0, 0, 16), (0, 8, 8))
+    assert find_sharing([one, two]) is find_sharing([one]) is find_sharing([]) is None
+    for buffer in first:
+        plans.add(buffer)
+    plans.op(plans.kernel(plans.add_one, [1], [2]))
+    plans.builder.set_output_buffer(1)
+    template = plans.builder.build_template(first)
+    template.bind([two, two.view(0, 16), one]).execute()
+    assert two.as_numpy().tolist() == [2] * 4
+    with pytest.raises(PlanError, match="in another way"):
+        template.bind(last)

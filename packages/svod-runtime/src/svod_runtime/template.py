@@ -88,7 +88,7 @@ class PlanTemplate:
             p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)
         ]
         self._input_indices = self._find_inputs(buffers, inputs)
-        named = {index for index in self._input_indices if index is not None}
+        named = set(self._input_indices)
         self._ids = dict(parts.ast_to_buffer)
         self._other_ids = {ast_id: index for ast_id, index in self._ids.items() if index not in named}
 
