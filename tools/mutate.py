@@ -82,8 +82,8 @@ class Record:
     failed: set[str] = field(default_factory=set)
 
     def find_near(self, path: Path, lines: range) -> set[str]:
-        """The tests that run one of these lines; what runs between tests has no name."""
-        return {test for line in lines for test in self.tests_of_line[str(path), line]} - {""}
+        """The tests that run one of these lines; the empty name stands for what runs between tests, as imports do."""
+        return {test for line in lines for test in self.tests_of_line[str(path), line]}
 
     def choose(self, path: Path, lines: range, limit: float) -> list[str]:
         """Tests that take no more than `limit` seconds together, at least one if there is one."""

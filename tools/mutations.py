@@ -67,7 +67,7 @@ def iter_mutants(source: str) -> Iterator[Mutant]:
             dump = _find_dump(text)
             if dump is not None and dump not in seen:
                 seen.add(dump)
-                found.append(Mutant(statement.lineno, _lines_of(statement), change.what, text))
+                found.append(Mutant(statement.lineno, _lines_of(_statement_at(change) or statement), change.what, text))
     yield from sorted(found, key=lambda mutant: mutant.line)
 
 
@@ -101,6 +101,12 @@ def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
     bodies = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
     inner = [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
     return [body for body in (*bodies, *(part.body for part in inner)) if body]
+
+
+def _statement_at(change: _Change) -> ast.stmt | None:
+    """The statement in whose place the change is, if it is none within a statement."""
+    node = change.node[0] if isinstance(change.node, list) else change.node
+    return node if isinstance(node, ast.stmt) else None
 
 
 def _lines_of(statement: ast.stmt) -> range:

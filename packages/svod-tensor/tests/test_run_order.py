@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_runtime import Load, grouping
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.live_ranges import find_levels, find_predecessors
+from svod_tensor.live_ranges import find_levels, find_predecessors, reorder
 from svod_tensor.memory_planner import plan_memory
 from svod_tensor.realize import make_schedule
-from svod_tensor.run_order import order_items
+from svod_tensor.run_order import _Graph, _sort_by_growth, order_items
 
 ALL_CORES = Load(None, True, 1 << 30)
 ONE_CORE = Load(None, False, 1 << 30)
@@ -47,6 +51,36 @@ def test_branches_whose_kernels_use_all_cores_take_the_memory_of_one():
     assert wide.bytes_after >= 20 * 1024
     assert narrow.bytes_after <= 2 * 1024 + 20 * 64
     assert narrow.bytes_before == wide.bytes_before
+
+
+def test_branches_that_are_listed_step_by_step_run_one_after_the_other():
+    schedule = schedule_of(branches(20))
+    levels = levels_of(schedule.items)
+    positions = range(len(schedule.items))
+    # Nobody's order is right: as listed, all branches are alive at once, and so they are as early as possible.
+    listed = reorder(schedule.items, sorted(positions, key=lambda position: levels[position]))
+    report = plan_memory(replace(schedule, items=listed), "arena", [ALL_CORES] * len(listed)).report
+    assert report.bytes_after <= 3 * 1024 + 20 * 64
+
+
+@given(st.randoms(use_true_random=False), st.integers(2, 12))
+def test_what_leaves_the_least_memory_taken_comes_first(random, n):
+    predecessors = [{p for p in range(max(0, unit - 4), unit) if random.random() < 0.4} for unit in range(n)]
+    # What a unit makes is needed by those that come after it; all sums of sizes differ.
+    users = [{unit, *(u for u in range(n) if unit in predecessors[u])} for unit in range(n)]
+    sizes = [1 << random.randrange(3 * n) for _ in range(n)]
+    order = _sort_by_growth(_Graph(predecessors, sizes, users))
+    assert sorted(order) == list(range(n))
+
+    def growth(unit, done):
+        taken = sum(s for s, u in zip(sizes, users, strict=True) if unit in u and not u & done)
+        return taken - sum(s for s, u in zip(sizes, users, strict=True) if unit in u and u <= done | {unit})
+
+    for position, unit in enumerate(order):
+        done = set(order[:position])
+        ready = [u for u in range(n) if u not in done and predecessors[u] <= done]
+        assert unit in ready
+        assert growth(unit, done) == min(growth(u, done) for u in ready)
 
 
 @pytest.mark.parametrize("load", [ALL_CORES, TOO_SMALL, None])

@@ -72,7 +72,7 @@ def find_lives(items: Sequence[ScheduleItem], fixed_ids: Iterable[int]) -> list[
 
 def is_fresh(number: int, buffer: Buffer) -> bool:
     """Whether the schedule made this buffer, and for itself alone."""
-    is_whole = buffer.offset == 0 and buffer.nbytes == buffer.storage_nbytes
+    is_whole = buffer.nbytes == buffer.storage_nbytes
     return number < 0 and is_whole and not buffer.is_allocated and not is_disk(buffer.device)
 
 
