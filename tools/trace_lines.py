@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -46,8 +47,10 @@ def _trace_calls(frame: FrameType, _event: str, _value: object) -> Any:
 def _trace_lines(frame: FrameType, _event: str, _value: object) -> Any:
     entry = (_test, frame.f_code.co_filename, frame.f_lineno)
     if entry not in _seen:
-        _seen.add(entry)
-        _write(["line", *entry])
+        # A test may let no file grow, or no file be opened: an exception from here would end all tracing.
+        with suppress(OSError):
+            _write(["line", *entry])
+            _seen.add(entry)
     return _trace_lines
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from svod_dtype import float32
 from svod_ir.args import Opt, OptOp, format_opts, parse_opts
+from svod_ir.ops import AxisType
 from svod_ir.target import Target, TensorCore
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, tensor
@@ -53,6 +54,26 @@ def test_axes_are_padded_only_where_that_is_asked_for(make_kernel: MakeKernel) -
     odd = make_kernel(reduce(tensor(1, 7, 25), 1))
     assert OptOp.PADTO not in kinds(odd, CPU)
     assert OptOp.PADTO in kinds(odd, CPU, can_pad=True)
+    padded = {
+        (opt.axis, opt.amount)
+        for opt in iter_actions(Scheduler(make_kernel(reduce(tensor(1, 6, 24), 1)), GPU), can_pad=True)
+        if opt.op is OptOp.PADTO
+    }
+    # Both amounts divide 24.
+    assert padded == {(0, 4), (0, 8)}
+
+
+def test_axes_of_one_kind_change_places(product: UOp) -> None:
+    scheduler = Scheduler(product, CPU)
+    assert scheduler.try_opt(Opt(OptOp.THREAD, 0, 4))
+    kinds = [axis.arg[1] for axis in scheduler.axes]
+    swaps = {(opt.axis, opt.amount) for opt in iter_actions(scheduler) if opt.op is OptOp.SWAP}
+    expected = {
+        (i, j) for j in range(len(kinds)) for i in range(j) if kinds[i] is kinds[j] is not AxisType.THREAD
+    }  # fmt: skip
+    assert AxisType.THREAD in kinds
+    assert swaps == expected != set()
+    assert Opt(OptOp.PACK, kinds.index(AxisType.THREAD)) in set(iter_actions(scheduler))
 
 
 def test_amounts_are_whole_vectors_tiles_and_whole_axes(product: UOp) -> None:
@@ -101,11 +122,25 @@ def test_neighbours_differ_in_one_opt(product: UOp) -> None:
         "UPCAST(0, 4) THREAD(0, 4) PACK(1)",
         "UPCAST(1, 32) UPCAST(0, 4) THREAD(0, 4) PACK(1)",
         "UPCAST(1, 16) OVERLAP(0, 5) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 16) UPCAST(0, 3) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 12) UPCAST(0, 4) THREAD(0, 4) PACK(1)",
+        "UPCAST(1, 8) UPCAST(0, 4) THREAD(0, 4) PACK(1)",
         "UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 2) PACK(1)",
         "UPCAST(1, 16) UPCAST(0, 4) UNROLL(0, 4) THREAD(0, 4) PACK(1)",
         "UPCAST(1, 16) UPCAST(0, 4) THREAD(0, 4) PACK(1) UNROLL(0, 4)",
     ):
         assert parse_opts(text) in found, text
+
+
+def test_opts_of_which_one_does_not_apply_have_the_neighbours_of_what_does(product: UOp) -> None:
+    def apply(opts: tuple[Opt, ...]) -> Scheduler | None:
+        made = Scheduler(product, CPU)
+        return made if all(made.try_opt(opt) for opt in opts) else None
+
+    broken = parse_opts("UPCAST(7, 16) THREAD(0, 4)")
+    found = set(iter_neighbours(broken, apply))
+    assert {parse_opts("THREAD(0, 4)"), parse_opts("UPCAST(7, 16)")} <= found
+    assert parse_opts("UPCAST(7, 16) THREAD(0, 4) UNROLL(0, 4)") not in found
 
 
 @settings(max_examples=count_examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

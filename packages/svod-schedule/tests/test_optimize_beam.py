@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svod_ir.args import KernelInfo, Opt, OptOp
+from svod_ir.args import KernelInfo, Opt, OptOp, format_opts
 from svod_ir.build import make_permute
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
@@ -278,6 +278,57 @@ def test_kernels_that_are_equal_to_one_that_was_made_are_left_out(make_kernel: M
         assert len(keys) == len(set(keys)) > 0
     # None of them takes the place of a kernel that is new.
     assert [r.n_measured for r in result.rounds] == [SMALL.max_measured] * SMALL.max_rounds
+    # What is neither measured nor dropped for a limit was not promising enough.
+    n_made = 2 + sum(r.n_made for r in result.rounds)
+    assert n_made == len(result.outcomes) + result.n_dropped[DropReason.PRUNED]
+
+
+def test_a_kernel_from_which_one_round_went_on_is_left_to_the_next_ones(
+    product: UOp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expanded: list[tuple[Opt, ...]] = []
+
+    def note(opts: tuple[Opt, ...], *rest: object, **options: object) -> Iterator[tuple[Opt, ...]]:
+        expanded.append(opts)
+        return iter_neighbours(opts, *rest, **options)  # pyright: ignore[reportArgumentType]
+
+    def measure(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        return [Timed(1.0) for _ in candidates]
+
+    monkeypatch.setattr("svod_schedule.optimize.beam.iter_neighbours", note)
+    search(product, CONTEXT, replace(SMALL, min_gain=0.0, width=3), measure)
+    assert len(expanded) == len(set(expanded)) > 2
+
+
+@pytest.mark.parametrize("slow", ["the heuristics' kernel", "the kernel as it is"])
+def test_what_is_expected_of_a_kernel_follows_from_how_fast_its_parent_was(product: UOp, slow: str) -> None:
+    batches: list[list[Candidate]] = []
+
+    def measure(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        batches.append(list(candidates))
+        is_plain = len(candidates) == 1 and not candidates[0].opts
+        factor = 1000.0 if len(candidates) == 1 and is_plain == (slow == "the kernel as it is") else 1.0
+        return [Timed(c.predicted * factor) for c in candidates]
+
+    search(product, CONTEXT, replace(SMALL, max_rounds=1), measure)
+    (heuristic,), (plain,), made, _ = batches
+    assert (len(heuristic.opts) > 2, plain.opts) == (True, ())
+    assert {len(c.opts) <= 1 for c in made} == {slow == "the heuristics' kernel"}
+
+
+def test_a_search_asks_whether_to_stop_between_batches(product: UOp) -> None:
+    measured: list[int] = []
+
+    def measure(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        measured.append(len(candidates))
+        return predict(candidates)
+
+    result = search(
+        product, CONTEXT, replace(SMALL, max_measured=40), measure, should_stop=lambda: sum(measured) > 2
+    )  # fmt: skip
+    assert measured == [1, 1, 8]
+    assert result.stop is StopReason.STOPPED
+    assert result.rounds[0].n_measured == 8
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -359,6 +410,12 @@ def test_what_happens_is_reported_as_it_happens(product: UOp) -> None:
     lines = [format_event(e) for e in events]
     assert any(line.startswith("dropped, crashes (as planned): ") for line in lines)
     assert any("us (expected" in line for line in lines)
+    assert any(line.endswith(format_opts(result.heuristic_opts)) for line in lines)
+    assert any(line.endswith(": no opts") for line in lines)
+    assert lines[-1 - SMALL.width - 1].startswith("round of ") or any(
+        line.startswith("round of ") and line.endswith(f"us with {format_opts(result.rounds[-1].best_opts)}")
+        for line in lines
+    )
     assert any(line.startswith("round of ") for line in lines)
     assert not [line for line in lines if "\n" in line]
 
@@ -405,6 +462,9 @@ def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(make_kerne
     assert make_key(rows_first) == make_key(columns_first)
     assert make_key(rows_first) != make_key(optimize(kernel, (Opt(OptOp.UPCAST, 0, 4),)))
     assert make_key(rows_first.with_arg(KernelInfo("other"))) == make_key(rows_first)
+    # Two loops of one length are two loops.
+    copies = [make_kernel(graph + 1) for graph in (tensor(1, 8, 8), make_permute(tensor(1, 8, 8), (1, 0)))]
+    assert len({make_key(optimize(copy, (Opt(OptOp.UPCAST, 0, 4),))) for copy in copies}) == 2
 
 
 def test_a_program_that_is_too_long_is_dropped_with_its_most_frequent_ops(product: UOp) -> None:
