@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_ir.args import KernelInfo, Opt, OptOp, format_opts
-from svod_ir.build import make_permute
+from svod_ir.build import make_expand, make_permute
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same, count_examples
@@ -463,8 +463,11 @@ def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(make_kerne
     assert make_key(rows_first) != make_key(optimize(kernel, (Opt(OptOp.UPCAST, 0, 4),)))
     assert make_key(rows_first.with_arg(KernelInfo("other"))) == make_key(rows_first)
     # Two loops of one length are two loops.
-    turned = make_permute(tensor(1, 8, 8), (1, 0))
-    sums = [make_kernel(turned + graph) for graph in (tensor(2, 8, 8), make_permute(tensor(2, 8, 8), (1, 0)))]
+    column, row = (8, 1), (1, 8)
+    sums = [
+        make_kernel(make_expand(tensor(1, *first), (8, 8)) + make_expand(tensor(2, *second), (8, 8)))
+        for first, second in ((column, row), (row, column))
+    ]
     assert len({make_key(optimize(body, ())) for body in sums}) == 2
 
 
