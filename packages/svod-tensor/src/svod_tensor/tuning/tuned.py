@@ -70,7 +70,7 @@ class _TunedStore:
 
     def _remember(self, ast_hash: str, device: Device, opts: tuple[Opt, ...] | None) -> None:
         with self._lock:
-            self._known[ast_hash, device.base_key, device.compiler.cache_key] = opts
+            self._known[name_kernel(ast_hash, device)] = opts
             self._has_entries = True
 
     def clear(self) -> None:
