@@ -137,6 +137,7 @@ def test_each_kind_of_change_is_made_to_the_text(tool: ModuleType, source: str, 
         "def __repr__(self):\n    return f'{a + 1}'\n",
         "_log.info('text', x=1)\n",
         "x = zip(a, b, strict=True)\n",
+        "x = dict[int, str]()\n",
         "if TYPE_CHECKING:\n    x = 1\n",
     ],
 )

@@ -26,6 +26,7 @@ _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
 _FUNCTIONS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _BOUND: Final = (ast.Attribute, ast.Call, ast.Constant, ast.List, ast.Name, ast.Set, ast.Subscript, ast.Tuple)
 """What needs no parentheses, wherever it stands."""
+_TYPES: Final = {"defaultdict", "dict", "frozenset", "list", "set", "tuple"}
 _UNTESTED: Final = {"__repr__", "__all__"}
 _LOGS: Final = {"log", "_log", "logger"}
 
@@ -197,7 +198,7 @@ def _iter_expression_changes(expression: ast.expr) -> Iterator[_Change]:
 
 
 def _walk(expression: ast.expr) -> Iterator[ast.expr]:
-    """The expressions in one, but for those in a text and for the `strict` of zip, which makes a bug an error."""
+    """The expressions in one, but for those in a text or a type, and the `strict` of zip, which makes a bug an error."""
     stack: list[ast.AST] = [expression]
     while stack:
         node = stack.pop()
@@ -205,7 +206,8 @@ def _walk(expression: ast.expr) -> Iterator[ast.expr]:
             continue
         if isinstance(node, ast.expr):
             yield node
-        stack.extend(ast.iter_child_nodes(node))
+        is_type = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in _TYPES
+        stack.extend([] if is_type else ast.iter_child_nodes(node))
 
 
 def _iter_swaps(

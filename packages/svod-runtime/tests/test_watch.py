@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from svod_device import Buffer
+from svod_dtype import DType, bfloat16, float16, float32, float64
 from svod_ir.origins import Origin
 from svod_runtime import ExecutionPlan, NonFiniteError
 
@@ -87,6 +89,29 @@ def test_the_same_nan_is_found_in_the_next_execution_too(plans: Plans) -> None:
     plan = build(plans, y)
     for _ in range(2):
         with pytest.raises(NonFiniteError):
+            plan.execute()
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(float64, 1e300), (float32, 3e38), (float16, 6e4), (bfloat16, 3e38)])
+def test_numbers_that_are_large_for_their_dtype_are_finite(plans: Plans, dtype: DType, large: float) -> None:
+    x, y = (plans.add(Buffer(plans.allocator, dtype, 4)) for _ in range(2))
+    plans.buffers[x].copyin(np.full(4, large).astype(dtype.numpy).tobytes())
+
+    def move(*_: Array) -> None:
+        plans.buffers[y].copyin(plans.buffers[x].to_bytes())
+
+    def grow(*_: Array) -> None:
+        with np.errstate(over="ignore"):
+            plans.buffers[y].copyin((plans.buffers[x].as_numpy() * 8).tobytes())
+
+    plans.op(plans.kernel(move, [y], [x]))
+    build(plans, y, "inf").execute()
+    plans.builder.add_op(plans.kernel(grow, [y], [x]))
+    plan = build(plans, y, "inf")
+    if dtype is float64:
+        plan.execute()
+    else:
+        with pytest.raises(NonFiniteError, match="makes inf"):
             plan.execute()
 
 

@@ -193,6 +193,16 @@ def test_the_schedule_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     assert schedule_cache.counts()[:3] == (0, 0, 0)
 
 
+def test_a_schedule_keeps_few_templates_of_plans():
+    cached = schedule_cache.CachedSchedule(PreSchedule((), (), ()))
+    for n in range(8):
+        cached.add_template(n, object())
+    assert set(cached.templates) == set(range(8))
+    cached.add_template(8, object())
+    assert 0 < len(cached.templates) <= 8
+    assert 8 in cached.templates
+
+
 def test_equal_kernels_are_compiled_once():
     kernel_cache.clear()
     x = Tensor(np.ones((5, 5), np.float32))
@@ -210,7 +220,7 @@ def test_equal_kernels_are_compiled_once():
 def test_what_another_compiler_made_is_not_used(odd_plan):
     schedule_cache.clear()
     kernel_cache.clear()
-    compiler, x, kernels = get_device("ODD").compiler, Tensor([1.0, 2.0], device="ODD"), []
+    compiler, x, kernels = get_device("ODD").compiler.inner, Tensor([1.0, 2.0], device="ODD"), []
     for compiler.cache_key in ("one", "two", "one"):
         (kernel,) = (x * 3).prepare().kernels()
         kernels.append(kernel.kernel)

@@ -6,9 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from svod_codegen.disk_store import get_disk_store
+from svod_codegen.kernel_store import get_kernel_store
+from svod_device import CompiledSpec, ProgramSpec, get_device
+from svod_ir.options import IROptions, PassSelector
+from svod_tensor.kernel_cache import KernelKey
+from svod_tensor.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 
 PROGRAM = """\
 import numpy as np
@@ -67,3 +75,35 @@ def test_a_damaged_entry_is_made_again(cache: Path):
         path.write_bytes(path.read_bytes()[:-1])
     assert count_rendered(cache) >= 1
     assert count_rendered(cache) == 0
+
+
+@pytest.fixture
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("SVOD_KERNEL_STORE", "1")
+    for forget in (get_disk_store.cache_clear, get_kernel_store.cache_clear):
+        forget()
+    yield
+    monkeypatch.undo()
+    for forget in (get_disk_store.cache_clear, get_kernel_store.cache_clear):
+        forget()
+
+
+@pytest.mark.usefixtures("own_store")
+def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made():
+    key, device = KernelKey("hash", "CPU", "compiler", "config"), get_device("CPU")
+    spec = ProgramSpec("k", "source", "CPU", globals=(0,), outs=(0,), global_size=(1, 1, 1))
+    assert find_stored_kernel(key, device, IROptions()) is None
+    store_kernel(key, device, spec, CompiledSpec.from_bytes(spec, b"code"))
+    found = find_stored_kernel(key, device, IROptions())
+    assert found is not None
+    assert (found.spec, found.compiled.binary) == (spec, b"code")
+    some = PassSelector((("lower", "expand"),))
+    for options in (IROptions(check=True), IROptions(dump=some), IROptions(stop_after=some)):
+        assert find_stored_kernel(key, device, options) is None
+    for field in ("ast_hash", "device", "compiler", "config"):
+        assert find_stored_kernel(key._replace(**{field: "other"}), device, IROptions()) is None
+    # What is on disk is for every opening of the device.
+    assert find_stored_kernel(key._replace(opening=7), device, IROptions()) is not None
+    reject_stored_kernel(key, device)
+    assert find_stored_kernel(key, device, IROptions()) is None
