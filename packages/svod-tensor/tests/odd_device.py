@@ -22,8 +22,19 @@ __all__ = ["make_allocator", "make_backend"]
 _MARK = b"\nodd:"
 
 
-def make_allocator(device: str) -> HostAllocator:
-    return HostAllocator(device)
+class OddAllocator(HostAllocator):
+    """Memory that, where `ODD_PROCESS` says so, one process alone may open; `ODD_IS_EXCLUSIVE` lets it say that."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
+        owner = os.environ.get("ODD_PROCESS", "")
+        if owner and owner != str(os.getpid()):
+            raise OSError(f"device ODD is open in process {owner}")
+        self.is_exclusive = "ODD_IS_EXCLUSIVE" in os.environ
+
+
+def make_allocator(device: str) -> OddAllocator:
+    return OddAllocator(device)
 
 
 def make_backend(device: str) -> Backend:

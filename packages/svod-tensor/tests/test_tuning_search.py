@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from svod_codegen.disk_store import get_disk_store
-from svod_device import Device, get_device
+from svod_device import Device, clear, get_device
 from svod_dtype import float32
 from svod_ir.args import Opt, OptOp, format_opts, parse_opts
 from svod_ir.ops import Op
@@ -114,17 +114,17 @@ def test_a_search_finds_opts_that_the_kernel_gets_and_the_next_one_measures_noth
 def test_a_process_without_a_disk_remembers_what_it_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVOD_OBJECT_CACHE", "0")
     get_disk_store.cache_clear()
+    short = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
     _, usual = run(PLAIN)
-    first, opts = run(SEARCHED)
-    assert len(first.measured) > 2
-    second, again = run(SEARCHED)
+    first, opts = run(short)
+    assert first.begun == [1] and first.measured
+    second, again = run(short)
     assert (second.begun, second.measured, again) == ([], [], opts)
     assert [t.was_known for t in second.tuned] == [True]
     assert run(PLAIN)[1] == opts
     assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
     clear_caches()
     assert run(PLAIN)[1] == usual
-    assert run(SEARCHED)[0].begun == [1]
 
 
 def test_a_record_that_another_process_finished_is_taken_over_one_that_this_one_began() -> None:
@@ -331,10 +331,10 @@ def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expe
 
     def search(
         subject: Subject, key: str, earlier: object, config: OptimizerConfig, box: TimeBox, _compilers: object
-    ) -> tuple[Opt, ...]:
+    ) -> Record:
         given.append((subject.n_launches, box.remaining()))
         now[0] += min(next(taken), box.remaining())
-        return (Opt(OptOp.NOLOCALS),)
+        return Record("k", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0)
 
     monkeypatch.setattr(choose, "_search", search)
     config = replace(QUICK, kernel_seconds=40.0, plan_seconds=75.0)
@@ -357,9 +357,28 @@ def test_where_no_process_can_start_the_heuristics_choose(
 ) -> None:
     monkeypatch.setattr("svod_tensor.tuning.workers.make_worker_environment", lambda **_: {"PYTHONPATH": "/nowhere"})
     config = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
-    observer, opts = run_odd(config)
+    with pytest.warns(RuntimeWarning, match=r"could measure no candidate for r_.* on ODD; the opts") as caught:
+        observer, opts = run_odd(config)
+    assert " x does not compile: KeyError: 'ODD_PLAN'" in str(caught[0].message)
     assert observer.tuned[0].seconds is None
     assert opts == run_odd(PLAIN)[1] != ""
+
+
+def test_a_device_that_only_one_process_may_open_is_searched_in_this_one(
+    odd_plan: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODD_PROCESS", str(os.getpid()))
+    short = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
+    with pytest.warns(RuntimeWarning, match="device ODD is open in process") as caught:
+        observer, _ = run_odd(short)
+    assert "could measure no candidate" in str(caught[0].message)
+    assert observer.tuned[0].seconds is None
+    clear_caches(disk=True)
+    clear()
+    monkeypatch.setenv("ODD_IS_EXCLUSIVE", "1")
+    observer, _ = run_odd(short)
+    assert observer.tuned[0].seconds is not None
+    assert observer.tuned[0].n_dropped < observer.tuned[0].n_tried
 
 
 def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_on() -> None:

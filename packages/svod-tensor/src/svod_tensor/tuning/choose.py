@@ -7,6 +7,8 @@ turned off.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from svod_ir.forks import make_lock
-from svod_tensor.tuning.records import find_record, make_record_key
+from svod_tensor.tuning.records import find_record, make_record_key, reject_record
 from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.tuned import put_tuned
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from svod_ir.args import Opt
     from svod_ir.uop import UOp
     from svod_schedule.optimize.beam import Event
+    from svod_schedule.optimize.candidates import Dropped
     from svod_schedule.options import OptimizerConfig
     from svod_schedule.pipeline import Context
     from svod_tensor.tuning.records import Record
@@ -41,6 +44,8 @@ _ALMOST: Final = 1e-3
 
 _LEAST_SECONDS: Final = 0.5
 """Less is not worth starting a process."""
+
+_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,7 @@ def search_all(
         found: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
         left: list[tuple[int, Subject, str, Record | None]] = []
+        unmeasured: dict[str, list[Record]] = {}
         for i, subject in enumerate(subjects):
             key = make_record_key(subject.ast.content_hash, subject.device, config)
             record = find_record(key) if config.use_cache else None
@@ -130,7 +136,13 @@ def search_all(
                 made = make_compilers(subject.device, config)
                 compilers[subject.device] = stack.enter_context(closing(made))
             kernel_box = TimeBox(seconds, clock)
-            found[i] = _search(subject, key, record, config, kernel_box, compilers[subject.device])
+            searched = _search(subject, key, record, config, kernel_box, compilers[subject.device])
+            found[i] = searched.result.opts
+            if _is_unmeasured(searched):
+                reject_record(key)  # it is no result: whoever searches next tries again
+                unmeasured.setdefault(subject.device.name, []).append(searched)
+        for name, records in unmeasured.items():
+            _warn(name, records)
         return [found.get(i) for i in range(len(subjects))]
 
 
@@ -151,7 +163,7 @@ def _estimate(subject: Subject) -> int:
 
 def _search(
     subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox, compilers: Compilers
-) -> tuple[Opt, ...]:
+) -> Record:
     from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
     from svod_tensor.tuning.measure import Measurer
     from svod_tensor.tuning.search_kernel import KernelSearch
@@ -170,7 +182,38 @@ def _search(
         runner.close()
     put_tuned(subject.ast.content_hash, subject.device, record.result.opts)
     _tell(subject, record, was_known=False, wrong=wrong)
-    return record.result.opts
+    return record
+
+
+def _find_failures(record: Record) -> list[Dropped]:
+    """The candidates that were compiled or run, and failed."""
+    from svod_schedule.optimize.candidates import Dropped, DropReason
+
+    failing = (DropReason.COMPILE, DropReason.COMPILE_TIMEOUT, DropReason.CRASH, DropReason.HANG, DropReason.RUN)
+    return [o for o in record.result.outcomes.values() if isinstance(o, Dropped) and o.reason in failing]
+
+
+def _is_unmeasured(record: Record) -> bool:
+    """Whether a search learned nothing, since whatever it tried failed."""
+    from svod_schedule.optimize.candidates import Timed
+
+    is_timed = any(isinstance(outcome, Timed) for outcome in record.result.outcomes.values())
+    return not is_timed and bool(_find_failures(record))
+
+
+def _warn(device: str, records: Sequence[Record]) -> None:
+    """Say plainly that nothing was searched, and why: the heuristics' choice is used, as without a search."""
+    failures = [failure for record in records for failure in _find_failures(record)]
+    reasons = Counter((failure.reason.value, failure.detail) for failure in failures)
+    lines = [f"{n} x {reason}{f': {detail}' if detail else ''}" for (reason, detail), n in reasons.most_common(_SHOWN)]
+    names = ", ".join(record.name for record in records[:_SHOWN]) + (", ..." if len(records) > _SHOWN else "")
+    warnings.warn(
+        f"svod could measure no candidate for {names} on {device}; the opts that the heuristics chose are kept. "
+        f"All {len(failures)} that were tried failed:\n" + "\n".join(lines) + "\nCandidates are tried in "
+        "processes of their own; the plugin of a device that only one process may open has to say so (is_exclusive).",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _ignore(_event: Event) -> None:

@@ -1,8 +1,9 @@
 """Who compiles candidates and who runs them: processes that may be lost, or this one.
 
 What a candidate does wrong ends as a `Dropped` of that candidate. A process that died, or was ended because it
-took too long, is replaced by the next request. Devices whose plugins were registered by hand exist in
-this process alone: their candidates are compiled and run here, where a crash is a crash of the program.
+took too long, is replaced by the next request. Devices whose plugins were registered by hand, or that one process
+alone may open, exist in this process alone: their candidates are compiled and run here, where a crash is a crash of
+the program.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ STOPPED: Final = Dropped(DropReason.STOPPED)
 
 
 def can_isolate(device: Device) -> bool:
-    """Whether another process finds the device too: all its plugins are installed."""
+    """Whether another process finds the device, as all its plugins are installed, and may open it too."""
     plugins = [p for p in get_registry().iter_plugins() if p.kind == device.base_key]
-    return bool(plugins) and all(p.is_installed for p in plugins)
+    return bool(plugins) and all(p.is_installed for p in plugins) and not device.is_exclusive
 
 
 def make_compilers(device: Device, config: OptimizerConfig) -> Compilers:
