@@ -192,7 +192,7 @@ def test_workers_that_sleep_wake_for_the_next_launch(pool: Pool, kernels: Kernel
 def wait_until(condition: object) -> None:
     """Let other threads work until the condition holds; give up after far more time than it takes."""
     tick = threading.Event()
-    for _ in range(2000):
+    for _ in range(100_000):
         if condition():  # type: ignore[operator]
             return
         tick.wait(0.002)
@@ -255,12 +255,18 @@ def test_a_launch_that_finds_the_pool_at_work_runs_alone(kernels: Kernels):
 def test_python_runs_on_while_a_kernel_runs(kernels: Kernels):
     stop = launch(kernels.spin, [zeros(1)], [20_000_000])
     launcher = CpuBatchLauncher(Pool(1))
-    thread = threading.Thread(target=launcher.run, args=(launcher.make_table([stop]),))
-    thread.start()
-    n_steps = 0
-    while thread.is_alive():
-        n_steps += 1
-    assert n_steps > 100
+    table = launcher.make_table([stop])
+
+    def count_steps() -> int:
+        thread = threading.Thread(target=launcher.run, args=(table,))
+        thread.start()
+        n_steps = 0
+        while thread.is_alive():
+            n_steps += 1
+        return n_steps
+
+    # On a busy machine this thread may get no core while the kernel has one, but not each time.
+    assert any(count_steps() > 100 for _ in range(100))
 
 
 def test_a_program_is_called_with_addresses_and_values(kernels: Kernels):
@@ -339,7 +345,7 @@ def run():
 def run_script(body: str) -> str:
     environment = {**os.environ, "SVOD_THREADS": "3", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-c", SCRIPT_HEAD + body]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 def run_script(body: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", body]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
 def test_a_lock_that_another_thread_holds_is_free_in_the_child():

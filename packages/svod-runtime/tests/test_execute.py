@@ -156,7 +156,7 @@ def test_kernels_that_do_not_run_beside_others_have_their_own_group(
 
 def test_independent_kernels_without_a_launcher_run_at_the_same_time(plans: Plans) -> None:
     x, y = plans.buffer(), plans.buffer()
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=300)
 
     def meet(out: Array) -> None:
         barrier.wait()
@@ -205,7 +205,7 @@ def test_a_plan_executed_by_two_threads_runs_one_after_the_other(plans: Plans, t
 
 
 def test_two_plans_run_at_the_same_time(two_threads: Together, request: pytest.FixtureRequest) -> None:
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=300)
 
     def meet(out: Array) -> None:
         barrier.wait()
@@ -710,7 +710,7 @@ def test_parallel_kernels_are_waited_for_when_one_is_interrupted(plans: Plans) -
         raise KeyboardInterrupt
 
     def fill_late(out: Array) -> None:
-        assert is_interrupted.wait(60)
+        assert is_interrupted.wait(300)
         out[:] = 3
 
     plans.op(plans.kernel(interrupt, [x], n_bytes=1 << 20))

@@ -308,7 +308,7 @@ def test_threads_may_call_one_function() -> None:
 @pytest.mark.usefixtures("_no_custom_functions")
 def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svod_tensor.captured.count_usable_cores", lambda: 3)
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=300)
     register_custom_function("meet", lambda out, x: (barrier.wait(), np.copyto(out, x)))
     f = jit(lambda x: custom_function("meet", x + 1, outputs=((4,), "float32")) * 2)
     found: dict[int, object] = {}
@@ -363,7 +363,7 @@ def test_a_capture_keeps_no_call_with_another_signature_waiting() -> None:
     def f(x, is_slow):
         if is_slow:
             captures.set()
-            assert goes_on.wait(20)
+            assert goes_on.wait(300)
         return x + 1
 
     x = Tensor([1.0, 2.0]).realize()
@@ -371,7 +371,7 @@ def test_a_capture_keeps_no_call_with_another_signature_waiting() -> None:
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(f(x, True).tolist()))
     thread.start()
-    assert captures.wait(20)
+    assert captures.wait(300)
     assert f(x, False).tolist() == [2.0, 3.0]
     goes_on.set()
     thread.join()
