@@ -28,6 +28,7 @@ from svod_runtime import (
     ProfileError,
     UnsupportedError,
     VariableBoundsError,
+    custom_function,
     register_custom_function,
 )
 from svod_runtime.arrange import MAX_BATCH_WORK
@@ -477,7 +478,10 @@ def test_the_lines_of_an_op_are_in_its_profile_and_in_its_errors(plans: Plans) -
     plans.builder.set_output_buffers([out])
     template = plans.builder.build_template(plans.buffers)
     plan = template.bind(plans.buffers, origins={op.id: (line,)})
-    assert [p.origins for p in plan.execute_profiled()] == [(line,)]
+    (profile,) = plan.execute_profiled()
+    assert profile.origins == (line,)
+    assert str(profile).endswith("  work on CPU, 1 buffers, from model.py:3 add")
+    assert str(replace(profile, origins=())).endswith("  work on CPU, 1 buffers")
     assert [k.origins for k in plan.kernels()] == [(line,)]
     assert template.bind(plans.buffers).execute_profiled()[0].origins == ()
     problems.append("device lost")
@@ -567,6 +571,23 @@ def test_an_unknown_kind_passes_through_as_it_is(plans: Plans) -> None:
         "  hint: register it: svod_runtime.register_custom_function('EncDec', function)"
     )
     assert (caught.value.kind, isinstance(caught.value, NotImplementedError)) == ("EncDec", True)
+
+
+def test_a_built_in_function_is_never_forgotten_but_another_takes_its_place(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    # What is built in stays for the whole process, and so for the other tests.
+    monkeypatch.setattr(custom_function, "_built_in", {})
+    register_custom_function("kind", lambda *_: seen.append("built in"), is_built_in=True)
+    plans.op(PreparedCustomFunction(70, "kind", (plans.buffer(),)))
+    plan = plans.build(0)
+    plan.execute()
+    register_custom_function("kind", lambda *_: seen.append("own"))
+    plan.execute()
+    custom_function.clear_custom_functions()
+    plan.execute()
+    assert seen == ["built in", "own", "built in"]
 
 
 def test_errors_from_inside_a_custom_function_pass_through_and_say_where_they_come_from(plans: Plans) -> None:
