@@ -4,6 +4,7 @@ import pytest
 
 from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
+from svod_ir.build import make_reshape
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
@@ -100,6 +101,16 @@ def test_stacks_and_selections_lead_to_their_shards():
     assert pre.items[2].aliases == (b1,)
     assert pre.items[0].aliases == ()
     assert find_memory(stack) is b1
+
+
+def test_the_memory_of_a_value_is_found_below_what_only_names_it():
+    b1, b2 = buffer(-1), buffer(-2)
+    stack = UOp(Op.MSTACK, float32, (b2, b1))
+    for value in (
+        b1.after(call(1.0, b1)), UOp(Op.CONTIGUOUS, float32, (b1,)), UOp(Op.DETACH, float32, (b1,)),
+        UOp(Op.MSELECT, float32, (stack,), 1), UOp(Op.MSELECT, float32, (b1,), 0), make_reshape(b1, (2, 2)),
+    ):  # fmt: skip
+        assert find_memory(value) is b1
 
 
 def loop(number, end):

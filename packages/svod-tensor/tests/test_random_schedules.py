@@ -100,3 +100,32 @@ def test_memory_that_is_shared_or_donated_changes_no_result(mode: str) -> None:
         for number in set(inputs) - set(given):
             assert inputs[number].as_numpy().tolist() == contents[number].tolist(), f"seed {seed}"
     assert n_donated > n // 2
+
+
+@pytest.mark.parametrize("mode", ["arena", "remap", "disabled"])
+def test_an_output_waits_for_all_that_reads_the_memory_which_it_takes(mode: str) -> None:
+    x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, 7, np.float32)
+    inputs = {node(1): wrap(x), node(2): wrap(y)}
+    early = make_call(node(-4), [node(2)], [read_reversed])
+    chain = make_call(node(-2), [make_call(node(-1), [node(2)], [read_same])], [read_same])
+    late = make_call(node(-3), [node(1), chain], [read_reversed, read_same])
+    schedule = instantiate_schedule(create_pre_schedule(UOp.sink(early, late)), inputs, {})
+    schedule.donated_ids = (1,)
+    plan = prepare_plan(schedule, PrepareConfig(memory_planner=mode, opts=()))
+    assert plan.output_buffer_at(0) is inputs[node(1)]
+    plan.execute()
+    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(y + 1).tolist(), (x[::-1] + y + 3).tolist()]
+
+
+@pytest.mark.parametrize(("sources", "n_donated"), [([1, 2, 3], 2), ([1, 1, 1], 1), ([3, 1, 2, 1], 2), ([3], 0)])
+def test_each_donated_buffer_is_taken_by_one_output(sources: list[int], n_donated: int) -> None:
+    contents = {n: np.arange(SIZE, dtype=np.float32) * n for n in (1, 2, 3)}
+    inputs = {node(n): wrap(values) for n, values in contents.items()}
+    outputs = [make_call(node(-1 - i), [node(n)], [read_same]) for i, n in enumerate(sources)]
+    schedule = instantiate_schedule(create_pre_schedule(UOp.sink(*outputs)), inputs, {})
+    schedule.donated_ids = (1, 2)
+    plan = prepare_plan(schedule, PrepareConfig(opts=()))
+    assert plan.memory_report.n_donated == n_donated
+    assert len({b.storage_id for b in plan.output_buffers}) == len(sources)
+    plan.execute()
+    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(contents[n] + 1).tolist() for n in sources]

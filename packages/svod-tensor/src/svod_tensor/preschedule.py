@@ -273,7 +273,7 @@ def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Itera
     while position < len(items):
         loop = loops.get(items[position].kernel)
         end = position + 1
-        while loop is not None and end < len(items) and loops.get(items[end].kernel) is loop:
+        while end < len(items) and loops.get(items[end].kernel) is loop:
             end += 1
         values = range(1) if loop is None else _loop_values(loop)
         for value in values:
