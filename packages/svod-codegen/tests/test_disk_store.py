@@ -150,8 +150,10 @@ def test_the_user_may_put_the_cache_elsewhere_with_a_link(cache: DiskStore, tmp_
 
 def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: pytest.MonkeyPatch):
     cache.put(KEY, b"code")
+    tried: list[object] = []
 
-    def refuse(*_args: object) -> None:
+    def refuse(*arguments: object) -> None:
+        tried.append(arguments)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("svod_codegen.disk_store._write_whole", refuse)
@@ -160,6 +162,7 @@ def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cache.put(make_key("newer"), b"x")
+    assert len(tried) == 1
     assert cache.get(KEY) == b"code"
 
 
