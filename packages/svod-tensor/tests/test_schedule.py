@@ -116,6 +116,21 @@ def test_normalising_forgets_buffers_and_values_and_nothing_else():
     assert not list(one.graph.iter_ops(Op.BUFFER, Op.BIND))
 
 
+def test_a_graph_names_the_devices_that_compute_it_and_first_that_of_values_without_memory():
+    far, disk = buffer(1, "CPU:1"), buffer(2, "DISK:/tmp/data")
+    nothing = UOp.const(float32, 2.0)
+    for roots, devices, has_files in (
+        ((far + far,), ("CPU:1",), False),
+        ((far + far, nothing), ("CPU", "CPU:1"), False),
+        ((nothing,), ("CPU",), False),
+        ((disk + disk,), ("CPU",), True),
+        ((disk + disk, far), ("CPU", "CPU:1"), True),
+        ((UOp(Op.COPY, float32, (far,), "CPU:2"), far + far), ("CPU:1", "CPU:2"), False),
+    ):
+        found = normalize_graph(UOp.sink(*roots))
+        assert (found.devices, found.has_files) == (devices, has_files)
+
+
 def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
     schedule_cache.clear()
     for value in (1.0, 2.0, 3.0):
