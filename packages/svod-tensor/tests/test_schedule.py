@@ -12,7 +12,7 @@ from svod_tensor import PrepareConfig, Tensor, kernel_cache, realize, schedule_c
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.schedule import instantiate_schedule
-from svod_tensor.schedule_cache import normalize_graph, restore_pre_schedule
+from svod_tensor.schedule_cache import make_result, normalize_graph, normalize_results, restore_pre_schedule
 
 
 def buffer(number, device="CPU", size=4):
@@ -129,6 +129,19 @@ def test_a_graph_names_the_devices_that_compute_it_and_first_that_of_values_with
     ):
         found = normalize_graph(UOp.sink(*roots))
         assert (found.devices, found.has_files) == (devices, has_files)
+
+
+def test_results_are_normalised_as_the_sink_that_holds_them():
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    state = Tensor([5.0, 6.0])
+    state.assign(x + state)
+    nodes = [(x + 1).uop, (x + y).uop, state.uop]
+    for some in (nodes, nodes[:1], nodes[2:]):
+        found = normalize_results(some)
+        expected = normalize_graph(UOp.sink(*map(make_result, some)))
+        assert found.graph is expected.graph
+        assert (found.params, found.values, found.devices) == (expected.params, expected.values, expected.devices)
+    assert [node.op for node in normalize_results(nodes[:2]).graph.src] == [Op.CONTIGUOUS] * 2
 
 
 def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
