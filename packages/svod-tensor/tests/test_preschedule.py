@@ -177,6 +177,9 @@ def test_a_range_that_is_only_a_value_is_no_loop():
     pre = create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, loop(0, 3)))))
     assert len(pre.invocations) == 1
     assert pre.items[0].bound_ranges == ()
+    assert pre.items[0].constants == {}
+    pre = create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, UOp.const(index, 3)))))
+    assert (pre.items[0].bound_ranges, pre.items[0].constants) == ((), {"i": 3})
 
 
 def test_broken_loops_are_errors_with_their_numbers():

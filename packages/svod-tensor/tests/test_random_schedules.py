@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from svod_device import Buffer, get_allocator
-from svod_dtype import float32, void
+from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
+from svod_runtime import ExecutionPlan
 from svod_tensor import PrepareConfig
 from svod_tensor.prepare import prepare_plan
 from svod_tensor.preschedule import create_pre_schedule
@@ -129,3 +130,44 @@ def test_each_donated_buffer_is_taken_by_one_output(sources: list[int], n_donate
     assert len({b.storage_id for b in plan.output_buffers}) == len(sources)
     plan.execute()
     assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(contents[n] + 1).tolist() for n in sources]
+
+
+def prepare(root: UOp, inputs: dict[UOp, Buffer], donated: tuple[int, ...]) -> ExecutionPlan:
+    schedule = instantiate_schedule(create_pre_schedule(root), inputs, {})
+    schedule.donated_ids = donated
+    return prepare_plan(schedule, PrepareConfig(opts=()))
+
+
+def test_an_input_that_the_schedule_writes_keeps_what_it_wrote() -> None:
+    x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, 7, np.float32)
+    inputs = {node(1): wrap(x), node(2): wrap(y)}
+    written = make_call(node(1), [node(2)], [read_same])
+    plan = prepare(UOp.sink(make_call(node(-1), [written], [read_same])), inputs, (1,))
+    plan.execute()
+    assert plan.memory_report.n_donated == 0
+    assert inputs[node(1)].as_numpy().tolist() == (y + 1).tolist()
+    assert plan.output_buffers[0].as_numpy().tolist() == (y + 2).tolist()
+
+
+def test_a_kernel_of_two_results_writes_neither_over_what_it_reads() -> None:
+    x = np.arange(SIZE, dtype=np.float32)
+    first, second, source = (UOp(Op.PARAM, float32, (), ParamArg(slot, SIZE)) for slot in range(3))
+    r, s = (UOp.range(SIZE, n, AxisType.LOOP) for n in range(2))
+    stores = (
+        first.index(r).store(read_same(source, r) + 1.0).end(r), second.index(s).store(read_reversed(source, s)).end(s),
+    )  # fmt: skip
+    call = UOp(Op.CALL, void, (UOp.sink(*stores), node(-1), node(-2), node(1)))
+    plan = prepare(UOp.sink(node(-1).after(call), node(-2).after(call)), {node(1): wrap(x)}, (1,))
+    plan.execute()
+    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(x + 1).tolist(), x[::-1].tolist()]
+
+
+def test_what_is_stored_several_times_is_stored_over_no_input() -> None:
+    out, source = (UOp(Op.PARAM, float32, (), ParamArg(slot, SIZE)) for slot in range(2))
+    r, first = UOp.range(SIZE, 0, AxisType.LOOP), UOp.const(index, 0)
+    body = UOp.sink(out.index(first).store(source.index(first).load() + 1.0).end(r))
+    filled = node(-1).after(UOp(Op.CALL, void, (body, node(-1), node(1))))
+    plan = prepare(UOp.sink(filled), {node(1): wrap(np.ones(SIZE, np.float32))}, (1,))
+    plan.execute()
+    assert plan.memory_report.n_donated == 0
+    assert plan.output_buffers[0].as_numpy()[0] == 2

@@ -159,7 +159,7 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
     memory, *place = store.src[0].src
     if memory.op is not Op.PARAM or memory.arg.slot != written:
         return False
-    is_computed = any(node.op in (Op.INDEX, Op.LOAD) for part in place for node in part.toposort())
+    is_computed = any(node.op is Op.INDEX for part in place for node in part.toposort())
     is_once = set(loops) <= set(store.src[0].ranges) and not is_computed
     return is_once and _is_read_at(store.src[1], read, tuple(place))
 

@@ -264,7 +264,7 @@ def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
         return False
     if argument.src[0].op is not Op.DEFINE_VAR:
         raise ScheduleError(rule="a BIND gives a value to a DEFINE_VAR", found=argument)
-    return argument.src[1].op is Op.RANGE and argument.src[1] in scheduled
+    return argument.src[1] in scheduled
 
 
 def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Iterator[KernelInvocation]:
