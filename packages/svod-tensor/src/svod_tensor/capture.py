@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from svod_tensor import registry
 from svod_tensor.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class Capture:
     Attributes:
         name: of the function.
         states: the last pending state of each BUFFER that was assigned to.
+        assigned: every state that an assignment of it leads to, and the one before the first of them.
+
+    Until the capture ends, no other thread computes what depends on such a state: it was made from placeholders.
     """
 
     def __init__(self, name: str, alive: dict[int, TensorBase]) -> None:
@@ -34,10 +38,26 @@ class Capture:
         self.states: dict[UOp, UOp] = {}
         self._alive = alive
         self._undo: list[tuple[weakref.ref[TensorBase], UOp]] = []
+        self.assigned: dict[UOp, UOp] = {}
+        self._computation: registry.Computation | None = None
 
     def record_move(self, tensor: TensorBase, old: UOp) -> None:
         """Remember what `tensor` stood for."""
         self._undo.append((weakref.ref(tensor), old))
+
+    def record_state(self, state: UOp, before: UOp) -> None:
+        """Remember an assignment, which leads from one state of a BUFFER to another; the caller holds `registry.lock`."""
+        memory = state.src[0]
+        self.states[memory] = state
+        self.assigned[state] = self.assigned.get(before, before)
+        buffer = registry.find_buffer(memory)
+        if buffer is not None:
+            self._computation = registry.extend_computation(self._computation, buffer.storage_id)
+
+    def end(self) -> None:
+        """Let other threads compute with what was assigned to."""
+        if self._computation is not None:
+            registry.end_computation(self._computation)
 
     def check_has_memory(self, tensor: TensorBase) -> None:
         """Raise if a write to a tensor without memory would be lost after this run."""
@@ -54,6 +74,8 @@ class Capture:
             tensor = ref()
             if tensor is not None:
                 tensor.set_node(node)
+        # Other threads may have made tensors of what was assigned.
+        registry.replace_nodes(self.assigned)
 
 
 class _Active(threading.local):
@@ -94,3 +116,4 @@ def start_capture(name: str, alive: dict[int, TensorBase]) -> Generator[Capture]
         raise
     finally:
         _active.capture = None
+        capture.end()

@@ -138,11 +138,18 @@ class Captured:
         if self.takes_memory:
             # Who comes later reads what this call leaves.
             with self.lock:
-                self._feed(given, nodes, buffers)
-                if self.plan is not None:
-                    self.plan.execute_on(buffers, values)
+                self._find_inputs(given, nodes, buffers)
+                computation = self._take_over(nodes)
+                try:
+                    if self.plan is not None:
+                        self._feed_outputs(self.plan, nodes, buffers)
+                        self.plan.execute_on(buffers, values)
+                finally:
+                    registry.end_computation(computation)
         else:
-            self._feed(given, nodes, buffers)
+            self._find_inputs(given, nodes, buffers)
+            if self.plan is not None:
+                self._feed_outputs(self.plan, nodes, buffers)
             for plan in self.plans:
                 if plan.execute_on(buffers, values, may_wait=False):
                     break
@@ -165,8 +172,8 @@ class Captured:
                     self.max_plans = len(self.plans)
         return self.plans[get_ident() % len(self.plans)]
 
-    def _feed(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
-        """Let a plan read, and write, the memory of a call; `nodes` gets the BUFFER that each placeholder stands for."""
+    def _find_inputs(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
+        """Let a plan read, and write, the arguments of a call; `nodes` gets the BUFFER that each placeholder stands for."""
         for i in self.inputs:
             found = self._find_memory(i, given[i.position])
             if found is not None:
@@ -175,13 +182,9 @@ class Captured:
                     # A size that depends on variables may be that of the first part of larger memory.
                     is_part = buffer.size != i.memory.arg.size
                     buffers[i.index] = buffer.view(0, i.memory.arg.size * buffer.dtype.nbytes) if is_part else buffer
-        if self.takes_memory:
-            self._take_over(nodes)
-        if self.plan is not None:
-            self._feed_outputs(self.plan, nodes, buffers)
 
-    def _take_over(self, nodes: dict[UOp, UOp]) -> None:
-        """Compute what others still want to read from memory that the plan writes, and take what is donated."""
+    def _take_over(self, nodes: dict[UOp, UOp]) -> registry.Computation:
+        """Compute what others still want to read from memory that the plan writes, wait for those who do, and take what is donated."""
         given = [
             (i, Donated(nodes[i.memory], _get_buffer(nodes[i.memory]), i.argument))
             for i in self.inputs
@@ -192,12 +195,20 @@ class Captured:
             others = {one.argument: one.buffer for i, one in given if not i.is_donated}
             check_distinct(self.name, donated, {**self.held, **others})
         overwritten = {nodes.get(memory, memory) for memory in self.written} | {one.memory for one in donated}
-        # What reads this memory and is not computed yet would read something else.
-        Tensor.realize_batch(find_readers(overwritten))
+        computation = None
+        while computation is None:
+            with registry.lock:
+                # What reads this memory and is not computed yet would read something else.
+                readers = find_readers(overwritten)
+                if not readers:
+                    storages = [_get_buffer(memory).storage_id for memory in overwritten]
+                    computation = registry.start_computation(storages, storages, {})
+            Tensor.realize_batch(readers)
         if donated:
             give_away(donated, self.name)
             # Results read what was donated as memory of their own.
             nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in given if i.is_donated)
+        return computation
 
     def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> tuple[UOp, Buffer] | None:
         """The memory of an argument; None if it has no elements."""
@@ -212,10 +223,17 @@ class Captured:
             return donated.memory, donated.buffer
         if wanted.is_written:
             states.make_writable(parts_of(tensor.uop)[wanted.part])
-        # On one device, as nearly always, the tensor is its only part.
-        node = registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[wanted.part])
-        buffer = None if node is None else registry.find_buffer(node)
-        return None if node is None or buffer is None else (node, buffer)
+        while True:
+            # On one device, as nearly always, the tensor is its only part.
+            part = tensor.uop
+            node = registry.find_base(part) or registry.find_base(part := parts_of(part)[wanted.part])
+            buffer = None if node is None else registry.find_buffer(node)
+            if node is not None and buffer is not None:
+                return node, buffer
+            if 0 in part.shape:
+                return None
+            # Another thread assigned to it meanwhile.
+            tensor.realize()
 
     def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, over
 from svod_device import Buffer, DeviceLostError, get_allocator
 from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
-from svod_ir.ops import Op
 from svod_ir.placement import Sharding
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
@@ -215,7 +214,7 @@ def _make_captured(
         outputs: list[Tensor] = []
         build = _make_builder(name, result, outputs)
         del result
-        _check_leaks(name, {i.memory for i in inputs}, alive, outputs, placeholders)
+        _check_leaks(capture, {i.memory for i in inputs}, alive, outputs, placeholders)
         check_variables([*iter_symbolic(given), *capture.states.values(), *(t.uop for t in outputs)])
         return _finish(name, capture, inputs, outputs, build, config)
 
@@ -299,7 +298,7 @@ def _build_none(_made: Iterator[object]) -> None:
 
 
 def _check_leaks(
-    name: str, memories: set[UOp], alive: Mapping[int, TensorBase], outputs: Sequence[Tensor],
+    capture: Capture, memories: set[UOp], alive: Mapping[int, TensorBase], outputs: Sequence[Tensor],
     placeholders: Sequence[Tensor | None],
 ) -> None:  # fmt: skip
     """Raise if a tensor of this run lives on somewhere: it would read a placeholder."""
@@ -307,14 +306,16 @@ def _check_leaks(
     for collect in (False, True):
         if collect:
             gc.collect()
+        # What was assigned is memory afterwards, and other threads may have read it meanwhile.
         leaked = [
             t for t in registry.iter_tensors()
-            if id(t) not in known and alive.get(id(t)) is not t and any(n in memories for n in t.uop.iter_ops(Op.BUFFER))
+            if id(t) not in known and alive.get(id(t)) is not t
+            and not memories.isdisjoint(t.uop.toposort(stop=capture.assigned))
         ]  # fmt: skip
         if not leaked:
             return
     raise CaptureError(
-        function=name,
+        function=capture.name,
         problem=f"a tensor of shape {leaked[0].shape} that it computes is still held after it returned",
         hint="return the tensor, or assign it to one that was realized before",
     )
@@ -357,7 +358,7 @@ def _finish(
     }
     leaves = [*(given.memory for given in inputs), *(memory for memory, _ in memories)]
     results = Results([result_of[id(t)] for t in outputs], leaves)
-    registry.replace_nodes(written)
+    states.settle(written)
     if plan is not None:
         registry.add_plan(plan)
     return Captured(

@@ -66,6 +66,41 @@ class _Wanted(NamedTuple):
     parts: tuple[UOp, ...]
 
 
+class _Inputs(NamedTuple):
+    """What a plan is bound to.
+
+    Attributes:
+        nodes: the BUFFER of each input: those of the graph, and then those that are only outputs.
+        buffers: theirs.
+        outputs: the position of each output among the results that are computed, or ~slot of the input that it is; None
+            if the outputs are what is computed, in order.
+    """
+
+    nodes: tuple[UOp, ...]
+    buffers: tuple[Buffer, ...]
+    outputs: tuple[int, ...] | None
+
+
+class _Work(NamedTuple):
+    """What a thread computes now.
+
+    Attributes:
+        wanted: the tensors to compute.
+        results: their parts.
+        normalized: the graph.
+        checks: what is to be checked about its last result.
+        inputs: what it is computed from.
+        computation: the entry in the registry.
+    """
+
+    wanted: list[_Wanted]
+    results: list[UOp]
+    normalized: NormalizedGraph
+    checks: Checks | None
+    inputs: _Inputs
+    computation: registry.Computation
+
+
 def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> None:
     """Compute all tensors in one go; what they share is computed once. Nothing is done for realized or empty ones.
 
@@ -73,26 +108,28 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
         VariableConflictError: if a variable is bound to two values.
         BoundsConflictError: if two variables have one name.
     """
-    started = perf_counter()
     check_not_capturing("reads values")
-    wanted = _find_wanted(tensors)
-    if not wanted:
-        return
-    results = _results_of(wanted)
-    normalized, checks = _normalize_results(results, config)
-    if normalized.written:
-        wanted += _find_wanted(states.find_overtaken(results))
-        results = _results_of(wanted)
-        normalized, checks = _normalize_results(results, config)
-    plan = _bind_plan(normalized, checks, config, results)
-    prepared = perf_counter()
-    plan.execute()
-    _log.info(
-        "realize.done", outputs=len(results), kernels=plan.num_kernels, prepare_us=round((prepared - started) * 1e6),
-        execute_us=round((perf_counter() - prepared) * 1e6),
-    )  # fmt: skip
-    adopted = _adopt_outputs(wanted, plan, range(len(results)))
-    registry.replace_nodes({**normalized.written, **adopted} if normalized.written else adopted)
+    while tensors:
+        started = perf_counter()
+        work = _start_work(tensors, config)
+        if work is None:
+            return
+        try:
+            plan = _make_bound_plan(work, config)
+            prepared = perf_counter()
+            plan.execute()
+            _log.info(
+                "realize.done", outputs=len(work.results), kernels=plan.num_kernels,
+                prepare_us=round((prepared - started) * 1e6), execute_us=round((perf_counter() - prepared) * 1e6),
+            )  # fmt: skip
+            with registry.lock:
+                # What another thread gave another value meanwhile is computed again.
+                nodes = work.computation.nodes
+                tensors = [t for t, *_ in work.wanted if t.uop is not nodes[id(t)] and not _is_there(t.uop)]
+                adopted = _adopt_outputs(work, plan, range(len(work.results)))
+                states.settle(work.normalized.written, adopted)
+        finally:
+            registry.end_computation(work.computation)
 
 
 def prepare_tensors(
@@ -110,35 +147,97 @@ def prepare_tensors(
         EmptyScheduleError: if no tensor needs computing.
     """
     check_not_capturing("prepares a plan")
-    wanted = _find_wanted(tensors)
-    if not wanted:
-        raise EmptyScheduleError(n_tensors=len(tensors))
-    for tensor in states.find_overtaken(_results_of(wanted)):
+    with registry.lock:
+        overtaken = states.find_overtaken(_results_of(_find_wanted(tensors)))
+    for tensor in overtaken:
         if states.find_written(tensor.uop):
             # What stands between two assignments can be computed by the plan alone.
             tensors = (*tensors, tensor)
         else:
             _compute_aside(tensor, config)
-    wanted = [_look_at(t) for t in {id(t): t for t in tensors}.values()]
-    order = _order_outputs(tensors, wanted)
-    plan = make_plan(_results_of(wanted), config, donated, order)
-    sized_by_plan = [t for t in tensors if not t.is_realized and not all(isinstance(s, int) for s in t.shape)]
-    _adopt_outputs(wanted, plan, order)
-    for tensor in sized_by_plan:
-        # From now on its size is that of the last execution.
-        tensor.set_node(bind_to_plan(tensor.uop, plan.variables))
-    registry.replace_nodes(states.find_written(*_results_of(wanted)))
-    registry.add_plan(plan)
+    work, order = _start_plan(tensors, config)
+    try:
+        plan = _make_bound_plan(work, config, donated)
+        with registry.lock:
+            _adopt_outputs(work, plan, order)
+            for tensor, node, _ in work.wanted:
+                if not _is_there(node) and not all(isinstance(s, int) for s in node.shape):
+                    # From now on its size is that of the last execution.
+                    tensor.set_node(bind_to_plan(tensor.uop, plan.variables))
+            states.settle(states.find_written(*work.results))
+        registry.add_plan(plan)
+    finally:
+        registry.end_computation(work.computation)
     return plan
+
+
+def _start_plan(tensors: Sequence[TensorBase], config: PrepareConfig) -> tuple[_Work, list[int]]:
+    """Decide what a plan for `tensors` computes; also which result each of its outputs is."""
+    while True:
+        with registry.lock:
+            wanted = [_look_at(t) for t in {id(t): t for t in tensors}.values()]
+            if all(_is_there(one.node) for one in wanted):
+                raise EmptyScheduleError(n_tensors=len(tensors))
+            order = _order_outputs(tensors, wanted)
+            work = _enter(wanted, config, order)
+            if work is not None:
+                return work, order
 
 
 def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
     """Give `tensor` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
-    wanted = _find_wanted([tensor])
+    work = _start_work([tensor], config)
+    if work is None:
+        return
+    try:
+        plan = _make_bound_plan(work, config)
+        plan.execute()
+        with registry.lock:
+            _adopt_outputs(work, plan, range(len(work.results)))
+    finally:
+        registry.end_computation(work.computation)
+
+
+def _start_work(tensors: Sequence[TensorBase], config: PrepareConfig) -> _Work | None:
+    """Decide what to compute for `tensors` as soon as nobody is in the way; None if there is nothing."""
+    while True:
+        with registry.lock:
+            wanted = _find_wanted(tensors)
+            if not wanted:
+                return None
+            work = _enter(wanted, config)
+            if work is not None:
+                return work
+
+
+def _enter(wanted: list[_Wanted], config: PrepareConfig, order: Sequence[int] | None = None) -> _Work | None:
+    """Start to compute tensors, or wait for somebody who is in the way; None if the caller must look at the tensors again.
+
+    The outputs are the results, with those that are overtaken, unless `order` says which. The caller holds `registry.lock`.
+    """
     results = _results_of(wanted)
-    plan = make_plan(results, config)
-    plan.execute()
-    _adopt_outputs(wanted, plan, range(len(results)))
+    normalized, checks = _normalize_results(results, config)
+    if normalized.written and order is None:
+        known = {one.node for one in wanted}
+        for overtaken in _find_wanted(states.find_overtaken(results)):
+            # Of those with one node, one is enough: the others are given its memory.
+            if overtaken.node not in known:
+                known.add(overtaken.node)
+                wanted.append(overtaken)
+        results = _results_of(wanted)
+        normalized, checks = _normalize_results(results, config)
+    done = states.find_done(normalized.written)
+    if done:
+        for tensor, node, _ in wanted:
+            tensor.set_node(node.substitute(done))
+        return None
+    inputs = _find_inputs(normalized, results, range(len(results)) if order is None else order)
+    computation = registry.start_computation(
+        [buffer.storage_id for buffer in inputs.buffers],
+        [_get_buffer(memory).storage_id for memory in normalized.written.values()],
+        {id(one.tensor): one.node for one in wanted},
+    )
+    return None if computation is None else _Work(wanted, results, normalized, checks, inputs, computation)
 
 
 def _find_wanted(tensors: Iterable[TensorBase]) -> list[_Wanted]:
@@ -171,57 +270,40 @@ def _is_there(node: UOp) -> bool:
     return registry.is_buffer_identity(node) or 0 in node.shape
 
 
-def make_plan(
-    results: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = (), order: Sequence[int] | None = None
-) -> ExecutionPlan:
-    """The plan that computes `results`, of which each output is the one that `order` says, by default one after the other.
+def make_plan(results: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
+    """The plan with an output for each of `results`, in order; it may overwrite the BUFFERs in `donated`.
 
-    Each value that is computed has memory of its own; what is memory already is the output itself. The plan may overwrite
-    the BUFFERs in `donated`.
+    Each value that is computed has memory of its own; what is memory already is the output itself.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
         BoundsConflictError: if two variables have one name.
     """
-    return _bind_plan(*_normalize_results(results, config), config, results, donated, order)
+    normalized, checks = _normalize_results(results, config)
+    return _bind_plan(normalized, checks, config, _find_inputs(normalized, results, range(len(results))), donated)
+
+
+def _make_bound_plan(work: _Work, config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
+    return _bind_plan(work.normalized, work.checks, config, work.inputs, donated)
 
 
 def _bind_plan(
-    normalized: NormalizedGraph, checks: Checks | None, config: PrepareConfig, results: Sequence[UOp],
-    donated: Collection[UOp] = (), order: Sequence[int] | None = None,
+    normalized: NormalizedGraph, checks: Checks | None, config: PrepareConfig, inputs: _Inputs,
+    donated: Collection[UOp] = (),
 ) -> ExecutionPlan:  # fmt: skip
-    """The plan of the graph of `results` on the buffers that it was normalised from.
-
-    `checks` are about the last result of the SINK.
-    """
-    placed = _place_outputs(results, range(len(results)) if order is None else order, normalized.params)
-    nodes = normalized.params if placed is None else (*normalized.params, *placed.memories)
-    inputs = tuple(map(_get_buffer, nodes))
+    """The plan of a graph on the buffers that it was normalised from; `checks` are about the last result of its SINK."""
     schedule = _get_schedule(normalized, config)
-    outputs = None if placed is None else placed.outputs
-    ids = [node.arg.id for node in nodes]
-    n_guarded = int(checks is not None)
-    template = _get_template(schedule, normalized, inputs, ids, config, donated, outputs, n_guarded=n_guarded)
+    template = _get_template(schedule, normalized, inputs, config, donated, n_guarded=int(checks is not None))
     origins = find_kernel_origins(schedule.pre, normalized.graph, normalized.lines)
+    ids = [node.arg.id for node in inputs.nodes]
     guard = None if checks is None else checks.guard
     watched = None if config.check_floats == "off" else config.check_floats
-    return template.bind(inputs, normalized.values, ids, origins, guard, watched)
+    return template.bind(inputs.buffers, normalized.values, ids, origins, guard, watched)
 
 
-class _PlacedOutputs(NamedTuple):
-    """Where the outputs of a plan are, some of which nothing computes.
-
-    Attributes:
-        memories: the BUFFERs of those that no kernel needs.
-        outputs: the position of each output among the results that are computed, or ~slot of the input that it is.
-    """
-
-    memories: tuple[UOp, ...]
-    outputs: tuple[int, ...]
-
-
-def _place_outputs(results: Sequence[UOp], order: Sequence[int], params: Sequence[UOp]) -> _PlacedOutputs | None:
-    """Where the outputs are; None if they are what is computed, in order."""
+def _find_inputs(normalized: NormalizedGraph, results: Sequence[UOp], order: Sequence[int]) -> _Inputs:
+    """The inputs of the plan whose outputs are `results` in this order."""
+    params = normalized.params
     slots = {memory: slot for slot, memory in enumerate(params)}
     places: list[int] = []
     n_computed = 0
@@ -232,7 +314,8 @@ def _place_outputs(results: Sequence[UOp], order: Sequence[int], params: Sequenc
             places.append(n_computed)
             n_computed += 1
     outputs = tuple(places[position] for position in order)
-    return None if outputs == tuple(range(n_computed)) else _PlacedOutputs(tuple(slots)[len(params) :], outputs)
+    nodes = tuple(slots)
+    return _Inputs(nodes, tuple(map(_get_buffer, nodes)), None if outputs == tuple(range(n_computed)) else outputs)
 
 
 def _make_nothing(node: UOp) -> UOp:
@@ -257,8 +340,8 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> ScheduleResult:
 
 
 def _get_template(
-    schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Sequence[Buffer], ids: Sequence[int],
-    config: PrepareConfig, donated: Collection[UOp], outputs: tuple[int, ...] | None, *, n_guarded: int,
+    schedule: CachedSchedule, normalized: NormalizedGraph, inputs: _Inputs, config: PrepareConfig, donated: Collection[UOp],
+    *, n_guarded: int,
 ) -> PlanTemplate:  # fmt: skip
     from svod_device import get_device
     from svod_runtime.template import find_sharing
@@ -267,17 +350,26 @@ def _get_template(
     # the kernels on inputs that share memory. Kernels are loaded, and memory is allocated, on one opening of a device.
     slots = tuple(slot for slot, node in enumerate(normalized.params) if node in donated) if donated else ()
     openings = tuple([get_device(device).opening for device in normalized.devices])
-    key = (config.fingerprint, config.memory_planner, find_sharing(inputs), slots, outputs, n_guarded, openings)
+    key = (
+        config.fingerprint,
+        config.memory_planner,
+        find_sharing(inputs.buffers),
+        slots,
+        inputs.outputs,
+        n_guarded,
+        openings,
+    )
     template = schedule.templates.get(key)
     if template is None:
         from svod_tensor.prepare import prepare_template
 
-        items = _instantiate(schedule.pre, normalized, inputs[: len(normalized.params)], {})
+        items = _instantiate(schedule.pre, normalized, inputs.buffers[: len(normalized.params)], {})
         items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
         items.n_guarded = n_guarded
-        if outputs is not None:
-            _add_outputs(items, outputs, inputs, ids)
-        template = prepare_template(items, inputs, config, ids)
+        ids = [node.arg.id for node in inputs.nodes]
+        if inputs.outputs is not None:
+            _add_outputs(items, inputs.outputs, inputs.buffers, ids)
+        template = prepare_template(items, inputs.buffers, config, ids)
         schedule.add_template(key, template)
     return template
 
@@ -377,21 +469,24 @@ def _get_buffer(node: UOp) -> Buffer:
     return buffer
 
 
-def _adopt_outputs(wanted: Sequence[_Wanted], plan: ExecutionPlan, order: Sequence[int]) -> dict[UOp, UOp]:
-    """Wire each tensor to its output; return which node of other tensors' graphs stands for which buffer now."""
+def _adopt_outputs(work: _Work, plan: ExecutionPlan, order: Sequence[int]) -> dict[UOp, UOp]:
+    """Wire each tensor to its output; return which node of other tensors' graphs stands for which buffer now.
+
+    A tensor that stands for another value by now keeps that. The caller holds `registry.lock`.
+    """
     if plan.num_outputs < len(order):
         raise BatchOutputError(expected=len(order), found=plan.num_outputs)
     buffers = dict(zip(order, plan.output_buffers, strict=False))
     adopted: dict[UOp, UOp] = {}
     position = 0
-    for tensor, node, parts in wanted:
+    for tensor, node, parts in work.wanted:
         made: list[UOp] = []
         for part in parts:
             made.append(part if _is_there(part) else _make_realized(part, buffers[position]))
             position += 1
         placement = node.placement
         new = join_parts(made, placement.axis) if isinstance(placement, Sharding) else made[0]
-        if new is not node:
+        if new is not node and tensor.uop is work.computation.nodes[id(tensor)]:
             tensor.set_node(new)
         for old, memory in ((node, new), *zip(parts, made, strict=True)):
             # A bare constant is cheaper to write again than to read; only the tensors above become buffers.

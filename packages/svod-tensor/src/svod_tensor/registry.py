@@ -1,15 +1,33 @@
-"""The process-wide tables of live tensors and of plans, and the buffers behind BUFFER nodes.
+"""The process-wide tables of live tensors, of plans and of computations that run, and the buffers behind BUFFER nodes.
 
 The tables hold their entries weakly: a tensor that nobody refers to leaves its table. A buffer is attached to its BUFFER
 node and lives as long as that does, that is, as long as some graph mentions it.
+
+What several threads may rely on:
+
+- The node of a live tensor changes under `lock` alone. A new tensor is entered without it, so that a tensor that is made of
+  a node that another thread replaces meanwhile may keep the old one. It has the same value: what an assignment that is done
+  leads to is memory wherever it is still met (`states.find_done`).
+- Who computes looks at nodes, buffers and other computations in one go, under `lock`, and says what it touches and writes
+  (`start_computation`). Nobody writes memory that the computation of another thread touches. Who has to wait looks again
+  afterwards: an assignment that two threads need is done once.
+- Compilation and execution hold no lock. Replacements that happen meanwhile keep values, and are followed
+  (`Computation.nodes`); a tensor that was given another value in that time keeps it, and is computed again.
+- An assignment in a function that is being captured counts as a computation that writes, until the capture ends: no other
+  thread computes with placeholders.
+- A finalizer may run between any two steps of a thread, also while that holds `lock`, which is reentrant: it may enter, remove
+  and replace nodes. Tables are therefore copied before they are walked, entries are removed by those that put them there, and
+  nodes are read again before they are replaced.
+- In the child of a fork there are no computations but those of its only thread.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -25,10 +43,14 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
+    "Computation",
     "add_plan",
     "add_plan_values",
     "add_tensor",
     "clear",
+    "count_waiting",
+    "end_computation",
+    "extend_computation",
     "find_base",
     "find_buffer",
     "find_plan_values",
@@ -41,17 +63,42 @@ __all__ = [
     "remove_buffer",
     "remove_tensor",
     "replace_nodes",
+    "start_computation",
 ]
 
 lock = hold_across_fork(threading.RLock())
-"""Held while a tensor's node is replaced."""
+"""Held while a tensor's node is replaced, and while it is decided what to compute."""
 
 _tensors: dict[int, weakref.ref[TensorBase]] = {}
 # Those of them that need computing, and new ones that nobody looked at: a process has thousands of tensors that need none.
 _pending: dict[int, weakref.ref[TensorBase]] = {}
 _plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
 _ids = itertools.count(1)
+_running: weakref.WeakSet[Computation] = weakref.WeakSet()
+_ended = threading.Condition(lock)
+_waiting: list[int] = []
 _RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
+
+
+class Computation:
+    """What a thread computes now.
+
+    Attributes:
+        thread: its number.
+        touched: the storages that are read or written.
+        written: those that are written, and had content before.
+        nodes: by the id of each tensor that is computed, what it stands for as long as nobody gives it another value.
+    """
+
+    __slots__ = ("__weakref__", "nodes", "thread", "touched", "written")
+
+    def __init__(self, touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> None:
+        self.thread = threading.get_ident()
+        self.touched, self.written, self.nodes = frozenset(touched), frozenset(written), nodes
+
+    def is_in_the_way_of(self, other: Computation) -> bool:
+        """Whether one of the two writes what the other one touches."""
+        return not (self.written.isdisjoint(other.touched) and other.written.isdisjoint(self.touched))
 
 
 def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
@@ -131,13 +178,20 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
         pending = _find_pending()
         if not pending:
             return
-        roots = list(dict.fromkeys(t.uop for t in pending))
-        replaced = UOp.sink(*roots).substitute(replacements)
-        new_of = {old: new for old, new in zip(roots, replaced.src, strict=True) if old is not new}
+        new_of = _substitute(list(dict.fromkeys(t.uop for t in pending)), replacements)
         for tensor in pending:
-            new = new_of.get(tensor.uop)
-            if new is not None:
+            node = tensor.uop
+            # A finalizer may have given it another node just now.
+            new = new_of[node] if node in new_of else node.substitute(replacements)
+            if new is not node:
                 tensor.set_node(new)
+        for computation in list(_running):
+            for key, node in list(computation.nodes.items()):
+                computation.nodes[key] = new_of.get(node, node)
+
+
+def _substitute(roots: Sequence[UOp], replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+    return dict(zip(roots, UOp.sink(*roots).substitute(replacements).src, strict=True))
 
 
 def _find_pending() -> list[TensorBase]:
@@ -145,11 +199,74 @@ def _find_pending() -> list[TensorBase]:
     found: list[TensorBase] = []
     for key, ref in list(_pending.items()):
         tensor = ref()
-        if tensor is None or is_buffer_identity(tensor.uop):
+        if tensor is None:
+            # Its place may be another one's by now; `_forget` emptied it.
+            continue
+        if is_buffer_identity(tensor.uop):
             _pending.pop(key, None)
         else:
             found.append(tensor)
     return found
+
+
+def start_computation(touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> Computation | None:
+    """Enter a computation, which ends with `end_computation` or when nobody refers to it; the caller holds `lock`.
+
+    Nothing is in the way of a computation inside another one of the same thread, which would wait for itself.
+
+    Returns:
+        None after waiting for another thread: what the caller looked at before may have changed meanwhile.
+    """
+    made = Computation(touched, written, nodes)
+    others = list(_running)
+    is_inner = any(other.thread == made.thread for other in others)
+    if not is_inner and any(made.is_in_the_way_of(other) for other in others):
+        _waiting.append(made.thread)
+        try:
+            # An interrupt may lose a computation without a word.
+            _ended.wait(timeout=1)
+        finally:
+            _waiting.remove(made.thread)
+        return None
+    _running.add(made)
+    return made
+
+
+def extend_computation(computation: Computation | None, storage: int) -> Computation:
+    """Let a computation write one more storage; without one, a new one is entered. The caller holds `lock`.
+
+    Nobody is waited for: this is for what is not written before the computation ends.
+    """
+    if computation is None:
+        computation = Computation((), (), {})
+        _running.add(computation)
+    computation.touched |= {storage}
+    computation.written |= {storage}
+    return computation
+
+
+def end_computation(computation: Computation) -> None:
+    """Let those continue that waited for a computation."""
+    with lock:
+        _running.discard(computation)
+        if _waiting:
+            _ended.notify_all()
+
+
+def count_waiting() -> int:
+    """How many threads wait for the computation of another one."""
+    return len(_waiting)
+
+
+def _forget_others() -> None:
+    thread = threading.get_ident()
+    for computation in [c for c in _running if c.thread != thread]:
+        _running.discard(computation)
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_others)
 
 
 def is_buffer_identity(node: UOp) -> bool:
@@ -179,3 +296,4 @@ def clear() -> None:
         _tensors.clear()
         _pending.clear()
         _plans.clear()
+        _running.clear()

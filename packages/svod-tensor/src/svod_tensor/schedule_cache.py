@@ -150,6 +150,8 @@ def _normalize(
                     add_variable(variables, node)
                 elif op is _AFTER and is_later_state(node):
                     written[node] = operands[0]
+                    # Equal assignments are one schedule: the number of this one is left out.
+                    done[node] = UOp(op, node.dtype, (done[operands[0]], done[operands[1]]), node.arg)
                 continue
             place = node.arg
         if place not in devices:

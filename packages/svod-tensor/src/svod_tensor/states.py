@@ -2,7 +2,9 @@
 
 A buffer has one state after each assignment to it. The first is the BUFFER itself, a later one
 
-    AFTER(BUFFER, ASSIGN(target, value))      target: a view of the state before
+    AFTER(BUFFER, ASSIGN(target, value), NOOP 7)      target: a view of the state before
+
+Two assignments are never one node, since each has a number. What is attached to that says that the assignment is done.
 
 An assignment moves every live tensor that is a plain view of the buffer to the new state; all other
 graphs keep reading the state that they were built on. Nothing is written until something that reads the new
@@ -12,9 +14,11 @@ with it, and the scheduler lets it read first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from svod_dtype import void
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import registry
@@ -25,12 +29,14 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import TensorBase
 
 __all__ = [
-    "assign", "effect_of_state", "find_overtaken", "find_readers", "find_state", "find_states", "find_target_state",
+    "assign", "effect_of_state", "find_done", "find_overtaken", "find_readers", "find_state", "find_states", "find_target_state",
     "find_targets", "find_whole_state", "find_written", "is_later_state", "make_writable", "memory_of",
+    "settle",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
 _RESHAPE, _AFTER, _ASSIGN = Op.RESHAPE, Op.AFTER, Op.ASSIGN
+_numbers = itertools.count(1)
 _VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
 
 
@@ -92,12 +98,13 @@ def assign(target: UOp, value: UOp) -> None:
         assert state is not None, target
         own = make_writable(state)
         written = UOp(Op.ASSIGN, target.dtype, (target.substitute({state: own}), value))
-        new = UOp(Op.AFTER, own.dtype, (memory_of(own), written))
+        number = UOp(Op.NOOP, void, (), next(_numbers))
+        new = UOp(Op.AFTER, own.dtype, (memory_of(own), written, number))
         add_line(new)
         _move_views(own, new)
         capture = find_capture()
         if capture is not None:
-            capture.states[memory_of(own)] = new
+            capture.record_state(new, own)
 
 
 def make_writable(node: UOp) -> UOp:
@@ -113,8 +120,9 @@ def make_writable(node: UOp) -> UOp:
 
 def find_readers(memories: set[UOp]) -> list[TensorBase]:
     """The live tensors that are computed from the content of `memories`, and are no views of it."""
-    tensors = [t for t in registry.iter_tensors() if not find_states(t.uop)]
-    return [t for t in tensors if memories & _read_states(t.uop, {})]
+    with registry.lock:
+        tensors = [t for t in registry.iter_tensors() if not find_states(t.uop)]
+        return [t for t in tensors if memories & _read_states(t.uop, {})]
 
 
 def find_written(*roots: UOp) -> dict[UOp, UOp]:
@@ -124,7 +132,10 @@ def find_written(*roots: UOp) -> dict[UOp, UOp]:
 
 
 def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
-    """The live tensors that must be computed together with `nodes`: they read content that `nodes` overwrite."""
+    """The live tensors that must be computed together with `nodes`: they read content that `nodes` overwrite.
+
+    The caller holds `registry.lock`.
+    """
     found: list[TensorBase] = []
     known = set(nodes)
     while True:
@@ -137,6 +148,22 @@ def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
             return found
         found += new
         known.update(t.uop for t in new)
+
+
+def settle(written: Mapping[UOp, UOp], others: Mapping[UOp, UOp] | None = None) -> None:
+    """Let each pending state in `written`, which is done or left to a plan, be the content of its memory everywhere.
+
+    With `others`, more nodes are replaced in the same walk.
+    """
+    with registry.lock:
+        for state, memory in written.items():
+            state.src[2].attached = memory
+        registry.replace_nodes({**written, **(others or {})})
+
+
+def find_done(written: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+    """Those of the pending states that are settled: a tensor was made of one just when another thread replaced it."""
+    return {state: memory for state, memory in written.items() if state.src[2].attached is not None}
 
 
 def _below(node: UOp, views: Iterable[Op]) -> UOp | None:

@@ -120,12 +120,10 @@ class Tensor(Assigning):
                 devices=devices, operation="buffer", problem="each shard has its own",
                 hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
             )  # fmt: skip
-        base = registry.find_base(self._uop)
-        if base is None:
+        check_not_capturing("reads values")
+        # Another thread may assign to the tensor once it is realized.
+        while (base := registry.find_base(self._uop)) is None and 0 not in self.shape:
             self.realize()
-            base = registry.find_base(self._uop)
-        else:
-            check_not_capturing("reads values")
         buffer = None if base is None else registry.find_buffer(base)
         if buffer is None:
             raise BufferNotFoundError(node=self._uop)

@@ -1,0 +1,292 @@
+"""Threads, finalizers and forks that come between the steps of a computation, at places that the tests choose.
+
+A custom function stops a computation while it runs, so that each interleaving is forced and no test waits for luck.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from svod_runtime import clear_custom_functions
+from svod_tensor import Tensor, custom_function, jit, register_custom_function, registry
+from svod_tensor.testing import check
+
+START = np.arange(4, dtype=np.float32)
+
+
+class Pause:
+    """A function of tensors, the identity, that runs something in the middle of the computation that calls it first."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.n_calls = name, 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def register(self) -> None:
+        register_custom_function(self.name, self._run)
+
+    def _run(self, out: np.ndarray, x: np.ndarray) -> None:
+        self.n_calls += 1
+        if self.n_calls == 1:
+            self.meanwhile()
+        out[...] = x
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return custom_function(self.name, x, outputs=(x.shape, x.dtype))
+
+
+@pytest.fixture
+def pause() -> Iterator[Pause]:
+    made = Pause("pause")
+    made.register()
+    yield made
+    clear_custom_functions()
+
+
+class Other:
+    """Another thread, which is at the end, or waits for a computation, when `start` returns."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.result: object = None
+        self._work = work
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work()
+        except BaseException as error:
+            self._error = error
+
+    def start(self) -> None:
+        self._thread.start()
+        while self._thread.is_alive() and not registry.count_waiting():
+            self._thread.join(0.001)
+
+    def finish(self) -> object:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self.result
+
+
+def own(a: np.ndarray) -> Tensor:
+    return Tensor(a).clone().realize()
+
+
+def test_a_part_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
+    part = own(START) * 3
+    whole = pause(part) + part
+    other = Other(part.realize)
+    pause.meanwhile = other.start
+    check(whole, START * 6)
+    other.finish()
+    assert part.is_realized
+
+
+def test_the_tensor_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
+    whole = pause(own(START)) + 1
+    other = Other(whole.numpy)
+    pause.meanwhile = other.start
+    check(whole, START + 1)
+    np.testing.assert_array_equal(other.finish(), START + 1)
+
+
+def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> None:
+    whole = pause(own(START)) + 1
+    other = Other(lambda: whole.assign(whole * 10))
+    pause.meanwhile = other.start
+    check(whole, (START + 1) * 10)
+
+
+def test_memory_that_another_thread_assigns_to_meanwhile_is_read_as_assigned(pause: Pause) -> None:
+    x = own(START)
+    part = x[1:]
+    result = pause(part) + part
+    other = Other(lambda: x.assign(x * 10))
+    pause.meanwhile = other.start
+    Tensor.realize_batch([result, part])
+    check(result, START[1:] * 2)
+    check(part, START[1:] * 10)
+    check(x, START * 10)
+
+
+def test_two_threads_that_need_an_assignment_do_it_once(pause: Pause) -> None:
+    x = own(START)
+    x.assign(pause(x) + 1)
+    other = Other((x * 3).numpy)
+    pause.meanwhile = other.start
+    check(x * 2, (START + 1) * 2)
+    np.testing.assert_array_equal(other.finish(), (START + 1) * 3)
+    check(x, START + 1)
+    assert pause.n_calls == 1
+
+
+def test_memory_is_not_written_while_another_thread_reads_it(pause: Pause) -> None:
+    x = own(START)
+    before = pause(own(START)) + x
+    other = Other(lambda: x.assign(x * 10).numpy().copy())
+    pause.meanwhile = other.start
+    check(before, START * 2)
+    np.testing.assert_array_equal(other.finish(), START * 10)
+    check(before, START * 2)
+
+
+def test_a_captured_function_does_not_write_what_another_thread_reads(pause: Pause) -> None:
+    x = own(START)
+    step = jit(lambda y: x.assign(x + y) * 1)
+    step(own(START * 0))
+    before = pause(own(START)) + x
+    other = Other(lambda: step(own(START)).numpy())
+    pause.meanwhile = other.start
+    check(before, START * 2)
+    np.testing.assert_array_equal(other.finish(), START * 2)
+    check(x, START * 2)
+
+
+def test_donated_memory_is_not_written_while_another_thread_reads_it(pause: Pause) -> None:
+    x = own(START)
+    scale = jit(lambda y: y * 10, donate=0)
+    before = pause(own(START)) + x
+    other = Other(lambda: scale(x).numpy())
+    pause.meanwhile = other.start
+    check(before, START * 2)
+    np.testing.assert_array_equal(other.finish(), START * 10)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_thread_computes_with_what_a_captured_function_assigns_for_the_plan(fails: bool) -> None:
+    x = own(START)
+    others: list[Other] = []
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        x.assign(x + y)
+        if not others:
+            others.append(Other(lambda: (x * 3).numpy()))
+            others[0].start()
+            if fails:
+                raise ZeroDivisionError
+        return x + 1
+
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            step(own(START * 10))
+        np.testing.assert_array_equal(others[0].finish(), START * 3)
+        check(x, START)
+        return
+    check(step(own(START * 10)), START * 11 + 1)
+    found = others[0].finish()
+    assert any(np.array_equal(found, wanted) for wanted in (START * 3, START * 33))
+    check(step(own(START * 10)), START * 21 + 1)
+
+
+def test_a_tensor_that_was_made_of_an_assignment_just_before_it_was_done_reads_the_memory() -> None:
+    x = own(START)
+    x.assign(x + 1)
+    pending = x.uop
+    x.realize()
+    late = Tensor.from_uop((Tensor.from_uop(pending) * 2).uop)
+    check(late, (START + 1) * 2)
+    check(x, START + 1)
+
+
+def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
+    x = own(START)
+    x.assign(x + 1)
+    pending = x.uop
+    plan = x.prepare()
+    late = Tensor.from_uop(pending) * 2
+    plan.execute()
+    check(late, (START + 1) * 2)
+    plan.execute()
+    check(x, START + 2)
+
+
+def test_a_new_tensor_in_the_place_of_one_that_is_gone_is_not_lost() -> None:
+    key = -1
+    replaced = own(START) * 2
+    new: list[Tensor] = []
+
+    def gone() -> None:
+        # A thread that made a tensor where one was that is looked at just now.
+        new.append(replaced + 1)
+        registry._pending[key] = registry._pending.pop(id(new[0]))
+
+    registry._pending[key] = gone
+    replaced.realize()
+    assert registry._pending.pop(key)() is new[0]
+
+
+def test_an_interrupted_computation_is_in_nobodys_way() -> None:
+    x = own(START)
+    storage = x.buffer().storage_id
+    other = Other(lambda: registry.start_computation([storage], [storage], {}) and None)
+    other.start()
+    other.finish()
+    check(x.assign(x + 1), START + 1)
+
+
+def test_finalizers_that_compute_may_run_between_any_two_steps() -> None:
+    x = own(START)
+    shared = x * 2
+
+    class Cycle:
+        n_runs = 0
+
+        def __init__(self) -> None:
+            self.own = self
+            self.lazy = shared + 1
+
+        def __del__(self) -> None:
+            Cycle.n_runs += 1
+            check(self.lazy, START * 2 + 1)
+            check(Tensor(START) * Cycle.n_runs, START * Cycle.n_runs)
+
+    step = jit(lambda y: (y * 2, y + shared))
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for n in range(20):
+            Cycle()
+            y = Tensor(START) + n
+            z = y * 3
+            check(z, (START + n) * 3)
+            check(y.assign(y + 1), START + n + 1)
+            check(step(y)[1], START * 3 + n + 1)
+            plan = Tensor.prepare_batch([y * 5, y * 7])
+            plan.execute()
+    finally:
+        gc.set_threshold(*thresholds)
+    assert Cycle.n_runs > 10
+    check(x, START)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_does_not_wait_for_the_threads_of_its_parent(pause: Pause) -> None:
+    x = own(START)
+    forked, stopped = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        stopped.set()
+        forked.wait()
+
+    pause.meanwhile = stop
+    other = Other((pause(x) + x).numpy)
+    other._thread.start()
+    stopped.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            x.assign(x + 1)
+            os._exit(0 if x.tolist() == [1, 2, 3, 4] else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    forked.set()
+    np.testing.assert_array_equal(other.finish(), START * 2)
