@@ -92,6 +92,26 @@ class Draw:
     def with_axes(self, fits: Callable[[Value], bool] | None = None) -> int:
         return self.value(lambda v: v.ndim > 0 and (fits is None or fits(v)))
 
+    def input(
+        self, shape: tuple[int, ...], dtype: str = "float32", low: int | None = None, high: int | None = None
+    ) -> int:
+        """A new input."""
+        first = self.number(0, 2) if low is None else low
+        last = high if high is not None else 2 if dtype == "bool" else 5
+        (value,) = self.add("input", (), shape=shape, dtype=dtype, low=first, high=last, seed=self.number(0, 99))
+        return value
+
+    def value_or_input(
+        self, fits: Callable[[Value], bool], shape: tuple[int, ...], dtype: str = "float32", low: int | None = None
+    ) -> int:
+        """A value that fits, or an input of this shape and dtype where there is none, and sometimes where there is."""
+        if self.chance(0.8):
+            try:
+                return self.value(fits)
+            except RejectedError:
+                pass
+        return self.input(shape, dtype, low)
+
     def partner(self, first: int, fits: Callable[[Value], bool] | None = None) -> int:
         """A value that broadcasts with another, not always itself."""
         shape = self.values[first].shape

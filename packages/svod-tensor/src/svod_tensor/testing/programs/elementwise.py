@@ -61,7 +61,7 @@ def _draw_with_constant(draw: Draw) -> Drawn:
 
 
 def _draw_where(draw: Draw) -> Drawn:
-    condition = draw.value(lambda v: v.dtype == "bool")
+    condition = draw.value_or_input(lambda v: v.dtype == "bool", draw.sizes(), "bool", 0)
     first = draw.partner(condition)
     shape = np.broadcast_shapes(draw.values[condition].shape, draw.values[first].shape)
     second = draw.partner(first, lambda v: _broadcasts(shape, v.shape))
@@ -69,7 +69,7 @@ def _draw_where(draw: Draw) -> Drawn:
 
 
 def _draw_where_constant(draw: Draw) -> Drawn:
-    condition = draw.value(lambda v: v.dtype == "bool")
+    condition = draw.value_or_input(lambda v: v.dtype == "bool", draw.sizes(), "bool", 0)
     first = draw.partner(condition, lambda v: v.is_float)
     return (condition, first), {"c": draw.choose((0.0, -100.0, 1.0, -1.5, -math.inf))}
 
@@ -101,6 +101,10 @@ def _remainder(a: Any, b: Any) -> Any:
     return np.where(b == 0, np.zeros_like(a), np.remainder(a, np.where(b == 0, np.ones_like(b), b)))
 
 
+def _gelu(a: Any) -> Any:
+    return a * (1 + _erf(a / math.sqrt(2))) / 2
+
+
 def _softplus(a: Any) -> Any:
     return np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))
 
@@ -124,7 +128,7 @@ _FUNCTIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("sigmoid", "{0}.sigmoid()", lambda a: 1 / (1 + np.exp(-a))),
     ("cbrt", "{0}.cbrt()", np.cbrt),
     ("silu", "{0}.silu()", lambda a: a / (1 + np.exp(-a))),
-    ("gelu", "{0}.gelu()", lambda a: a * (1 + _erf(a / math.sqrt(2))) / 2 if a.size else a),
+    ("gelu", "{0}.clip(-4, 9).gelu()", lambda a: _gelu(np.clip(a, -4, 9)) if a.size else a),
     ("softplus", "{0}.softplus()", _softplus),
     ("mish", "{0}.mish()", lambda a: a * np.tanh(_softplus(a))),
     ("elu", "{0}.elu()", lambda a: np.where(a > 0, a, np.expm1(np.minimum(a, 0)))),
@@ -150,13 +154,16 @@ _KEPT: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
 def _iter_unary() -> Iterator[Operation]:
     for name, code, meaning in _FUNCTIONS:
         yield Operation(
-            name, code, lambda a, f=meaning: f(a.astype(np.float64)), float_of, _draw_number, "always", weight=0.3
-        )
+            name, code, lambda a, f=meaning: f(a.astype(np.float64)), float_of, _draw_number,
+            "absolutely" if name == "gelu" else "always", weight=0.3,
+        )  # fmt: skip
     for name, code, meaning in _KEPT:
-        yield Operation(name, code, meaning, lambda d: d, _draw_number, "rarely", weight=0.4)
+        yield Operation(name, code, meaning, lambda d: d, _draw_number, "rarely", orders=name == "sign", weight=0.4)
     for name, meaning in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite), ("signbit", np.signbit)):
         yield Operation(name, f"{{0}}.{name}()", meaning, lambda d: "bool", _draw_float, weight=0.1)
-    yield Operation("logical_not", "{0}.logical_not()", np.logical_not, lambda d: "bool", _draw_one, weight=0.4)
+    yield Operation(
+        "logical_not", "{0}.logical_not()", np.logical_not, lambda d: "bool", _draw_one, orders=True, weight=0.4
+    )
     yield Operation(
         "bitwise_not", "~{0}", np.invert, lambda d: d, lambda d: ((d.value(lambda v: not v.is_float),), {}), weight=0.4
     )
@@ -182,10 +189,21 @@ def _iter_binary() -> Iterator[Operation]:
         ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
         ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
     ):  # fmt: skip
-        yield Operation(name, f"{{0}} {sign} {{1}}", meaning, lambda *d: "bool", _draw_pair, converts=True, weight=0.7)
+        yield Operation(
+            name,
+            f"{{0}} {sign} {{1}}",
+            meaning,
+            lambda *d: "bool",
+            _draw_pair,
+            compares=True,
+            converts=True,
+            weight=0.7,
+        )
     for name, sign, meaning in (("and", "&", np.bitwise_and), ("or", "|", np.bitwise_or), ("xor", "^", np.bitwise_xor)):
         yield Operation(name, f"{{0}} {sign} {{1}}", meaning, common, _draw_integers, converts=True, weight=0.4)
-    yield Operation("logical_and", "{0}.logical_and({1})", np.logical_and, lambda *d: "bool", _draw_pair, weight=0.3)
+    yield Operation(
+        "logical_and", "{0}.logical_and({1})", np.logical_and, lambda *d: "bool", _draw_pair, orders=True, weight=0.3
+    )
     yield Operation(
         "shift",
         "({0} << 2) ^ ({0} >> 1)",
@@ -259,10 +277,22 @@ def _iter_with_constants() -> Iterator[Operation]:
         weight=0.4,
     )
     yield Operation(
-        "gt_constant", "{0} > {c}", lambda a, c: a > c, lambda d, c: "bool", _draw_with_constant, weight=0.8
+        "gt_constant",
+        "{0} > {c}",
+        lambda a, c: a > c,
+        lambda d, c: "bool",
+        _draw_with_constant,
+        compares=True,
+        weight=0.8,
     )
     yield Operation(
-        "eq_constant", "{0} == {c}", lambda a, c: a == c, lambda d, c: "bool", _draw_with_constant, weight=0.4
+        "eq_constant",
+        "{0} == {c}",
+        lambda a, c: a == c,
+        lambda d, c: "bool",
+        _draw_with_constant,
+        compares=True,
+        weight=0.4,
     )
     yield Operation(
         "pow_constant",
@@ -295,7 +325,7 @@ def _iter_selections() -> Iterator[Operation]:
     yield Operation(
         "cast", "{0}.cast({to})", lambda a, to: _cast(a, to), lambda d, to: to,
         _draw_cast,
-        "rarely", weight=1,
+        "rarely", orders=True, weight=1,
     )  # fmt: skip
 
 

@@ -57,13 +57,13 @@ class Mode:
         compute: gives the results; it is given arrays, and the configuration.
         config: how kernels are prepared.
         least_work: from how much work on a kernel is split over threads; None leaves that as it is.
-        is_rare: whether it is expensive.
+        weight: how often it is drawn: less where kernels are compiled that other modes do not need.
     """
 
     compute: Callable[[Program, Arrays, PrepareConfig], Results]
     config: PrepareConfig = _USUAL
     least_work: int | None = None
-    is_rare: bool = False
+    weight: float = 1.0
 
 
 def check_program(
@@ -105,12 +105,12 @@ def _threads(least_work: int | None) -> Generator[None]:
         return
     before = heuristics.MIN_THREADED_WORK
     heuristics.MIN_THREADED_WORK = least_work
-    kernel_cache.clear()
+    clear_caches()
     try:
         yield
     finally:
         heuristics.MIN_THREADED_WORK = before
-        kernel_cache.clear()
+        clear_caches()
 
 
 def _tensors(arrays: Arrays) -> dict[int, Any]:
@@ -170,19 +170,19 @@ def _jit_again(program: Program, arrays: Arrays, config: PrepareConfig) -> Resul
 
 MODES: Final[dict[str, Mode]] = {
     "batch": Mode(_realize_batch),
-    "each": Mode(_realize_each),
     "prepare": Mode(_prepare),
     "jit first": Mode(_jit_first),
     "jit second": Mode(_jit_second),
     "jit again": Mode(_jit_again),
-    "no opts": Mode(_realize_batch, PrepareConfig(opts=())),
-    "no opts each": Mode(_realize_each, PrepareConfig(opts=())),
-    "threads": Mode(_realize_batch, least_work=1),
-    "one thread": Mode(_realize_batch, least_work=1 << 62, is_rare=True),
     "remap": Mode(_realize_batch, PrepareConfig(memory_planner="remap")),
     "own memory": Mode(_realize_batch, PrepareConfig(memory_planner="disabled")),
     "no schedule cache": Mode(_realize_batch, PrepareConfig(disable_schedule_cache=True)),
-    "c": Mode(_realize_batch, PrepareConfig(backend="c"), is_rare=True),
+    "each": Mode(_realize_each, weight=0.4),
+    "no opts": Mode(_realize_batch, PrepareConfig(opts=()), weight=0.4),
+    "no opts each": Mode(_realize_each, PrepareConfig(opts=()), weight=0.3),
+    "threads": Mode(_realize_batch, least_work=1, weight=0.4),
+    "one thread": Mode(_realize_batch, least_work=1 << 62, weight=0.1),
+    "c": Mode(_realize_batch, PrepareConfig(backend="c"), weight=0.1),
 }
 
 

@@ -24,17 +24,24 @@ _LARGEST = 2048
 
 
 def make_data(shape: tuple[int, ...], dtype: str, low: int = 0, high: int = 5, seed: int = 0, shift: int = 0) -> Any:
-    """The data of an input: floats are different multiples of 1/8, integers lie from `low` up to `high`."""
+    """The data of an input.
+
+    Integers lie from `low` up to `high`. Floats are different multiples of 1/8: with `low` 0 none is negative, with 1 half
+    of them, with 2 all.
+    """
     rng = np.random.default_rng(seed + 1000 * shift)
     if dtype.startswith("float"):
         count = math.prod(shape)
-        return ((rng.permutation(count) - count // 2) / 8).reshape(shape).astype(dtype)
+        return ((rng.permutation(count) - low * count // 2) / 8).reshape(shape).astype(dtype)
     return rng.integers(low, high, shape).astype(dtype)
 
 
 def _draw_input(draw: Draw) -> Drawn:
     shape, dtype = draw.sizes(), draw.dtype()
-    low, high = {"bool": (0, 2), "uint8": (0, 9)}.get(dtype, draw.choose(((-4, 5), (0, 3), (-20, 20))))
+    if dtype.startswith("float"):
+        low, high = draw.choose((0, 1, 1, 1, 2)), 0
+    else:
+        low, high = {"bool": (0, 2), "uint8": (0, 9)}.get(dtype, draw.choose(((-4, 5), (0, 3), (-20, 20), (-7, -1))))
     return (), {"shape": shape, "dtype": dtype, "low": low, "high": high, "seed": draw.number(0, 99)}
 
 

@@ -17,7 +17,7 @@ __all__ = ["Drawn", "Operation", "Rounding", "common", "float_of", "is_float", "
 Drawn: TypeAlias = "tuple[Sequence[int], dict[str, Argument]]"
 """Operands and the other arguments."""
 
-Rounding: TypeAlias = Literal["never", "rarely", "always"]
+Rounding: TypeAlias = Literal["never", "rarely", "always", "absolutely"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class Operation:
         dtype: the name of the result's dtype from those of the operands, and the arguments; of each result in a tuple.
         draw: picks operands and arguments.
         rounding: whether floats are rounded: `never` (they only move), `rarely` (where the exact result has too many
-            bits), or `always`.
+            bits), `always`, or `absolutely`: those of numbers near 1 that cancel.
+        compares: whether it asks which operand is larger, or whether they are equal.
+        orders: whether it asks which elements are larger, or which are zero.
         converts: whether the operands are converted to the dtype that they promote to before.
         gives_tuple: whether the result is a tuple.
         weight: how often it is drawn.
@@ -44,6 +46,8 @@ class Operation:
     dtype: Callable[..., Any]
     draw: Callable[[Draw], Drawn]
     rounding: Rounding = "never"
+    compares: bool = False
+    orders: bool = False
     converts: bool = False
     gives_tuple: bool = False
     weight: float = 1.0

@@ -15,25 +15,35 @@ from svod_tensor.testing.programs.operation import Drawn, Operation, common, flo
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
+    from svod_tensor.testing.programs.oracle import Value
 
 __all__ = ["PLACES"]
 
-_NARROW = ("int8", "uint8", "bool")
+
+def _is_index(value: Value) -> bool:
+    return value.dtype in ("int32", "int64", "uint32")
+
+
+def _draw_index(draw: Draw) -> int:
+    shape = draw.choose(((), (3,), (5,), (2, 3)))
+    return draw.value_or_input(lambda v: _is_index(v) and v.ndim < 3 and v.size <= 20, shape, "int32", -4)
+
+
+def _draw_index_of(draw: Draw, shape: tuple[int, ...]) -> int:
+    return draw.value_or_input(lambda v: _is_index(v) and v.shape == shape, shape, draw.choose(("int32", "int64")), -4)
 
 
 def _draw_lookup(draw: Draw) -> Drawn:
     """A tensor, and positions of any shape for one of its axes."""
     value = draw.with_axes(lambda v: 0 < v.size <= 400)
     axis = draw.axis(draw.values[value].ndim)
-    index = draw.integer(lambda v: v.ndim < 3 and v.size <= 20 and v.dtype not in _NARROW)
-    return (value, index), {"n": draw.values[value].shape[axis], "axis": axis}
+    return (value, _draw_index(draw)), {"n": draw.values[value].shape[axis], "axis": axis}
 
 
 def _draw_pair_lookup(draw: Draw) -> Drawn:
     value = draw.value(lambda v: v.ndim > 1 and 0 < v.size <= 400)
     shape = draw.values[value].shape
-    index = draw.integer(lambda v: v.ndim < 3 and v.size <= 20 and v.dtype not in _NARROW)
-    return (value, index), {"n": shape[0], "m": shape[1]}
+    return (value, _draw_index(draw)), {"n": shape[0], "m": shape[1]}
 
 
 def _draw_along(draw: Draw) -> Drawn:
@@ -41,7 +51,7 @@ def _draw_along(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0)
     shape = draw.values[value].shape
     axis = draw.axis(len(shape))
-    index = draw.integer(lambda v: v.shape == shape and v.dtype not in _NARROW)
+    index = _draw_index_of(draw, shape)
     return (value, index), {"n": shape[axis], "axis": axis}
 
 
@@ -51,7 +61,7 @@ def _draw_update(draw: Draw) -> Drawn:
     shape, dtype = draw.values[value].shape, draw.values[value].dtype
     source = draw.with_axes(lambda v: v.shape[1:] == shape[1:] and v.dtype == dtype and v.size > 0)
     count = draw.values[source].shape[0]
-    index = draw.integer(lambda v: v.shape == (count,) and v.dtype not in _NARROW)
+    index = _draw_index_of(draw, (count,))
     return (value, index, source), {"n": shape[0]}
 
 
@@ -59,14 +69,15 @@ def _draw_scatter(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0 and v.dtype != "bool")
     shape, dtype = draw.values[value].shape, draw.values[value].dtype
     axis = draw.axis(len(shape))
-    index = draw.integer(lambda v: v.shape == shape and v.dtype not in _NARROW)
-    return (value, index, draw.value(lambda v: v.shape == shape and v.dtype == dtype)), {"n": shape[axis], "axis": axis}
+    index = _draw_index_of(draw, shape)
+    source = draw.value_or_input(lambda v: v.shape == shape and v.dtype == dtype, shape, dtype)
+    return (value, index, source), {"n": shape[axis], "axis": axis}
 
 
 def _draw_put(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0)
     shape, dtype = draw.values[value].shape, draw.values[value].dtype
-    source = draw.value(lambda v: v.dtype == dtype and v.shape in (shape[1:], ()))
+    source = draw.value_or_input(lambda v: v.dtype == dtype and v.shape in (shape[1:], ()), shape[1:], dtype)
     return (value, source), {"place": draw.number(-shape[0], shape[0] - 1)}
 
 
@@ -192,8 +203,7 @@ def _iter_lookups() -> Iterator[Operation]:
 
 def _draw_first_lookup(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: 0 < v.size <= 400)
-    index = draw.integer(lambda v: v.ndim < 3 and v.size <= 20 and v.dtype not in _NARROW)
-    return (value, index), {"n": draw.values[value].shape[0]}
+    return (value, _draw_index(draw)), {"n": draw.values[value].shape[0]}
 
 
 def _iter_masks() -> Iterator[Operation]:
@@ -221,7 +231,8 @@ def _draw_conv(draw: Draw) -> Drawn:
             and all(k <= s for k, s in zip(other.shape[2:], sizes, strict=True))
         )
 
-    return (value, draw.value(fits)), {"padding": draw.number(0, 1), "stride": draw.number(1, 2)}
+    kernel = (draw.number(1, 3), channels, *(draw.number(1, min(s, 3)) for s in sizes))
+    return (value, draw.value_or_input(fits, kernel)), {"padding": draw.number(0, 1), "stride": draw.number(1, 2)}
 
 
 def _convolve(a: Any, w: Any, padding: int, stride: int) -> Any:
@@ -248,7 +259,9 @@ def _batchnorm(a: Any, mean: Any, variance: Any) -> Any:
 def _draw_batchnorm(draw: Draw) -> Drawn:
     value = draw.floating(lambda v: v.ndim > 1 and v.size > 0)
     channels = draw.values[value].shape[1]
-    mean, variance = (draw.floating(lambda v: v.shape == (channels,)) for _ in range(2))
+    mean, variance = (
+        draw.value_or_input(lambda v: v.is_float and v.shape == (channels,), (channels,)) for _ in range(2)
+    )
     return (value, mean, variance), {}
 
 

@@ -98,9 +98,7 @@ def _write_data(shape: tuple[int, ...], dtype: str, low: int, high: int, seed: i
     if not dtype.startswith("float"):
         return f'np.random.default_rng({seed}).integers({low}, {high}, {shape}).astype("{dtype}")'
     count = math.prod(shape)
-    return (
-        f'((np.random.default_rng({seed}).permutation({count}) - {count // 2}) / 8).reshape({shape}).astype("{dtype}")'
-    )
+    return f'((np.random.default_rng({seed}).permutation({count}) - {low * count // 2}) / 8).reshape({shape}).astype("{dtype}")'
 
 
 def _is_tuple(step: Step) -> bool:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, common, float_of, sum_of
+from svod_tensor.testing.programs.operation import Drawn, Operation, Rounding, common, float_of, sum_of
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
+    from svod_tensor.testing.programs.oracle import Value
 
 __all__ = ["REDUCTIONS"]
 
@@ -44,6 +45,27 @@ def _draw_scanned(draw: Draw) -> Drawn:
 def _draw_row(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0 and v.dtype != "bool")
     return (value,), {"axis": draw.axis(draw.values[value].ndim) if draw.chance(0.5) else -1}
+
+
+def _check_products(a: Any, axis: Any) -> None:
+    """In any order, no product of some of the elements overflows or vanishes."""
+    if a.dtype.kind == "f" and np.isfinite(a).all():
+        size = np.abs(np.where(a == 0, 1, a))
+        if (
+            np.maximum(size, 1).prod(axis).max(initial=1) > 1e30
+            or np.minimum(size, 1).prod(axis).min(initial=1) < 1e-25
+        ):
+            raise ValueError("too large or small products")
+
+
+def _product(a: Any, axis: Any, keepdims: bool) -> Any:
+    _check_products(a, axis)
+    return np.prod(a, axis=axis, keepdims=keepdims)
+
+
+def _cumprod(a: Any, axis: int) -> Any:
+    _check_products(a, axis)
+    return np.cumprod(a, axis)
 
 
 def _wide(a: Any) -> Any:
@@ -88,8 +110,11 @@ def _group_norm(a: Any, n: int) -> Any:
     return _layernorm(a.reshape(a.shape[0], n, -1), -1).reshape(a.shape)
 
 
+_MEAN_ROUNDING: Final[dict[str, Rounding]] = {"mean": "rarely", "logsumexp": "absolutely"}
+
+
 def _iter_reductions() -> Iterator[Operation]:
-    for name, function, weight in (("sum", np.sum, 4), ("prod", np.prod, 0.8)):
+    for name, function, weight in (("sum", np.sum, 4), ("prod", _product, 0.8)):
         yield Operation(
             name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
             lambda a, axis, keepdims, f=function: f(_wide(a), axis=axis, keepdims=keepdims), lambda d, **n: sum_of(d),
@@ -106,11 +131,16 @@ def _iter_reductions() -> Iterator[Operation]:
         )
     for name, function in (("any", np.any), ("all", np.all)):
         yield Operation(
-            name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})", function, lambda d, **n: "bool", _draw_reduced_any
+            name,
+            f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
+            function,
+            lambda d, **n: "bool",
+            _draw_reduced_any,
+            orders=True,
         )
     yield Operation(
         "count_nonzero", "{0}.count_nonzero({axis}, keepdims={keepdims})", np.count_nonzero, lambda d, **n: "int64",
-        _draw_reduced_any, weight=0.5,
+        _draw_reduced_any, orders=True, weight=0.5,
     )  # fmt: skip
     means: tuple[tuple[str, Callable[..., Any], float], ...] = (
         ("mean", np.mean, 4), ("var", np.var, 1.5), ("std", np.std, 0.7), ("logsumexp", _logsumexp, 0.7), ("norm", _norm, 1),
@@ -119,17 +149,17 @@ def _iter_reductions() -> Iterator[Operation]:
         yield Operation(
             name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
             lambda a, axis, keepdims, f=function: f(a.astype(np.float64), axis=axis, keepdims=keepdims),
-            lambda d, **n: float_of(d), _draw_reduced, "rarely" if name == "mean" else "always", weight=weight,
+            lambda d, **n: float_of(d), _draw_reduced, _MEAN_ROUNDING.get(name, "always"), weight=weight,
         )  # fmt: skip
     for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
         yield Operation(
-            name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})", function, lambda d, **n: "int64", _draw_position,
+            name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})", function, lambda d, **n: "int64", _draw_position, orders=True,
             weight=1.5,
         )  # fmt: skip
 
 
 def _iter_scans() -> Iterator[Operation]:
-    for name, function in (("cumsum", np.cumsum), ("cumprod", np.cumprod)):
+    for name, function in (("cumsum", np.cumsum), ("cumprod", _cumprod)):
         yield Operation(
             name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: f(_wide(a), axis), lambda d, axis: sum_of(d),
             _draw_scanned, "rarely", weight=2 if name == "cumsum" else 0.7,
@@ -157,7 +187,7 @@ def _iter_norms() -> Iterator[Operation]:
     for name, code, function, weight in rows:
         yield Operation(
             name, code, lambda a, axis, f=function: f(a.astype(np.float64), axis), lambda d, axis: float_of(d), _draw_row,
-            "always", weight=weight,
+            "absolutely" if name == "log_softmax" else "always", weight=weight,
         )  # fmt: skip
     for name, function in (("layernorm", _layernorm), ("rms_norm", _rms_norm)):
         yield Operation(
@@ -220,7 +250,7 @@ def _median(a: Any, axis: int) -> Any:
 
 def _iter_sorting() -> Iterator[Operation]:
     yield Operation(
-        "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: (d, "int64"), _draw_sort,
+        "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: (d, "int64"), _draw_sort, orders=True,
         gives_tuple=True, weight=0.8,
     )  # fmt: skip
     yield Operation(
@@ -232,7 +262,7 @@ def _iter_sorting() -> Iterator[Operation]:
         weight=0.4,
     )
     yield Operation(
-        "topk", "{0}.topk({k}, {axis}, largest={largest})", _topk, lambda d, **n: (d, "int64"), _draw_topk,
+        "topk", "{0}.topk({k}, {axis}, largest={largest})", _topk, lambda d, **n: (d, "int64"), _draw_topk, orders=True,
         gives_tuple=True, weight=2,
     )  # fmt: skip
     yield Operation("median", "{0}.median({axis})", _median, lambda d, axis: d, _draw_median, weight=0.3)
@@ -242,14 +272,14 @@ def _draw_matmul(draw: Draw) -> Drawn:
     first = draw.with_axes(lambda v: v.dtype != "bool" and v.size <= 600)
     shape = draw.values[first].shape
 
-    def fits(value: Any) -> bool:
+    def fits(value: Value) -> bool:
         if not value.ndim or value.dtype == "bool" or value.size > 600:
             return False
         inner = value.shape[-2] if value.ndim > 1 else value.shape[-1]
         pairs = zip(reversed(shape[:-2]), reversed(value.shape[:-2]), strict=False)
         return inner == shape[-1] and all(a == b or 1 in (a, b) for a, b in pairs)
 
-    return (first, draw.value(fits)), {}
+    return (first, draw.value_or_input(fits, (shape[-1], draw.number(1, 6)))), {}
 
 
 def _draw_transposed(draw: Draw) -> Drawn:
@@ -257,7 +287,7 @@ def _draw_transposed(draw: Draw) -> Drawn:
     first = draw.value(lambda v: v.ndim > 1 and v.dtype != "bool" and v.size <= 600)
     shape = draw.values[first].shape
 
-    def fits(value: Any) -> bool:
+    def fits(value: Value) -> bool:
         return (
             value.ndim == len(shape)
             and value.shape[-1] == shape[-1]
@@ -265,7 +295,7 @@ def _draw_transposed(draw: Draw) -> Drawn:
             and value.dtype != "bool"
         )
 
-    return (first, draw.value(fits)), {}
+    return (first, draw.value_or_input(fits, (*shape[:-2], draw.number(1, 6), shape[-1]))), {}
 
 
 def _draw_outer(draw: Draw) -> Drawn:
@@ -281,7 +311,11 @@ def _draw_vecdot(draw: Draw) -> Drawn:
 def _draw_tensordot(draw: Draw) -> Drawn:
     first = draw.value(lambda v: v.ndim > 1 and v.dtype != "bool" and v.size <= 300)
     end = draw.values[first].shape[-1]
-    return (first, draw.with_axes(lambda v: v.shape[0] == end and v.dtype != "bool" and v.size <= 300)), {}
+
+    def fits(value: Value) -> bool:
+        return value.ndim > 0 and value.shape[0] == end and value.dtype != "bool" and value.size <= 300
+
+    return (first, draw.value_or_input(fits, (end, draw.number(1, 5)))), {}
 
 
 def _vecdot(a: Any, b: Any, axis: int) -> Any:

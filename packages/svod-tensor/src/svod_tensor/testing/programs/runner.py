@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
 
-__all__ = ["Found", "Report", "choose_modes", "run_programs"]
+__all__ = ["Found", "Report", "check_in_fork", "choose_modes", "fresh_seed", "run_programs", "write_report"]
 
 _MAX_WRONG: Final = 30
 """So many kinds of wrong results are told apart."""
+
+_SHRINK_LIMIT_SECONDS: Final = 30.0
 
 _LIMIT_SECONDS: Final = 120.0
 """After so long, a program hangs."""
@@ -44,6 +46,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """The failures of a seed: mode, kind and message."""
+
+    seed: int
+    failures: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Shrunk:
     """A program that is as short as was found, how it fails, and the names of its operations."""
 
@@ -65,13 +75,13 @@ def choose_modes(seed: int, names: Sequence[str], n_drawn: int) -> list[str]:
     """`batch`, and some others that are drawn for each program."""
     from svod_tensor.testing.programs.modes import MODES
 
-    common = [n for n in names if n != "batch" and not MODES[n].is_rare]
-    rare = [n for n in names if MODES[n].is_rare]
-    rng = random.Random(seed)
-    chosen = rng.sample(common, min(n_drawn, len(common)))
-    if rare and rng.random() < 0.05:
-        chosen.append(rng.choice(rare))
-    return [*(["batch"] if "batch" in names else []), *chosen]
+    others = [n for n in names if n != "batch"]
+    rng, chosen = random.Random(seed), ["batch"] if "batch" in names else []
+    while others and n_drawn > 0:
+        chosen.append(rng.choices(others, [MODES[n].weight for n in others])[0])
+        others.remove(chosen[-1])
+        n_drawn -= 1
+    return chosen
 
 
 def run_programs(
@@ -83,9 +93,10 @@ def run_programs(
 
     report, start = Report(), time.monotonic()
     names = list(modes) or list(MODES)
-    for seed, failures in _iter_outcomes(seeds, jobs, names, n_drawn, device, limit_seconds):
+    for outcome in _iter_outcomes(seeds, jobs, names, n_drawn, device, limit_seconds):
+        seed = outcome.seed
         report.n_programs += 1
-        for mode, kind, message in failures:
+        for mode, kind, message in outcome.failures:
             n_known = sum(f.kind.startswith(kind) for f in report.found.values())
             # Wrong results look alike until they are shrunk: they are told apart by the operations that are left.
             if kind in report.found or n_known >= _MAX_WRONG or not (shrinks and kind.startswith("wrong")):
@@ -107,7 +118,7 @@ def run_programs(
             found.seeds.append(seed)
             if progress is not None and is_new:
                 progress(report, found)
-        if progress is not None and report.n_programs % 500 == 0:
+        if progress is not None and report.n_programs % 200 == 0:
             report.seconds = time.monotonic() - start
             progress(report, None)
     report.seconds = time.monotonic() - start
@@ -116,11 +127,11 @@ def run_programs(
 
 def _iter_outcomes(
     seeds: Sequence[int], jobs: int, names: list[str], n_drawn: int, device: str | None, limit: float
-) -> Iterator[tuple[int, list[tuple[str, str, str]]]]:
+) -> Iterator[Outcome]:
     """Each seed with its failures, as they come."""
     context = multiprocessing.get_context("spawn")
     pending = list(reversed(seeds))
-    workers: dict[Any, tuple[Any, int, float]] = {}
+    workers: dict[Any, tuple[Any, tuple[int, str] | None, float]] = {}
     batches: dict[Any, list[int]] = {}
     while pending or workers:
         while pending and len(workers) < jobs:
@@ -129,39 +140,36 @@ def _iter_outcomes(
             process = context.Process(target=_work, args=(theirs, batch, names, n_drawn, device), daemon=True)
             process.start()
             theirs.close()
-            workers[ours] = (process, -1, time.monotonic())
+            workers[ours] = (process, None, time.monotonic())
             batches[ours] = batch
         for connection in cast("list[Any]", wait(list(workers), timeout=5.0)):
-            process, seed, _ = workers[connection]
+            process, running, _ = workers[connection]
             try:
                 message = connection.recv()
             except EOFError:
                 process.join()
                 del workers[connection]
                 rest = batches.pop(connection)
-                if seed >= 0:
-                    yield (
-                        seed,
-                        [("?", f"crash: exit code {process.exitcode}", f"the process ended with {process.exitcode}")],
-                    )
-                    rest = rest[rest.index(seed) + 1 :]
-                    pending.extend(reversed(rest))
+                if running is not None:
+                    kind = f"crash: exit code {process.exitcode}"
+                    yield Outcome(running[0], [(running[1], kind, f"the process ended with {process.exitcode}")])
+                    pending.extend(reversed(rest[rest.index(running[0]) + 1 :]))
                 elif process.exitcode:
                     raise RuntimeError(f"a worker failed to start: {process.exitcode}") from None
                 continue
-            if isinstance(message, int):
-                workers[connection] = (process, message, time.monotonic())
-            else:
-                workers[connection] = (process, -1, time.monotonic())
+            if isinstance(message, Outcome):
+                workers[connection] = (process, None, time.monotonic())
                 yield message
-        for connection, (process, seed, since) in list(workers.items()):
-            if seed >= 0 and time.monotonic() - since > limit:
+            else:
+                workers[connection] = (process, message, time.monotonic())
+        for connection, (process, running, since) in list(workers.items()):
+            if running is not None and time.monotonic() - since > limit:
                 process.kill()
                 process.join()
                 del workers[connection]
                 rest = batches.pop(connection)
-                pending.extend(reversed(rest[rest.index(seed) + 1 :]))
-                yield seed, [("?", "hang", f"no result in {limit} seconds")]
+                pending.extend(reversed(rest[rest.index(running[0]) + 1 :]))
+                yield Outcome(running[0], [(running[1], "hang", f"no result in {limit} seconds")])
 
 
 def _work(connection: Connection, seeds: list[int], names: list[str], n_drawn: int, device: str | None) -> None:
@@ -173,15 +181,15 @@ def _work(connection: Connection, seeds: list[int], names: list[str], n_drawn: i
     from svod_tensor.testing.programs.oracle import evaluate_program
 
     for seed in seeds:
-        connection.send(seed)
         program = generate(seed)
         values = evaluate_program(program)
         failures: dict[str, tuple[str, str, str]] = {}
         for mode in choose_modes(seed, names, n_drawn):
+            connection.send((seed, mode))
             failure = check_program(program, mode, device=device, values=values)
             if failure is not None and failure.kind not in failures:
                 failures[failure.kind] = (mode, failure.kind, failure.message)
-        connection.send((seed, list(failures.values())))
+        connection.send(Outcome(seed, list(failures.values())))
     connection.close()
 
 
@@ -191,12 +199,12 @@ def shrink_in_child(
     """The shrunk program of a seed; None where it crashed or took too long."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_shrink, args=(theirs, seed, names, n_drawn, mode, kind, device), daemon=True)
+    process = context.Process(target=_shrink, args=(theirs, seed, names, n_drawn, mode, kind, device), daemon=False)
     process.start()
     theirs.close()
     result: Shrunk | None = None
     try:
-        if ours.poll(limit):
+        if ours.poll(10 * limit):
             result = ours.recv()
     except EOFError:
         pass
@@ -209,16 +217,14 @@ def _shrink(
     connection: Connection, seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None
 ) -> None:
     from svod_tensor.testing.programs.generate import generate
-    from svod_tensor.testing.programs.modes import check_program, clear_caches
     from svod_tensor.testing.programs.program import Program, write_program
     from svod_tensor.testing.programs.shrink import shrink
 
     modes = [mode]
 
     def find(program: Program) -> str | None:
-        clear_caches()
-        failures = [check_program(program, m, device=device) for m in modes]
-        return next((f.message for f in failures if f is not None and f.kind == kind), None)
+        failures = [f for f in check_in_fork(program, modes, device) if f[1] == kind]
+        return failures[0][2] if failures else None
 
     program, note = generate(seed), ""
     if find(program) is None:
@@ -231,6 +237,44 @@ def _shrink(
     program = shrink(program, lambda p: find(p) is not None).renumbered()
     operations = " ".join(dict.fromkeys(s.operation for s in program.steps if s.operation != "input"))
     connection.send(Shrunk(write_program(program) + note, find(program) or "", operations))
+
+
+def check_in_fork(program: Any, modes: list[str], device: str | None) -> list[tuple[str, str, str]]:
+    """The failures of a program in a process of its own, which may crash; this one has not computed anything."""
+    from svod_tensor.testing.programs.modes import check_program
+
+    def check(connection: Connection) -> None:
+        for mode in modes:
+            connection.send(mode)
+            failure = check_program(program, mode, device=device)
+            if failure is not None:
+                connection.send((failure.mode, failure.kind, failure.message))
+        connection.send(None)
+
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=check, args=(theirs,))
+    process.start()
+    theirs.close()
+    failures: list[tuple[str, str, str]] = []
+    mode = modes[0]
+    try:
+        while ours.poll(_SHRINK_LIMIT_SECONDS):
+            message = ours.recv()
+            if message is None:
+                break
+            if isinstance(message, str):
+                mode = message
+            else:
+                failures.append(message)
+        else:
+            failures.append((mode, "hang", f"no result in {_SHRINK_LIMIT_SECONDS} seconds"))
+    except EOFError:
+        process.join()
+        failures.append((mode, f"crash: exit code {process.exitcode}", f"the process ended with {process.exitcode}"))
+    process.kill()
+    process.join()
+    ours.close()
+    return failures
 
 
 def write_report(report: Report, path: str) -> None:

@@ -39,6 +39,8 @@ def shrink(program: Program, fails: Callable[[Program], bool], *, max_tries: int
 
 
 def _is_valid(program: Program) -> bool:
+    if not program.roots:
+        return False
     try:
         evaluate_program(program)
     except _INVALID:
@@ -53,10 +55,14 @@ def _clean(steps: tuple[Step, ...], roots: tuple[int, ...]) -> Program:
 def _fewer_roots(program: Program) -> Iterator[Program]:
     roots = program.roots
     if len(roots) > 1:
-        for root in roots:
-            yield _clean(program.steps, (root,))
-        for place in range(len(roots)):
-            yield _clean(program.steps, roots[:place] + roots[place + 1 :])
+        if len(roots) > 2:
+            for root in roots:
+                yield _clean(program.steps, (root,))
+        count = len(roots) // 2
+        while count:
+            for place in range(0, len(roots), count):
+                yield _clean(program.steps, roots[:place] + roots[place + count :])
+            count //= 2
 
 
 def _moved_roots(program: Program) -> Iterator[Program]:
@@ -82,7 +88,9 @@ def _replaced_steps(program: Program) -> Iterator[Program]:
 
 
 def _ranges(value: Value) -> tuple[tuple[int, int], ...]:
-    return ((0, 2),) if value.is_float or value.dtype == "bool" else ((0, 5), (0, 2))
+    if value.is_float:
+        return ((1, 0), (2, 0))
+    return ((0, 2),) if value.dtype == "bool" else ((0, 5), (0, 2))
 
 
 def _input_like(number: int, value: Value, low: int, high: int) -> Step:
