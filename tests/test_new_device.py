@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from svod_codegen.c import REQUIRED_FLAGS, toolchain
 from svod_device import Launch, get_device
 from svod_device.testing import LauncherConformance
 from svod_device.testing.kernel_runner import build
@@ -70,7 +71,18 @@ def test_the_page_explains_every_field_of_a_target() -> None:
     assert [field.name for field in fields(Target) if f"`{field.name}`" not in PAGE] == []
 
 
+def test_the_page_names_the_flags_that_a_compiler_of_c_needs() -> None:
+    assert REQUIRED_FLAGS and set(REQUIRED_FLAGS) <= set(toolchain._FLAGS)
+    assert all(f"`{flag}`" in PAGE for flag in (*REQUIRED_FLAGS, "-ffast-math"))
+
+
 def test_the_page_names_what_the_suites_are_called() -> None:
     assert issubclass(LauncherConformance, object)
-    for name in ("AllocatorConformance", "DeviceConformance", "OperatorConformance", "expected_failures"):
+    for name in (
+        "AllocatorConformance",
+        "DeviceConformance",
+        "OperatorConformance",
+        "expected_failures",
+        "break_device",
+    ):
         assert name in PAGE

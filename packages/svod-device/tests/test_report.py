@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,54 +15,18 @@ from svod_device.report import DeviceReport, describe, report_devices
 from svod_dtype import DeviceNameError
 from svod_ir.target import Target
 
-WORKING = """
-import os, time
-import numpy as np
-from svod_device import Backend, CompiledSpec, HostAllocator
-from svod_device.host_memory import view_host
-from svod_dtype import void
-from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.text import parse_graph, print_graph
-from svod_ir.uop import UOp
-
-
-class Renderer:
-    def render(self, linear, name):
-        return print_graph(UOp(Op.LINEAR, void, tuple(linear)))
-
-
-class Compiler:
-    cache_key = "text"
-
-    def compile(self, spec):
-        return CompiledSpec.from_source(spec)
-
-
-class Program:
-    entry = None
-
-    def __init__(self, compiled):
-        self.name, self.nodes = compiled.name, parse_graph(compiled.source).src
-
-    def __call__(self, buffers, values, global_size, local_size=None):
-        params = sorted((n for n in self.nodes if n.op is Op.PARAM), key=lambda n: n.arg.slot)
-        arrays = {
-            p.arg.slot: np.frombuffer(view_host(a, p.arg.size * p.dtype.itemsize, None), p.dtype.numpy)
-            for p, a in zip(params, buffers, strict=True)
-        }
-        evaluate_linear(self.nodes, arrays, {})
-
-
-class Allocator(HostAllocator):
-    is_host_addressable = False
-
-
-def make_backend(device):
-    return Backend(Renderer(), Compiler(), Program, Target.generic())
+WORKING = Path(__file__).with_name("working_device.py").read_text()
+RAISE = """
+import os
+def fail(*_):
+    raise OSError("no luck")
+def with_call(call, right=make_program):
+    def make(allocator):
+        program = right(allocator)
+        program.__call__ = call
+        return program
+    return make
 """
-RAISE = "def fail(*_): raise OSError('no luck')\n"
 BAD = {
     "open": ("Allocator.__init__ = fail", "does not work: OSError: no luck"),
     "allocate": ("Allocator.allocate = fail", "allocating 4096 bytes: OSError: no luck"),
@@ -82,9 +47,12 @@ BAD = {
 BAD_BACKENDS = {
     "make": ("make_backend = fail", "does not work: OSError: no luck"),
     "compile": ("Compiler.compile = fail", "building a kernel: OSError: no luck"),
-    "load": ("Program.__init__ = fail", "building a kernel: OSError: no luck"),
-    "launch": ("Program.__call__ = fail", "running a kernel: OSError: no luck"),
-    "nothing": ("Program.__call__ = lambda *_: None", "running a kernel: element 0 is -5 instead of -8"),
+    "load": ("make_program = lambda _: fail", "building a kernel: OSError: no luck"),
+    "launch": ("make_program = with_call(fail)", "running a kernel: OSError: no luck"),
+    "nothing": (
+        "make_program = with_call(lambda *_: None)",
+        "running a kernel: element 0 is -5 instead of -8",
+    ),
 }
 HANG = """
 import subprocess, sys
@@ -93,7 +61,7 @@ def hang(*_):
 Allocator.copy_in = hang
 """
 TALK = """
-import sys
+import os, sys
 print('{"step": "nonsense"}')
 def fail(*_):
     sys.stderr.write("fatal: card 3 is on fire\\n")

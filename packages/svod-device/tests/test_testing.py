@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -83,6 +85,149 @@ def test_an_opt_out_names_a_test_and_must_fail(outcomes: dict[str, str]) -> None
     with pytest.raises(TypeError, match="names 'test_of_nothing', which is no test of it"):
         type("TestMine", (AllocatorConformance,), {"expected_failures": {"test_of_nothing": "?"}})
     assert issubclass(AllocatorConformance, Conformance)
+
+
+WORKING = Path(__file__).with_name("working_device.py").read_text()
+WRONG_DEVICE = """
+import threading
+import types
+from svod_device import register_allocator, register_backend
+from svod_device.testing import DeviceConformance
+
+{body}
+
+register_allocator("{name}", Allocator)
+register_backend("{name}.x", make_backend)
+
+
+class Test{name}(DeviceConformance):
+    device = "{name}"
+    limit_s = {limit_s}
+
+    def break_device(self, allocator):
+        allocator.is_broken = True
+"""
+FREED = "test_a_block_may_be_freed_while_a_launch_that_uses_it_is_queued"
+FINALIZER = "test_a_finalizer_may_free_a_block_in_the_midst_of_any_call"
+WAITING = "test_whoever_waits_for_a_device_that_failed_gets_an_error_each_time"
+TIMED = "test_a_timed_call_runs_the_kernel_and_says_how_many_nanoseconds_it_took"
+WRONG = {
+    "LOCKED": (
+        """
+right_allocate, right_free, lock = Allocator.allocate, Allocator.free, threading.Lock()
+def allocate(self, nbytes):
+    with lock:
+        return right_allocate(self, nbytes)
+def free(self, memory):
+    with lock:
+        right_free(self, memory)
+Allocator.allocate, Allocator.free = allocate, free
+""",
+        f"{FINALIZER}[allocate]",
+        "free, called by a finalizer in the midst of allocate, waits for a lock that allocate holds: no end after 1 s",
+    ),
+    "SWALLOWING": (
+        """
+right_wait = Allocator.wait
+def wait(self):
+    try:
+        right_wait(self)
+    except DeviceLostError:
+        self.problem = ""
+Allocator.wait = wait
+""",
+        f"{WAITING}[synchronize]",
+        "synchronize of a device that failed returns: the error of a launch is swallowed",
+    ),
+    "FORGETTING": (
+        """
+right_wait = Allocator.wait
+def wait(self):
+    try:
+        right_wait(self)
+    finally:
+        self.problem = ""
+Allocator.wait = wait
+""",
+        f"{WAITING}[copy_in]",
+        "copy_in of a device that failed returns, though it raised before: the error of a launch is swallowed",
+    ),
+    "GARBAGE": (
+        """
+right_copy = Allocator.copy_out
+def copy_out(self, destination, address):
+    try:
+        right_copy(self, destination, address)
+    except DeviceLostError:
+        pass
+Allocator.copy_out = copy_out
+""",
+        f"{WAITING}[copy_out]",
+        "copy_out of a device that failed returns: what it read is garbage",
+    ),
+    "NEGATIVE": (
+        """
+right_make = make_program
+def make_program(allocator):
+    program = right_make(allocator)
+    right_call = program.timed_call
+    program.timed_call = lambda self, *arguments: right_call(self, *arguments) - 12
+    return program
+""",
+        TIMED,
+        "timed_call returns -5: a kernel takes no negative time",
+    ),
+    "EAGER": (
+        """
+def free(self, memory):
+    ctypes.memset(memory.address, 0xA5, memory.capacity)
+Allocator.free = free
+""",
+        FREED,
+        "a launch read a block that was freed after it",
+    ),
+}
+
+
+class Tried(NamedTuple):
+    """What a run of the suite said: the outcome of each case by device, and everything that was printed."""
+
+    outcomes: dict[str, dict[str, str]]
+    output: str
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    """The suite on a device that does everything right, and on those that do one thing wrong, in a process of its own."""
+    directory = tmp_path_factory.mktemp("wrong")
+    for name, body in {"RIGHT": "", **{name: text for name, (text, _, _) in WRONG.items()}}.items():
+        text = WRONG_DEVICE.format(name=name, body=body, limit_s=1 if name == "LOCKED" else 60)
+        (directory / f"test_{name.lower()}.py").write_text(WORKING + text)
+    chosen = " or ".join((FREED, FINALIZER, TIMED, "device_that_failed"))
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-W", "ignore", "-k", chosen, "."]
+    # A device that hangs must not stop the suite; whether it does is what this asks.
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=600)
+    outcomes: dict[str, dict[str, str]] = {}
+    for name, case, outcome in re.findall(r"::Test(\w+)::(\S+) (PASSED|FAILED|ERROR|SKIPPED)", done.stdout):
+        outcomes.setdefault(name, {})[case] = outcome
+    return Tried(outcomes, done.stdout + done.stderr)
+
+
+def test_a_device_that_does_everything_right_passes_and_is_tried_in_full(tried: Tried) -> None:
+    assert len(tried.outcomes["RIGHT"]) == 13, tried.output
+    assert set(tried.outcomes["RIGHT"].values()) == {"PASSED"}, tried.output
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_device_that_does_one_thing_wrong_fails_with_a_message_that_says_what(tried: Tried, name: str) -> None:
+    _, case, message = WRONG[name]
+    assert tried.outcomes[name][case] == "FAILED", tried.output
+    assert message in tried.output
+
+
+def test_a_device_that_hangs_stops_no_other_test(tried: Tried) -> None:
+    assert set(tried.outcomes["LOCKED"]) == set(tried.outcomes["RIGHT"]), tried.output
+    assert "device LOCKED is lost: free, called by a finalizer in the midst of allocate, waits" in tried.output
 
 
 def test_kernels_follow_the_target() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from svod_device import Backend, CompiledSpec, Dims, Memory, OutOfMemoryError, ProgramSpec
+from svod_device import Backend, CompiledSpec, DeviceLostError, Dims, Memory, OutOfMemoryError, ProgramSpec
 from svod_device.host_memory import ALIGNMENT, address_of, copy_host, view_host
 from svod_dtype import void
 from svod_ir.evaluate import evaluate_linear
@@ -31,9 +31,10 @@ class NullAllocator:
     is_writable = True
 
     def __init__(self, device: str) -> None:
-        self.device = device
+        self.device, self.is_unplugged = device, False
 
     def allocate(self, nbytes: int) -> Memory:
+        self.synchronize()
         try:
             array = np.empty(nbytes + ALIGNMENT, np.uint8)
         except MemoryError as error:
@@ -44,13 +45,17 @@ class NullAllocator:
         """The array goes with the last reference to the block's owner."""
 
     def copy_in(self, address: int, source: memoryview) -> None:
+        self.synchronize()
         copy_host(address, address_of(source)[0], source.nbytes)
 
     def copy_out(self, destination: memoryview, address: int) -> None:
+        self.synchronize()
         copy_host(address_of(destination)[0], address, destination.nbytes)
 
     def synchronize(self) -> None:
         """A kernel has ended when its launch returns."""
+        if self.is_unplugged:
+            raise DeviceLostError(device=self.device, problem="it was unplugged")
 
 
 class NullRenderer:

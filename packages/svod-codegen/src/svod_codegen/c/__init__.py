@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from svod_codegen.c.gnu import GnuCRenderer
 from svod_codegen.c.renderer import Buffer, CRenderer, Variable
+from svod_codegen.c.toolchain import REQUIRED_FLAGS
 
-__all__ = ["Buffer", "CRenderer", "GnuCRenderer", "Variable"]
+__all__ = ["REQUIRED_FLAGS", "Buffer", "CRenderer", "GnuCRenderer", "Variable"]

@@ -16,7 +16,10 @@ from svod_codegen.errors import NoCompilerError
 from svod_dtype import float16
 from svod_ir.target import COMMON_DTYPES, Target
 
-__all__ = ["Toolchain", "find_toolchain", "make_c_target"]
+__all__ = ["REQUIRED_FLAGS", "Toolchain", "find_toolchain", "make_c_target"]
+
+REQUIRED_FLAGS: Final = ("-fno-strict-aliasing",)
+"""What the text of a `CRenderer` needs of gcc and clang to mean what it should: views of one storage have several dtypes."""
 
 _NAMES: Final = ("cc", "gcc", "clang")
 _NATIVE: Final = ("-march=native", "-mcpu=native")
@@ -27,8 +30,7 @@ _FLAGS: Final = (
     # Products and sums may be fused and nothing else may be changed: no -ffast-math or any part of it that changes a result.
     # Nobody reads errno or the floating-point flags.
     "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-    # Buffers of one kernel may be views of one storage with several dtypes.
-    "-fno-strict-aliasing",
+    *REQUIRED_FLAGS,
     # Kernels are neither unwound nor linked by a program that would check these.
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none", "-fno-ident",
 )  # fmt: skip

@@ -17,21 +17,30 @@ from __future__ import annotations
 import pytest
 
 # Before the modules are imported: a failed assertion in them shows its operands, as in a test file.
-pytest.register_assert_rewrite(*(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "memory")))
+pytest.register_assert_rewrite(
+    *(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "loss", "memory"))
+)
 
 from svod_device.testing.backend import BackendConformance, LauncherConformance, RegistryConformance  # noqa: E402
 from svod_device.testing.base import Conformance  # noqa: E402
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec  # noqa: E402
 from svod_device.testing.kernels import KernelCase, find_case, iter_kernels  # noqa: E402
+from svod_device.testing.loss import LossConformance  # noqa: E402
 from svod_device.testing.memory import AllocatorConformance, BufferConformance  # noqa: E402
 
 __all__ = [
     "AllocatorConformance", "BackendConformance", "BufferConformance", "BuiltKernel", "Conformance", "DeviceConformance",
-    "KernelCase", "LauncherConformance", "RegistryConformance", "build", "check_kernel", "find_case", "iter_kernels", "make_spec",
+    "KernelCase", "LauncherConformance", "LossConformance",
+    "RegistryConformance", "build", "check_kernel", "find_case", "iter_kernels", "make_spec",
 ]  # fmt: skip
 
 
 class DeviceConformance(
-    RegistryConformance, AllocatorConformance, BufferConformance, BackendConformance, LauncherConformance
+    RegistryConformance,
+    AllocatorConformance,
+    BufferConformance,
+    BackendConformance,
+    LauncherConformance,
+    LossConformance,
 ):
     """All of it."""

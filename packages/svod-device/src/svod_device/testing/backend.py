@@ -8,14 +8,14 @@ import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from svod_device.buffer import Buffer
 from svod_device.device import Device
-from svod_device.protocols import Backend, BatchLauncher, Launch
+from svod_device.protocols import Backend, BatchLauncher, Launch, TimedProgram
 from svod_device.registry import COMPILERS, Plugin, canonical_device, get_device, get_registry
 from svod_device.report import report_devices
 from svod_device.testing.base import Conformance
@@ -88,6 +88,8 @@ class BackendConformance(Conformance):
         plugin = self._find_plugin(owner, backend)
         if not plugin.is_installed:
             pytest.skip("the backend is registered in this process only")
+        if owner.is_exclusive:
+            pytest.skip("no other process may open the device")
         code = (
             "from svod_device import get_device\n"
             f"print(get_device({owner.name!r}).get_backend({plugin.backend!r}).compiler.cache_key)"
@@ -155,6 +157,42 @@ class BackendConformance(Conformance):
         built.program(addresses, values, dims.global_size, dims.local_size)
         addresses[0], values[scale], values[shift] = there[2].address, 0, 0
         assert there[0].as_numpy().tolist() == (content * 3 - 5).tolist()
+
+    def test_a_block_may_be_freed_while_a_launch_that_uses_it_is_queued(self, backend: Backend, owner: Device) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        content, results = np.arange(_SIZE), [Buffer(owner.allocator, int64, _SIZE) for _ in range(20)]
+        for number, result in enumerate(results):
+            given = Buffer(owner.allocator, int64, _SIZE)
+            given.copyin((content + number).data)
+            _launch(built, (result, given), {"scale": 3, "shift": 1})
+            del given
+            Buffer(owner.allocator, int64, _SIZE).copyin(np.full(_SIZE, -7).data)
+        for number, result in enumerate(results):
+            found = result.as_numpy().tolist()
+            assert found == ((content + number) * 3 + 1).tolist(), "a launch read a block that was freed after it"
+
+    def test_a_timed_call_runs_the_kernel_and_says_how_many_nanoseconds_it_took(
+        self, backend: Backend, owner: Device
+    ) -> None:
+        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        timed = built.program
+        if not isinstance(timed, TimedProgram):
+            pytest.skip("the device keeps no time: its programs have no timed_call")
+        times: list[int] = []
+
+        class Timed:
+            name, entry = timed.name, None
+
+            def __call__(self, *arguments: Any) -> None:
+                times.append(timed.timed_call(*arguments))
+
+        for seed, values in enumerate(built.case.values):
+            check_kernel(replace(built, program=Timed()), owner, values, seed)
+        for elapsed in times:
+            assert isinstance(elapsed, int) and not isinstance(elapsed, bool), (
+                f"timed_call returns {elapsed!r}, no number"
+            )
+            assert elapsed >= 0, f"timed_call returns {elapsed}: a kernel takes no negative time"
 
     @staticmethod
     def _find_plugin(owner: Device, backend: Backend) -> Plugin:

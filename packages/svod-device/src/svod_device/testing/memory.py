@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from svod_device.host_memory import ALIGNMENT
 from svod_device.protocols import Allocator, Memory
 from svod_device.registry import canonical_device, get_allocator
 from svod_device.testing.base import Conformance
+from svod_device.testing.limit import find_plugin_allocator, run_with_limit
 from svod_dtype import ALL_DTYPES, DType, float32, uint8
 
 __all__ = ["AllocatorConformance", "BufferConformance", "run_in_threads"]
@@ -133,6 +136,37 @@ class AllocatorConformance(Conformance):
             allocator.free(allocator.allocate(1000))
         gc.collect()
         allocator.free(allocator.allocate(1000))
+
+    @pytest.mark.parametrize("method", ["allocate", "copy_in", "copy_out", "synchronize"])
+    def test_a_finalizer_may_free_a_block_in_the_midst_of_any_call(self, allocator: Allocator, method: str) -> None:
+        allocator.synchronize()  # one that another test lost fails here, and is not waited for again
+        plugin = find_plugin_allocator(allocator)
+
+        def work() -> None:
+            blocks = [plugin.allocate(64) for _ in range(200)]
+            memory, content = plugin.allocate(64), bytearray(64)
+
+            def free_one(_frame: FrameType, _event: str, _argument: object) -> Any:
+                # What a collection of garbage does between any two lines.
+                if blocks:
+                    plugin.free(blocks.pop())
+                return free_one
+
+            calls: dict[str, Callable[[], object]] = {
+                "allocate": lambda: plugin.allocate(64),
+                "copy_in": lambda: plugin.copy_in(memory.address, memoryview(content)),
+                "copy_out": lambda: plugin.copy_out(memoryview(content), memory.address),
+                "synchronize": plugin.synchronize,
+            }
+            sys.settrace(free_one)
+            try:
+                calls[method]()
+            finally:
+                sys.settrace(None)
+            plugin.free(memory)
+
+        problem = f"free, called by a finalizer in the midst of {method}, waits for a lock that {method} holds"
+        run_with_limit(allocator, self.limit_s, work, problem)
 
     def test_threads_allocate_copy_and_free_at_once(self, allocator: Allocator) -> None:
         def work(number: int) -> None:

@@ -1,0 +1,141 @@
+"""Conformance of a device that fails: nobody gets garbage for a result, or waits forever."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pytest
+
+from svod_device.buffer import Buffer
+from svod_device.device import Device
+from svod_device.errors import DeviceLostError
+from svod_device.opening import GuardedProgram
+from svod_device.protocols import Memory, Program
+from svod_device.registry import close_device, get_device
+from svod_device.testing.base import Conformance
+from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel
+from svod_device.testing.kernels import find_case
+from svod_device.testing.limit import find_plugin_allocator, run_with_limit
+from svod_dtype import int64
+
+__all__ = ["LossConformance"]
+
+_SIZE: Final = 13
+_TIMES: Final = 3
+
+
+class _Victim:
+    """A device that was opened for one test: the plugin's own objects, and a kernel that is ready to launch."""
+
+    def __init__(self, device: Device, backend_name: str | None) -> None:
+        self.device = device
+        self.allocator = find_plugin_allocator(device.allocator)
+        self.built: BuiltKernel = build(
+            find_case(device.get_backend(backend_name).target, "variables"),
+            device.get_backend(backend_name), device.name,
+        )  # fmt: skip
+        self.buffers = [Buffer(device.allocator, int64, _SIZE) for _ in range(2)]
+        for buffer in self.buffers:
+            buffer.copyin(np.arange(_SIZE).data)
+        self.addresses = [buffer.address for buffer in self.buffers]
+        self.spare: Memory = self.allocator.allocate(64)
+
+    def launch(self, program: Program) -> None:
+        dims = self.built.spec.launch_dims({})
+        program(self.addresses, [1] * len(self.built.spec.var_names), dims.global_size, dims.local_size)
+
+    @property
+    def plugin_program(self) -> Program:
+        program = self.built.program
+        return program.inner if isinstance(program, GuardedProgram) else program
+
+    def use(self, method: str) -> None:
+        """Call a method of the plugin's allocator."""
+        content = bytearray(_SIZE * 8)
+        match method:
+            case "allocate":
+                self.allocator.allocate(64)
+            case "copy_in":
+                self.allocator.copy_in(self.addresses[0], memoryview(content))
+            case "copy_out":
+                self.allocator.copy_out(memoryview(content), self.addresses[0])
+            case _:
+                self.allocator.synchronize()
+
+
+class LossConformance(Conformance):
+    """A device that fails says so at the next call that waits, and at every one after it.
+
+    Tried where the class of a plugin's tests has `break_device`.
+    """
+
+    @pytest.fixture
+    def victim(self, owner: Device) -> object:
+        """A fresh opening of the device, which is closed after the test."""
+        if type(self).break_device is Conformance.break_device:
+            pytest.skip("late errors and the loss of the device are not tried: break_device is not defined")
+        owner.allocator.synchronize()  # one that another test lost must not be opened again: it may hang
+        close_device(owner.name)
+        victim = _Victim(get_device(self.device), self.backend_name)
+        yield victim
+        self._run(victim, lambda: close_device(owner.name), "closing a device that failed waits forever")
+
+    def _run(self, victim: _Victim, work: Callable[[], None], problem: str) -> None:
+        run_with_limit(victim.device.allocator, self.limit_s, work, problem)
+
+    def _break(self, victim: _Victim) -> None:
+        """Let the device fail, and launch something, whose error may come at once or late."""
+        self.break_device(victim.allocator)
+        with contextlib.suppress(Exception):
+            victim.launch(victim.plugin_program)
+
+    @pytest.mark.parametrize("method", ["synchronize", "copy_out", "copy_in", "allocate"])
+    def test_whoever_waits_for_a_device_that_failed_gets_an_error_each_time(self, victim: _Victim, method: str) -> None:
+        def use() -> None:
+            self._break(victim)
+            for time in range(_TIMES):
+                try:
+                    victim.use(method)
+                except Exception:
+                    continue
+                when = "" if time == 0 else ", though it raised before"
+                what = "what it read is garbage" if method == "copy_out" else "the error of a launch is swallowed"
+                pytest.fail(f"{method} of a device that failed returns{when}: {what}")
+
+        self._run(victim, use, f"{method} of a device that failed waits forever")
+
+    def test_free_of_a_device_that_failed_neither_raises_nor_waits(self, victim: _Victim) -> None:
+        def free() -> None:
+            self._break(victim)
+            victim.allocator.free(victim.spare)
+
+        self._run(victim, free, "free of a device that failed waits forever")
+
+    def test_the_error_of_a_device_that_failed_names_it(self, victim: _Victim) -> None:
+        def use() -> None:
+            self._break(victim)
+            for read in (victim.buffers[0].to_bytes, lambda: victim.launch(victim.built.program)):
+                with pytest.raises(DeviceLostError) as caught:
+                    read()
+                assert caught.value.device == victim.device.name
+
+        self._run(victim, use, "a device that failed waits forever")
+
+    def test_a_device_that_failed_is_opened_again_and_takes_nothing_of_before(self, victim: _Victim) -> None:
+        def use() -> None:
+            self._break(victim)
+            with pytest.raises(DeviceLostError):
+                victim.buffers[0].to_bytes()
+            close_device(victim.device.name)
+            device = get_device(self.device)
+            backend = device.get_backend(self.backend_name)
+            check_kernel(build(find_case(backend.target, "copy_float32"), backend, device.name), device, {})
+            with pytest.raises(DeviceLostError):
+                victim.buffers[0].to_bytes()
+            with pytest.raises(DeviceLostError):
+                victim.launch(victim.built.program)
+
+        self._run(victim, use, "opening a device again that failed waits forever")
