@@ -11,7 +11,7 @@ from svod_tensor.testing.programs.operations import OPERATIONS
 from svod_tensor.testing.programs.oracle import UnstableError, evaluate_program
 from svod_tensor.testing.programs.program import Program, make_program
 
-__all__ = ["generate"]
+__all__ = ["draw_input", "generate"]
 
 _NAMES: Final = tuple(OPERATIONS)
 _WEIGHTS: Final = tuple(accumulate(OPERATIONS[name].weight for name in _NAMES))

@@ -26,7 +26,7 @@ from svod_tensor.testing.programs.oracle import (
 )
 from svod_tensor.testing.programs.program import Program, build
 
-__all__ = ["MODES", "Failure", "check_program", "clear_caches"]
+__all__ = ["MODES", "Failure", "Mode", "check_program", "clear_caches"]
 
 _USUAL: Final = PrepareConfig()
 

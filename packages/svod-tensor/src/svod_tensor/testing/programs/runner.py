@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
 
-__all__ = ["Found", "Report", "check_in_fork", "choose_modes", "fresh_seed", "run_programs", "write_report"]
+__all__ = [
+    "Found", "Outcome", "Report", "Shrunk", "check_in_fork", "choose_modes", "fresh_seed", "run_programs", "shrink_in_child",
+    "write_report",
+]  # fmt: skip
 
 _MAX_WRONG: Final = 30
 """So many kinds of wrong results are told apart."""
