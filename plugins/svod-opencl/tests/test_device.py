@@ -13,8 +13,18 @@ import numpy as np
 import pytest
 
 from svod_codegen.errors import CompileError, LoadError
-from svod_device import Buffer, CompiledSpec, OutOfMemoryError, Program, ProgramSpec, get_allocator, get_device
-from svod_dtype import float32
+from svod_device import (
+    Buffer,
+    CompiledSpec,
+    DeviceLostError,
+    OutOfMemoryError,
+    Program,
+    ProgramSpec,
+    close_device,
+    get_allocator,
+    get_device,
+)
+from svod_dtype import DeviceNameError, float32
 from svod_opencl import OpenCLRenderer
 from svod_opencl.capabilities import has_exact_division, make_target
 from svod_opencl.compiler import OpenCLCompiler
@@ -147,6 +157,25 @@ def test_blocks_are_released_by_finalizers() -> None:
         Buffer(allocator, float32, 1000).ensure_allocated()
     allocator.inner.empty_cache()
     assert len(context._blocks) == before
+
+
+def test_a_device_that_is_closed_is_opened_anew() -> None:
+    before = get_context("OPENCL")
+    buffer = Buffer(get_allocator("OPENCL"), float32, 4).ensure_allocated()
+    assert before._blocks
+    close_device("OPENCL")
+    assert not before._blocks
+    with pytest.raises(DeviceLostError, match="device OPENCL is lost: it was closed"):
+        buffer.to_bytes()
+    again = Buffer(get_allocator("OPENCL"), float32, 4)
+    again.copyin(np.arange(4, dtype=np.float32))
+    assert get_context("OPENCL") is not before
+    np.testing.assert_array_equal(again.as_numpy(), np.arange(4, dtype=np.float32))
+
+
+def test_a_name_with_something_else_than_a_number_is_an_error() -> None:
+    with pytest.raises(DeviceNameError, match="invalid device name 'OPENCL:gpu': 'gpu' is not a device number"):
+        get_allocator("OPENCL:gpu")
 
 
 def test_the_target_says_what_the_driver_does() -> None:

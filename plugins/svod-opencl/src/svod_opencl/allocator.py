@@ -50,6 +50,10 @@ class OpenCLAllocator:
     def synchronize(self) -> None:
         self.context.queue.finish()
 
+    def close(self) -> None:
+        """Let go of the context, with all of its blocks."""
+        self.context.close()
+
     def _find(self, address: int) -> tuple[cl.Buffer, int]:
         block = self.context.find(address)
         if block.memory is None:

@@ -7,6 +7,7 @@ before it, a copy waits for the kernels before it, and a block that is freed may
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 import pyopencl as cl
 
 from svod_dtype import parse_device_name
+from svod_ir.forks import hold_across_fork
 from svod_opencl.drivers import find_fault, list_platforms
 from svod_opencl.errors import NoDeviceError, NoPlatformError
 from svod_opencl.options import OpenCLOptions
@@ -31,7 +33,7 @@ multiples of up to 4 KiB. A kernel takes a block and an offset instead, so a vie
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 
 _contexts: dict[str, DeviceContext] = {}
-_lock = threading.Lock()
+_lock = hold_across_fork(threading.Lock())
 
 
 class Block(NamedTuple):
@@ -66,6 +68,13 @@ class DeviceContext:
         number = address >> OFFSET_BITS
         if self._blocks.pop(number, None) is not None:
             self._freed.append(number)
+
+    def close(self) -> None:
+        """Release every block, and let the next use of the device's name open it anew."""
+        with _lock:
+            if _contexts.get(self.name) is self:
+                del _contexts[self.name]
+        self._blocks.clear()
 
     def find(self, address: int) -> Block:
         """The block that an address lies in."""
@@ -134,3 +143,8 @@ def clear() -> None:
     """Forget every device, for tests; allocators and programs keep theirs."""
     with _lock:
         _contexts.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    # A context is its process's; the child opens the device itself.
+    os.register_at_fork(after_in_child=_contexts.clear)
