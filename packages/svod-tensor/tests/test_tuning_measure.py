@@ -43,6 +43,7 @@ class Machine:
         self.seconds, self.clock, self.slowness = seconds, clock, slowness
         self.runs: list[str] = []
         self.limits: list[float] = []
+        self.forgotten: list[str] = []
         self.results: dict[str, str | Dropped] = {}
         self.compile_seconds = 0.0
         self.n_compiled = 0
@@ -68,7 +69,7 @@ class Machine:
         return self.results.get(key, "")
 
     def forget(self, keys: Sequence[str]) -> None:
-        pass
+        self.forgotten += keys
 
     def close(self) -> None:
         pass
@@ -144,6 +145,15 @@ def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:
     clock.now = 5.0
     # b took 1.8 s, but the best took 2 s just then.
     assert seconds_of(measure(candidates("b"), 1.0)) == [pytest.approx(0.9)]
+
+
+def test_all_but_the_best_is_forgotten_after_its_batch() -> None:
+    machine = Machine({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, Clock())
+    measure = measurer(machine)
+    measure(candidates("a", "b"), None)
+    assert machine.forgotten == ["b"]
+    measure(candidates("c", "d"), 1.0)
+    assert machine.forgotten == ["b", "d"]
 
 
 def test_side_by_side_the_true_times_count() -> None:

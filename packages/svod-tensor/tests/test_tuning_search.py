@@ -32,7 +32,7 @@ from svod_tensor.realize import make_schedule
 from svod_tensor.tuning import choose, tuned
 from svod_tensor.tuning.choose import Subject, Tuned, is_finished, observe, search_all
 from svod_tensor.tuning.measure import Measurer
-from svod_tensor.tuning.records import Record, find_record, make_record_key, store_record
+from svod_tensor.tuning.records import Record, find_record, make_record_key, reject_record, store_record
 from svod_tensor.tuning.search_kernel import KernelSearch
 from svod_tensor.tuning.time_box import TimeBox
 
@@ -270,8 +270,11 @@ def test_a_search_survives_candidates_that_crash_hang_and_fail(
 class FailingMeasurer:
     """No candidate runs."""
 
+    def __init__(self, reason: DropReason) -> None:
+        self.reason = reason
+
     def __call__(self, candidates: Sequence[Candidate], _best_seconds: float | None, /) -> list[Outcome]:
-        return [Dropped(DropReason.CRASH, "as planned") for _ in candidates]
+        return [Dropped(self.reason, "as planned") for _ in candidates]
 
     def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
         return self(candidates, None)
@@ -280,20 +283,22 @@ class FailingMeasurer:
         return None
 
 
-@pytest.mark.parametrize("log_drops", [True, False])
+@pytest.mark.parametrize(
+    ("log_drops", "reason", "n_lines"),
+    [(True, DropReason.CRASH, 2), (False, DropReason.CRASH, 0), (True, DropReason.STOPPED, 0)],
+)
 def test_a_line_for_each_candidate_that_is_dropped_is_printed_where_that_is_asked_for(
-    log_drops: bool, capsys: pytest.CaptureFixture[str]
+    log_drops: bool, reason: DropReason, n_lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, kernel = replace(QUICK, max_rounds=0, log_drops=log_drops), subject(8)
+    config, kernel, measurer = replace(QUICK, max_rounds=0, log_drops=log_drops), subject(8), FailingMeasurer(reason)
     search = KernelSearch(
-        kernel.ast, kernel.context, config, "key", cast("Measurer", FailingMeasurer()), TimeBox(9.0, lambda: 0.0), lambda _: None
+        kernel.ast, kernel.context, config, "key", cast("Measurer", measurer), TimeBox(9.0, lambda: 0.0), lambda _: None
     )  # fmt: skip
     record, wrong = search.run(None)
     assert (record.result.seconds, wrong) == (None, ())
+    assert len(record.result.outcomes) == (2 if reason is DropReason.CRASH else 0)
     lines = capsys.readouterr().err.splitlines()
-    n_dropped = len(record.result.outcomes)
-    assert n_dropped == 2
-    assert len(lines) == (n_dropped if log_drops else 0)
+    assert len(lines) == n_lines
     assert all(": dropped, crashes (as planned): " in line for line in lines)
 
 
@@ -389,6 +394,57 @@ def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_
     assert not is_finished(replace(stopped, spent_seconds=1.0), QUICK)
 
 
+def test_of_two_records_the_one_that_came_further_counts() -> None:
+    def show(spent: float, *, is_done: bool) -> Record:
+        return Record("r", result(), spent, () if is_done else None)
+
+    for here, there, is_taken in (
+        (show(2.0, is_done=False), show(3.0, is_done=False), True),
+        (show(2.0, is_done=False), show(1.0, is_done=False), False),
+        (show(2.0, is_done=False), show(1.0, is_done=True), True),
+        (show(2.0, is_done=True), show(3.0, is_done=True), False),
+    ):
+        store_record("key", here)
+        # Another process stores without this one's knowing.
+        tuned.get_store().put("key", there.to_text().encode())
+        assert find_record("key") == (there if is_taken else here)
+    reject_record("key")
+    assert find_record("key") is None
+    store_record("key", here)
+    tuned.get_store().remove("key")
+    assert find_record("key") == here
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_what_an_earlier_search_finished_is_not_searched_again_unless_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, use_cache: bool
+) -> None:
+    searched: list[Subject] = []
+
+    def search(subject: Subject, *_: object) -> Record:
+        searched.append(subject)
+        return Record("r", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0, (Opt(OptOp.NOLOCALS),))
+
+    class Begun(Observer):
+        def begin(self, n_kernels: int, seconds: float) -> None:
+            super().begin(n_kernels, seconds)
+            assert seconds == 75.0
+
+    monkeypatch.setattr(choose, "_search", search)
+    config = replace(QUICK, plan_seconds=75.0, use_cache=use_cache)
+    subjects, observer = [subject(8), subject(16)], Begun()
+    found = replace(result(), opts=(Opt(OptOp.UNROLL, 0, 4),))
+    store_record(make_record_key(subjects[0].ast.content_hash, subjects[0].device, config), Record("r", found, 1.0, ()))
+    with observe(observer):
+        opts = search_all(subjects, config, lambda: 0.0)
+    assert opts == [found.opts if use_cache else (Opt(OptOp.NOLOCALS),), (Opt(OptOp.NOLOCALS),)]
+    assert len(searched) == (1 if use_cache else 2)
+    assert observer.begun == [len(searched)]
+    assert [t.was_known for t in observer.tuned] == [True] * use_cache
+    # Who observes nothing is told nothing.
+    assert search_all(subjects[:1], replace(config, use_cache=True)) == [found.opts]
+
+
 @dataclass(frozen=True)
 class Machine:
     """As much of a device as searches are named by."""
@@ -415,6 +471,11 @@ def test_what_was_found_is_for_one_kernel_kind_of_device_compiler_and_target() -
     for (ast_hash, machine), found in zip(places, opts, strict=True):
         tuned.put_tuned(ast_hash, cast("Device", machine), found)
     assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == opts
+    tuned.clear()  # what is remembered, so that the disk is asked
+    assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == opts
+    tuned.reject_tuned("kernel", cast("Device", one))
+    tuned.clear()
+    assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == [None, *opts[1:]]
     keys = {make_record_key(ast_hash, cast("Device", m), QUICK) for ast_hash, m in places}
     assert len(keys) == len(places)
 
