@@ -88,6 +88,16 @@ def seconds_of(outcomes: Sequence[Outcome]) -> list[float]:
     return [o.seconds for o in outcomes if isinstance(o, Timed)]
 
 
+def test_time_passes_until_none_is_left() -> None:
+    clock = Clock()
+    clock.now = 10.0
+    box = TimeBox(5.0, clock)
+    found = []
+    for clock.now in (10.0, 12.0, 15.0, 16.0):
+        found.append((box.elapsed(), box.remaining(), box.is_over()))
+    assert found == [(0.0, 5.0, False), (2.0, 3.0, False), (5.0, 0.0, True), (6.0, 0.0, True)]
+
+
 def test_candidates_of_a_batch_run_in_turn() -> None:
     machine = Machine({"a": 1.0, "b": 2.0}, Clock())
     assert seconds_of(measurer(machine)(candidates("a", "b"), None)) == [1.0, 2.0]
