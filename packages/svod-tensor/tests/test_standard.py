@@ -78,9 +78,10 @@ def test_differences_of_neighbours(rng, shape, n, dtype):
 
 def test_running_sums_may_begin_with_their_neutral_element(rng):
     a = make_array(rng, (3, 4), "int32")
-    check(Tensor(a).cumulative_sum(1, include_initial=True), np.cumulative_sum(a, axis=1, include_initial=True))
-    check(Tensor(a).cumulative_prod(0, include_initial=True), np.cumulative_prod(a, axis=0, include_initial=True))
-    check(Tensor(a[0]).cumulative_sum(), np.cumulative_sum(a[0]))
+    wanted = {"dtype": np.int32, "include_initial": True}
+    check(Tensor(a).cumulative_sum(1, include_initial=True), np.cumulative_sum(a, axis=1, **wanted))
+    check(Tensor(a).cumulative_prod(0, include_initial=True), np.cumulative_prod(a, axis=0, **wanted))
+    check(Tensor(a[0]).cumulative_sum(), np.cumulative_sum(a[0], dtype=np.int32))
     with pytest.raises(ShapeError, match="say which one"):
         Tensor(a).cumulative_sum()
 

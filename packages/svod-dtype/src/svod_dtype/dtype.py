@@ -225,7 +225,7 @@ def _find_numpy(given: object) -> DType | None:
 
     try:
         numpy_dtype: object = np.dtype(given)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
-    except TypeError:
+    except (TypeError, ValueError):
         return None
     found = _by_numpy.get(numpy_dtype)
     if found is not None:

@@ -21,14 +21,34 @@ class SvodError(Exception):
         self.headline = headline
         self.notes = notes
         self.hint = hint
-        lines = [headline, *(f"  note: {note}" for note in notes)]
-        if hint is not None:
-            lines.append(f"  hint: {hint}")
-        super().__init__("\n".join(lines))
+        super().__init__(_compose(headline, notes, hint))
+
+
+def _compose(headline: str, notes: tuple[str, ...], hint: str | None) -> str:
+    lines = [headline, *(f"  note: {note}" for note in notes)]
+    if hint is not None:
+        lines.append(f"  hint: {hint}")
+    return "\n".join(lines)
 
 
 class UserError(SvodError):
-    """The caller asked for something that cannot be done; the message says how to fix it."""
+    """The caller asked for something that cannot be done; the message says how to fix it.
+
+    `operation` is what the caller called, where that is known.
+    """
+
+    operation: str | None = None
+
+    def name_operation(self, operation: str) -> None:
+        """Say which operation was called, where the mistake was found by another one inside of it."""
+        inner = self.operation
+        if inner is not None and inner.startswith(operation):
+            # It may say more, such as which part of the operation.
+            return
+        is_first = inner is not None and self.headline.startswith(inner)
+        rest = self.headline[len(inner) :] if inner is not None and is_first else f": {self.headline}"
+        self.operation, self.headline = operation, operation + rest
+        self.args = (_compose(self.headline, self.notes, self.hint),)
 
 
 class InternalError(SvodError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex, TypeAlias
+from typing import TypeAlias
 
 from svod_ir.build import make_expand, make_reshape
 from svod_ir.errors import AxisError, BroadcastError, OperandError, ShapeError
@@ -75,10 +76,16 @@ def normalize_axis(operation: str, axis: int, ndim: int) -> int:
 def _to_axis(operation: str, axis: object) -> int:
     if type(axis) is int:
         return axis
-    # Looking for a protocol's methods is slow, and almost every axis is an int.
-    if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
-        raise OperandError(operation=operation, found=repr(axis), expected="integer axes")
-    return axis.__index__()
+    return _to_integer(operation, axis, "integer axes")
+
+
+def _to_integer(operation: str, value: object, expected: str) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            pass
+    raise OperandError(operation=operation, found=repr(value), expected=expected)
 
 
 def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
@@ -107,9 +114,7 @@ def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
 def _to_size(operation: str, size: object) -> SInt:
     if type(size) is int or isinstance(size, UOp):
         return normalize_size(size)
-    if isinstance(size, bool) or not isinstance(size, SupportsIndex):
-        raise OperandError(operation=operation, found=repr(size), expected="integer sizes")
-    return size.__index__()
+    return _to_integer(operation, size, "integer sizes")
 
 
 def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from svod_tensor.capture import find_capture
 from svod_tensor.errors import AssignmentDtypeError, ShardError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.standard import Standard
 from svod_tensor.ops.update import check_value
 from svod_tensor.shapes import broadcast_node
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Assigning"]
 
 
+@operations
 class Assigning(Standard):
     """Writing to memory."""
 

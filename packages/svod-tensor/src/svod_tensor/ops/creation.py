@@ -29,6 +29,7 @@ from svod_tensor.errors import MissingFileError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.functions import Functions
+from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
 from svod_tensor.shards import place_like
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Creation"]
 
 
+@operations
 class Creation(Functions):
     """Ways to make a tensor; each takes `dtype` and `device` by name."""
 

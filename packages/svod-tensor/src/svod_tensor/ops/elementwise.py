@@ -33,6 +33,7 @@ from svod_tensor.data import make_constant
 from svod_tensor.memory_views import view_bytes
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.movement import Movement
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.shapes import broadcast_node, broadcast_shapes
 from svod_tensor.shards import bring_to
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Elementwise"]
 
 
+@operations
 class Elementwise(Movement):
     """Operations on each element, and on pairs of elements."""
 

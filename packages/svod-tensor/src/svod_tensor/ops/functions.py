@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float64
 from svod_ir.ops import Op
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.rounding import rounds_once
 
@@ -24,6 +25,7 @@ __all__ = ["Functions"]
 T = TypeVar("T", bound="Functions")
 
 
+@operations
 class Functions(Operators):
     """Exponentials, logarithms, trigonometric and hyperbolic functions."""
 

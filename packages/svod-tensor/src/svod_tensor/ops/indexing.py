@@ -28,7 +28,8 @@ from svod_ir.ops import Op
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
-from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.base import DTypeLike, TensorBase
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.reduction import Reduction
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, check_within, concrete_shape, normalize_axis
 from svod_tensor.shards import bring_to
@@ -59,6 +60,7 @@ class _Array(NamedTuple):
     is_checked: bool
 
 
+@operations
 class Indexing(Reduction):
     """Slices, integer arrays, and gathers along an axis."""
 
@@ -115,14 +117,14 @@ class Indexing(Reduction):
         """`take_along_axis` with torch's argument order."""
         return self.take_along_axis(indices, axis)
 
-    def one_hot(self, n_classes: int, *, dtype: object = None) -> Self:
+    def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
         """1 at the position that each element names along a new last axis, 0 elsewhere."""
         if not self.dtype.is_int:
             raise OperandError(operation="one_hot", found=self.dtype, expected="integer classes")
         if n_classes < 0:
             raise ShapeError(operation="one_hot", shape=(n_classes,), problem="has a negative size")
         classes = self.arange(n_classes, dtype=self.dtype if n_classes <= self.dtype.max else int64)
-        return self.unsqueeze(-1).eq(classes).cast(dtype or int64)  # pyright: ignore[reportArgumentType]
+        return self.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
     def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
         """`value` where `mask` holds, the elements elsewhere."""
@@ -247,10 +249,7 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
         raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(item, np.integer):
         return (item.__index__(),)
-    try:
-        array: NDArray[np.generic] = np.asarray(item)  # pyright: ignore[reportUnknownArgumentType]
-    except ValueError as error:
-        raise IndexKindError(found="a list", problem="its rows have different lengths") from error
+    array = _to_numpy(item)  # pyright: ignore[reportUnknownArgumentType]
     if array.size == 0 and not is_array:
         array = array.astype(np.int64)
     if array.dtype == np.bool_:
@@ -258,6 +257,15 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
     if array.dtype.kind not in "iu":
         raise IndexKindError(found="a list or array", problem="its elements are no integers")
     return (array,)
+
+
+def _to_numpy(item: object) -> NDArray[np.generic]:
+    import numpy as np
+
+    try:
+        return np.asarray(item)
+    except ValueError as error:
+        raise IndexKindError(found="a list", problem="its rows have different lengths") from error
 
 
 def _reject_mask() -> None:
@@ -359,7 +367,10 @@ def _check_positions(item: object, size: SInt, axis: int) -> UOp:
     """Known positions, checked, counted from the front, as a node."""
     import numpy as np
 
-    array = np.asarray(item, dtype=np.int64)
+    array = _to_numpy(item)
+    if array.size and array.dtype.kind not in "iu":
+        raise IndexKindError(found=item, problem="positions are integers")
+    array = array.astype(np.int64)
     if array.size:
         for extreme in (int(array.min()), int(array.max())):
             _resolve_position(extreme, size, axis)

@@ -23,6 +23,7 @@ from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.data import make_constant
 from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import (
     Axes,
     Shape,
@@ -46,6 +47,7 @@ Amounts: TypeAlias = "SInt | Sequence[SInt] | None"
 """How much is added to one axis: on both sides alike, before and after it, or nothing."""
 
 
+@operations
 class Movement(TensorBase):
     """Reshaping, reordering, repeating, cutting and joining."""
 
@@ -410,10 +412,10 @@ def _take_operands(
     tensors: list[object] = []
     for item in given:
         tensors.extend(item if isinstance(item, Iterable) and not isinstance(item, TensorBase) else (item,))
-    other = next((t for t in tensors if not isinstance(t, TensorBase)), None)
-    if other is not None:
+    others = [t for t in tensors if not isinstance(t, TensorBase)]
+    if others:
         raise OperandError(
-            operation=operation, found=type(other).__name__, expected="tensors, one by one or as a sequence"
+            operation=operation, found=type(others[0]).__name__, expected="tensors, one by one or as a sequence"
         )
     if not tensors:
         raise ShapeError(operation=operation, shape=(), problem="is missing: no tensors were given")

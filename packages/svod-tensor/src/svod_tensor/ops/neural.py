@@ -11,9 +11,10 @@ from typing import Self, TypeVar
 
 from svod_dtype import float32, promote_types
 from svod_ir.errors import OperandError, ShapeError
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.products import Products
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
-from svod_tensor.shapes import Axes, concrete_shape
+from svod_tensor.shapes import Axes, concrete_shape, normalize_axis
 
 __all__ = ["Neural"]
 
@@ -23,6 +24,7 @@ _SQRT_HALF = 1.0 / math.sqrt(2.0)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
+@operations
 class Neural(Products):
     """Activations, normalisations, attention, embedding."""
 
@@ -96,6 +98,7 @@ class Neural(Products):
     @rounds_once
     def glu(self, axis: int = -1) -> Self:
         """The first half of `axis`, gated by the sigmoid of the second."""
+        axis = normalize_axis("glu", axis, self.ndim)
         (size,) = concrete_shape("glu", (self.shape[axis],))
         if size % 2:
             raise ShapeError(operation="glu", shape=self.shape, problem=f"has the odd size {size} on axis {axis}")
@@ -136,8 +139,10 @@ class Neural(Products):
         self, n_groups: int, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
     ) -> Self:
         """`layernorm` over each of `n_groups` groups of channels, for a tensor of shape (batch, channels, ...)."""
-        channels, *_ = concrete_shape("group_norm", self.shape[1:2])
-        if channels % n_groups:
+        if self.ndim < 2:
+            raise ShapeError(operation="group_norm", shape=self.shape, problem="has no axes of a batch and of channels")
+        (channels,) = concrete_shape("group_norm", self.shape[1:2])
+        if n_groups < 1 or channels % n_groups:
             raise ShapeError(
                 operation="group_norm",
                 shape=self.shape,
@@ -162,6 +167,8 @@ class Neural(Products):
         """The rows of `weight` that this integer tensor names; a position out of range reads as zeros."""
         if not self.dtype.is_int:
             raise OperandError(operation="embedding", found=self.dtype, expected="integer positions")
+        if not weight.ndim:
+            raise ShapeError(operation="embedding", shape=weight.shape, problem="has no rows")
         return weight._take(self, 0, "embedding")
 
     def scaled_dot_product_attention(
@@ -179,6 +186,12 @@ class Neural(Products):
         A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are an
         operand of the second product, and matrix units take such alone.
         """
+        for operand in (self, key, value):
+            if operand.ndim < 2:
+                raise ShapeError(
+                    operation="scaled_dot_product_attention", shape=operand.shape,
+                    problem="has no axes of positions and of features",
+                )  # fmt: skip
         (depth,) = concrete_shape("scaled_dot_product_attention", self.shape[-1:])
         factor = 1.0 / math.sqrt(depth) if scale is None else scale
         kind = promote_types(promote_types(self.dtype, key.dtype), value.dtype)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from svod_dtype import bool_
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.elementwise import Elementwise
+from svod_tensor.ops.naming import operations
 
 if TYPE_CHECKING:
     from svod_tensor.ops.elementwise import Operand
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Operators"]
 
 
+@operations
 class Operators(Elementwise):
     """Arithmetic, comparison and bit operators."""
 

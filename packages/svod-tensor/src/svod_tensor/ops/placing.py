@@ -9,6 +9,7 @@ from svod_ir.placement import Sharding, split_evenly
 from svod_tensor.data import copy_to_device
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.creation import Creation
+from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import concrete_shape, normalize_axis
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Placing"]
 
 
+@operations
 class Placing(Creation):
     """Moving tensors between devices."""
 

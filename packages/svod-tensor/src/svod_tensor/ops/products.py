@@ -17,6 +17,7 @@ from svod_ir.uop import SInt
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.indexing import Indexing
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.shapes import Shape, normalize_axis
 
@@ -28,6 +29,7 @@ __all__ = ["Products"]
 T = TypeVar("T", bound="Products")
 
 
+@operations
 class Products(Indexing):
     """Matrix products and their generalisations."""
 

@@ -18,6 +18,7 @@ from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.windows import Windows
 from svod_tensor.shapes import to_shape
@@ -30,6 +31,7 @@ __all__ = ["Random"]
 T = TypeVar("T", bound="Random")
 
 
+@operations
 class Random(Windows):
     """Tensors of random numbers."""
 

@@ -1,8 +1,8 @@
 """Reductions over axes, and running reductions along one.
 
-As in numpy, sums and products of integers are int64 (uint64 of unsigned ones), so that small dtypes
-do not overflow. float16, bfloat16 and float8 accumulate in float32 and are rounded once, at the end.
-Positions (argmax and argmin) are int64; they give the first occurrence, and a NaN counts as the
+Sums and products of integers have the default dtype of integers, int32 (uint32 of unsigned ones), or int64 (uint64) where
+they have it already; `sum(dtype="int64")` adds in a wider one. float16, bfloat16 and float8 accumulate in float32 and are
+rounded once, at the end. Positions (argmax and argmin) are int64; they give the first occurrence, and a NaN counts as the
 extremum.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Literal, Self
 
-from svod_dtype import DType, bool_, float64, int64, to_dtype, uint64
+from svod_dtype import DType, bool_, float64, int32, int64, to_dtype, uint32
 from svod_ir.build import make_alu, make_reduce_axis, make_scan_axis
 from svod_ir.concat import make_positions
 from svod_ir.errors import AxisError, OperandError
@@ -20,6 +20,7 @@ from svod_ir.sizes import product
 from svod_ir.uop import UOp
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.placing import Placing
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.shapes import Axes, broadcast_node, normalize_axes, normalize_axis
@@ -27,6 +28,7 @@ from svod_tensor.shapes import Axes, broadcast_node, normalize_axes, normalize_a
 __all__ = ["Reduction"]
 
 
+@operations
 class Reduction(Placing):
     """Sums, products, extrema, moments, and their running forms.
 
@@ -62,7 +64,8 @@ class Reduction(Placing):
         return self.cast(bool_)._reduce("all", Op.MIN, axis, keepdims, empty=True)
 
     def count_nonzero(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        return self.cast(bool_).sum(axis, keepdims=keepdims)
+        """How many elements are not zero (int64)."""
+        return self.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
 
     @rounds_once
     def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -228,6 +231,7 @@ class Reduction(Placing):
 
 
 def _sum_dtype(dtype: DType) -> DType:
-    if dtype.is_float:
+    """Source: the array API standard, `sum`."""
+    if dtype.is_float or dtype.itemsize == 8:
         return dtype
-    return uint64 if dtype.is_unsigned else int64
+    return uint32 if dtype.is_unsigned else int32

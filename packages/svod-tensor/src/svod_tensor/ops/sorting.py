@@ -15,6 +15,7 @@ from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
 from svod_ir.uop import SInt
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.random import Random
 from svod_tensor.shapes import check_within, normalize_axis
 from svod_tensor.shards import bring_to
@@ -30,6 +31,7 @@ MAX_PASSES: Final = 8
 """How many of the largest elements are found by so many reductions of the rows; for more, rows are sorted."""
 
 
+@operations
 class Sorting(Random):
     """Orders and ranks."""
 

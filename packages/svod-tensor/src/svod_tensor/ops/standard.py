@@ -11,6 +11,7 @@ from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import SInt
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.sorting import Sorting, ordered_key
 from svod_tensor.shapes import broadcast_shapes, concrete_shape, normalize_axes, normalize_axis
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Standard"]
 
 
+@operations
 class Standard(Sorting):
     """Names and compositions of the array API standard and of numpy."""
 
@@ -119,7 +121,8 @@ class Standard(Sorting):
             return self
         parts = [part for part in (prepend, self, append) if part is not None]
         x = type(self).concat(parts, axis) if len(parts) > 1 else self
-        for _ in range(n):
+        (size,) = concrete_shape("diff", (x.shape[axis],))
+        for _ in range(min(n, size)):
             (size,) = concrete_shape("diff", (x.shape[axis],))
             last, first = x._slice_axis(axis, min(1, size), size), x._slice_axis(axis, 0, max(size - 1, 0))
             x = last.ne(first) if x.dtype.is_bool else last.sub(first)
@@ -144,12 +147,12 @@ class Standard(Sorting):
     def _only_axis(self, operation: str, axis: int | None) -> int:
         if axis is None and self.ndim != 1:
             raise ShapeError(operation=operation, shape=self.shape, problem="has not one axis: say which one is meant")
-        return normalize_axis(operation, axis or 0, self.ndim)
+        return normalize_axis(operation, 0 if axis is None else axis, self.ndim)
 
     def _with_initial(self, x: Self, axis: int | None, value: int, is_wanted: bool) -> Self:
         if not is_wanted:
             return x
-        place = normalize_axis("cumulative", axis or 0, x.ndim)
+        place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
         return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), value=value)
 
     def trace(self, *, dtype: DTypeLike | None = None) -> Self:
@@ -185,7 +188,7 @@ class Standard(Sorting):
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The mean without NaNs; NaN where there is nothing else."""
         x = self._to_float()
-        count = x.isnan().logical_not().sum(axis, keepdims=keepdims)
+        count = x.isnan().logical_not().count_nonzero(axis, keepdims=keepdims)
         return x.nansum(axis, keepdims=keepdims).div(count.cast(x.dtype))
 
     def nanmax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:

@@ -23,6 +23,7 @@ from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, item_count, resolve_item
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.neural import Neural
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 from svod_tensor.shards import bring_to
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Updating", "check_value"]
 
 
+@operations
 class Updating(Neural):
     """Replacing elements."""
 
@@ -133,7 +135,8 @@ class Updating(Neural):
     def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
         """This tensor with the slices of `value` along `axis` added to its own at `indices`, in torch's order of arguments."""
         axis = normalize_axis("index_add", axis, self.ndim)
-        new = self._to_value(value).moveaxis(axis, 0)
+        new = self._to_value(value)
+        new = new.moveaxis(axis, 0) if new.ndim else new
         return self.moveaxis(axis, 0).add_at(indices, new).moveaxis(0, axis)
 
     def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:

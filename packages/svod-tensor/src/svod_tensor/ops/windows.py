@@ -15,8 +15,9 @@ from typing import NamedTuple, Self, TypeVar
 from svod_dtype import promote_types
 from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
-from svod_ir.sizes import bounds_of_size, normalize_size
+from svod_ir.sizes import bounds_of_size, format_shape, normalize_size
 from svod_ir.uop import SInt
+from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.update import Updating
 from svod_tensor.shapes import check_within, concrete_shape
@@ -26,6 +27,7 @@ __all__ = ["Windows"]
 T = TypeVar("T", bound="Windows")
 
 
+@operations
 class Windows(Updating):
     """Convolution, its transpose, and pooling."""
 
@@ -34,6 +36,11 @@ class Windows(Updating):
     def windows(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Self:
         """All windows over the last axes: shape (..., *outputs, *kernel)."""
         n, lead = len(kernel), self.ndim - len(kernel)
+        if not len(stride) == len(dilation) == n <= self.ndim or any(v < 1 for v in (*kernel, *stride, *dilation)):
+            raise OperandError(
+                operation="windows", found=(kernel, stride, dilation),
+                expected=f"as many sizes, strides and dilations, each at least 1, of at most {self.ndim} axes",
+            )  # fmt: skip
         sizes = self.shape[lead:]
         result = self
         for i, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation, strict=True)):
@@ -63,16 +70,16 @@ class Windows(Updating):
             groups: into how many independent parts the channels fall.
         """
         n = weight.ndim - 2
-        if self.ndim < 2:
-            raise ShapeError(operation="conv2d", shape=self.shape, problem="has no axes of a batch and of channels")
-        batch, _, *sizes = self.shape
+        if n < 1 or self.ndim != n + 2:
+            raise ShapeError(
+                operation="conv2d", shape=self.shape,
+                problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
+                hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (outputs, channels / groups, *kernel)",
+            )  # fmt: skip
+        batch = self.shape[0]
         (channels,) = concrete_shape("conv2d", self.shape[1:2])
         outputs, per_group, *kernel = concrete_shape("conv2d", weight.shape)
-        if len(sizes) != n or n < 1:
-            raise ShapeError(
-                operation="conv2d", shape=self.shape, problem=f"does not have the {n} spatial axes of {weight.shape}"
-            )
-        if per_group * groups != channels or outputs % groups:
+        if groups < 1 or per_group * groups != channels or outputs % groups:
             raise ShapeError(
                 operation="conv2d", shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
             )
@@ -109,13 +116,15 @@ class Windows(Updating):
         n, name = weight.ndim - 2, "conv_transpose2d"
         if n < 1 or self.ndim != n + 2:
             raise ShapeError(
-                operation=name, shape=self.shape, problem=f"does not have the {n} spatial axes of {weight.shape}"
-            )
+                operation=name, shape=self.shape,
+                problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
+                hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (channels, outputs / groups, *kernel)",
+            )  # fmt: skip
         (channels,), (taken, per_group, *kernel) = (
             concrete_shape(name, self.shape[1:2]),
             concrete_shape(name, weight.shape),
         )
-        if taken != channels or channels % groups:
+        if groups < 1 or taken != channels or channels % groups:
             raise ShapeError(
                 operation=name, shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
             )
@@ -251,5 +260,5 @@ def _each(name: str, value: int | Sequence[int], n: int) -> tuple[int, ...]:
     values = (value,) * n if isinstance(value, int) else tuple(value)
     least = 0 if name.endswith("padding") else 1
     if len(values) != n or any(v < least for v in values):
-        raise OperandError(operation=name, found=values, expected=f"{n} numbers of at least {least}")
+        raise OperandError(operation="windows", found=values, expected=f"{n} numbers of at least {least} as {name}")
     return values

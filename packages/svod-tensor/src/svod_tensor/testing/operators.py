@@ -131,7 +131,7 @@ def _iter_reductions() -> Iterator[OperatorCase]:
     yield OperatorCase("any_all", (((3, 4), "bool"),), lambda x: x.any(0) & x.all(0), lambda a: a.any(0) & a.all(0))
     yield OperatorCase("long_sum", (((2, 1031), _F),), lambda x: x.sum(1), lambda a: a.sum(1), 2e-5)
     yield OperatorCase("sum_of_nothing", (((3, 0, 2), _F),), lambda x: x.sum(1), lambda a: a.sum(1))
-    yield OperatorCase("integer_sum", (((13, 3), "int32"),), lambda x: x.sum(0), lambda a: a.sum(0))
+    yield OperatorCase("integer_sum", (((13, 3), "int32"),), lambda x: x.sum(0), lambda a: a.sum(0, dtype=a.dtype))
     yield OperatorCase("cumsum", (((3, 17), _F),), lambda x: x.cumsum(1), lambda a: a.cumsum(1), 1e-5)
     yield OperatorCase("cumprod", (((11, 2), _F),), lambda x: x.cumprod(0), lambda a: a.cumprod(0), 1e-5)
     yield OperatorCase("softmax", (((4, 13), _F),), lambda x: x.softmax(-1), _softmax, 1e-5)

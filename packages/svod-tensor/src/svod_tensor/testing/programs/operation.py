@@ -74,4 +74,6 @@ def sum_of(dtype: str) -> str:
     """The dtype of sums."""
     if is_float(dtype):
         return dtype
-    return "uint64" if dtype.startswith("uint") else "int64"
+    if dtype in ("int64", "uint64"):
+        return dtype
+    return "uint32" if dtype.startswith("uint") else "int32"

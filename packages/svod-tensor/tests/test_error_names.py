@@ -1,0 +1,156 @@
+"""A mistake in a call is an error of svod that names the operation that was called: over all public operations."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from svod_dtype import UserError
+from svod_ir.errors import AxisError, BroadcastError, OperandError, ShapeError
+from svod_tensor import Tensor
+from svod_tensor.errors import IntegerOverflowError
+
+OPERATORS = {
+    "__getitem__": "indexing", "__setitem__": "assignment", "__len__": "len", "__rsub__": "sub", "__rpow__": "pow", "__rmod__": "remainder",
+    "__rmatmul__": "matmul", "__rfloordiv__": "floor_divide",
+}  # fmt: skip
+ODD = [
+    1, 0, -1, 99, -99, 2.5, math.nan, "a", None, object(), True, {}, (), (1,), (99,), ("a",), [[1, 2], [3]], slice(1), np.ones(3),
+    ((1, 1), (1, 1)), Tensor(np.ones(7, np.float32)), Tensor([0, 1]), Tensor(np.ones((2, 3, 5), np.bool_)),
+]  # fmt: skip
+"""Values that fit few parameters."""
+
+TENSORS = [Tensor(np.ones((3, 4), np.float32)), Tensor(1.5), Tensor(np.arange(12).reshape(3, 4) % 3)]
+IMAGE, FILTERS = Tensor.ones(1, 2, 6, 6), Tensor.ones(4, 2, 3, 3)
+ROWS, PLACES = Tensor.ones(3, 4), Tensor(np.zeros((3, 4), np.int64))
+GOOD = [
+    (Tensor.conv2d, {"self": IMAGE, "weight": FILTERS, "bias": Tensor.ones(4), "stride": 1, "padding": 0, "dilation": 1, "groups": 1}),
+    (Tensor.conv_transpose2d, {"self": IMAGE, "weight": FILTERS.transpose(0, 1), "bias": Tensor.ones(4), "stride": 1, "padding": 0,
+                               "output_padding": 0, "dilation": 1, "groups": 1}),
+    (Tensor.max_pool2d, {"self": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1}),
+    (Tensor.avg_pool2d, {"self": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1, "count_include_pad": False}),
+    (Tensor.windows, {"self": IMAGE, "kernel": (2, 2), "stride": (1, 1), "dilation": (1, 1)}),
+    (Tensor.scaled_dot_product_attention, {"self": ROWS, "key": ROWS, "value": ROWS, "mask": Tensor.ones(3, 3), "scale": 1.0}),
+    (Tensor.group_norm, {"self": IMAGE, "n_groups": 2, "eps": 1e-5, "weight": Tensor.ones(2), "bias": Tensor.ones(2)}),
+    (Tensor.batchnorm, {"self": IMAGE, "mean": Tensor.ones(2), "variance": Tensor.ones(2), "weight": Tensor.ones(2), "bias": None}),
+    (Tensor.layernorm, {"self": ROWS, "axis": 1, "eps": 1e-5, "weight": Tensor.ones(4), "bias": Tensor.ones(4)}),
+    (Tensor.linear, {"self": ROWS, "weight": Tensor.ones(5, 4), "bias": Tensor.ones(5)}),
+    (Tensor.embedding, {"self": PLACES, "weight": ROWS}),
+    (Tensor.tensordot, {"self": ROWS, "other": ROWS, "axes": 2}),
+    (Tensor.vecdot, {"self": ROWS, "other": ROWS, "axis": -1}),
+    (Tensor.take_along_axis, {"self": ROWS, "indices": PLACES, "axis": 0}),
+    (Tensor.put_along_axis, {"self": ROWS, "indices": PLACES, "value": 1.0, "axis": 0}),
+    (Tensor.scatter_add, {"self": ROWS, "indices": PLACES, "value": 1.0, "axis": 0}),
+    (Tensor.index_add, {"self": ROWS, "axis": 0, "indices": Tensor([0, 1]), "value": 1.0}),
+    (Tensor.add_at, {"self": ROWS, "index": Tensor([0, 1]), "value": 1.0}),
+    (Tensor.with_items, {"self": ROWS, "index": Tensor([0, 1]), "value": 1.0}),
+    (Tensor.bincount, {"self": PLACES, "n_bins": 3, "weights": ROWS}),
+    (Tensor.searchsorted, {"self": Tensor([1, 2, 3]), "values": ROWS, "side": "left"}),
+    (Tensor.masked_fill, {"self": ROWS, "mask": ROWS.gt(0), "value": 1.0}),
+    (Tensor.where, {"self": ROWS.gt(0), "x": ROWS, "y": 1.0}),
+    (Tensor.diff, {"self": ROWS, "n": 1, "axis": 0, "prepend": ROWS, "append": ROWS}),
+    (Tensor.arange, {"start": 0, "stop": 5, "step": 1, "dtype": "int32"}),
+    (Tensor.linspace, {"start": 0, "stop": 5, "count": 3, "dtype": "float32"}),
+    (Tensor.randint, {"low": 0, "high": 5, "seed": 1, "dtype": "int32"}),
+    (Tensor.meshgrid, {"indexing": "xy"}),
+]  # fmt: skip
+"""Calls that are right until one argument is changed."""
+
+
+def find_function(name):
+    member = inspect.getattr_static(Tensor, name)
+    return getattr(member, "__func__", getattr(member, "fget", member))
+
+
+def is_operation(name):
+    is_public = name in OPERATORS or not name.startswith("_")
+    return is_public and getattr(find_function(name), "names_errors", False)
+
+
+OPERATIONS = [name for name in dir(Tensor) if is_operation(name)]
+
+
+def check_call(shown, call):
+    """Assert that a call succeeds, or fails with an error of svod that begins with the name of the operation."""
+    try:
+        call()
+    except UserError as error:
+        assert str(error).startswith(shown), f"{shown} is not named: {error}"
+        assert error.operation.startswith(shown)
+
+
+def iter_calls(function):
+    """Positional arguments and named ones, of which few fit."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    needed = [p for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+    named = [p.name for p in parameters if p.default is not p.empty or p.kind is p.KEYWORD_ONLY]
+    always = {p.name: 1 for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY}
+    for values in itertools.product(ODD, repeat=min(len(needed), 2)):
+        yield (*values, *(1,) * (len(needed) - 2)), always
+    for name, value in itertools.product(named, ODD):
+        yield (1,) * len(needed), always | {name: value}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
+    function = find_function(name)
+    shown = OPERATORS.get(name, function.__name__)
+    is_method = not isinstance(inspect.getattr_static(Tensor, name), classmethod)
+    for tensor in TENSORS if is_method else TENSORS[:1]:
+        if isinstance(inspect.getattr_static(Tensor, name), property):
+            check_call(shown, lambda t=tensor: getattr(t, name))
+            continue
+        for args, kwargs in iter_calls(function):
+            target = tensor.clone() if name in ("__setitem__", "assign") else tensor
+            check_call(shown, lambda t=target, a=args, k=kwargs: getattr(t, name)(*a, **k))
+
+
+@pytest.mark.parametrize(("function", "arguments"), GOOD, ids=[function.__name__ for function, _ in GOOD])
+def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(function, arguments):
+    function(**arguments)
+    for name, value in itertools.product(arguments, [*ODD, *TENSORS]):
+        if name != "self" or isinstance(value, Tensor):
+            check_call(function.__name__, lambda n=name, v=value: function(**arguments | {n: v}))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: Tensor.rand(-3, 2), ShapeError, "rand: shape (-3, 2) has a negative size"),
+        (lambda: Tensor(1.0).softmax(), AxisError, "softmax: axis -1 is out of range for 0 dimensions"),
+        (lambda: ROWS + Tensor.ones(3), BroadcastError, "add: shapes (3, 4) and (3,) do not broadcast"),
+        (lambda: ROWS.layernorm(weight=Tensor.ones(3)), BroadcastError, "layernorm: shapes (3, 4) and (3,)"),
+        (lambda: 300 - Tensor([1], dtype="int8"), IntegerOverflowError, "sub: 300 does not fit int8"),
+        (lambda: IMAGE.conv2d(3), OperandError, "conv2d takes a tensor as weight, not 3"),
+        (lambda: IMAGE.conv2d(FILTERS, stride="a"), OperandError, "conv2d takes 2 numbers of at least 1 as stride, not ('a',)"),
+        (lambda: IMAGE.conv2d(FILTERS, padding=-1), OperandError, "conv2d takes 2 numbers of at least 0 as padding, not (-1, -1)"),
+        (lambda: ROWS.tril("a"), OperandError, "tril takes an integer as diagonal, not 'a'"),
+        (lambda: ROWS.swish().clamp("a"), UserError, "clip"),
+        (lambda: ROWS[7], UserError, "indexing: index 7 is out of range for axis 0 with size 3"),
+        (lambda: ROWS[ROWS.gt(0)], UserError, "indexing with a bool tensor: the shape of the result depends on values"),
+    ],
+)  # fmt: skip
+def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, message):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).startswith(message)
+
+
+def test_an_error_inside_of_svod_is_no_mistake_of_the_caller(monkeypatch):
+    def fail(_self, _op):
+        raise AttributeError("a bug")
+
+    monkeypatch.setattr(Tensor, "_unary", fail)
+    with pytest.raises(AttributeError, match="a bug"):
+        ROWS.exp()
+
+
+def test_calls_with_a_wrong_number_of_arguments_are_errors_of_python():
+    with pytest.raises(TypeError, match="positional argument"):
+        ROWS.sum(1, 2, 3)
+    with pytest.raises(TypeError, match="keyword argument"):
+        ROWS.sum(dim=1)
