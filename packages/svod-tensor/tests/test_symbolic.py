@@ -264,13 +264,16 @@ def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> No
     y = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     n = N.bind(4)
     for call, message in (
-        (lambda: x[:n], "slicing: n, which may be 1 to 9, is not known to be from 0 to 5 on axis 0"),
-        (lambda: x[n - 4 :], "slicing: n - 4, which may be -3 to 5, is not known"),
+        (lambda: x[:n], "indexing with a slice: n, which may be 1 to 9, is not known to be from 0 to 5 on axis 0"),
+        (lambda: x[n - 4 :], "indexing with a slice: n - 4, which may be -3 to 5, is not known"),
         (lambda: x[n], "indexing: n, which may be 1 to 9, is not known to be from 0 to 4 on axis 0"),
         (lambda: x[[0], n], "indexing: n, which may be 1 to 9, is not known to be from 0 to 2 on axis 1"),
         (lambda: y[4], "indexing: 4 is not known to be from 0 to n - 1 on axis 0"),
         (lambda: y[[0, -2]], "indexing: n - 2, which may be -1 to 7, is not known"),
-        (lambda: y[: M.bind(3)], "slicing: m, which may be 1 to 5, is not known to be from 0 to n on axis 0"),
+        (
+            lambda: y[: M.bind(3)],
+            "indexing with a slice: m, which may be 1 to 5, is not known to be from 0 to n on axis 0",
+        ),
         (lambda: x.shrink((0, n), None), "shrink: n, which may be 1 to 9, is not known"),
         (lambda: x.pad((n - 3, 0), None), "pad: n - 3, which may be -2 to 6, is not known to be at least 0 on axis 0"),
         (lambda: y.topk(2, 0), "topk: 2 is not known to be from 0 to n on axis 0"),

@@ -342,7 +342,7 @@ def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SI
 def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
     if isinstance(bound, UOp):
         place = normalize_size(bound + shift)
-        check_within("slicing", axis, place, 0, size)
+        check_within("indexing with a slice", axis, place, 0, size)
         return place
     place = to_node(size) + (bound.__index__() + shift) if bound < 0 else to_node(bound.__index__() + shift)
     return normalize_size(place.maximum(0).minimum(size))
