@@ -183,6 +183,22 @@ def test_a_candidate_that_breaks_its_process_is_lost_alone(
 
 
 @pytest.mark.parametrize("kind", ["process", "local"])
+def test_a_kernel_stays_loaded_under_its_key_until_it_is_forgotten(
+    body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], kind: str
+) -> None:
+    odd_plan["UNROLL"] = "run: raise"
+    good, bad = compile_all(processes, body, device, UPCAST, UNROLL)
+    assert isinstance(good, bytes)
+    assert isinstance(bad, bytes)
+    runner = make_runner(kind, device, body)
+    assert isinstance(runner.time("key", good, 1, FAR), float)
+    assert isinstance(runner.time("key", bad, 1, FAR), float)
+    runner.forget(["key"])
+    assert isinstance(runner.time("key", bad, 1, FAR), Dropped)
+    runner.close()
+
+
+@pytest.mark.parametrize("kind", ["process", "local"])
 def test_wrong_results_are_found_and_told(
     body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], kind: str
 ) -> None:
