@@ -63,10 +63,11 @@ class Standard(Sorting):
     def fmod(self, other: Operand) -> Self:
         """The remainder of division rounded toward zero: it has the sign of this tensor, and is 0 for an integer divided by zero."""
         x, y = self._pair(other)
-        rest = x.abs().remainder(y.abs())
         if x.dtype.is_float:
-            return rest.copysign(x)
-        return x.lt(0).where(rest.neg(), rest) if x.dtype.is_signed else rest
+            return x.abs().remainder(y.abs()).copysign(x)
+        # The size of the smallest integer is none of the dtype.
+        rest = x.remainder(y)
+        return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest
 
     def fmax(self, other: Operand) -> Self:
         """The larger of each pair; where one is NaN, the other."""
@@ -187,9 +188,10 @@ class Standard(Sorting):
     @rounds_once
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The mean without NaNs; NaN where there is nothing else."""
-        x = self._to_float()
-        count = x.isnan().logical_not().count_nonzero(axis, keepdims=keepdims)
-        return x.nansum(axis, keepdims=keepdims).div(count.cast(x.dtype))
+        if not self.dtype.is_float:
+            return self.mean(axis, keepdims=keepdims)
+        count = self.isnan().logical_not().count_nonzero(axis, keepdims=keepdims)
+        return self.nansum(axis, keepdims=keepdims).div(count.cast(self.dtype))
 
     def nanmax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The largest element that is no NaN; NaN where there is none."""
