@@ -377,6 +377,22 @@ def test_one_round_more_is_made_only_where_the_last_one_gained(product: UOp) -> 
     assert search(product, CONTEXT, replace(SMALL, max_rounds=0), predict).stop is StopReason.ROUNDS
 
 
+def test_the_fastest_of_all_is_the_result(product: UOp) -> None:
+    times: dict[str, tuple[float, tuple[Opt, ...]]] = {}
+
+    def measure(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        for c in candidates:
+            # What is measured first, the heuristics' choice, is slow.
+            times.setdefault(c.key, (c.predicted * (1 if times else 1000), c.opts))
+        return [Timed(times[c.key][0]) for c in candidates]
+
+    result = search(product, CONTEXT, SMALL, measure)
+    assert (result.seconds, result.opts) == min(times.values(), key=lambda entry: entry[0])
+    assert (result.heuristic_seconds, result.heuristic_opts) == next(iter(times.values()))
+    assert result.opts != result.heuristic_opts
+    assert (result.rounds[-1].best_seconds, result.rounds[-1].best_opts) == (result.seconds, result.opts)
+
+
 def test_a_gain_that_could_be_chance_is_none(product: UOp) -> None:
     result = search(product, CONTEXT, replace(SMALL, min_gain=0.99), Noisy(1))
     assert result.opts == result.heuristic_opts
