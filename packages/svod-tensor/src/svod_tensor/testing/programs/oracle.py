@@ -121,7 +121,7 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
             runs.append([_convert(np.asarray(p), k) for p, k in zip(parts, names, strict=True)])
         runs += runs[:1] * (N_RUNS - n_runs)
         results = [
-            _perturb(operation, list(r), k, step.results[0])
+            _perturb(operation, list(r), k, dtypes, step.results[0])
             for r, k in zip(zip(*runs, strict=True), names, strict=True)
         ]
     for value in results:
@@ -160,11 +160,14 @@ def _round(array: Any, dtype: str) -> Any:
     return array.astype(dtype).astype(np.float64)
 
 
-def _perturb(operation: Operation, runs: list[Any], dtype: str, seed: int) -> Value:
+def _perturb(operation: Operation, runs: list[Any], dtype: str, dtypes: Sequence[str], seed: int) -> Value:
     """The runs but the first moved where numbers were rounded."""
     if not is_float(dtype) or operation.rounding == "never" or not runs[0].size:
         return Value(tuple(runs), dtype)
-    exact, epsilon = runs[0], _EPSILON[dtype]
+    exact, unit = runs[0], _UNITS_AWAY[dtype] * _EPSILON[dtype]
+    if operation.rounding != "rarely":
+        # Parts of a composed function may be computed in the dtype of one operand.
+        unit = max(unit, *(_UNITS_AWAY[d] * _EPSILON[d] for d in dtypes if is_float(d)), 0.0)
     is_rounded: Any = True
     if operation.rounding == "rarely":
         # In float64 the oracle itself rounds; a number with few bits was exact.
@@ -175,7 +178,7 @@ def _perturb(operation: Operation, runs: list[Any], dtype: str, seed: int) -> Va
     for run in range(1, N_RUNS):
         away = rng.uniform(-0.4, 0.4, exact.shape)
         away += np.copysign(0.8, away)
-        away *= _UNITS_AWAY[dtype] * epsilon
+        away *= unit
         moved = runs[run] * (1 + away)
         if operation.rounding == "absolutely":
             moved += away
