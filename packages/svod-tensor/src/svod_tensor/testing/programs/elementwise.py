@@ -28,7 +28,7 @@ def _draw_one(draw: Draw) -> Drawn:
 
 
 def _draw_number(draw: Draw) -> Drawn:
-    return (draw.numeric(lambda v: v.dtype != "uint8"),), {}
+    return (draw.numeric(lambda v: not v.dtype.startswith("uint")),), {}
 
 
 def _draw_float(draw: Draw) -> Drawn:
@@ -305,7 +305,7 @@ def _iter_with_constants() -> Iterator[Operation]:
     )
     yield Operation(
         "clip", "{0}.clip({low}, {high})", lambda a, low, high: np.clip(a, low, high), lambda d, low, high: d,
-        lambda d: ((d.numeric(lambda v: v.dtype != "uint8"),), {"low": -1, "high": 2}), weight=0.4,
+        lambda d: ((d.numeric(lambda v: not v.dtype.startswith("uint")),), {"low": -1, "high": 2}), weight=0.4,
     )  # fmt: skip
 
 

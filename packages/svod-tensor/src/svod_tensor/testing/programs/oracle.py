@@ -108,11 +108,15 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
     with np.errstate(all="ignore"):
         wanted = common(*dtypes) if operation.converts else ""
         # Until something is rounded, the runs are one.
-        n_runs = N_RUNS if any(v.runs[1] is not v.runs[0] for v in operands) else 1
+        is_composed = operation.rounding in ("always", "absolutely")
+        n_runs = N_RUNS if is_composed or any(v.runs[1] is not v.runs[0] for v in operands) else 1
         for run in range(n_runs):
             arrays = [v.runs[run] for v in operands]
             if operation.converts:
                 arrays = [_convert(a, wanted) for a in arrays]
+            if run and is_composed:
+                # What is rounded inside a function changes the result as much as other operands would.
+                arrays = [_move(a, d, step.results[0] + run) for a, d in zip(arrays, dtypes, strict=True)]
             if run == 0:
                 _check_operands(operation, arrays, dtypes, named)
             found = operation.meaning(*arrays, **named)
@@ -158,6 +162,13 @@ def _round(array: Any, dtype: str) -> Any:
         bits = array.astype(np.float32).view(np.uint32)
         return (bits + 0x7FFF + ((bits >> 16) & 1) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
     return array.astype(dtype).astype(np.float64)
+
+
+def _move(array: Any, dtype: str, seed: int) -> Any:
+    """The floats of an operand moved by about a unit of the last place."""
+    if not is_float(dtype) or array.dtype.kind != "f":
+        return array
+    return array * (1 + np.random.default_rng(seed).uniform(-1, 1, array.shape) * _EPSILON[dtype])
 
 
 def _perturb(operation: Operation, runs: list[Any], dtype: str, dtypes: Sequence[str], seed: int) -> Value:

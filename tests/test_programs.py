@@ -1,0 +1,24 @@
+"""Random programs over all operations give what numpy gives, computed together and in another mode that is drawn for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from svod_ir.testing import count_examples
+from svod_tensor.testing.programs import run_programs
+from svod_tensor.testing.programs.runner import fresh_seed
+
+N_PARTS = 5
+N_PROGRAMS = count_examples(2000) // N_PARTS
+
+
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_random_programs_agree_with_numpy(part: int) -> None:
+    seed = fresh_seed()
+    report = run_programs(range(seed, seed + N_PROGRAMS), n_drawn=1)
+    assert report.n_programs == N_PROGRAMS
+    assert not report.found, "\n\n".join(
+        f"{f.kind}: python -m svod_tensor.testing.programs --programs 1 --seed {f.seed} --modes '{f.mode}'\n"
+        f"{f.program}\n{f.message}"
+        for f in report.found.values()
+    )
