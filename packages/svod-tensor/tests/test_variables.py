@@ -111,6 +111,38 @@ def test_what_a_captured_function_holds_has_its_own_variables() -> None:
         jit(lambda y: y.sum() + held.sum())(x[: SMALL.bind(3)])
 
 
+def test_a_captured_function_gets_what_is_computed_from_variables_at_each_call() -> None:
+    add = jit(lambda x, k: x[:2] + k)
+    for value in (3, 5):
+        check(add(Tensor(ROWS), SMALL.bind(value) * 2 + 1), ROWS[:2] + 2 * value + 1)
+    assert add.n_captures == 1
+
+
+def test_a_variable_that_a_captured_function_holds_keeps_its_value() -> None:
+    x = Tensor(ROWS)
+    held, n = x[: SMALL.bind(3)], SMALL.bind(3)
+    total = jit(lambda x: x.sum() + held.sum())
+    plus = jit(lambda x: x.sum() + n)
+    for f, wanted in ((total, 6), (plus, 6)):
+        check(f(x[:3]), np.float32(wanted))
+        check(f(x[: SMALL.bind(3)]), np.float32(wanted))
+        with pytest.raises(VariableConflictError, match="variable 'n' is bound to 5 and to 3"):
+            f(x[: SMALL.bind(5)])
+        check(f(x[: SMALL.bind(3)]), np.float32(wanted))
+
+
+def test_the_size_of_a_plan_that_a_captured_function_holds_is_that_of_its_last_execution() -> None:
+    x = Tensor(ROWS)
+    held = x[: SMALL.bind(3)] * 2
+    plan = held.prepare()
+    total = jit(lambda y: (held.sum() + y, held))
+    for value in (3, 8, 1):
+        plan.execute_with_vars({"n": value})
+        found, same = total(Tensor([1.0]))
+        check(found, np.array([ROWS[:value].sum() * 2 + 1], np.float32))
+        check(same, ROWS[:value] * 2)
+
+
 def test_the_first_part_of_larger_memory_is_an_argument_like_any_other() -> None:
     @jit
     def fill(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -90,6 +90,7 @@ class Captured:
         build: arranges results as the function did.
         written: the memory that the plan assigns to.
         held: the buffers that the plan uses besides inputs and outputs, by what messages call them.
+        bound: the bound variables that the function uses without getting them as arguments.
         lock: held while memory that outlives a call is written, and while a plan is added.
         plans: the plan, and its forks for threads that found it at work.
         max_plans: how many there may be, each with memory of its own for intermediates; 0 until somebody asks.
@@ -105,6 +106,7 @@ class Captured:
     build: Callable[[Iterator[object]], object]
     written: set[UOp]
     held: Mapping[str, Buffer]
+    bound: Sequence[UOp]
     lock: Lock
     plans: list[ExecutionPlan] = field(default_factory=list["ExecutionPlan"])
     max_plans: int = 0
@@ -125,10 +127,15 @@ class Captured:
         return 0 if self.plan is None else self.plan.num_kernels
 
     def run(self, given: Sequence[Tensor | UOp]) -> object:
-        """Run the plan on the tensors and variables of a call."""
+        """Run the plan on the tensors and variables of a call.
+
+        Raises:
+            VariableConflictError: if a variable has two values, which may be that of something that the function holds.
+            BoundsConflictError: if two variables have one name.
+        """
         if self.has_variables is None:
-            self.has_variables = any(_is_symbolic(value) for value in given)
-        values = _bind(given) if self.has_variables else {}
+            self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
+        values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
         find_base = registry.find_base
         pending = [t for t in given if isinstance(t, Tensor) and find_base(t.uop) is None and not t.is_realized]
         if pending:
@@ -261,16 +268,6 @@ def _get_buffer(node: UOp) -> Buffer:
 def _is_symbolic(value: Tensor | UOp) -> bool:
     """Whether an argument is a variable, or has one in its shape; the same for all calls with one signature."""
     return isinstance(value, UOp) or not all(isinstance(size, int) for size in value.shape)
-
-
-def _bind(given: Sequence[Tensor | UOp]) -> dict[str, int]:
-    """The values of the variables among the inputs of a call, and in their shapes.
-
-    Raises:
-        VariableConflictError: if a variable has two values.
-        BoundsConflictError: if two variables have one name.
-    """
-    return collect_bindings(*iter_symbolic(given))
 
 
 def iter_symbolic(given: Sequence[Tensor | UOp]) -> Iterator[UOp]:

@@ -5,9 +5,11 @@ that it builds; later calls only run the plan. What the function does besides (p
 during the capture alone.
 
 - Tensors, and numpy arrays, anywhere in lists, tuples and dicts are inputs; their memory is used where it
-  is. A `variable.bind(value)` is an input too: one plan serves all its values. Anything else is part of the signature.
+  is. A `variable.bind(value)`, and what is computed from it, is an input too: one plan serves all its values. Anything
+  else is part of the signature.
 - Tensors that the function uses without getting them as arguments are read at each call, where they
-  are: what is assigned to them is seen, a new tensor in their place is not.
+  are: what is assigned to them is seen, a new tensor in their place is not. A variable that is bound outside
+  keeps its value; a call that binds it to another one is an error.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
 - Any thread may call it. Calls run side by side, each with memory of its own for intermediates, as many as there are
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, over
 from svod_device import Buffer, DeviceLostError, get_allocator
 from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
+from svod_ir.ops import Op
 from svod_ir.placement import Sharding
 from svod_ir.shape import max_size
 from svod_ir.uop import UOp
@@ -43,7 +46,7 @@ from svod_tensor.options import resolve_config
 from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.signature import Argument, describe_arguments, find_array, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
-from svod_tensor.variable import check_variables
+from svod_tensor.variable import bind_to_call, check_variables
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -199,8 +202,9 @@ def _make_captured(
     """Run the function on placeholders and make the plan of what it does."""
     _settle()
     placeholders: list[Tensor | None] = []
-    positional = cast("tuple[object, ...]", _replace_tensors(tuple(args), placeholders))
-    named = cast("dict[str, object]", _replace_tensors(dict(kwargs), placeholders))
+    binds = bind_to_call(list(iter_symbolic(given)))
+    positional = cast("tuple[object, ...]", _replace_inputs(tuple(args), placeholders, binds))
+    named = cast("dict[str, object]", _replace_inputs(dict(kwargs), placeholders, binds))
     positions = [n for n, value in enumerate(given) if isinstance(value, Tensor)]
     inputs = [
         Input(position, memory, *names[position], part=number)
@@ -215,8 +219,11 @@ def _make_captured(
         build = _make_builder(name, result, outputs)
         del result
         _check_leaks(capture, {i.memory for i in inputs}, alive, outputs, placeholders)
-        check_variables([*iter_symbolic(given), *capture.states.values(), *(t.uop for t in outputs)])
-        return _finish(name, capture, inputs, outputs, build, config)
+        graphs = [*capture.states.values(), *(t.uop for t in outputs)]
+        check_variables([*binds, *graphs])
+        own = set(binds.values())
+        bound = dict.fromkeys(bind for graph in graphs for bind in graph.iter_ops(Op.BIND) if bind not in own)
+        return _finish(name, capture, inputs, outputs, build, config, tuple(bound))
 
 
 def _name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:
@@ -243,35 +250,38 @@ def _settle() -> None:
     Tensor.realize_batch(t for t in pending if isinstance(t, Tensor))
 
 
-def _replace_tensors(value: object, made: list[Tensor | None]) -> object:
-    """`value` with a placeholder for each tensor; tensors without elements stay."""
+def _replace_inputs(value: object, made: list[Tensor | None], binds: Mapping[UOp, UOp]) -> object:
+    """`value` with a placeholder for each tensor, and `binds` for variables; tensors without elements stay."""
     parts = take_apart(value)
     if parts is not None:
-        return parts.build([_replace_tensors(item, made) for item in parts.items])
+        return parts.build([_replace_inputs(item, made, binds) for item in parts.items])
+    if isinstance(value, UOp):
+        return value.substitute(binds)
     tensor = value if isinstance(value, Tensor) else find_array(value)
     if tensor is None:
         return value
-    placeholder = _make_placeholder(tensor) if tensor.size != 0 else None
+    placeholder = _make_placeholder(tensor, binds) if tensor.size != 0 else None
     made.append(placeholder)
     return tensor if placeholder is None else placeholder
 
 
-def _make_placeholder(tensor: Tensor) -> Tensor:
+def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:
     sharding = tensor.sharding
     if sharding is None:
-        return Tensor.from_uop(_make_empty(tensor.uop, str(tensor.device)))
+        return Tensor.from_uop(_make_empty(tensor.uop, str(tensor.device), binds))
     parts = [
-        part if 0 in part.shape else _make_empty(part, device)
+        part if 0 in part.shape else _make_empty(part, device, binds)
         for part, device in zip(parts_of(tensor.uop), sharding.devices, strict=True)
     ]
     return Tensor.from_uop(join_parts(parts, sharding.axis))
 
 
-def _make_empty(like: UOp, device: str) -> UOp:
-    """Memory for what `like` is on one device."""
+def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
+    """Memory for what `like` is on one device, with `binds` for the variables in its shape."""
     size = math.prod(max_size(s) for s in like.shape)
     buffer = Buffer(get_allocator(device), like.dtype, size)
-    return view_prefix(registry.make_memory(like.dtype, size, device, buffer), like.shape)
+    shape = tuple([s if isinstance(s, int) else s.substitute(binds) for s in like.shape])
+    return view_prefix(registry.make_memory(like.dtype, size, device, buffer), shape)
 
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
@@ -323,7 +333,7 @@ def _check_leaks(
 
 def _finish(
     name: str, capture: Capture, inputs: list[Input], outputs: Sequence[Tensor],
-    build: Callable[[Iterator[object]], object], config: PrepareConfig,
+    build: Callable[[Iterator[object]], object], config: PrepareConfig, bound: Sequence[UOp],
 ) -> Captured:  # fmt: skip
     from svod_tensor.realize import make_plan
 
@@ -363,7 +373,7 @@ def _finish(
         registry.add_plan(plan)
     return Captured(
         name, plan, inputs, memories, results, build,
-        set(capture.states), _find_held(plan, inputs), make_lock(),
+        set(capture.states), _find_held(plan, inputs), bound, make_lock(),
     )  # fmt: skip
 
 

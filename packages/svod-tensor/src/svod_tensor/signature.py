@@ -115,7 +115,7 @@ def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
 
 
 def _is_input(value: object) -> TypeGuard[Tensor | UOp]:
-    return isinstance(value, Tensor) or (isinstance(value, UOp) and value.op is Op.BIND)
+    return isinstance(value, Tensor) or (isinstance(value, UOp) and next(value.iter_ops(Op.BIND), None) is not None)
 
 
 def _as_tensor(value: object) -> object:

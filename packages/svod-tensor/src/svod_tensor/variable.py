@@ -1,14 +1,15 @@
 """Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one computation.
 
 BIND(DEFINE_VAR n, CONST 3)         n is 3
-BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs
+BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs, or what each call of
+                                    a captured function says, while that is captured
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from svod_device import CORE_ID, evaluate_expression
 from svod_ir.errors import OperandError
@@ -19,7 +20,7 @@ from svod_tensor import registry
 from svod_tensor.errors import BoundsConflictError, VariableBoundsError, VariableConflictError, VariableNameError
 
 __all__ = [
-    "Variable", "add_binding", "add_variable", "bind_to_plan", "check_variables", "collect_bindings", "is_bound",
+    "Variable", "add_binding", "add_variable", "bind_to_call", "bind_to_plan", "check_variables", "collect_bindings", "is_bound",
     "resolve_size", "settle_bindings",
 ]  # fmt: skip
 
@@ -136,14 +137,29 @@ def is_bound(bind: UOp) -> bool:
 
 def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
     """`root` with its variables bound to what `values`, the changing values of a plan, say at any time."""
-    replaced: dict[UOp, UOp] = {}
-    for bind in root.iter_ops(Op.BIND):
-        name, low, high = bind.src[0].arg
-        if name in values:
-            place = UOp.variable(f"{name}@{next(_numbers)}", low, high, bind.dtype)
-            registry.add_plan_values(place, values)
-            replaced[bind] = bind.with_src((bind.src[0], place))
+    replaced = {bind: _bind_to(bind.src[0], values) for bind in root.iter_ops(Op.BIND) if bind.src[0].arg[0] in values}
     return root.substitute(replaced) if replaced else root
+
+
+def bind_to_call(roots: Sequence[UOp]) -> dict[UOp, UOp]:
+    """For each bound variable in `roots`, what a call binds, one with the same value now that differs from any other."""
+    values = collect_bindings(*roots)
+    made: dict[UOp, UOp] = {}
+    replaced: dict[UOp, UOp] = {}
+    for root in roots:
+        for bind in root.iter_ops(Op.BIND):
+            variable = bind.src[0]
+            if variable not in made:
+                made[variable] = _bind_to(variable, values)
+            replaced[bind] = made[variable]
+    return replaced
+
+
+def _bind_to(variable: UOp, values: Mapping[str, int]) -> UOp:
+    name, low, high = variable.arg
+    place = UOp.variable(f"{name}@{next(_numbers)}", low, high, variable.dtype)
+    registry.add_plan_values(place, values)
+    return UOp(Op.BIND, variable.dtype, (variable, place))
 
 
 def settle_bindings(root: UOp) -> UOp:
