@@ -148,3 +148,32 @@ def test_threads_never_get_the_same_block() -> None:
         thread.join()
     assert errors == []
     assert isinstance(cache, Allocator)
+
+
+def test_a_finalizer_may_allocate_while_its_thread_files_blocks() -> None:
+    class Reentrant(Limited):
+        """Freeing for good stands for a finalizer, which may run in the middle of any step."""
+
+        def free(self, memory: Memory) -> None:
+            super().free(memory)
+            if len(self.freed) < 20:
+                cache.free(cache.allocate(64))
+
+    inner = Reentrant()
+    cache = CachingAllocator(inner, 300)
+
+    def work() -> None:
+        blocks = [cache.allocate(size) for size in (64, 128, 192, 64, 1024)]
+        for block in blocks:
+            cache.free(block)
+        done.append(cache.allocate(64).capacity)
+
+    done: list[int] = []
+    # A deadlock shall fail and not hang.
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert done == [64]
+    assert cache.in_use_bytes == 64
+    assert cache.cached_bytes == sum(len(b) * size for size, b in cache._by_size.items()) <= 300
+    assert inner.used == cache.in_use_bytes + cache.cached_bytes

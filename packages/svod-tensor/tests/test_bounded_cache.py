@@ -70,3 +70,30 @@ def test_threads_may_share_a_cache() -> None:
     counts = cache.counts()
     assert counts.hits + counts.misses == 4 * 2000
     assert counts.entries == 8
+
+
+def test_a_finalizer_may_look_up_while_its_thread_looks_up() -> None:
+    cache: BoundedCache[object, str] = BoundedCache(lambda: 5)
+
+    class Key:
+        """Comparing it stands for a finalizer, which may run in the middle of any step."""
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            cache.find("inner")
+            cache.add("inner", "b")
+            return self is other
+
+    def work() -> None:
+        cache.add(Key(), "a")
+        found.append(cache.find(Key()))
+
+    found: list[str | None] = []
+    # A deadlock shall fail and not hang.
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [None]
+    assert cache.find("inner") == "b"

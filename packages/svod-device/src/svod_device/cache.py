@@ -29,12 +29,12 @@ class CachingAllocator(WrappedAllocator):
         self.budget_bytes = budget_bytes
         self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive
         self.in_use_bytes = self.cached_bytes = 0
-        self._lock = hold_across_fork(threading.Lock())
+        self._lock = hold_across_fork(threading.RLock())
         # The cached blocks, for each size the latest last, with a number that grows from one to the next.
         self._by_size: dict[int, deque[tuple[int, Memory]]] = {}
         self._serial = count()
-        # A finalizer may run anywhere, also in this thread while it holds the lock. It only appends
-        # here, and whoever holds the lock next files the blocks.
+        # A finalizer may run anywhere, also in this thread while it holds the lock, and may allocate itself. What is freed
+        # is appended here, so that nobody waits for that, and whoever holds the lock next files the blocks.
         self._returned: deque[Memory] = deque()
 
     def allocate(self, nbytes: int) -> Memory:
@@ -113,11 +113,12 @@ class CachingAllocator(WrappedAllocator):
                 continue
             same_size = self._by_size.get(capacity)
             if same_size is None:
-                same_size = self._by_size[capacity] = deque()
+                # A new deque may be what makes the garbage collector run, and a finalizer come first.
+                same_size = self._by_size.setdefault(capacity, deque())
             same_size.append((next(self._serial), memory))
             self.cached_bytes += capacity
         while self.cached_bytes > self.budget_bytes:
-            oldest = min((blocks for blocks in self._by_size.values() if blocks), key=_number_of_first)
+            oldest = min([blocks for blocks in list(self._by_size.values()) if blocks], key=_number_of_first)
             memory = oldest.popleft()[1]
             self.cached_bytes -= memory.capacity
             self.inner.free(memory)

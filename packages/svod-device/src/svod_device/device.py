@@ -32,7 +32,7 @@ class CompiledCache:
 
     def __init__(self, max_entries: int = 1024) -> None:
         self._entries: FIFOCache[tuple[str, str, str, str], CompiledSpec] = FIFOCache(max_entries)
-        self._lock = hold_across_fork(threading.Lock())
+        self._lock = hold_across_fork(threading.RLock())
 
     def compile(self, compiler: Compiler, spec: ProgramSpec) -> CompiledSpec:
         """The compiled form of `spec`, from the cache where it is there."""

@@ -31,7 +31,7 @@ class HitCounter:
 
     def __init__(self) -> None:
         self.hits = self.misses = 0
-        self._lock = hold_across_fork(threading.Lock())
+        self._lock = hold_across_fork(threading.RLock())
 
     def record(self, *, is_hit: bool) -> None:
         """Count one look-up."""

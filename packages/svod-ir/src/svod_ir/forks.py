@@ -2,7 +2,8 @@
 
 Two ways out. A lock that is held for long, and guards what can be computed again, is made by `make_lock` and is
 free in the child. One that is held for moments, and guards a table that must not be seen half changed, is
-given to `hold_across_fork`: a fork waits until nobody holds it.
+given to `hold_across_fork`: a fork waits until nobody holds it. Either is reentrant, since a finalizer may run in the
+middle of any step of a thread, and look into the same table.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], 
 
 _functions: Final[dict[str, CustomFunction]] = {}
 _built_in: Final[dict[str, CustomFunction]] = {}
-_lock: Final = hold_across_fork(threading.Lock())
+_lock: Final = hold_across_fork(threading.RLock())
 
 
 def register_custom_function(kind: str, function: CustomFunction, *, is_built_in: bool = False) -> None:

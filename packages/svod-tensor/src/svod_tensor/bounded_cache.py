@@ -25,7 +25,7 @@ class BoundedCache(Generic[K, V]):
         self._read_limit = read_limit
         # The limit may change between two additions, so it is kept here and not by the cache.
         self._entries: FIFOCache[K, V] = FIFOCache(inf)
-        self._lock = hold_across_fork(threading.Lock())
+        self._lock = hold_across_fork(threading.RLock())
         self._counter = HitCounter()
 
     def find(self, key: K) -> V | None:

@@ -74,7 +74,7 @@ class _Records:
 
     def __init__(self) -> None:
         self._known: FIFOCache[str, Record] = FIFOCache(_MAX_KNOWN)
-        self._lock = hold_across_fork(threading.Lock())
+        self._lock = hold_across_fork(threading.RLock())
 
     def find(self, key: str) -> Record | None:
         """How far a search came: here or, where it is not finished here, in the process that came furthest."""

@@ -43,7 +43,7 @@ class _TunedStore:
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Opt, ...] | None] = {}
         self._has_entries: bool | None = None
-        self._lock = hold_across_fork(threading.Lock())
+        self._lock = hold_across_fork(threading.RLock())
 
     def find(self, ast_hash: str, device: Device) -> tuple[Opt, ...] | None:
         """The tuned opts of a kernel, None where there are none."""
