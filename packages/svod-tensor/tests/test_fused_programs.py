@@ -126,3 +126,11 @@ def test_adding_at_an_index_of_a_constant_is_computed_beside_the_constant() -> N
     added = zero.index_add(0, Tensor([0]), Tensor([2.0]))
     Tensor.realize_batch([zero, added])
     assert (zero.tolist(), added.tolist()) == ([0.0], [2.0])
+
+
+def test_a_tensor_that_is_assigned_to_and_a_copy_from_before_are_computed_together() -> None:
+    x = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3)).clone().realize()
+    y = x.clone()
+    x.assign(x * 0 + 1)
+    Tensor.realize_batch([x, y])
+    assert (x.tolist(), y.tolist()) == ([[1.0] * 3] * 2, [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])

@@ -11,9 +11,9 @@ A result that is a RESHAPE is stored below it, where its elements stand in the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from svod_ir.ops import MEMORY, Op
+from svod_ir.ops import MEMORY, MOVEMENT, Op
 from svod_ir.origins import make_images
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
@@ -31,11 +31,15 @@ def mark_results(sink: UOp) -> UOp:
     order = sink.toposort()
     wanted = _choose_values(sink) | set(map(_value_of, _find_copied(order)))
     done = make_images()
+    unmarked: dict[UOp, UOp] = {}
     for node in order:
         if node.op in _DROPPED:
             done[node] = done[node.src[0]]
             continue
         operands = tuple(done[s] for s in node.src)
+        if node.op is Op.ASSIGN:
+            # What is written is the memory itself, also where a copy of it is a result.
+            operands = (_remake_view(node.src[0], done, unmarked), operands[1])
         if node.op is Op.CONTIGUOUS and _is_stored(_without(_SAME_ORDER, operands[0])):
             done[node] = operands[0]
             continue
@@ -43,8 +47,22 @@ def mark_results(sink: UOp) -> UOp:
             # A result that is stored as itself is no RESHAPE any more.
             operands = tuple(_without(_SAME_ORDER, operand) for operand in operands)
         new = node.with_src(operands)
-        done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in wanted and not _is_stored(new) else new
+        done[node] = new
+        if node in wanted and not _is_stored(new):
+            unmarked[node], done[node] = new, UOp(Op.CONTIGUOUS, new.dtype, (new,))
     return done[sink]
+
+
+def _remake_view(view: UOp, images: Mapping[UOp, UOp], unmarked: Mapping[UOp, UOp]) -> UOp:
+    """`view` of the image of the memory below it, none of which is marked as a result."""
+    chain: list[UOp] = []
+    while view.op in MOVEMENT:
+        chain.append(view)
+        view = view.src[0]
+    new = unmarked.get(view, images[view])
+    for node in reversed(chain):
+        new = node.with_src((new, *(images[s] for s in node.src[1:])))
+    return new
 
 
 def _choose_values(sink: UOp) -> set[UOp]:
