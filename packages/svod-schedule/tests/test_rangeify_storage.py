@@ -71,7 +71,7 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "division by the sum of all of a few elements": (lambda: (divide_by_sum(X),), 1),
     "division by the sum of all of many elements": (lambda: (divide_by_sum(tensor(1, 1024, 1024)),), 2),
     "a matmul of something cheap": (lambda: (matmul(X + 1, tensor(2, 128, 32)),), 1),
-    "a matmul of something dear": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
+    "a matmul of something expensive": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
     "a matmul of something padded": (lambda: (matmul(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), tensor(2, 128, 64)),), 2),
     "a product of deep matrices": (lambda: (matmul(tensor(1, 128, 8192), tensor(2, 8192, 128)),), 2),
     "a product of a deep matrix and few vectors": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 4)),), 1),
@@ -80,12 +80,12 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "a normalised matmul beside other columns": (lambda: (softmax(beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96))),), 2),
     "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
     "two results of something cheap": (lambda: ((X + 1) * 3, (X + 1) * 5), 2),
-    "two results of something dear": (lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2), 3),
+    "two results of something expensive": (lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2), 3),
     "a result that another reads": (lambda: (X + Y, (X + Y) * 2), 2),
     "the same result twice": (lambda: (X + Y, X + Y), 1),
-    "a scan along memory of something dear": (lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 1),), 2),
+    "a scan along memory of something expensive": (lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 1),), 2),
     "a scan along memory of something cheap": (lambda: (make_scan_axis(X + Y, Op.ADD, 1),), 1),
-    "a scan of rows of something dear": (lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 0),), 1),
+    "a scan of rows of something expensive": (lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 0),), 1),
     "movement alone": (lambda: (make_permute(make_flip(make_pad(X, [(1, 2), (0, 3)]), (True, False)), (1, 0)),), 1),
     "a scan of a scan": (lambda: (make_scan_axis(make_scan_axis(tensor(1, 8, 16), Op.ADD, 1), Op.ADD, 0),), 2),
     "a scan and what is made of it": (lambda: (make_scan_axis(tensor(1, 8, 16), Op.ADD, 1) * 2,), 2),
@@ -122,9 +122,9 @@ def test_the_parts_of_a_deep_product_add_up(depth: int, monkeypatch: pytest.Monk
     assert_same(graph, split)
 
 
-def test_a_dear_value_that_two_results_read_is_computed_once() -> None:
-    dear = make_alu(Op.POW, X, Y)
-    assert count_ops(compile_graph(dear + 1, dear * 2), Op.POW) == 1
+def test_an_expensive_value_that_two_results_read_is_computed_once() -> None:
+    power = make_alu(Op.POW, X, Y)
+    assert count_ops(compile_graph(power + 1, power * 2), Op.POW) == 1
 
 
 def test_a_cheap_value_that_two_results_read_is_computed_twice() -> None:
@@ -132,12 +132,12 @@ def test_a_cheap_value_that_two_results_read_is_computed_twice() -> None:
     assert count_ops(compile_graph(cheap * 3, cheap * 5), Op.MAX) == 2
 
 
-def test_a_dear_value_of_few_elements_is_rather_computed_twice_than_in_a_kernel_of_its_own() -> None:
+def test_an_expensive_value_of_few_elements_is_rather_computed_twice_than_in_a_kernel_of_its_own() -> None:
     x, y = tensor(1, 4, 8), tensor(2, 4, 8)
     assert count_kernels(make_alu(Op.POW, x, y) + 1, make_alu(Op.POW, x, y) * 2) == 2
 
 
-def test_a_value_in_a_loop_that_it_does_not_depend_on_is_kept_where_it_is_dear() -> None:
+def test_a_value_in_a_loop_that_it_does_not_depend_on_is_kept_where_it_is_expensive() -> None:
     row = make_alu(Op.POW, tensor(1, 1, 4096), tensor(2, 1, 4096))
     assert count_kernels(make_expand(row, (64, 4096)) * tensor(3, 64, 4096)) == 2
     cheap = tensor(1, 1, 4096) + tensor(2, 1, 4096)

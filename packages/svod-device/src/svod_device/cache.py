@@ -34,7 +34,7 @@ class CachingAllocator(WrappedAllocator):
         self._by_size: dict[int, deque[tuple[int, Memory]]] = {}
         self._serial = count()
         # A finalizer may run anywhere, also in this thread while it holds the lock, and may allocate itself. What is freed
-        # is appended here, so that nobody waits for that, and whoever holds the lock next files the blocks.
+        # is appended here, so that nobody waits for that, and the next holder of the lock files the blocks.
         self._returned: deque[Memory] = deque()
 
     def allocate(self, nbytes: int) -> Memory:

@@ -450,7 +450,7 @@ def _operands(register: int, first: int, pattern: Pattern, step: Step) -> Step:
 
 
 def _check(register: int, pattern: Pattern, step: Step, *, is_root: bool) -> Step:
-    # The order is from cheap to dear: this function wraps the step from the inside out.
+    # The order is from cheap to expensive: this function wraps the step from the inside out.
     if pattern.when is not None:
         step = _check_when(register, pattern.when, step)
     if pattern.arg is not _ANY:

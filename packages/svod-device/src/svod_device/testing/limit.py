@@ -26,7 +26,7 @@ def run_with_limit(allocator: Allocator, limit_s: float, work: Callable[[], None
 
     Raises:
         AssertionError: with `problem` and the place where it waits, if it takes longer than the limit. The device counts as
-            lost then: whoever uses it fails at once instead of waiting as well.
+            lost then: every use of it fails at once instead of waiting as well.
     """
     errors: list[BaseException] = []
 

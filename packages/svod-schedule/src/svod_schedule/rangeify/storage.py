@@ -6,7 +6,7 @@ that it knows how often an element would be recomputed:
 
 - A node read at one place by one kernel is part of that kernel.
 - An elementwise node read at several places, or inside a loop that it does not depend on, is
-  recomputed when that costs less than a trip through memory. What is dear is computed in vectors before a
+  recomputed when that costs less than a trip through memory. What is expensive is computed in vectors before a
   scan that takes one element after the other. A PAD counts as such a node: a padded image
   is copied once, since the loops of a convolution would check its borders again for each filter.
 - A reduction is part of the kernel that reads it when each of its elements is computed once there:
