@@ -213,8 +213,8 @@ def _iter_binary() -> Iterator[Operation]:
         weight=0.2,
     )
     yield Operation(
-        "atan2", "{0}.atan2({1})", np.arctan2, lambda *d: float_of(common(*d)), _draw_numbers, "always", converts=True,
-        weight=0.2,
+        "atan2", "{0}.atan2({1})", lambda a, b: np.arctan2(a.astype(np.float64), b), lambda *d: float_of(common(*d)),
+        _draw_numbers, "always", converts=True, weight=0.2,
     )  # fmt: skip
     yield Operation(
         "lerp", "{0}.lerp({1}, 0.25)", lambda a, b: a + (b - a) * 0.25, lambda *d: float_of(common(*d)),
