@@ -36,6 +36,9 @@ LARGEST: Final = 1e4
 
 MAX_ELEMENTS: Final = 4096
 
+_N_DECISIONS: Final = 8
+"""So many times rounding gets the chance to decide an integer."""
+
 _EPSILON: Final = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _UNITS_AWAY: Final = {"float64": 3.0, "float32": 3.0, "float16": 1.0, "bfloat16": 1.0}
 _SLACK: Final = 16.0
@@ -123,6 +126,8 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
             parts = found if isinstance(found, (tuple, list)) else (found,)
             names = (kinds,) * len(parts) if isinstance(kinds, str) else kinds
             runs.append([_convert(np.asarray(p), k) for p, k in zip(parts, names, strict=True)])
+        if not all(map(is_float, names)):
+            _check_decisions(operation, operands, wanted, named, step.results[0])
         runs += runs[:1] * (N_RUNS - n_runs)
         results = [
             _perturb(operation, list(r), k, dtypes, step.results[0])
@@ -131,6 +136,29 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
     for value in results:
         _check(value)
     return results
+
+
+def _check_decisions(
+    operation: Operation, operands: Sequence[Value], wanted: str, named: Mapping[str, Any], seed: int
+) -> None:
+    """Refuse integers and bools that are made from floats, where rounding these may decide: ties, and what may be zero."""
+    away = {i: _find_distance(v) for i, v in enumerate(operands) if v.is_float and v.runs[1] is not v.runs[0]}
+    if any(((np.abs(operands[i].array) <= far) & (far > 0)).any() for i, far in away.items()):
+        raise UnstableError("numbers that may be zero")
+    rng = np.random.default_rng(seed)
+    decided: list[Any] | None = None
+    for _ in range(_N_DECISIONS if away else 0):
+        arrays = [v.array for v in operands]
+        for i, far in away.items():
+            arrays[i] = arrays[i] + rng.uniform(-1, 1, far.shape) * far
+        if wanted:
+            arrays = [_convert(a, wanted) for a in arrays]
+        found = operation.meaning(*arrays, **named)
+        parts = [np.asarray(p) for p in (found if isinstance(found, (tuple, list)) else (found,))]
+        choices = [p for p in parts if p.dtype.kind != "f"]
+        if decided is not None and not all(map(np.array_equal, decided, choices)):
+            raise UnstableError("rounding decides")
+        decided = choices
 
 
 def _check_operands(
@@ -219,6 +247,13 @@ def _check(value: Value) -> None:
         raise UnstableError("too large")
     if not _tolerance(value) <= _INEXACT[value.dtype] * max(largest, 1e-3):
         raise UnstableError("too inexact")
+
+
+def _find_distance(value: Value) -> Any:
+    """How far each element of a result may be from the exact one."""
+    exact, *others = value.runs
+    distance = 4 * np.max([np.abs(exact - other) for other in others], axis=0)
+    return np.where(np.isfinite(distance), distance, 0.0)
 
 
 def _tolerance(value: Value) -> float:
