@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from svod_dtype import (
@@ -54,3 +56,17 @@ def test_users_and_bugs_are_told_apart() -> None:
 def test_messages(error: SvodError, message: str) -> None:
     assert str(error) == message
     assert isinstance(error, UserError)
+
+
+def test_errors_reach_other_processes_with_their_fields_and_messages() -> None:
+    error = DeviceNameError(given="CPU:x", reason="no number")
+    error.add_note("while it was tried")
+    found = pickle.loads(pickle.dumps(error))
+    assert type(found) is DeviceNameError and str(found) == str(error)
+    assert (found.given, found.hint, found.__notes__) == ("CPU:x", error.hint, ["while it was tried"])
+
+
+def test_a_field_that_no_other_process_can_have_becomes_its_text() -> None:
+    given = lambda: None  # noqa: E731
+    found = pickle.loads(pickle.dumps(UnknownDTypeError(given=given, known=("float32",))))
+    assert found.given == repr(given)

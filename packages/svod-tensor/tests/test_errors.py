@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -146,3 +147,11 @@ def test_messages_are_as_written(name):
 
 def test_the_tree_at_the_top_of_the_module_is_complete():
     assert all(name in inspect.getdoc(errors) for name in errors.__all__)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_error_reaches_another_process(name: str) -> None:
+    error = getattr(errors, name)(**EXAMPLES[name][0])
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found)) == (type(error), str(error))
+    assert found.__dict__.keys() == error.__dict__.keys()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 
 import numpy as np
@@ -311,3 +313,36 @@ def test_realizing_at_other_moments_never_changes_values(rng):
     expected = run(set())
     for moments in ({0}, {1, 3}, {2, 4}, {0, 1, 2, 3, 4, 5}):
         np.testing.assert_allclose(run(moments), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "bfloat16", "float8_e5m2"])
+def test_a_pickled_tensor_is_its_elements(dtype: str) -> None:
+    for x in (Tensor([[0, 1, 2], [3, 4, 5]]).cast(dtype), Tensor(1).cast(dtype), Tensor.zeros(0, 2, dtype=dtype)):
+        stored = pickle.dumps(x)
+        x.realize().assign(x.zeros_like()).realize()
+        y = pickle.loads(stored)
+        assert (y.dtype, y.shape, y.device) == (x.dtype, x.shape, "CPU")
+        assert y.cast("int32").numpy().ravel().tolist() in ([0, 1, 2, 3, 4, 5], [0, 1, 1, 1, 1, 1], [1], [])
+
+
+def test_a_pickled_tensor_is_where_it_was() -> None:
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    for placed in (x.to("CPU:1"), x.shard(("CPU", "CPU:1"), 0), x.shard(("CPU", "CPU:1"))):
+        y = pickle.loads(pickle.dumps(placed))
+        assert (y.device, y.sharding, y.tolist()) == (placed.device, placed.sharding, x.tolist())
+
+
+def test_copies_of_python_share_nothing() -> None:
+    x = Tensor([1, 2, 3])
+    shallow, deep = copy.copy(x), copy.deepcopy({"x": x})["x"]
+    Tensor.realize_batch([shallow, deep])
+    x.assign(x * 0).realize()
+    assert (shallow.tolist(), deep.tolist()) == ([1, 2, 3], [1, 2, 3])
+
+
+def test_plans_whose_realized_tensors_differ_in_size_are_two() -> None:
+    for size in (4, 6):
+        x, y = Tensor(np.arange(size)).realize(), Tensor.zeros(2, 3)
+        plan = Tensor.prepare_batch([x, y])
+        plan.execute()
+        assert plan.output_buffers[0].as_numpy().tolist() == list(range(size))

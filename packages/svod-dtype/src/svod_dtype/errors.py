@@ -11,6 +11,8 @@ class composes the headline, the notes and the hint.
 
 from __future__ import annotations
 
+import pickle
+
 __all__ = ["DeviceNameError", "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError"]
 
 
@@ -22,6 +24,11 @@ class SvodError(Exception):
         self.notes = notes
         self.hint = hint
         super().__init__(_compose(headline, notes, hint))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Constructors take meaning by name, and the message is not among it.
+        fields = {name: _to_portable(value) for name, value in self.__dict__.items()}
+        return _restore, (type(self), self.args, fields)
 
 
 def _compose(headline: str, notes: tuple[str, ...], hint: str | None) -> str:
@@ -82,3 +89,20 @@ class DeviceNameError(UserError, ValueError):
         super().__init__(
             f"invalid device name {given!r}: {reason}", hint=hint or 'write "CPU", "CUDA:1" or "DISK:/path/to/file"'
         )
+
+
+def _restore(kind: type[SvodError], args: tuple[object, ...], fields: dict[str, object]) -> SvodError:
+    """The error that was pickled."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+def _to_portable(value: object) -> object:
+    """`value`, or its text where another process cannot have it: an error must reach whoever waits for it."""
+    try:
+        pickle.loads(pickle.dumps(value))
+    except Exception:
+        return repr(value)
+    return value

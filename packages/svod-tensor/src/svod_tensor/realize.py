@@ -358,6 +358,8 @@ def _get_template(
         inputs.outputs,
         n_guarded,
         openings,
+        # What is only an output may have any form.
+        tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(normalized.params) :]]),
     )
     template = schedule.templates.get(key)
     if template is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from svod_dtype import to_dtype
 from svod_ir.errors import OperandError
 from svod_tensor import registry
 from svod_tensor.capture import check_not_capturing
@@ -195,6 +196,18 @@ class Tensor(Assigning):
         array, dtype = read_elements(source)
         return cls.from_uop(make_array_node(array, may_share=True, dtype=dtype))
 
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.clone()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        sharding = self.sharding
+        place = str(self.device) if sharding is None else (sharding.devices, sharding.axis)
+        array = self._host_array()
+        return _restore, (type(self), array.tobytes(), self.dtype.name, array.shape, place)
+
     def give_away(self, argument: str, taker: str) -> None:
         """Refuse every further use: `taker` took the memory, as `argument`."""
         self._donation = argument, taker
@@ -228,6 +241,20 @@ class Tensor(Assigning):
 
     def __float__(self) -> float:
         return float(self.item())
+
+
+def _restore(
+    kind: type[Tensor], elements: bytes, dtype: str, shape: tuple[int, ...], place: str | tuple[tuple[str, ...], int | None]
+) -> Tensor:  # fmt: skip
+    """The tensor that was pickled."""
+    import numpy as np
+
+    from svod_tensor.data import make_array_node
+
+    found = to_dtype(dtype)
+    array = np.frombuffer(elements, found.numpy).reshape(shape)
+    tensor = kind.from_uop(make_array_node(array, may_share=False, dtype=found))
+    return tensor.to(place) if isinstance(place, str) else tensor.shard(*place)
 
 
 @cache
