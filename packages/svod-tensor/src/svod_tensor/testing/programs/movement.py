@@ -268,7 +268,8 @@ def _iter_movement() -> Iterator[Operation]:
     yield _move("flip", "{0}.flip({axis})", np.flip, _draw_flip)
     yield _move("unsqueeze", "{0}.unsqueeze({axis})", np.expand_dims, _draw_unsqueeze)
     yield _move("squeeze", "{0}.squeeze({axis})", np.squeeze, _draw_squeeze)
-    yield _move("expand", "{0}.broadcast_to({shape})", np.broadcast_to, _draw_expand, 1.5)
+    yield _move("broadcast_to", "{0}.broadcast_to({shape})", np.broadcast_to, _draw_expand, 1.2)
+    yield _move("expand", "{0}.expand({shape})", np.broadcast_to, _draw_expand, 0.3)
     yield _move(
         "pad", "{0}.pad(*{pairs}, value={c})", lambda a, pairs, c: np.pad(a, pairs, constant_values=c), _draw_pad
     )

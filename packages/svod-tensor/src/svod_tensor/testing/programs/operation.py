@@ -37,6 +37,8 @@ class Operation:
         orders: whether it asks which elements are larger, or which are zero.
         converts: whether the operands are converted to the dtype that they promote to before.
         gives_tuple: whether the result is a tuple.
+        realizes: whether it computes at once, which a captured function does not, and writes to memory, which a plan does
+            again when it is executed again.
         weight: how often it is drawn.
     """
 
@@ -50,6 +52,7 @@ class Operation:
     orders: bool = False
     converts: bool = False
     gives_tuple: bool = False
+    realizes: bool = False
     weight: float = 1.0
 
 

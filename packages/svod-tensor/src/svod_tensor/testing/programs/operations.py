@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
+from svod_tensor.testing.programs.arrangement import ARRANGEMENT
 from svod_tensor.testing.programs.elementwise import ELEMENTWISE
+from svod_tensor.testing.programs.functions import FUNCTIONS
+from svod_tensor.testing.programs.layers import LAYERS
 from svod_tensor.testing.programs.movement import LEAVES, MOVEMENT, make_data
+from svod_tensor.testing.programs.nans import NANS
 from svod_tensor.testing.programs.operation import Operation
 from svod_tensor.testing.programs.places import PLACES
 from svod_tensor.testing.programs.reductions import REDUCTIONS
+from svod_tensor.testing.programs.searching import SEARCHING
+from svod_tensor.testing.programs.writes import WRITES
 
 __all__ = ["OPERATIONS", "make_data"]
 
-OPERATIONS: Final[dict[str, Operation]] = {
-    operation.name: operation for operation in (*LEAVES, *ELEMENTWISE, *MOVEMENT, *REDUCTIONS, *PLACES)
-}
+_GROUPS: Final = (
+    *LEAVES, *ELEMENTWISE, *FUNCTIONS, *MOVEMENT, *ARRANGEMENT, *REDUCTIONS, *NANS, *LAYERS, *PLACES, *SEARCHING, *WRITES,
+)  # fmt: skip
+
+OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _GROUPS}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 __all__ = ["PREAMBLE", "Argument", "Program", "Step", "build", "make_program", "write_program"]
 
@@ -15,6 +15,9 @@ Argument: TypeAlias = "bool | int | float | str | tuple[Argument, ...] | None"
 
 PREAMBLE = "import numpy as np\nfrom svod_tensor import Tensor\n"
 """What a printed program needs before its first line."""
+
+_WORDS: Final = ("index", "view", "source")
+"""Arguments that are parts of the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _write_step(step: Step) -> str:
         return f"x{step.results[0]} = Tensor({_write_data(**step.named)})"
     template = OPERATIONS[step.operation].code
     names = [f"x{v}" for v in step.operands]
-    values = {name: value if name == "index" else _write_argument(value) for name, value in step.args}
+    values = {name: value if name in _WORDS else _write_argument(value) for name, value in step.args}
     results = ", ".join(f"x{v}" for v in step.results) + ("," if _is_tuple(step) else "")
     text = template.format(*names, **values, all=", ".join(names), result=results)
     return text if "{result}" in template else f"{results} = {text}"
@@ -108,7 +111,7 @@ def _is_tuple(step: Step) -> bool:
 
 
 def _write_argument(value: Argument) -> str:
-    if isinstance(value, float) and abs(value) == float("inf"):
+    if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
 
