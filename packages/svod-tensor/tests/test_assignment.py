@@ -8,7 +8,7 @@ import pytest
 
 from svod_device import ReadOnlyError
 from svod_ir.errors import ShapeError
-from svod_tensor import Tensor, Variable, registry, states
+from svod_tensor import Tensor, Variable, registry, schedule_cache, states
 from svod_tensor.errors import AssignmentDtypeError
 from svod_tensor.testing import check
 
@@ -319,3 +319,29 @@ def _random_index(draw: random.Random, shape: tuple[int, ...], *, steps: tuple[i
         return slice(begin, end, draw.choice(steps)) if draw.random() < 0.7 else slice(None, None, -1)
 
     return tuple(draw_slice(size) for size in shape)
+
+
+def test_views_that_were_read_stay_views() -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = Tensor(a)
+    views = [(x[1], a[1]), (x.T, a.T), (x[::-1, 1:3], a[::-1, 1:3]), (x.reshape(12)[2:9], a.reshape(12)[2:9])]
+    for view, array in views:
+        check(view, array)
+        x[1] = x[1] * 2 + 1
+        a[1] = a[1] * 2 + 1
+        check(view, array)
+        view.assign(view + 1)
+        array[...] = array + 1
+        check(view, array)
+        check(x, a)
+    check(x[1:, None].expand(2, 5, 4), np.broadcast_to(a[1:, None], (2, 5, 4)))
+
+
+def test_elements_of_memory_are_read_without_a_kernel() -> None:
+    x = Tensor(np.arange(60, dtype=np.float32).reshape(3, 4, 5)).realize()
+    before = schedule_cache.counts()
+    assert [float(row[2, 1]) for row in x] == [11.0, 31.0, 51.0]
+    assert x.T[4, :, 2].tolist() == [44.0, 49.0, 54.0, 59.0]
+    assert [x[i, 0, -1].item() for i in range(3)] == [4.0, 24.0, 44.0]
+    assert int(x[2, 3, 4]) == 59
+    assert schedule_cache.counts() == before

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import to_dtype
 from svod_ir.errors import OperandError
-from svod_tensor import registry
+from svod_tensor import registry, states
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
+from svod_tensor.host_views import find_host_view
 from svod_tensor.ops.assignment import Assigning
 from svod_tensor.variable import resolve_size
 
@@ -168,7 +169,13 @@ class Tensor(Assigning):
             self.realize()
             arrays = [shard._host_array() for shard in self.shards()]
             return arrays[0] if self.sharding.axis is None else np.concatenate(arrays, self.sharding.axis)
-        return self.buffer().as_numpy()[: math.prod(shape)].reshape(shape)
+        check_not_capturing("reads values")
+        state = states.find_state(self._uop)
+        if state is not None and states.is_later_state(state):
+            # The assignment is done for all of the memory, so that this tensor stays a view of it.
+            self.from_uop(state).realize()
+        found = find_host_view(self._uop)
+        return self.buffer().as_numpy()[: math.prod(shape)].reshape(shape) if found is None else found
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         array = self.numpy(copy=bool(copy))
