@@ -134,3 +134,12 @@ def test_a_tensor_that_is_assigned_to_and_a_copy_from_before_are_computed_togeth
     x.assign(x * 0 + 1)
     Tensor.realize_batch([x, y])
     assert (x.tolist(), y.tolist()) == ([[1.0] * 3] * 2, [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+
+
+def test_rows_at_computed_places_are_reduced_and_read_again_beside_each_other() -> None:
+    # The places are kept for a row of the result; positions and gates of one vector read them.
+    table, places = RNG.random((4, 4)), RNG.integers(-4, 5, (2, 3)).astype(np.int32)
+    x = Tensor(table).take(Tensor(places) % 4, 0)
+    expected = table[places % 4]
+    expected = expected - np.sqrt((expected**2).sum(1, keepdims=True))
+    np.testing.assert_allclose((x - x.norm(1, keepdims=True)).numpy(), expected, rtol=1e-12)

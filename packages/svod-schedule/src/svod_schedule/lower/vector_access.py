@@ -47,17 +47,18 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
 
 def _read_once(node: UOp, new: UOp, lane_axes: Iterable[UOp]) -> UOp:
     """A position that no lane axis moves, which is gated lane by lane, as one read and a choice in each lane."""
-    if node.gate is None:
+    if node.gate is None or new.gate is None:
         return new
-    clauses = list(iter_clauses(node.gate))
-    moving = [(c, a) for c in clauses for a in lane_axes if a in c.ranges]
+    # Only in the node as it was it shows which clauses a lane axis moves: what is read along it is a vector in the new one.
+    clauses = zip(iter_clauses(node.gate), iter_clauses(new.gate), strict=True)
+    moving = [(was, clause, a) for was, clause in clauses for a in lane_axes if a in was.ranges]
     if len(moving) != 1:
         return new
-    ((clause, axis),) = moving
-    lane = _find_deciding_lane(clause, axis)
+    ((was, clause, axis),) = moving
+    lane = _find_deciding_lane(was, axis)
     if lane is None:
         return new
-    whole = simplify(node.gate.substitute({axis: UOp.const(index, lane)}))
+    whole = simplify(new.gate.substitute({axis: UOp.const(index, lane)}))
     found = UOp(Op.INDEX, node.dtype, (*new.src[:-1], whole))
     return UOp(Op.WHERE, node.dtype, (clause, found, UOp.const(node.dtype, 0)))
 
@@ -76,7 +77,7 @@ def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
 
 def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
     """As many consecutive elements as `axis` has, from the one that `node` names at `lane` of it."""
-    first = simplify(node.src[1].substitute({axis: lane}))
+    first = simplify(new.src[1].substitute({axis: lane}))
     return UOp(Op.INDEX, node.dtype.vec(int(axis.vmax) + 1), (new.src[0], first, *new.src[2:]))
 
 
