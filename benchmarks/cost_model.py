@@ -68,8 +68,8 @@ def measure_workload(workload: Workload, n_candidates: int, random: Random) -> d
     from svod_ir.ops import Op
     from svod_ir.uop import UOp
     from svod_tensor import PrepareConfig, Tensor
+    from svod_tensor.graph_plan import make_schedule
     from svod_tensor.prepare import is_kernel
-    from svod_tensor.realize import make_schedule
 
     result = workload.svod(*map(Tensor, workload.inputs))
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))

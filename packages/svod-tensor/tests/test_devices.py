@@ -14,7 +14,7 @@ from svod_device import get_allocator, get_device
 from svod_ir import Op
 from svod_ir.errors import DeviceMismatchError
 from svod_tensor import PrepareConfig, Tensor, Variable
-from svod_tensor.realize import make_schedule
+from svod_tensor.graph_plan import make_schedule
 from svod_tensor.schedule_cache import normalize_graph
 
 FAR = "CPU:1"

@@ -11,9 +11,9 @@ from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.graph_plan import make_schedule
 from svod_tensor.memory_planner import plan_memory
 from svod_tensor.preschedule import create_pre_schedule
-from svod_tensor.realize import make_schedule
 from svod_tensor.schedule import instantiate_schedule
 
 

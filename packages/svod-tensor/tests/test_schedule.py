@@ -8,7 +8,7 @@ from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import PrepareConfig, Tensor, kernel_cache, realize, schedule_cache
+from svod_tensor import PrepareConfig, Tensor, graph_plan, kernel_cache, schedule_cache
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
 from svod_tensor.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.schedule import instantiate_schedule
@@ -185,8 +185,8 @@ def test_both_paths_give_equal_results(rng):
 @pytest.mark.parametrize("asks", ["the variable", "the caller"])
 def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
     made = []
-    make = realize.make_pre_schedule
-    monkeypatch.setattr(realize, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
+    make = graph_plan.make_pre_schedule
+    monkeypatch.setattr(graph_plan, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
     if asks == "the variable":
         monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
     config = PrepareConfig.from_env() if asks == "the variable" else PrepareConfig(disable_schedule_cache=True)

@@ -54,9 +54,9 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
     Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
     """
     from svod_schedule.pipeline import run_pipeline
+    from svod_tensor.graph_plan import make_graph_context
     from svod_tensor.options import resolve_config
     from svod_tensor.preschedule import create_pre_schedule
-    from svod_tensor.realize import make_graph_context
     from svod_tensor.result_memory import separate_results
     from svod_tensor.schedule_cache import normalize_graph
 
@@ -75,8 +75,8 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
 
 
 def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
+    from svod_tensor.graph_plan import make_schedule
     from svod_tensor.prepare import device_of, is_kernel, prepare_plan
-    from svod_tensor.realize import make_schedule
 
     schedule = make_schedule(sink, config)
     yield Artifact("instantiate", "graph", _show_schedule(schedule))

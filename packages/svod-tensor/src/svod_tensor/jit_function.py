@@ -335,7 +335,7 @@ def _finish(
     name: str, capture: Capture, inputs: list[Input], outputs: Sequence[Tensor],
     build: Callable[[Iterator[object]], object], config: PrepareConfig, bound: Sequence[UOp],
 ) -> Captured:  # fmt: skip
-    from svod_tensor.realize import make_plan
+    from svod_tensor.graph_plan import make_plan
 
     # Other threads may give tensors that the function holds other nodes meanwhile.
     nodes = {id(t): t.uop for t in outputs}

@@ -74,7 +74,8 @@ _tensors: dict[int, weakref.ref[TensorBase]] = {}
 _pending: dict[int, weakref.ref[TensorBase]] = {}
 _plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
 _ids = itertools.count(1)
-_running: weakref.WeakSet[Computation] = weakref.WeakSet()
+# Weakly, as tensors are: a capture that was left in the middle is nobody's any more.
+_running: dict[int, weakref.ref[Computation]] = {}
 _ended = threading.Condition(lock)
 _waiting: list[int] = []
 _RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
@@ -185,7 +186,7 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
             new = new_of[node] if node in new_of else node.substitute(replacements)
             if new is not node:
                 tensor.set_node(new)
-        for computation in list(_running):
+        for computation in _find_running():
             for key, node in list(computation.nodes.items()):
                 computation.nodes[key] = new_of.get(node, node)
 
@@ -218,7 +219,7 @@ def start_computation(touched: Collection[int], written: Collection[int], nodes:
         None after waiting for another thread: what the caller looked at before may have changed meanwhile.
     """
     made = Computation(touched, written, nodes)
-    others = list(_running)
+    others = _find_running()
     is_inner = any(other.thread == made.thread for other in others)
     if not is_inner and any(made.is_in_the_way_of(other) for other in others):
         _waiting.append(made.thread)
@@ -228,7 +229,7 @@ def start_computation(touched: Collection[int], written: Collection[int], nodes:
         finally:
             _waiting.remove(made.thread)
         return None
-    _running.add(made)
+    _add_running(made)
     return made
 
 
@@ -239,7 +240,7 @@ def extend_computation(computation: Computation | None, storage: int) -> Computa
     """
     if computation is None:
         computation = Computation((), (), {})
-        _running.add(computation)
+        _add_running(computation)
     computation.touched |= {storage}
     computation.written |= {storage}
     return computation
@@ -248,9 +249,18 @@ def extend_computation(computation: Computation | None, storage: int) -> Computa
 def end_computation(computation: Computation) -> None:
     """Let those continue that waited for a computation."""
     with lock:
-        _running.discard(computation)
+        _running.pop(id(computation), None)
         if _waiting:
             _ended.notify_all()
+
+
+def _add_running(computation: Computation) -> None:
+    key = id(computation)
+    _running[key] = weakref.ref(computation, lambda _: _running.pop(key, None))
+
+
+def _find_running() -> list[Computation]:
+    return [found for ref in list(_running.values()) if (found := ref()) is not None] if _running else []
 
 
 def count_waiting() -> int:
@@ -260,8 +270,9 @@ def count_waiting() -> int:
 
 def _forget_others() -> None:
     thread = threading.get_ident()
-    for computation in [c for c in _running if c.thread != thread]:
-        _running.discard(computation)
+    for computation in _find_running():
+        if computation.thread != thread:
+            _running.pop(id(computation), None)
     _waiting.clear()
 
 
