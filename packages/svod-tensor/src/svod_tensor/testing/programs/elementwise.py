@@ -182,9 +182,19 @@ def _iter_binary() -> Iterator[Operation]:
         lambda *d: float_of(common(*d)), _draw_numbers, "always", weight=1.5,
     )  # fmt: skip
     yield Operation(
-        "floor_divide", "{0} // {1}", _floor_divide, common, _draw_numbers, "rarely", converts=True, weight=0.3
+        "floor_divide",
+        "{0} // {1}",
+        _floor_divide,
+        common,
+        _draw_numbers,
+        "rarely",
+        converts=True,
+        orders=True,
+        weight=0.3,
     )
-    yield Operation("remainder", "{0} % {1}", _remainder, common, _draw_numbers, "rarely", converts=True, weight=0.3)
+    yield Operation(
+        "remainder", "{0} % {1}", _remainder, common, _draw_numbers, "rarely", converts=True, orders=True, weight=0.3
+    )
     for name, sign, meaning in (
         ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
         ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),

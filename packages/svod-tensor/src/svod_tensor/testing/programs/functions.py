@@ -118,7 +118,7 @@ def _iter_binary() -> Iterator[Operation]:
             weight=weight,
         )  # fmt: skip
 
-    yield binary("fmod", _fmod, common, _draw_numbers, "rarely")
+    yield binary("fmod", _fmod, common, _draw_numbers, "rarely", orders=True)
     yield binary("fmax", np.fmax, common, _draw_pair)
     yield binary("fmin", np.fmin, common, _draw_pair)
     yield binary("copysign", _copysign, _float_of_common, _draw_numbers, "rarely", orders=True)

@@ -129,6 +129,8 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
         if not all(map(is_float, names)):
             _check_decisions(operation, operands, wanted, named, step.results[0])
         runs += runs[:1] * (N_RUNS - n_runs)
+        if operation.name in ("add", "sub") and n_runs > 1:
+            _contract(runs, [v.array for v in operands], names[0], step.results[0])
         results = [
             _perturb(operation, list(r), k, dtypes, step.results[0])
             for r, k in zip(zip(*runs, strict=True), names, strict=True)
@@ -136,6 +138,15 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
     for value in results:
         _check(value)
     return results
+
+
+def _contract(runs: list[list[Any]], operands: Sequence[Any], dtype: str, seed: int) -> None:
+    """Move the runs of a sum by what is rounded in a product: fused with the sum, it is not, so that equal products differ."""
+    if is_float(dtype):
+        size = np.maximum(*(np.abs(a.astype(np.float64)) for a in operands)) * _EPSILON[dtype]
+        size = np.where(np.isfinite(size), size, 0.0)
+        for run in range(1, N_RUNS):
+            runs[run][0] = runs[run][0] + np.random.default_rng(seed + run).uniform(-1, 1, size.shape) * size
 
 
 def _check_decisions(
