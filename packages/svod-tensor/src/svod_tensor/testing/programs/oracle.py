@@ -130,7 +130,7 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
             _check_decisions(operation, operands, wanted, named, step.results[0])
         runs += runs[:1] * (N_RUNS - n_runs)
         if operation.name in ("add", "sub") and n_runs > 1:
-            _contract(runs, [v.array for v in operands], names[0], step.results[0])
+            _contract(runs, [v.array for v in operands], common(*dtypes), step.results[0])
         results = [
             _perturb(operation, list(r), k, dtypes, step.results[0])
             for r, k in zip(zip(*runs, strict=True), names, strict=True)
