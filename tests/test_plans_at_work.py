@@ -121,7 +121,7 @@ def test_one_plan_run_by_two_threads_with_variables_gives_each_run_one_value():
             found.add(tuple(plan.output_buffer.as_numpy().tolist()))
 
     run_together(lambda: work(2), lambda: work(7))
-    # Whoever reads may see the other one's result, but never a mixture of both.
+    # A reader may see the other one's result, but never a mixture of both.
     assert found <= {tuple(i + 50.0 * value for i in range(16)) for value in (2, 7)}
     assert x.tolist() == list(range(16))
 

@@ -40,7 +40,7 @@ _SKIPPED: Final = shutil.ignore_patterns(".*", "__pycache__", "build")
 _MAX_MEMORY: Final = 16 << 30
 _STARTUP_SECONDS: Final = 20
 _SLOWNESS: Final = 4
-"""So many times as long as before may the tests of a mutant take: then it has a loop without end."""
+"""A mutant whose tests take this multiple of their time has a loop without end."""
 
 
 @dataclass(frozen=True, slots=True)

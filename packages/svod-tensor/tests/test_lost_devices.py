@@ -1,4 +1,4 @@
-"""A device that is lost: one error for whoever notices it, and tensors that are made anew on its next opening."""
+"""A device that is lost: one error wherever it is noticed, and tensors that are made anew on its next opening."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _restore(kind: type[SvodError], args: tuple[object, ...], fields: dict[str, 
 
 
 def _to_portable(value: object) -> object:
-    """`value`, or its text where another process cannot have it: an error must reach whoever waits for it."""
+    """`value`, or its text where another process cannot have it: an error must reach the process that waits for it."""
     try:
         pickle.loads(pickle.dumps(value))
     except Exception:

@@ -4,7 +4,7 @@ A node is hash-consed, so that what built it is no part of it. Labels are kept b
 weak table, from nodes to the lines of a program that built them, and a compilation may `record` labels of its own instead
 (`svod_tensor` labels each node with its place in the graph, so that what is cached mentions no line).
 
-Whoever rewrites a graph keeps a map from nodes to what they became. Where that map is made by
+A pass that rewrites a graph keeps a map from nodes to what they became. Where that map is made by
 `make_images`, labels follow by themselves: what has none below the image of a node was made for that node.
 """
 

@@ -224,7 +224,7 @@ class ExecutionPlan:
             fork._levels = levels
             fork._make_steps()
         fork._donated.update(dict.fromkeys(template.donated_indices, "the plan that it was forked from took it"))
-        # Whoever takes content marks this plan first and its forks then, so that no mark is lost on the way.
+        # A thread that takes content marks this plan first and its forks then, so that no mark is lost on the way.
         self._forks.append(weakref.ref(fork, self._forks.remove))
         fork._donated.update(self._donated)
         return fork

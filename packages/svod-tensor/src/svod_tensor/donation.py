@@ -1,6 +1,6 @@
 """Memory that its owner gives away: a plan may write intermediates and results where an input was.
 
-Whoever donates a tensor gives up its memory, with every view of it. What was computed from the tensor but not yet
+A caller who donates a tensor gives up its memory, with every view of it. What was computed from the tensor but not yet
 realized gets its values before. Nothing may use the tensor afterwards; a plan that would read it, or a captured function
 that holds on to it, says so instead.
 """

@@ -1,4 +1,4 @@
-"""What a search proposes and what is found out about it: the border between the search and whoever measures.
+"""What a search proposes and what is found out about it: the border between the search and its measurements.
 
 The search knows no clock and no device. It hands `Candidate`s to a `Measure` function and gets an `Outcome` for each.
 """

@@ -139,7 +139,7 @@ def search_all(
             searched = _search(subject, key, record, config, kernel_box, compilers[subject.device])
             found[i] = searched.result.opts
             if _is_unmeasured(searched):
-                reject_record(key)  # it is no result: whoever searches next tries again
+                reject_record(key)  # it is no result: the next search tries again
                 unmeasured.setdefault(subject.device.name, []).append(searched)
         for name, records in unmeasured.items():
             _warn(name, records)

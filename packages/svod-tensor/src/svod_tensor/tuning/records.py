@@ -1,4 +1,4 @@
-"""How far searches came, in the process and on disk: whoever comes next searches nothing, or goes on.
+"""How far searches came, in the process and on disk: the next search finds a result, or goes on.
 
 A record belongs to one kernel, target, compiler and configuration, and is written as the search goes, so
 that a process that is killed leaves what it found. Where the disk is turned off, or cannot be written, the process
