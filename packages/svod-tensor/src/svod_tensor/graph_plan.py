@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from svod_device import get_device
 from svod_ir.log import get_logger
 from svod_ir.origins import record_labels
 from svod_ir.uop import UOp
@@ -142,7 +143,6 @@ def _get_template(
     schedule: CachedSchedule, normalized: NormalizedGraph, inputs: Inputs, config: PrepareConfig, donated: Collection[UOp],
     *, n_guarded: int,
 ) -> PlanTemplate:  # fmt: skip
-    from svod_device import get_device
     from svod_runtime.template import find_sharing
 
     # Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an output, and the order of
@@ -158,7 +158,7 @@ def _get_template(
         n_guarded,
         openings,
         # What is only an output may have any form.
-        tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(normalized.params) :]]),
+        inputs.outputs and tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(normalized.params) :]]),
     )
     template = schedule.templates.get(key)
     if template is None:

@@ -95,11 +95,11 @@ class Computation:
 
     def __init__(self, touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> None:
         self.thread = threading.get_ident()
-        self.touched, self.written, self.nodes = frozenset(touched), frozenset(written), nodes
+        self.touched, self.written, self.nodes = touched, written, nodes
 
     def is_in_the_way_of(self, other: Computation) -> bool:
         """Whether one of the two writes what the other one touches."""
-        return not (self.written.isdisjoint(other.touched) and other.written.isdisjoint(self.touched))
+        return not (set(self.written).isdisjoint(other.touched) and set(other.written).isdisjoint(self.touched))
 
 
 def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
@@ -241,8 +241,8 @@ def extend_computation(computation: Computation | None, storage: int) -> Computa
     if computation is None:
         computation = Computation((), (), {})
         _add_running(computation)
-    computation.touched |= {storage}
-    computation.written |= {storage}
+    computation.touched = {*computation.touched, storage}
+    computation.written = {*computation.written, storage}
     return computation
 
 
