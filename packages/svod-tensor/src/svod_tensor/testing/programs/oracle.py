@@ -36,6 +36,7 @@ LARGEST: Final = 1e4
 
 MAX_ELEMENTS: Final = 4096
 
+_LARGEST_EXACT: Final = 2.0**24
 _N_DECISIONS: Final = 8
 """So many times rounding gets the chance to decide an integer."""
 
@@ -126,6 +127,7 @@ def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], s
             parts = found if isinstance(found, (tuple, list)) else (found,)
             names = (kinds,) * len(parts) if isinstance(kinds, str) else kinds
             runs.append([_convert(np.asarray(p), k) for p, k in zip(parts, names, strict=True)])
+        _check_integers(operands, names)
         if not all(map(is_float, names)):
             _check_decisions(operation, operands, wanted, named, step.results[0])
         runs += runs[:1] * (N_RUNS - n_runs)
@@ -147,6 +149,15 @@ def _contract(runs: list[list[Any]], operands: Sequence[Any], dtype: str, seed: 
         size = np.where(np.isfinite(size), size, 0.0)
         for run in range(1, N_RUNS):
             runs[run][0] = runs[run][0] + np.random.default_rng(seed + run).uniform(-1, 1, size.shape) * size
+
+
+def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
+    """Refuse floats that are made from integers which float32 cannot tell apart."""
+    if any(is_float(d) for d in dtypes) and any(
+        not v.is_float and v.dtype != "bool" and (np.abs(v.array.astype(np.float64)) > _LARGEST_EXACT).any()
+        for v in operands
+    ):
+        raise UnstableError("integers that are no floats")
 
 
 def _check_decisions(
