@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
     from svod_tensor.testing.programs.oracle import Value
 
-__all__ = ["REDUCTIONS"]
+__all__ = ["REDUCTIONS", "check_products"]
 
 
 def _draw_reduced(draw: Draw) -> Drawn:
@@ -47,7 +47,7 @@ def _draw_row(draw: Draw) -> Drawn:
     return (value,), {"axis": draw.axis(draw.values[value].ndim) if draw.chance(0.5) else -1}
 
 
-def _check_products(a: Any, axis: Any) -> None:
+def check_products(a: Any, axis: Any) -> None:
     """In any order, no product of some of the elements overflows or vanishes."""
     if a.dtype.kind == "f" and np.isfinite(a).all():
         size = np.abs(np.where(a == 0, 1, a))
@@ -59,12 +59,12 @@ def _check_products(a: Any, axis: Any) -> None:
 
 
 def _product(a: Any, axis: Any, keepdims: bool) -> Any:
-    _check_products(a, axis)
+    check_products(a, axis)
     return np.prod(a, axis=axis, keepdims=keepdims)
 
 
 def _cumprod(a: Any, axis: int) -> Any:
-    _check_products(a, axis)
+    check_products(a, axis)
     return np.cumprod(a, axis)
 
 
