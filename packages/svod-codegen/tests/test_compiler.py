@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -171,6 +172,42 @@ def test_llvmlite_outside_svod_still_waits_for_its_lock():
         assert not finished.wait(0.05)
     other.join()
     assert finished.is_set()
+
+
+def run_fork_amid(block: str) -> str:
+    """What a script prints whose child compiles, forked while another thread was inside `block`; whether the thread left it first."""
+    script = f"""
+import os, signal, threading
+from svod_codegen.llvm.binding import load_binding, unlocked
+from svod_codegen.llvm.compiler import compile_ir
+source = "define i64 @f() nounwind {{\\n  ret i64 1\\n}}"
+expected = compile_ir(source)
+is_inside, is_forking = threading.Event(), threading.Event()
+os.register_at_fork(before=is_forking.set)
+has_left = []
+def enter():
+    with {block}:
+        is_inside.set()
+        is_forking.wait()
+        has_left.append(True)
+thread = threading.Thread(target=enter)
+thread.start()
+is_inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(has_left != [True] or compile_ir(source) != expected)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("block", ["load_binding().ffi.lib._lock", "unlocked()"], ids=["llvmlite's lock", "LLVM"])
+def test_the_child_of_a_fork_amid_another_threads_compilation_compiles(block: str):
+    assert run_fork_amid(block).split() == ["0"]
 
 
 def test_a_compiled_kernel_keeps_its_specs_launch_data(tmp_path):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -339,3 +342,25 @@ def test_a_buffer_says_what_it_is() -> None:
     view.ensure_allocated()
     assert repr(buffer) == f"Buffer(float32 x 6 on CPU:1, storage {number} + 0)"
     assert (view.storage_nbytes, view.allocator.device) == (24, "CPU:1")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_thread_that_forks_may_allocate_meanwhile():
+    # As a finalizer does. What is registered first is called last before a fork, and first after it.
+    script = """
+import os, signal
+made = []
+def allocate():
+    made.append(Buffer(get_allocator("CPU"), float32, 4).ensure_allocated())
+os.register_at_fork(before=allocate, after_in_child=allocate, after_in_parent=allocate)
+from svod_device import Buffer, get_allocator
+from svod_dtype import float32
+signal.alarm(60)
+child = os.fork()
+if child == 0:
+    os._exit(len(made))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(made))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["2", "2"]

@@ -73,6 +73,128 @@ print(codes.count(0), pairs[0] == pairs[1])
     assert out.split() == ["20", "True"]
 
 
+def test_what_the_thread_that_forks_holds_is_its_own_in_the_child():
+    out = run_script("""
+import os
+from svod_ir.forks import make_lock
+lock = make_lock()
+with lock:
+    child = os.fork()
+if child == 0:
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    assert out.split() == ["7"]
+
+
+def test_a_fork_waits_for_calls_that_delay_it_and_comes_before_new_ones():
+    out = run_script("""
+import os, threading
+from svod_ir.forks import delaying_forks
+inside, stop = [0, 0, 0], threading.Event()
+def enter_in_turn(number):
+    while not stop.is_set():
+        with delaying_forks(), delaying_forks():
+            inside[number] = 1
+            for _ in range(1000):
+                pass
+            inside[number] = 0
+threads = [threading.Thread(target=enter_in_turn, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+codes = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        os._exit(sum(inside))
+    codes.append(os.waitpid(child, 0)[1])
+stop.set()
+for thread in threads:
+    thread.join()
+print(codes.count(0))
+""")
+    assert out.split() == ["20"]
+
+
+def test_a_thread_that_holds_what_a_fork_waits_for_may_delay_it():
+    out = run_script("""
+import os, threading
+from svod_ir.forks import delaying_forks, hold_across_fork
+lock, is_held, is_forking = hold_across_fork(threading.RLock()), threading.Event(), threading.Event()
+os.register_at_fork(before=is_forking.set)
+value = []
+def hold():
+    with lock:
+        is_held.set()
+        is_forking.wait()
+        with delaying_forks():
+            value.append(3)
+thread = threading.Thread(target=hold)
+thread.start()
+is_held.wait()
+child = os.fork()
+if child == 0:
+    os._exit(*value)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+""")
+    assert out.split() == ["3"]
+
+
+def test_threads_that_fork_at_the_same_time_leave_every_lock_free():
+    out = run_script("""
+import os, sys, threading
+sys.setswitchinterval(1e-6)
+from svod_ir.forks import hold_across_fork
+locks = [hold_across_fork(threading.Lock()) for _ in range(20)]
+codes = []
+def fork():
+    for _ in range(50):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if all(lock.acquire(blocking=False) for lock in locks) else 1)
+        codes.append(os.waitpid(child, 0)[1])
+threads = [threading.Thread(target=fork) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(codes.count(0), all(lock.acquire(blocking=False) for lock in locks))
+""")
+    assert out.split() == ["200", "True"]
+
+
+def test_no_lock_comes_to_be_held_while_a_thread_forks():
+    out = run_script("""
+import os, threading
+locks, is_added, stop = [], threading.Event(), threading.Event()
+def add():
+    lock = hold_across_fork(threading.Lock())
+    with lock:
+        locks.append(lock)
+        is_added.set()
+        stop.wait()
+thread = threading.Thread(target=add)
+def give_it_the_chance():
+    if not thread.ident:
+        thread.start()
+        for _ in range(10**6):
+            if is_added.is_set():
+                break
+# Whoever registered first is called last.
+os.register_at_fork(before=give_it_the_chance)
+from svod_ir.forks import hold_across_fork
+child = os.fork()
+if child == 0:
+    os._exit(0 if all(lock.acquire(blocking=False) for lock in locks) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+is_added.wait()
+stop.set()
+thread.join()
+""")
+    assert out.split() == ["0"]
+
+
 def test_locks_that_are_gone_are_forgotten():
     import threading
 

@@ -31,7 +31,7 @@ __all__ = ["Buffer", "copy_buffer"]
 _NO_MEMORY = Memory(0, 0)
 _storage_ids = count(1)
 _host = HostAllocator()
-_publishing = hold_across_fork(threading.Lock())
+_publishing = hold_across_fork(threading.RLock())
 
 
 class _Storage:

@@ -33,7 +33,7 @@ multiples of up to 4 KiB. A kernel takes a block and an offset instead, so a vie
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 
 _contexts: dict[str, DeviceContext] = {}
-_lock = hold_across_fork(threading.Lock())
+_lock = hold_across_fork(threading.RLock())
 
 
 class Block(NamedTuple):

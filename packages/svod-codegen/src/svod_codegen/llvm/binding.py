@@ -4,20 +4,26 @@ llvmlite serialises every call into LLVM with one process-wide lock, although LL
 as long as two threads do not share a context.  The four calls that take long (parse, verify, run
 passes, emit) skip that lock inside `unlocked()`, and only for the thread that entered it, so that
 other users of llvmlite in the process keep their guarantee.  The lock is a private attribute; where
-it is not found, `unlocked()` does nothing and compilation is serial.
+it is not found, compilation is serial.
+
+A fork waits until no thread is inside LLVM: neither that lock nor LLVM's own could be had in the child otherwise.
 """
 
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from svod_ir.forks import delaying_forks, hold_across_fork
+
 if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
+
+    from svod_ir.forks import Lock
 
 __all__ = [
     "Binding", "Context", "HostFeatures", "Jit", "LibraryBuilder", "LinkedLibrary", "Module", "PassManager", "TargetMachine",
@@ -134,8 +140,16 @@ class _LockManager(Protocol):
     ) -> None: ...
 
 
+class _ReentrantLockManager(_LockManager, Protocol):
+    _lock: Lock
+
+
 class _LockedFunction(Protocol):
     _lock: _LockManager
+
+
+class _LockedLibrary(Protocol):
+    _lock: _ReentrantLockManager
 
 
 _thread = threading.local()
@@ -178,21 +192,29 @@ def unlocked() -> Generator[None]:
     """
     load_binding()
     before = getattr(_thread, "unlocked", False)
-    _thread.unlocked = True
-    try:
-        yield
-    finally:
-        _thread.unlocked = before
+    with delaying_forks():
+        _thread.unlocked = True
+        try:
+            yield
+        finally:
+            _thread.unlocked = before
 
 
 @cache
 def _load() -> tuple[Binding, bool]:
     binding = cast("Binding", import_module("llvmlite.binding"))
+    _hold_lock_across_fork()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     # Without a parser, inline assembly ends the process: "LLVM ERROR", then abort().
     binding.initialize_native_asmparser()
     return binding, _make_locks_skippable()
+
+
+def _hold_lock_across_fork() -> None:
+    library = cast("_LockedLibrary", import_module("llvmlite.binding.ffi").lib)
+    with suppress(AttributeError):
+        hold_across_fork(library._lock._lock)  # pyright: ignore[reportPrivateUsage]
 
 
 def _make_locks_skippable() -> bool:
