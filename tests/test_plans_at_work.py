@@ -203,9 +203,12 @@ check()
 """
 
 
-def run_script(body: str, *, n_threads: int = 3) -> list[str]:
+def run_script(body: str, *, head: str = SCRIPT_HEAD, n_threads: int = 3, is_cached: bool = True) -> list[str]:
+    """The words that a script prints; without `is_cached`, every kernel is compiled in the process itself."""
     environment = {**os.environ, "SVOD_THREADS": str(n_threads)}
-    command = [sys.executable, "-W", "ignore", "-c", SCRIPT_HEAD + body]
+    if not is_cached:
+        environment["SVOD_OBJECT_CACHE"] = "0"
+    command = [sys.executable, "-W", "ignore", "-c", head + body]
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -234,7 +237,8 @@ check()
 
 @has_fork
 def test_a_fork_amid_other_threads_work_leaves_a_child_that_computes():
-    out = run_script("""
+    out = run_script(
+        """
 stop = threading.Event()
 def execute():
     while not stop.is_set():
@@ -253,6 +257,7 @@ for thread in threads:
 for _ in range(10):
     child = os.fork()
     if child == 0:
+        signal.alarm(200)
         check()
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -260,8 +265,40 @@ stop.set()
 for thread in threads:
     thread.join()
 check()
-""")
+""",
+        is_cached=False,
+    )
     assert out == ["0"] * 10
+
+
+@has_fork
+def test_a_fork_amid_another_threads_first_computation_leaves_a_child_that_computes():
+    # What a process imports when it first computes, the child of a fork imports too.
+    out = run_script(
+        """
+import os, signal, threading
+from svod_tensor import Tensor, jit
+def check():
+    assert (Tensor([1.0, 2.0]) ** 2 + 1).sum().item() == 7.0
+    assert jit(lambda x: x * 3)(Tensor([1.0, 2.0])).tolist() == [3.0, 6.0]
+thread = threading.Thread(target=check)
+thread.start()
+codes = []
+while thread.is_alive() and len(codes) < 10:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(200)
+        check()
+        os._exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+check()
+print(*set(codes))
+""",
+        head="",
+        is_cached=False,
+    )
+    assert out == ["0"]
 
 
 @has_fork

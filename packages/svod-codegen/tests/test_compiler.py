@@ -195,7 +195,7 @@ thread.start()
 is_inside.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(60)
+    signal.alarm(200)
     os._exit(has_left != [True] or compile_ir(source) != expected)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 thread.join()

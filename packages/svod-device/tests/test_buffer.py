@@ -355,7 +355,7 @@ def allocate():
 os.register_at_fork(before=allocate, after_in_child=allocate, after_in_parent=allocate)
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
-signal.alarm(60)
+signal.alarm(200)
 child = os.fork()
 if child == 0:
     os._exit(len(made))

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -193,6 +194,67 @@ stop.set()
 thread.join()
 """)
     assert out.split() == ["0"]
+
+
+def run_fork_amid_import(folder: Path, module: str) -> str:
+    """What a script prints that forks while another thread is in the middle of importing `module`; the child may import it."""
+    (folder / f"{module}.py").write_text("""
+import __main__
+__main__.is_inside.set()
+__main__.may_go_on.wait()
+value = 3
+""")
+    return run_script(f"""
+import os, signal, sys, threading
+sys.path.insert(0, {str(folder)!r})
+from svod_ir import forks
+is_inside, may_go_on = threading.Event(), threading.Event()
+def load():
+    import {module}
+thread = threading.Thread(target=load)
+thread.start()
+is_inside.wait()
+if {module.startswith("svod_")}:
+    os.register_at_fork(before=may_go_on.set)
+child = os.fork()
+if child == 0:
+    if may_go_on.is_set():
+        signal.alarm(200)
+        import {module}
+        os._exit({module}.value)
+    os._exit(4)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+may_go_on.set()
+thread.join()
+import {module}, json
+print({module}.value)
+""")
+
+
+def test_a_fork_waits_for_imports_of_ours_in_other_threads(tmp_path: Path):
+    assert run_fork_amid_import(tmp_path, "svod_something").split() == ["3", "3"]
+
+
+def test_a_fork_waits_for_no_import_of_a_program(tmp_path: Path):
+    assert run_fork_amid_import(tmp_path, "program").split() == ["4", "3"]
+
+
+def test_a_module_may_fork_while_it_is_imported(tmp_path: Path):
+    (tmp_path / "svod_forking.py").write_text("""
+import os
+child = os.fork()
+if child == 0:
+    import json.tool
+    os._exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    out = run_script(f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from svod_ir import forks
+import svod_forking
+""")
+    assert out.split() == ["5"]
 
 
 def test_locks_that_are_gone_are_forgotten():

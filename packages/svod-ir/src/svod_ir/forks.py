@@ -4,7 +4,8 @@ Three ways out. A lock that is held for long, and guards what can be computed ag
 free in the child. One that is held for moments, and guards a table that must not be seen half changed, is
 given to `hold_across_fork`: a fork waits until nobody holds it. Either is reentrant, since a finalizer may run in the
 middle of any step of a thread, and look into the same table. A call into native code that takes locks of its own, which
-nobody can renew, is made inside `delaying_forks`: a fork waits until it has returned.
+nobody can renew, is made inside `delaying_forks`: a fork waits until it has returned. It also waits for imports of svod's
+modules and of those that these use (see `import_locks`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import threading
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+
+from svod_ir.import_locks import acquire_import_lock, find_import, release_import_lock, wait_for_import
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -77,11 +80,13 @@ class _Own(threading.local):
 
     Attributes:
         taken: the locks that it holds while it forks.
+        has_import_lock: whether it holds that of all imports besides.
         delaying: held while it is inside `delaying_forks`, `depth` blocks deep.
     """
 
     def __init__(self) -> None:
         self.taken: list[Lock] = []
+        self.has_import_lock = False
         self.delaying = hold_across_fork(threading.RLock())
         self.depth = 0
 
@@ -107,13 +112,27 @@ def delaying_forks() -> Generator[None]:
 def _acquire_held() -> None:
     _forking.add(threading.get_ident())
     _may_enter.clear()
-    # Who holds one of them may wait for another: what cannot be had at once is waited for with empty hands.
+    awaited: set[str] = set()
+    # Who holds one of them may wait for another, or for an import: what cannot be had at once is waited for with empty hands.
     missing: Lock | None = _adding
     while missing is not None:
         _release_taken()
         missing.acquire()
         _own.taken.append(missing)
         missing = _acquire_others(missing)
+        if missing is None and (name := _stop_imports()) is not None and name not in awaited:
+            _release_taken()
+            # Once: what is still there afterwards is an import that waits for this thread.
+            awaited.add(name)
+            wait_for_import(name)
+            missing = _adding
+
+
+def _stop_imports() -> str | None:
+    """Let no import begin, and return one that has begun."""
+    acquire_import_lock()
+    _own.has_import_lock = True
+    return find_import()
 
 
 def _acquire_others(first: Lock) -> Lock | None:
@@ -128,6 +147,9 @@ def _acquire_others(first: Lock) -> Lock | None:
 
 
 def _release_taken() -> None:
+    if _own.has_import_lock:
+        _own.has_import_lock = False
+        release_import_lock()
     while _own.taken:
         _own.taken.pop().release()
 
