@@ -12,7 +12,10 @@ from svod_tensor.testing.programs.operations import OPERATIONS
 
 EXCLUDED = {
     "made of what is elsewhere: the inputs of every program are": ("from_dlpack", "from_file", "from_numpy", "from_uop"),
-    "its elements are random": ("dropout", "rand", "randint", "randn"),
+    "its elements are random": (
+        "bernoulli", "categorical", "dropout", "exponential", "multinomial", "normal", "permutation", "rand", "randint",
+        "randn", "shuffle", "truncated_normal", "uniform",
+    ),
     "a fact about a tensor, no operation": (
         "buffer", "form", "is_realized", "itemsize", "nbytes", "ndim", "sharding", "size", "uop",
     ),

@@ -1,4 +1,4 @@
-"""The Python code in the READMEs, and in the page about passes of one's own, runs as it stands."""
+"""The Python code in the READMEs, and in the pages about passes of one's own and random numbers, runs as it stands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
     ROOT / "docs/own-passes.md",
+    ROOT / "docs/random.md",
     *sorted(ROOT.glob("packages/*/README.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
     *([ROOT / "plugins/svod-null/README.md"] if find_spec("svod_null") else []),

@@ -12,7 +12,7 @@ import pytest
 from svod_device import OutOfMemoryError
 from svod_dtype import float32, int32
 from svod_runtime import ExecutionPlan, clear_custom_functions
-from svod_tensor import Tensor, Variable, custom_function, jit, register_custom_function
+from svod_tensor import Generator, Tensor, Variable, custom_function, jit, register_custom_function
 from svod_tensor.errors import CaptureError
 from svod_tensor.jit_function import MAX_CAPTURES
 from svod_tensor.ops.base import find_form
@@ -189,7 +189,7 @@ def test_explain_says_why_a_signature_was_captured(caplog: pytest.LogCaptureFixt
         (lambda x: x.numpy(), "reads values"),
         (lambda x: x.prepare(), "prepares a plan"),
         (lambda x: (x, "text"), "returns str, which is no tensor"),
-        (lambda x: x + Tensor.rand(1), "draws a seed"),
+        (lambda x: x + Tensor.rand(1, generator=Generator()), "draws a seed"),
     ],
 )
 def test_what_no_plan_can_do_is_named(function: object, problem: str) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from svod_dtype import DType, float64
 from svod_ir.ops import COMPARISON, Op
+from svod_ir.threefry import threefry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -229,22 +230,7 @@ def _each(function: Callable[[float], float]) -> Callable[[Values], Values]:
 
 
 def _threefry(x: Values, key: Values) -> Values:
-    """Threefry2x32 with 20 rounds; the low half of each 64-bit word comes first.
-
-    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
-    """
-    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
-    x, key = np.asarray(x).astype(np.uint64), np.asarray(key).astype(np.uint64)
-    keys = [key & low, key >> shift]
-    keys.append(keys[0] ^ keys[1] ^ np.uint64(0x1BD11BDA))
-    a, b = ((x & low) + keys[0]) & low, ((x >> shift) + keys[1]) & low
-    for group in range(5):
-        for turn in (13, 15, 26, 6) if group % 2 == 0 else (17, 29, 16, 24):
-            a = (a + b) & low
-            b = (((b << np.uint64(turn)) | (b >> np.uint64(32 - turn))) & low) ^ a
-        a = (a + keys[(group + 1) % 3]) & low
-        b = (b + keys[(group + 2) % 3] + np.uint64(group + 1)) & low
-    return ((b << shift) | a)[()]
+    return threefry(np.asarray(x).astype(np.uint64), np.asarray(key).astype(np.uint64))[()]
 
 
 _EXACT: Final = frozenset({Op.NEG, Op.ABS})

@@ -37,17 +37,20 @@ if TYPE_CHECKING:
     from svod_tensor.array_functions import register_custom_function
     from svod_tensor.cache_counts import caches, clear_caches
     from svod_tensor.custom_functions import custom_function
+    from svod_tensor.generator import Generator, default_generator, manual_seed
     from svod_tensor.jit_function import jit
     from svod_tensor.origins import scope, track_origins
     from svod_tensor.safetensors import load_safetensors, save_safetensors
 
 __all__ = [
-    "DType", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "caches", "clear_caches", "custom_function",
-    "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "jit", "load_safetensors",
-    "register_custom_function", "save_safetensors", "scope", "track_origins", "uint8", "uint16", "uint32", "uint64",
+    "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "caches", "clear_caches",
+    "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "int8", "int16",
+    "int32", "int64", "jit", "load_safetensors", "manual_seed", "register_custom_function", "save_safetensors", "scope",
+    "track_origins", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 _LAZY = {
+    "Generator": "generator", "default_generator": "generator", "manual_seed": "generator",
     "caches": "cache_counts", "clear_caches": "cache_counts", "custom_function": "custom_functions",
     "register_custom_function": "array_functions", "jit": "jit_function", "load_safetensors": "safetensors",
     "save_safetensors": "safetensors", "scope": "origins", "track_origins": "origins",

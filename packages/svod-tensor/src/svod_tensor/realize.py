@@ -14,6 +14,7 @@ from svod_ir.log import get_logger
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
 from svod_tensor.capture import check_not_capturing
+from svod_tensor.generator import draw_again
 from svod_tensor.graph_plan import bind_plan, is_there
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import PrepareConfig
@@ -74,6 +75,7 @@ def prepare_tensors(
         EmptyScheduleError: if no tensor needs computing.
     """
     check_not_capturing("prepares a plan")
+    draw_again(tensors)
     with registry.lock:
         overtaken = states.find_overtaken(results_of(find_wanted(tensors)))
     for tensor in overtaken:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Creation"]
+__all__ = ["Creation", "check_sizes"]
 
 
 @operations
@@ -51,7 +51,7 @@ class Creation(Functions):
         cls, shape: SInt | Sequence[SInt], value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
     ) -> Self:  # fmt: skip
         """`value` at every element; it takes no memory until it is realized."""
-        sizes = _check_sizes("full", to_shape("full", (shape,)))
+        sizes = check_sizes("full", to_shape("full", (shape,)))
         node = make_node(value, None) if dtype is None else make_constant(value, to_dtype(dtype))
         return cls._place(_fill(node, sizes), device)
 
@@ -71,7 +71,7 @@ class Creation(Functions):
         """
         from svod_tensor import storage
 
-        sizes = _check_sizes("empty", to_shape("empty", shape))
+        sizes = check_sizes("empty", to_shape("empty", shape))
         kind, name = to_dtype(dtype), storage.check_device(device or DEFAULT_DEVICE)
         if product(sizes) == 0:
             return cls.zeros(sizes, dtype=kind, device=device)
@@ -130,7 +130,7 @@ class Creation(Functions):
     ) -> Self:  # fmt: skip
         """`count` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
         kind = to_dtype(dtype)
-        (count,) = _check_sizes("linspace", to_shape("linspace", (count,)))
+        (count,) = check_sizes("linspace", to_shape("linspace", (count,)))
         if isinstance(count, int) and count == 0:
             return cls.zeros(0, dtype=kind, device=device)
         position = cls.from_uop(make_cast(make_iota(count, int64), float64))
@@ -227,7 +227,12 @@ class Creation(Functions):
         return cls.from_uop(copy_to_device(node, device))
 
 
-def _check_sizes(operation: str, shape: Shape) -> Shape:
+def check_sizes(operation: str, shape: Shape) -> Shape:
+    """`shape`, which something is made in.
+
+    Raises:
+        ShapeError: if a size is negative.
+    """
     if any(isinstance(s, int) and s < 0 for s in shape):
         raise ShapeError(operation=operation, shape=shape, problem="has a negative size")
     return shape

@@ -1,121 +1,218 @@
-"""Random tensors that depend on their seed alone: not on when they are computed, nor on how.
+"""Random tensors: functions of a key of 64 bits alone, not of when they are computed, nor on what.
 
-Element i of a tensor with seed s is threefry(i, s), so that no state is kept anywhere; a seed that
-is not given is drawn from the operating system when the tensor is made.
+Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator (`svod_tensor.generator`), or a
+seed, which is the key of the first draw of a generator with that seed.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from typing import TYPE_CHECKING, Self, TypeVar
+import operator
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint32, uint64
-from svod_ir.build import make_alu, make_iota, make_reshape
+from svod_ir.build import make_alu, make_cast, make_iota, make_reshape
+from svod_ir.concat import make_empty
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
-from svod_tensor.capture import check_not_capturing
+from svod_tensor.data import copy_to_device, default_int_dtype, place_by_default
+from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.creation import check_sizes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.windows import Windows
-from svod_tensor.shapes import to_shape
+from svod_tensor.shapes import Shape, to_shape
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Random"]
+    from svod_tensor.generator import Generator, Seed
+
+__all__ = ["Random", "float_dtype", "uniform_of"]
 
 T = TypeVar("T", bound="Random")
+
+_WORDS: Final = 1 << 56
+"""Between the counters of one word of an element and those of the next."""
 
 
 @operations
 class Random(Windows):
-    """Tensors of random numbers."""
+    """Tensors of random numbers.
+
+    Each function draws from `generator`, by default from the one that `manual_seed` seeds. With a `seed` instead, an integer, a 0-d
+    tensor of integers or a bound variable, the numbers depend on that alone, and are those of the first draw of
+    `Generator(seed)`; a captured function or a plan draws the same ones at each call, unless the seed is another one.
+    """
 
     __slots__ = ()
 
     @classmethod
     def rand(
-        cls,
-        *shape: SInt | Sequence[SInt],
-        seed: int | None = None,
-        dtype: DTypeLike = float32,
-        device: str | None = None,
-    ) -> Self:
-        """Numbers from 0 up to but without 1, uniformly distributed."""
-        kind = _float_dtype("rand", dtype)
-        return cls._place(_uniform(cls._bits(shape, seed), kind is float64).cast(kind).uop, device)
+        cls, *shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None,
+        dtype: DTypeLike = float32, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Numbers from 0 up to but without 1, uniformly distributed: multiples of 2^-p, where p is the precision of `dtype` in bits.
+
+        Example:
+            >>> from svod_tensor import Generator, Tensor
+            >>> x = Tensor.rand(2, 3, generator=Generator(1))
+            >>> x.shape, bool(((x >= 0) & (x < 1)).all())
+            ((2, 3), True)
+        """
+        kind = float_dtype("rand", dtype)
+        return uniform_of(cls._draw("rand", shape, seed, generator, device), kind)
 
     @classmethod
     def randn(
-        cls,
-        *shape: SInt | Sequence[SInt],
-        seed: int | None = None,
-        dtype: DTypeLike = float32,
-        device: str | None = None,
-    ) -> Self:
-        """Normally distributed numbers with mean 0 and variance 1.
+        cls, *shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None,
+        dtype: DTypeLike = float32, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in float64.
 
         Source: Box and Muller, A Note on the Generation of Random Normal Deviates (1958).
         """
-        kind = _float_dtype("randn", dtype)
-        bits = cls._bits(shape, seed)
-        radius = _uniform_of_word(bits.cast(uint32)).neg().add(1).log().mul(-2).sqrt()
-        angle = _uniform_of_word(bits.rshift(32).cast(uint32)).mul(2 * math.pi)
-        return cls._place(radius.mul(angle.cos()).cast(kind).uop, device)
+        kind = float_dtype("randn", dtype)
+        if kind is float64:
+            bits, more = cls._draw_words("randn", shape, seed, generator, device, n_words=2)
+            first, second = uniform_of(bits, kind), uniform_of(more, kind)
+        else:
+            bits = cls._draw("randn", shape, seed, generator, device)
+            first, second = uniform_of(bits.lshift(32), float32), uniform_of(bits, float32)
+        radius = first.neg().add(1).log().mul(-2).sqrt()
+        return radius.mul(second.mul(2 * math.pi).cos()).cast(kind)
 
     @classmethod
     def randint(
-        cls, *shape: SInt | Sequence[SInt], low: int = 0, high: int, seed: int | None = None, dtype: DTypeLike | None = None,
-        device: str | None = None,
+        cls, *shape: SInt | Sequence[SInt], low: int = 0, high: int, seed: Seed | None = None,
+        generator: Generator | None = None, dtype: DTypeLike | None = None, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Integers from `low` up to but without `high`."""
+        """Integers from `low` up to but without `high`, each with the same probability up to one part in 2^32.
+
+        They are int32, or int64 or uint64 where they do not fit. The probabilities differ since 2^64 numbers do not divide
+        evenly: by a part of (high - low) / 2^64 at most, and where `high - low` is more than 2^32, by one of 2^-64.
+
+        Raises:
+            ShapeError: if there is no such integer.
+            IntegerOverflowError: if `dtype` does not hold all of them.
+        """
+        low, high = operator.index(low), operator.index(high)
         if low >= high:
             raise ShapeError(operation="randint", shape=(low, high), problem="holds no integer")
-        kind = cls([low, high - 1]).dtype if dtype is None else to_dtype(dtype)
-        offset = cls._bits(shape, seed).remainder(high - low).cast(int64).add(low)
-        return cls._place(offset.cast(kind).uop, device)
+        kind = default_int_dtype(low, high - 1) if dtype is None else to_dtype(dtype)
+        for bound in (low, high - 1):
+            if kind.is_int and not kind.min <= bound <= kind.max:
+                raise IntegerOverflowError(value=bound, dtype=kind)
+        count = high - low
+        if count <= 1 << 32:
+            offset = cls._draw("randint", shape, seed, generator, device).remainder(count)
+        else:
+            first, second = cls._draw_words("randint", shape, seed, generator, device, n_words=2)
+            offset = _scale(first, second, count)
+        found = offset.add(low % (1 << 64))
+        return (found if low >= 0 else found.cast(int64)).cast(kind)
 
     @rounds_once
-    def dropout(self, p: float = 0.5, *, seed: int | None = None) -> Self:
-        """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise."""
+    def dropout(self, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise.
+
+        Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting (2014).
+        """
         if not 0 <= p <= 1:
             raise OperandError(operation="dropout", found=p, expected="a probability")
         if p == 0:
             return self
-        keep = self.rand(*self.shape, seed=seed).ge(p)
+        keep = uniform_of(self._draw_like("dropout", seed, generator), float32).ge(p)
         return keep.where(self.mul(1 / (1 - p)) if p < 1 else self.zeros_like(), 0)
 
     @classmethod
-    def _bits(cls, shape: Sequence[SInt | Sequence[SInt]], seed: int | None) -> Self:
+    def _draw(
+        cls, operation: str, shape: Sequence[SInt | Sequence[SInt]], seed: Seed | None, generator: Generator | None,
+        device: str | None,
+    ) -> Self:  # fmt: skip
         """64 random bits for each element."""
-        sizes = to_shape("rand", shape)
-        count = product(sizes)
-        if seed is None:
-            # Each run of a captured function would draw the same numbers.
-            check_not_capturing("draws a seed")
-        key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        if isinstance(count, int) and not count:
-            return cls.zeros(sizes, dtype=uint64)
-        counter = make_iota(count, uint64)
-        return cls.from_uop(make_reshape(make_alu(Op.THREEFRY, counter, UOp.const(uint64, key)), sizes))
+        return cls._draw_words(operation, shape, seed, generator, device)[0]
+
+    @classmethod
+    def _draw_words(
+        cls, operation: str, shape: Sequence[SInt | Sequence[SInt]], seed: Seed | None, generator: Generator | None,
+        device: str | None, *, n_words: int = 1,
+    ) -> tuple[Self, ...]:  # fmt: skip
+        """For each element so many times 64 random bits."""
+        from svod_tensor.generator import find_key
+
+        sizes = check_sizes(operation, to_shape(operation, shape))
+        key = find_key(operation, seed, generator)
+        key = place_by_default(key) if device is None else copy_to_device(key, device)
+        return tuple(cls.from_uop(_make_bits(key, sizes, word)) for word in range(n_words))
+
+    def _draw_like(
+        self, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None
+    ) -> Self:
+        """64 random bits for each element of this tensor, or of one with another shape, where this tensor is."""
+        from svod_tensor.generator import find_key
+
+        key = bring_to(find_key(operation, seed, generator), self._uop)
+        return self.from_uop(_make_bits(key, self.shape if shape is None else shape, 0))
 
 
-def _uniform(bits: T, is_wide: bool) -> T:
-    if is_wide:
-        return bits.rshift(11).cast(float64).mul(2.0**-53)
-    return _uniform_of_word(bits.rshift(32).cast(uint32))
+def float_dtype(operation: str, dtype: DTypeLike) -> DType:
+    """The dtype that a distribution of real numbers is asked for.
 
-
-def _uniform_of_word(word: T) -> T:
-    return word.rshift(8).cast(float32).mul(2.0**-24)
-
-
-def _float_dtype(operation: str, dtype: DTypeLike) -> DType:
+    Raises:
+        OperandError: if it is none of floats.
+    """
     kind = to_dtype(dtype)
     if not kind.is_float:
         raise OperandError(operation=operation, found=kind, expected="a floating-point dtype")
     return kind
+
+
+def uniform_of(
+    bits: T,
+    kind: DType,
+) -> T:
+    """The highest of 64 random bits as a number of `kind` from 0 up to but without 1: as many as are exact."""
+    n_bits = kind.mantissa_bits + 1
+    # Nodes instead of tensors between: a small draw takes no longer to compute than to build.
+    word = make_alu(Op.SHR, bits.uop, UOp.const(uint64, 64 - n_bits))
+    wide = make_cast(word, float64) if kind is float64 else make_cast(make_cast(word, uint32), float32)
+    scaled = make_alu(Op.MUL, wide, UOp.const(wide.dtype, 2.0**-n_bits))
+    return bits.from_uop(make_cast(scaled, kind))
+
+
+def _scale(high: T, low: T, count: int) -> T:
+    """A number of 128 bits, scaled from [0, 2^128) to [0, `count`) and rounded down: floor((high * 2^64 + low) * count / 2^128).
+
+    Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without rejection.
+    """
+    if count == 1 << 64:
+        return high
+    below, carried = high.mul(count), _high_product(low, count)
+    return _high_product(high, count).add(below.add(carried).lt(below).cast(uint64))
+
+
+def _high_product(x: T, factor: int) -> T:
+    """The upper 64 bits of the product of 128 bits, from those of halves.
+
+    Source: Knuth, The Art of Computer Programming, volume 2, section 4.3.1, algorithm M.
+    """
+    mask = (1 << 32) - 1
+    x0, x1, f0, f1 = x.bitwise_and(mask), x.rshift(32), factor & mask, factor >> 32
+    middle = x1.mul(f0).add(x0.mul(f0).rshift(32))
+    crossed = x0.mul(f1).add(middle.bitwise_and(mask))
+    return x1.mul(f1).add(middle.rshift(32)).add(crossed.rshift(32))
+
+
+def _make_bits(key: UOp, sizes: tuple[SInt, ...], word: int) -> UOp:
+    count = product(sizes)
+    if isinstance(count, int) and not count:
+        return make_empty(uint64, sizes)
+    counter = make_iota(count, uint64)
+    if word:
+        counter = make_alu(Op.ADD, counter, UOp.const(uint64, word * _WORDS))
+    return make_reshape(make_alu(Op.THREEFRY, counter, key), sizes)

@@ -11,9 +11,10 @@ from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import SInt
+from svod_tensor.ops.distributions import Distributions
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.sorting import Sorting, ordered_key
+from svod_tensor.ops.sorting import ordered_key
 from svod_tensor.shapes import broadcast_shapes, concrete_shape, normalize_axes, normalize_axis
 
 if TYPE_CHECKING:
@@ -25,19 +26,23 @@ __all__ = ["Standard"]
 
 
 @operations
-class Standard(Sorting):
+class Standard(Distributions):
     """Names and compositions of the array API standard and of numpy."""
 
     __slots__ = ()
 
     subtract, multiply, divide, true_divide, negative, power = (
-        Sorting.sub, Sorting.mul, Sorting.div, Sorting.div, Sorting.neg, Sorting.pow,
+        Distributions.sub, Distributions.mul, Distributions.div, Distributions.div, Distributions.neg, Distributions.pow,
     )  # fmt: skip
     mod, rint, invert, left_shift, right_shift = (
-        Sorting.remainder, Sorting.round, Sorting.bitwise_not, Sorting.lshift, Sorting.rshift,
+        Distributions.remainder, Distributions.round, Distributions.bitwise_not, Distributions.lshift, Distributions.rshift,
     )  # fmt: skip
-    bitwise_invert, bitwise_left_shift, bitwise_right_shift = Sorting.bitwise_not, Sorting.lshift, Sorting.rshift
-    ravel, permute_dims, unstack = Sorting.flatten, Sorting.permute, Sorting.unbind
+    bitwise_invert, bitwise_left_shift, bitwise_right_shift = (
+        Distributions.bitwise_not,
+        Distributions.lshift,
+        Distributions.rshift,
+    )
+    ravel, permute_dims, unstack = Distributions.flatten, Distributions.permute, Distributions.unbind
 
     def positive(self) -> Self:
         return self._refuse("positive", bool_)

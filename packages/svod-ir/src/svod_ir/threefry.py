@@ -1,0 +1,38 @@
+"""Threefry2x32 with 20 rounds: 64 random bits for each counter, by a key. The value of the op THREEFRY.
+
+For one key, it maps the counters to all numbers of 64 bits, each once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["threefry"]
+
+Words = TypeVar("Words", int, "NDArray[Any]", "np.uint64")
+
+_LOW = 0xFFFFFFFF
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def threefry(counter: Words, key: Words) -> Words:
+    """The bits for `counter` under `key`: ints from 0 up to but without 2^64, or uint64 arrays.
+
+    The low half of each 64-bit word is the first of its two 32-bit words.
+
+    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
+    """
+    first, second = key & _LOW, key >> 32
+    keys = (first, second, first ^ second ^ 0x1BD11BDA)
+    a, b = ((counter & _LOW) + first) & _LOW, ((counter >> 32) + second) & _LOW
+    for group in range(5):
+        for turn in _ROTATIONS[group % 2]:
+            a = (a + b) & _LOW
+            b = (((b << turn) | (b >> (32 - turn))) & _LOW) ^ a
+        a = (a + keys[(group + 1) % 3]) & _LOW
+        b = (b + keys[(group + 2) % 3] + (group + 1)) & _LOW
+    return (b << 32) | a

@@ -1,0 +1,301 @@
+"""Generators of random numbers: a key and a count of draws, in memory, so that a plan can go on drawing.
+
+A tensor of random numbers is a function of one 64-bit key: element i of it is made of threefry(i, key). What a generator
+has in memory says which key is next,
+
+    state = [seed, n]      key of draw n = seed if n = 0 else threefry(2^64 - n, seed)
+
+and each draw, however large, adds 1 to n. No two draws of a generator have the same key before n comes round, since threefry is
+a permutation.
+
+Who draws outside of a captured function gets the next key at once, in memory of its own: what the numbers are depends neither
+on when they are computed nor on what else is, and one kernel serves all keys. In a captured function a draw is an assignment
+to the state, as any other, which each call makes again. A plan that is prepared from draws that were made before uses their
+keys at its first execution, and draws anew from their generators at each later one: see `draw_again`.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from weakref import WeakKeyDictionary
+
+from svod_dtype import uint64
+from svod_ir.build import make_alu, make_reshape
+from svod_ir.errors import OperandError
+from svod_ir.forks import make_lock
+from svod_ir.ops import Op
+from svod_ir.threefry import threefry
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+from svod_tensor.capture import check_not_capturing, find_capture
+from svod_tensor.data import make_array_node
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.options import HOST_DEVICE
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Generator", "Seed", "default_generator", "draw_again", "find_key", "manual_seed"]
+
+Seed: TypeAlias = "int | TensorBase | UOp"
+"""An integer (modulo 2^64), a tensor of one, or a bound variable."""
+
+State: TypeAlias = tuple[int, int]
+
+_MASK: Final = (1 << 64) - 1
+
+
+class Generator:
+    """A source of random numbers, which differ from draw to draw and depend on the seed alone.
+
+    The numbers are the same on every device, for every number of threads, and whether a draw is computed at once, in a captured
+    function or by a plan. The state is in the host's memory, and is two integers: the seed, and how many draws there were.
+
+    Any thread may draw, in captured functions too. Plans that draw from one generator are executed one after the other, as
+    plans that assign to one tensor are; for threads of their own, `spawn` makes generators. In the child of a fork a generator
+    goes on where it was, as it does in the parent: both draw the same numbers.
+
+    Args:
+        seed: an integer, modulo 2^64; a 0-d tensor of integers or a bound variable, in a captured function too; by default, what the
+            operating system gives.
+
+    Example:
+        >>> from svod_tensor import Generator, Tensor
+        >>> g = Generator(7)
+        >>> first, second = Tensor.rand(2, generator=g), Tensor.rand(2, generator=g)
+        >>> first.tolist() == second.tolist()
+        False
+        >>> Tensor.rand(2, generator=Generator(7)).tolist() == first.tolist()
+        True
+
+    Raises:
+        OperandError: if the seed is none.
+        CaptureError: if it is to be drawn in a captured function, which would have the same one at each call.
+    """
+
+    __slots__ = ("__weakref__", "_state")
+
+    def __init__(self, seed: Seed | None = None) -> None:
+        if seed is None:
+            check_not_capturing("draws a seed")
+            seed = int.from_bytes(os.urandom(8), "little")
+        if find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
+            self._state = _make_state(_to_word(seed), 0)
+            return
+        # A value, no memory that calls would change: a function that makes a generator makes it anew at each call.
+        key = _read_seed(seed)
+        self._state = Tensor.stack([key, key.zeros_like()])
+        if find_capture() is None:
+            self._state = self._state.to(HOST_DEVICE).clone().realize()
+
+    def manual_seed(self, seed: int) -> Self:
+        """Begin again, with this seed; plans and captured functions that draw from this generator do so too."""
+        self.set_state((_to_word(seed), 0))
+        return self
+
+    def get_state(self) -> State:
+        """The seed, and how many draws there were."""
+        check_not_capturing("reads the state of a generator")
+        return self._update(None)
+
+    def set_state(self, state: State) -> None:
+        """Go on as a generator did when `get_state` gave this state.
+
+        Raises:
+            OperandError: if `state` is no pair of integers.
+        """
+        check_not_capturing("sets the state of a generator")
+        is_pair = isinstance(state, Sequence) and len(state) == 2  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
+        if not is_pair:
+            raise OperandError(operation="set_state", found=repr(state), expected="a state, as get_state gives it")
+        self._update((_to_word(state[0]), _to_word(state[1])))
+
+    def spawn(self, n: int) -> list[Generator]:
+        """`n` generators with seeds that are drawn from this one: independent of it and of each other."""
+        check_not_capturing("spawns generators")
+        key = _key_of_draw(*self._update(1))
+        return [Generator(threefry(i, key)) for i in range(n)]
+
+    def next_key(self) -> UOp:
+        """The key of the next draw: 0-d, uint64, in the host's memory."""
+        if find_capture() is not None:
+            return self.next_key_in_graph().uop
+        key = _make_key(_key_of_draw(*self._update(1)))
+        _drawn[_memory_of(key)] = self
+        return key
+
+    def __copy__(self) -> Generator:
+        made = Generator(0)
+        made.set_state(self.get_state())
+        return made
+
+    def __deepcopy__(self, memo: object) -> Generator:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, self.get_state()
+
+    def _update(self, state: State | int | None) -> State:
+        """The state, which is then set, or counts so many draws more."""
+        import numpy as np
+
+        while True:
+            with registry.lock:
+                node = registry.find_base(self._state.uop)
+                buffer = None if node is None else registry.find_buffer(node)
+                if buffer is not None:
+                    storage = (buffer.storage_id,)
+                    computation = registry.start_computation(storage, storage, {})
+                    if computation is None:
+                        continue
+                    words = buffer.as_numpy()
+                    found = int(words[0]), int(words[1])
+                    if state is not None:
+                        new = (found[0], (found[1] + state) & _MASK) if isinstance(state, int) else state
+                        words[:] = np.array(new, np.uint64)
+                    registry.end_computation(computation)
+                    return found
+            self._state.realize()
+
+    def next_key_in_graph(self, is_given: Tensor | None = None, given: Tensor | None = None) -> Tensor:
+        """The key of a draw that is made whenever the key is computed; where `is_given`, it is `given`, and nothing is drawn."""
+        state = self._state
+        step = Tensor.arange(2, dtype=uint64)
+        step = step if is_given is None else is_given.where(step.zeros_like(), step)
+        state.assign(state + step)
+        # Who reads the state after the draw makes sure that it is done.
+        seed, number = (state - step).unbind()
+        later = Tensor.from_uop(make_alu(Op.THREEFRY, number.neg().uop, seed.uop))
+        key = number.eq(0).where(seed, later)
+        key = key if is_given is None or given is None else is_given.where(given, key)
+        # Stored, so that it is read before the state changes again, and that no kernel differs for it.
+        return key.contiguous()
+
+
+def find_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
+    """The key of a draw, 0-d and uint64: that of the next draw of a generator, or of the first one with a seed.
+
+    Raises:
+        OperandError: if there are both, or the seed is none.
+    """
+    if seed is None:
+        if generator is not None and not isinstance(generator, Generator):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OperandError(operation=operation, found=repr(generator), expected="a Generator as generator")
+        return (default_generator() if generator is None else generator).next_key()
+    if generator is not None:
+        raise OperandError(operation=operation, found="both", expected="a seed or a generator")
+    return _make_key(_to_word(seed)) if not isinstance(seed, (TensorBase, UOp)) else _read_seed(seed).uop
+
+
+def draw_again(tensors: Iterable[TensorBase]) -> None:
+    """Let what tensors are computed from be drawn again whenever a plan that is prepared for them is executed, but the first time.
+
+    What was drawn from generators has keys in memory of its own. In the graphs of `tensors` each is replaced by
+
+        where(n_executions = 1, the key, that of the generator's next draw)
+
+    which counts executions, and advances the generator, in memory. Other tensors keep the numbers that were drawn.
+    """
+    found = list(tensors)
+    nodes = UOp.sink(*(t.uop for t in found)).toposort()
+    memories = [node for node in nodes if node.op is Op.BUFFER and node in _drawn]
+    if not memories:
+        return
+    n_executions = Tensor.from_uop(make_array_node(_words(0), may_share=False))
+    n_executions.assign(n_executions + 1)
+    is_first = n_executions.eq(1).reshape(())
+    keys: dict[UOp, UOp] = {}
+    for memory in sorted(memories, key=lambda memory: memory.arg.id):
+        key = _drawn[memory].next_key_in_graph(is_first, Tensor.from_uop(make_reshape(memory, ())))
+        keys[memory] = make_reshape(key.uop, (1,))
+    new = [tensor.uop.substitute(keys) for tensor in found]
+    # Assignments that pend are everybody's, and stay the same for everybody.
+    registry.replace_nodes({state: state.substitute(keys) for state in nodes if states.is_later_state(state)})
+    for tensor, node in zip(found, new, strict=True):
+        tensor.set_node(node)
+
+
+def default_generator() -> Generator:
+    """What is drawn from where no generator is named; seeded by the operating system until `manual_seed` is called."""
+    if not _default:
+        with _lock:
+            if not _default:
+                _default.append(Generator())
+    return _default[0]
+
+
+def manual_seed(seed: int) -> Generator:
+    """Let the default generator begin again with this seed, and return it.
+
+    Example:
+        >>> from svod_tensor import Tensor, manual_seed
+        >>> _ = manual_seed(1)
+        >>> first = Tensor.rand(2).tolist()
+        >>> _ = manual_seed(1)
+        >>> Tensor.rand(2).tolist() == first
+        True
+    """
+    return default_generator().manual_seed(seed)
+
+
+def _restore(seed: int, number: int) -> Generator:
+    made = Generator(0)
+    made.set_state((seed, number))
+    return made
+
+
+def _key_of_draw(seed: int, number: int) -> int:
+    return threefry((1 << 64) - number, seed) if number else seed
+
+
+def _to_word(seed: object) -> int:
+    try:
+        return operator.index(seed) & _MASK  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        pass
+    raise OperandError(operation="seed", found=repr(seed), expected="an integer, a tensor of one, or a bound variable")
+
+
+def _read_seed(seed: Seed) -> Tensor:
+    if not isinstance(seed, (TensorBase, UOp)):
+        return Tensor.full((), _to_word(seed), dtype=uint64)
+    found = Tensor(seed)
+    if not found.dtype.is_int or found.ndim:
+        raise OperandError(
+            operation="seed", found=f"{found.dtype} of shape {found.shape}", expected="a 0-d tensor of integers"
+        )
+    return found.cast(uint64)
+
+
+def _make_state(seed: int, number: int) -> Tensor:
+    return Tensor.from_uop(make_array_node(_words(seed, number), may_share=False))
+
+
+def _make_key(key: int) -> UOp:
+    import numpy as np
+
+    return make_array_node(np.array(key, np.uint64), may_share=True)
+
+
+def _memory_of(key: UOp) -> UOp:
+    memory = registry.find_base(key)
+    assert memory is not None, key
+    return memory
+
+
+def _words(*words: int) -> NDArray[np.uint64]:
+    import numpy as np
+
+    return np.array(words, np.uint64)
+
+
+_drawn: Final[WeakKeyDictionary[UOp, Generator]] = WeakKeyDictionary()
+"""The memory of each key that was drawn outside of captured functions, with the generator that it comes from."""
+
+_default: Final[list[Generator]] = []
+_lock: Final = make_lock()

@@ -1,0 +1,262 @@
+"""Distributions: functions of uniform random bits, accurate in both tails, and choices by random order.
+
+Each takes `seed` and `generator` as `rand` does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from svod_dtype import DType, bool_, float32, float64, uint64
+from svod_ir.build import make_alu, make_cast
+from svod_ir.errors import OperandError, ShapeError
+from svod_ir.ops import Op
+from svod_ir.uop import SInt, UOp
+from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.random import float_dtype, uniform_of
+from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.ops.sorting import Sorting
+from svod_tensor.shapes import normalize_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from svod_tensor.generator import Generator, Seed
+    from svod_tensor.ops.elementwise import Operand
+
+__all__ = ["Distributions"]
+
+T = TypeVar("T", bound="Sorting")
+
+
+@operations
+class Distributions(Sorting):
+    """Random numbers of several distributions, and random choices."""
+
+    __slots__ = ()
+
+    @classmethod
+    def uniform(
+        cls, *shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Numbers from `low` up to but without `high`, which rounding to `dtype` may reach, uniformly distributed.
+
+        The bounds are numbers, or tensors that broadcast to `shape`.
+        """
+        kind, wide = _dtypes("uniform", dtype)
+        x = uniform_of(cls._draw("uniform", shape, seed, generator, device), wide)
+        first = x._wrap_as(low)
+        return x.mul(x._wrap_as(high).sub(first)).add(first).cast(kind)
+
+    @classmethod
+    def normal(
+        cls, *shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Normally distributed numbers with `mean` and standard deviation `std`, numbers or tensors that broadcast to `shape`."""
+        kind, wide = _dtypes("normal", dtype)
+        x = cls.randn(*shape, seed=seed, generator=generator, dtype=wide, device=device)
+        return x.mul(x._wrap_as(std)).add(x._wrap_as(mean)).cast(kind)
+
+    @classmethod
+    def exponential(
+        cls, *shape: SInt | Sequence[SInt], scale: Operand = 1.0, seed: Seed | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
+
+        Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
+        """
+        kind, wide = _dtypes("exponential", dtype)
+        x = _exponential_of(cls._draw("exponential", shape, seed, generator, device), wide)
+        return x.mul(x._wrap_as(scale)).cast(kind)
+
+    @classmethod
+    def truncated_normal(
+        cls, *shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
+        seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Numbers as those of a normal distribution with `mean` and `std` that lie from `low` to `high`.
+
+        The bounds may be infinite. They are values, no multiples of `std`. Computed in float64, by the inverse of the distribution
+        function.
+
+        Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
+
+        Raises:
+            OperandError: if the interval is empty, or more than 37 `std` away from `mean`.
+        """
+        kind = float_dtype("truncated_normal", dtype)
+        first, last = _standardize(low, high, mean, std)
+        # Where both bounds are above the mean, their mirror images have probabilities that do not cancel.
+        is_mirrored = first > 0
+        near, far = (-last, -first) if is_mirrored else (first, last)
+        begin, end = _normal_probability(near), _normal_probability(far)
+        # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
+        u = uniform_of(cls._draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
+        x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
+        x = x.neg() if is_mirrored else x
+        # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
+        return x.clip(first, last).mul(std).add(mean).clip(low, high).cast(kind)
+
+    def bernoulli(
+        self, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool_
+    ) -> Self:
+        """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64)."""
+        wide = _wide_dtype(self)
+        return uniform_of(self._draw_like("bernoulli", seed, generator), wide).lt(self.cast(wide)).cast(dtype)
+
+    def categorical(self, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """For each row of logarithms of weights along `axis`, a position, with a probability in proportion to its weight.
+
+        A weight of 0 is a logarithm of -infinity. The result has the shape without `axis`.
+
+        Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
+        """
+        axis = normalize_axis("categorical", axis, self.ndim)
+        return self._add_gumbel(self._draw_like("categorical", seed, generator)).argmax(axis)
+
+    def multinomial(
+        self, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None
+    ) -> Self:
+        """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
+
+        Without replacement no position comes twice: each is chosen among those that are left, so that there must be `n` weights that
+        are not 0. The result has the shape (..., n). With replacement `n` times as many numbers are drawn as there are weights.
+
+        Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel noise`.
+
+        Raises:
+            ShapeError: if there are fewer positions than `n`.
+        """
+        if not self.ndim:
+            raise ShapeError(operation="multinomial", shape=self.shape, problem="has no axis of weights")
+        logits = self.cast(_wide_dtype(self)).log()
+        if replacement:
+            rows = logits.unsqueeze(-2).expand(*self.shape[:-1], n, self.shape[-1])
+            return rows.categorical(-1, seed=seed, generator=generator)
+        noisy = logits._add_gumbel(logits._draw_like("multinomial", seed, generator))
+        return noisy.topk(n)[1]
+
+    @classmethod
+    def permutation(
+        cls, n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None
+    ) -> Self:
+        """The numbers (int64) from 0 up to but without `n` in random order.
+
+        They are sorted by 64 random bits, which are different for each: so no order is preferred.
+        """
+        return cls._draw("permutation", (n,), seed, generator, device).argsort()
+
+    def shuffle(self, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """A tensor with the parts of this one along `axis` in random order."""
+        axis = normalize_axis("shuffle", axis, self.ndim)
+        return self.take(self._draw_like("shuffle", seed, generator, self.shape[axis : axis + 1]).argsort(), axis)
+
+    def _wrap_as(self, value: Operand) -> Self:
+        """A parameter of a distribution, in the dtype of this tensor."""
+        return self._wrap(value).cast(self.dtype)
+
+    def _add_gumbel(self, bits: Self) -> Self:
+        """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it is small, for the largest sums."""
+        wide = _wide_dtype(self)
+        return self.cast(wide).sub(_exponential_of(bits, wide).log())
+
+
+def _dtypes(operation: str, dtype: DTypeLike) -> tuple[DType, DType]:
+    """What is asked for, and what it is computed in."""
+    kind = float_dtype(operation, dtype)
+    return kind, accumulation_dtype(kind)
+
+
+def _wide_dtype(x: Sorting) -> DType:
+    return float64 if x.dtype is float64 else float32
+
+
+def _exponential_of(bits: T, kind: DType) -> T:
+    """-log(1 - u), where u is 64 random bits after the point: with all digits of u near 0, and of 1 - u near 1."""
+    node = bits.uop
+    half = UOp.const(uint64, 1 << 63)
+    is_low = make_alu(Op.LT, node, half)
+
+    def scale(word: UOp) -> T:
+        return bits.from_uop(make_alu(Op.MUL, make_cast(word, kind), UOp.const(kind, 2.0**-64)))
+
+    near_zero = scale(make_alu(Op.OR, make_alu(Op.WHERE, is_low, node, half), UOp.const(uint64, 1)))
+    near_one = scale(make_alu(Op.WHERE, is_low, half, make_alu(Op.NEG, node)))
+    return bits.from_uop(is_low).where(near_zero.neg().log1p(), near_one.log()).neg()
+
+
+def _standardize(low: float, high: float, mean: float, std: float) -> tuple[float, float]:
+    """The bounds of an interval in units of `std` from `mean`."""
+    if not (low < high and std > 0 and math.isfinite(std) and math.isfinite(mean)):
+        raise OperandError(
+            operation="truncated_normal", found=f"low={low}, high={high}, mean={mean}, std={std}",
+            expected="finite mean and std > 0, and low < high",
+        )  # fmt: skip
+    first, last = (low - mean) / std, (high - mean) / std
+    if first > _FARTHEST or last < -_FARTHEST:
+        raise OperandError(
+            operation="truncated_normal",
+            found=f"numbers from {low} to {high}",
+            expected=f"some within {_FARTHEST} std of the mean",
+        )
+    return first, last
+
+
+_FARTHEST: Final = 37.0
+"""Beyond, probabilities are no float64 with all its digits."""
+
+
+def _normal_probability(x: float) -> float:
+    """That a normally distributed number is below `x`."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def _normal_quantile(p: T) -> T:
+    """Below which number a normally distributed one is with probability `p`, with a relative error of about 1e-16.
+
+    Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988), PPND16.
+    """
+    q = p.sub(0.5)
+    central = q.mul(_ratio(q.mul(q).neg().add(0.180625), _CENTRAL))
+    tail = q.lt(0).where(p, p.neg().add(1)).log().neg().sqrt()
+    outer = tail.le(5).where(_ratio(tail.sub(1.6), _NEAR), _ratio(tail.sub(5), _FAR))
+    return q.abs().le(0.425).where(central, q.lt(0).where(outer.neg(), outer))
+
+
+def _ratio(x: T, polynomials: tuple[Sequence[float], Sequence[float]]) -> T:
+    above, below = (_evaluate(x, coefficients) for coefficients in polynomials)
+    return above.div(below)
+
+
+def _evaluate(x: T, coefficients: Sequence[float]) -> T:
+    """A polynomial, its constant coefficient first."""
+    *rest, last = coefficients
+    result = x.full_like(last)
+    for coefficient in reversed(rest):
+        result = result.mul(x).add(coefficient)
+    return result
+
+
+_CENTRAL: Final = (
+    (3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
+     4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3),
+    (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3, 2.1213794301586595867e4,
+     3.9307895800092710610e4, 2.8729085735721942674e4, 5.2264952788528545610e3),
+)  # fmt: skip
+_NEAR: Final = (
+    (1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
+     1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
+    (1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
+     1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
+)  # fmt: skip
+_FAR: Final = (
+    (6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
+     2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
+    (1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
+     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
+)  # fmt: skip
