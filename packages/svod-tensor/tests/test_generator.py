@@ -26,6 +26,7 @@ from svod_tensor import (
     jit,
     manual_seed,
 )
+from svod_tensor import generator as generator_module
 from svod_tensor.errors import CaptureError
 
 DRAWS: dict[str, Callable[[Generator], Tensor]] = {
@@ -306,6 +307,15 @@ def test_a_generator_may_be_an_argument(zeros: Tensor) -> None:
     assert step.n_captures == 2
 
 
+def test_a_captured_function_may_be_the_first_to_draw(monkeypatch: pytest.MonkeyPatch, zeros: Tensor) -> None:
+    monkeypatch.setattr(generator_module, "_default", [])
+    step = jit(lambda x: x + Tensor.rand(4))
+    first, second = step(zeros).numpy(copy=True), step(zeros).numpy(copy=True)
+    seed, count = default_generator().get_state()
+    assert count == 2
+    check_equal([first, second], expect(lambda g: Tensor.rand(4, generator=g), 2, seed=seed))
+
+
 def test_a_generator_that_is_made_in_a_function_is_made_at_each_call(zeros: Tensor) -> None:
     @jit
     def step(x: Tensor, seed: Tensor) -> tuple[Tensor, ...]:
@@ -428,8 +438,9 @@ def test_a_state_can_be_kept_and_set() -> None:
     generator = Generator(3)
     Tensor.rand(4, generator=generator)
     state = generator.get_state()
-    copies = [copy.copy(generator), copy.deepcopy(generator), pickle.loads(pickle.dumps(generator)), Generator()]
-    copies[-1].set_state(state)
+    copies = [copy.copy(generator), copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))]
+    copies += [Generator(), Generator.from_state(state)]
+    copies[-2].set_state(state)
     expected = Tensor.rand(4, generator=generator).numpy()
     for made in copies:
         np.testing.assert_array_equal(Tensor.rand(4, generator=made).numpy(), expected)
@@ -524,6 +535,9 @@ def test_the_child_of_a_fork_draws_what_its_parent_does() -> None:
         (lambda: Generator("x"), "an integer"),
         (lambda: Generator(1).set_state(5), "a state"),
         (lambda: Generator(1).set_state((5, "x")), "an integer"),
+        (lambda: Generator.from_state((5, 6, 7)), "a state"),
+        (lambda: Generator(1).spawn(-1), "a number of generators"),
+        (lambda: Generator(1).spawn(1.5), "a number of generators"),
     ],
 )
 def test_a_wrong_seed_or_generator_is_named(call: Callable[[], object], expected: str) -> None:

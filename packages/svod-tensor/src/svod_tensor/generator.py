@@ -83,7 +83,7 @@ class Generator:
     def __init__(self, seed: Seed | None = None) -> None:
         if seed is None:
             check_not_capturing("draws a seed")
-            seed = int.from_bytes(os.urandom(8), "little")
+            seed = _find_seed()
         if find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
             self._state = _make_state(_to_word(seed), 0)
             return
@@ -92,6 +92,17 @@ class Generator:
         self._state = Tensor.stack([key, key.zeros_like()])
         if find_capture() is None:
             self._state = self._state.to(HOST_DEVICE).clone().realize()
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """A generator that goes on as another one did when its `get_state` gave this state.
+
+        Raises:
+            OperandError: if `state` is no pair of integers.
+        """
+        made = cls.__new__(cls)
+        made._state = _make_state(*_read_state(state))
+        return made
 
     def manual_seed(self, seed: int) -> Self:
         """Begin again, with this seed; plans and captured functions that draw from this generator do so too."""
@@ -110,16 +121,18 @@ class Generator:
             OperandError: if `state` is no pair of integers.
         """
         check_not_capturing("sets the state of a generator")
-        is_pair = isinstance(state, Sequence) and len(state) == 2  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
-        if not is_pair:
-            raise OperandError(operation="set_state", found=repr(state), expected="a state, as get_state gives it")
-        self._update((_to_word(state[0]), _to_word(state[1])))
+        self._update(_read_state(state))
 
     def spawn(self, n: int) -> list[Generator]:
-        """`n` generators with seeds that are drawn from this one: independent of it and of each other."""
+        """`n` generators with seeds that are drawn from this one: independent of it and of each other.
+
+        Raises:
+            OperandError: if `n` is no number of generators.
+        """
         check_not_capturing("spawns generators")
+        count = _to_count(n)
         key = _key_of_draw(*self._update(1))
-        return [Generator(threefry(i, key)) for i in range(n)]
+        return [Generator(threefry(i, key)) for i in range(count)]
 
     def next_key(self) -> UOp:
         """The key of the next draw: 0-d, uint64, in the host's memory."""
@@ -130,15 +143,13 @@ class Generator:
         return key
 
     def __copy__(self) -> Generator:
-        made = Generator(0)
-        made.set_state(self.get_state())
-        return made
+        return Generator.from_state(self.get_state())
 
     def __deepcopy__(self, memo: object) -> Generator:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, self.get_state()
+        return Generator.from_state, (self.get_state(),)
 
     def _update(self, state: State | int | None) -> State:
         """The state, which is then set, or counts so many draws more."""
@@ -225,7 +236,8 @@ def default_generator() -> Generator:
     if not _default:
         with _lock:
             if not _default:
-                _default.append(Generator())
+                # A captured function may be the first to draw; this generator outlives it.
+                _default.append(Generator.from_state((_find_seed(), 0)))
     return _default[0]
 
 
@@ -243,10 +255,15 @@ def manual_seed(seed: int) -> Generator:
     return default_generator().manual_seed(seed)
 
 
-def _restore(seed: int, number: int) -> Generator:
-    made = Generator(0)
-    made.set_state((seed, number))
-    return made
+def _read_state(state: State) -> State:
+    is_pair = isinstance(state, Sequence) and len(state) == 2  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
+    if not is_pair:
+        raise OperandError(operation="set_state", found=repr(state), expected="a state, as get_state gives it")
+    return _to_word(state[0]), _to_word(state[1])
+
+
+def _find_seed() -> int:
+    return int.from_bytes(os.urandom(8), "little")
 
 
 def _key_of_draw(seed: int, number: int) -> int:
@@ -259,6 +276,16 @@ def _to_word(seed: object) -> int:
     except TypeError:
         pass
     raise OperandError(operation="seed", found=repr(seed), expected="an integer, a tensor of one, or a bound variable")
+
+
+def _to_count(n: object) -> int:
+    try:
+        count = operator.index(n)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise OperandError(operation="spawn", found=repr(n), expected="a number of generators")
+    return count
 
 
 def _read_seed(seed: Seed) -> Tensor:
