@@ -6,13 +6,17 @@ import copy
 import itertools
 import os
 import pickle
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from svod_ir.errors import OperandError
+from svod_ir.testing import count_examples
 from svod_schedule.optimize import heuristics
 from svod_tensor import (
     Generator,
@@ -163,6 +167,51 @@ def test_what_is_drawn_once_is_the_same_wherever_it_is_used() -> None:
     plan.execute()
     assert np.array_equal(x.numpy(), first)
     assert np.array_equal(jit(lambda z: z + x)(Tensor.zeros(100)).numpy(), first)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=count_examples(60))
+def test_programs_that_draw_do_not_depend_on_what_is_computed_when(draw: random.Random) -> None:
+    drawn = {seed: expect(lambda g: Tensor.rand(3, generator=g), 40, seed) for seed in (3, 4)}
+    counts = dict.fromkeys(drawn, 0)
+    generators = {seed: Generator(seed) for seed in drawn}
+    values: list[tuple[Tensor, np.ndarray]] = [(Tensor.ones(3), np.ones(3, np.float32))]
+    memory, content = Tensor.zeros(3).clone().realize(), np.zeros(3, np.float32)
+    captured = {
+        seed: jit(lambda x, g=g: (x + Tensor.rand(3, generator=g), Tensor.rand(3, generator=g))) for seed, g in generators.items()
+    }  # fmt: skip
+
+    def next_of(seed: int) -> np.ndarray:
+        counts[seed] += 1
+        return drawn[seed][counts[seed] - 1]
+
+    for _ in range(draw.randrange(4, 16)):
+        seed = draw.choice([3, 4])
+        (x, a), (y, b) = draw.choice(values), draw.choice(values)
+        match draw.randrange(9):
+            case 0 | 1:
+                values.append((Tensor.rand(3, generator=generators[seed]), next_of(seed)))
+            case 2:
+                values.append((x + y, a + b))
+            case 3:
+                memory.assign(memory + x)
+                content = content + a
+            case 4:
+                values.append((memory + y, content + b))
+            case 5:
+                Tensor.realize_batch([x, y])
+            case 6:
+                first, second = captured[seed](x)
+                values += [(first, a + next_of(seed)), (second, next_of(seed))]
+            case 7 if not x.is_realized:
+                x.prepare().execute()
+            case _:
+                np.testing.assert_array_equal(x.numpy(), a)
+    np.testing.assert_array_equal(memory.numpy(), content)
+    for x, a in draw.sample(values, len(values)):
+        np.testing.assert_array_equal(x.numpy(), a)
+    for seed, generator in generators.items():
+        assert generator.get_state() == (seed, counts[seed])
 
 
 def test_a_draw_that_is_not_computed_counts() -> None:
