@@ -67,16 +67,13 @@ _idle_machines: defaultdict[HostCpu, list[TargetMachine]] = defaultdict(list)
 def _optimized_module(source: str, cpu: HostCpu) -> Generator[tuple[TargetMachine, Module]]:
     """A verified, optimised module and the machine to emit it with; errors of LLVM inside become `CompileError`."""
     binding = load_binding()
-    idle = _idle_machines[cpu]
-    try:
-        machine = idle.pop()  # popping and appending are atomic
-    except IndexError:
-        machine = _make_machine(binding, cpu)
-    context = binding.create_context()
-    # Closed here and not by the garbage collector, which may run in a thread that compiles something else.
-    with closing(context), unlocked():
+    with unlocked(), _borrow_machine(binding, cpu) as machine:
         try:
-            with closing(binding.parse_assembly(source, context)) as module:
+            # Closed here and not by the garbage collector, which may run in a thread that compiles something else.
+            with (
+                closing(binding.create_context()) as context,
+                closing(binding.parse_assembly(source, context)) as module,
+            ):
                 # Sources name no target; passes before code generation would assume a generic one.
                 module.data_layout, module.triple = str(machine.target_data), machine.triple
                 module.verify()
@@ -84,8 +81,19 @@ def _optimized_module(source: str, cpu: HostCpu) -> Generator[tuple[TargetMachin
                 yield machine, module
         except RuntimeError as error:
             raise _make_error(str(error), source) from None
-        finally:
-            idle.append(machine)
+
+
+@contextmanager
+def _borrow_machine(binding: Binding, cpu: HostCpu) -> Generator[TargetMachine]:
+    idle = _idle_machines[cpu]
+    try:
+        machine = idle.pop()  # popping and appending are atomic
+    except IndexError:
+        machine = _make_machine(binding, cpu)
+    try:
+        yield machine
+    finally:
+        idle.append(machine)
 
 
 def _make_machine(binding: Binding, cpu: HostCpu) -> TargetMachine:
