@@ -14,9 +14,10 @@ import os
 import threading
 import weakref
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from svod_ir.import_locks import acquire_import_lock, find_import, release_import_lock, wait_for_import
+from svod_ir.import_locks import find_import, wait_for_import
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -80,13 +81,11 @@ class _Own(threading.local):
 
     Attributes:
         taken: the locks that it holds while it forks.
-        has_import_lock: whether it holds that of all imports besides.
         delaying: held while it is inside `delaying_forks`, `depth` blocks deep.
     """
 
     def __init__(self) -> None:
         self.taken: list[Lock] = []
-        self.has_import_lock = False
         self.delaying = hold_across_fork(threading.RLock())
         self.depth = 0
 
@@ -120,19 +119,12 @@ def _acquire_held() -> None:
         missing.acquire()
         _own.taken.append(missing)
         missing = _acquire_others(missing)
-        if missing is None and (name := _stop_imports()) is not None and name not in awaited:
+        if missing is None and (name := find_import()) is not None and name not in awaited:
             _release_taken()
             # Once: what is still there afterwards is an import that waits for this thread.
             awaited.add(name)
             wait_for_import(name)
             missing = _adding
-
-
-def _stop_imports() -> str | None:
-    """Let no import begin, and return one that has begun."""
-    acquire_import_lock()
-    _own.has_import_lock = True
-    return find_import()
 
 
 def _acquire_others(first: Lock) -> Lock | None:
@@ -147,9 +139,6 @@ def _acquire_others(first: Lock) -> Lock | None:
 
 
 def _release_taken() -> None:
-    if _own.has_import_lock:
-        _own.has_import_lock = False
-        release_import_lock()
     while _own.taken:
         _own.taken.pop().release()
 
@@ -174,4 +163,8 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    # These take a lock before a fork and release it after it. If another thread imported one of them while a fork waits for
+    # imports, a lock would be released that nobody took.
+    for _name in ("concurrent.futures.thread", "logging"):
+        import_module(_name)
     os.register_at_fork(before=_acquire_held, after_in_parent=_release_held, after_in_child=_renew)

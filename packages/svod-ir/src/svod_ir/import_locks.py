@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-__all__ = ["acquire_import_lock", "find_import", "release_import_lock", "wait_for_import"]
+__all__ = ["find_import", "wait_for_import"]
 
 
 class _ModuleLock(Protocol):
@@ -29,14 +29,6 @@ class _ImportSystem(Protocol):
     def _lock_unlock_module(self, name: str) -> None: ...
 
 
-class _GlobalImportLock(Protocol):
-    """`_imp`, as far as it is used here."""
-
-    def acquire_lock(self) -> None: ...
-    def release_lock(self) -> None: ...
-
-
-_imp: Final = cast("_GlobalImportLock", import_module("_imp"))
 _system: Final = cast("_ImportSystem", import_module("importlib._bootstrap"))
 
 _PACKAGES: Final = sys.stdlib_module_names | {
@@ -47,16 +39,6 @@ _PACKAGES: Final = sys.stdlib_module_names | {
     "numpy",
     "structlog",
 }
-
-
-def acquire_import_lock() -> None:
-    """Let no thread begin an import; reentrant."""
-    _imp.acquire_lock()
-
-
-def release_import_lock() -> None:
-    """Undo one `acquire_import_lock`."""
-    _imp.release_lock()
 
 
 def find_import() -> str | None:
