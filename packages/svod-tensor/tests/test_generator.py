@@ -368,7 +368,7 @@ def test_a_captured_function_may_be_the_first_to_draw(monkeypatch: pytest.Monkey
 def test_a_generator_that_is_made_in_a_function_is_made_at_each_call(zeros: Tensor) -> None:
     @jit
     def step(x: Tensor, seed: Tensor) -> tuple[Tensor, ...]:
-        fixed, given = Generator(3), Generator(seed)
+        fixed, given = Generator(3 + 2**64), Generator(seed)
         return tuple(x + Tensor.rand(4, generator=g) for g in (fixed, fixed, given, given))
 
     drawn = expect(lambda g: Tensor.rand(4, generator=g), 2)
@@ -445,10 +445,15 @@ def test_sizes_may_be_variables(zeros: Tensor) -> None:
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_numbers_are_the_same_on_other_devices_and_on_several(draw: Callable[[Generator], Tensor]) -> None:
-    first, second = expect(draw, 2)
+    first, second, third = expect(draw, 3)
     generator = Generator(3)
     np.testing.assert_array_equal(draw(generator).to("CPU:1").numpy(), first)
-    np.testing.assert_array_equal(draw(generator).shard(("CPU", "CPU:1"), 0).numpy(), second)
+    sharded = draw(generator).shard(("CPU", "CPU:1"), 0)
+    plan = sharded.prepare()
+    plan.execute()
+    np.testing.assert_array_equal(sharded.numpy(), second)
+    plan.execute()
+    np.testing.assert_array_equal(sharded.numpy(), third)
 
 
 @pytest.mark.parametrize(

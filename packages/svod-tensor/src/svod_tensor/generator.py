@@ -173,17 +173,21 @@ class Generator:
                     return found
             self._state.realize()
 
-    def next_key_in_graph(self, is_given: Tensor | None = None, given: Tensor | None = None) -> Tensor:
-        """The key of a draw that is made whenever the key is computed; where `is_given`, it is `given`, and nothing is drawn."""
+    def next_key_in_graph(self, given: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """The key of a draw that is made whenever the key is computed.
+
+        Args:
+            given: a condition, and the key where that holds; nothing is drawn then.
+        """
         state = self._state
         step = Tensor.arange(2, dtype=uint64)
-        step = step if is_given is None else is_given.where(step.zeros_like(), step)
+        step = step if given is None else given[0].where(step.zeros_like(), step)
         state.assign(state + step)
         # Who reads the state after the draw makes sure that it is done.
         seed, number = (state - step).unbind()
         later = Tensor.from_uop(make_alu(Op.THREEFRY, number.neg().uop, seed.uop))
         key = number.eq(0).where(seed, later)
-        key = key if is_given is None or given is None else is_given.where(given, key)
+        key = key if given is None else given[0].where(given[1], key)
         # Stored, so that it is read before the state changes again, and that no kernel differs for it.
         return key.contiguous()
 
@@ -222,7 +226,7 @@ def draw_again(tensors: Iterable[TensorBase]) -> None:
     is_first = n_executions.eq(1).reshape(())
     keys: dict[UOp, UOp] = {}
     for memory in sorted(memories, key=lambda memory: memory.arg.id):
-        key = _drawn[memory].next_key_in_graph(is_first, Tensor.from_uop(make_reshape(memory, ())))
+        key = _drawn[memory].next_key_in_graph((is_first, Tensor.from_uop(make_reshape(memory, ()))))
         keys[memory] = make_reshape(key.uop, (1,))
     new = [tensor.uop.substitute(keys) for tensor in found]
     # Assignments that pend are everybody's, and stay the same for everybody.

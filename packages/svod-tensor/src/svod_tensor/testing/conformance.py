@@ -13,6 +13,7 @@ from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, cast_value
 from svod_ir import UOp
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
+from svod_ir.threefry import threefry
 from svod_schedule.errors import UnsupportedDtypeError
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
@@ -118,6 +119,17 @@ class OperatorConformance(Conformance):
         there = Tensor(values).to(self.device) * 2
         check(there.to("CPU") + 1, cast("Any", values) * 2 + 1)
         check((Tensor(values) + 1).to(self.device), cast("Any", values) + 1)
+
+    def test_random_numbers_are_those_of_every_device(self) -> None:
+        bits = cast("Any", threefry(np.arange(300, dtype=np.uint64), np.full(300, 5, np.uint64)))
+        high = (bits >> 40).astype(np.float32) * np.float32(2.0**-24)
+        low = ((bits & 0xFFFFFFFF) >> 8).astype(np.float64) * 2.0**-24
+        check(self.compute(Tensor.rand(30, 10, seed=5, device=self.device)), high.reshape(30, 10), rtol=0)
+        check(self.compute(Tensor.randint(300, high=1000, seed=5, device=self.device)), (bits % 1000).astype(np.int32))
+        normal = np.sqrt(-2 * np.log1p(-low)) * np.cos(2 * np.pi * high.astype(np.float64))
+        check(self.compute(Tensor.randn(300, seed=5, device=self.device)), normal.astype(np.float32), rtol=1e-4)
+        ones = Tensor(np.ones(300, np.float32), device=self.device)
+        check(self.compute(ones.dropout(0.5, seed=5)), np.where(high >= 0.5, 2, 0).astype(np.float32), rtol=0)
 
     def test_several_results_share_one_plan(self) -> None:
         values = make_array(np.random.default_rng(4), (6, 9), "float32")
