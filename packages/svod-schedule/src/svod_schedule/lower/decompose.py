@@ -282,7 +282,8 @@ def threefry(x: UOp, y: UOp) -> UOp:
             first = first + second
             second = ((second << splat_like(second, turn)) | (second >> splat_like(second, 32 - turn))) ^ first
         first = first + keys[(group + 1) % 3]
-        second = second + keys[(group + 2) % 3] + splat_like(second, group + 1)
+        # What is made of the key alone is computed before the loop.
+        second = second + (keys[(group + 2) % 3] + splat_like(second, group + 1))
     wide = second.cast(uint64)
     return ((wide << splat_like(wide, 32)) | first.cast(uint64)).cast(x.dtype)
 
