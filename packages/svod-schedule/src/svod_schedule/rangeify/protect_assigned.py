@@ -10,9 +10,16 @@ What reads both the content before an assignment and something that follows it g
 that reads the former:
 
     ADD(MUL(x, 2), AFTER(x, ASSIGN))        ADD(CONTIGUOUS(MUL(x, 2)), AFTER(x, ASSIGN))
+
+Where assignments read in a circle what the next one overwrites, one of them gets a copy of its value:
+
+    ASSIGN(x, y), ASSIGN(y, x)              ASSIGN(x, CONTIGUOUS(y)), ASSIGN(y, x)
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
 
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
 from svod_ir.origins import make_images
@@ -26,7 +33,7 @@ def protect_assigned(sink: UOp) -> UOp:
     order = sink.toposort()
     if not any(node.op is Op.ASSIGN for node in order):
         return sink
-    sink = _save_overwritten(sink)
+    sink = _break_circles(_save_overwritten(sink))
     order = sink.toposort()
     done = make_images()
     for node in order:
@@ -89,6 +96,65 @@ def _save_overwritten(sink: UOp) -> UOp:
         else:
             reads[node] = nothing.union(*(reads[s] for s in node.src if s not in saved))
     return done[sink]
+
+
+def _break_circles(sink: UOp) -> UOp:
+    """`sink` in which no assignments wait for each other to read what they overwrite."""
+    order = sink.toposort()
+    assigns = [node for node in order if node.op is Op.ASSIGN]
+    overwriters = {_state_below(node.src[0]): node for node in assigns}
+    reads: dict[UOp, frozenset[UOp]] = {}
+    nothing: frozenset[UOp] = frozenset()
+    for node in order:
+        state = _state_below(node)
+        if state is not None:
+            reads[node] = frozenset((state,)) if state in overwriters else nothing
+        else:
+            is_stored = node.op in (Op.CONTIGUOUS, Op.COPY)
+            reads[node] = nothing if is_stored else nothing.union(*(reads[s] for s in node.src))
+    waits: dict[UOp, set[UOp]] = {node: set() for node in assigns}
+    for node in assigns:
+        for state in reads[node.src[1]]:
+            waits[overwriters[state]].add(node)
+    saved: set[UOp] = set()
+    while (reader := _find_in_circle(sink, waits)) is not None:
+        saved.add(reader)
+        for readers in waits.values():
+            readers.discard(reader)
+    if not saved:
+        return sink
+    done = make_images()
+    for node in order:
+        new = done[node] = node.with_images(done)
+        if node in saved:
+            done[node] = new.with_src((new.src[0], UOp(Op.CONTIGUOUS, new.dtype, (new.src[1],))))
+    return done[sink]
+
+
+def _find_in_circle(sink: UOp, waits: Mapping[UOp, set[UOp]]) -> UOp | None:
+    """An assignment that another one waits for, and that itself needs what that one has written; None if there is none."""
+    if not any(waits.values()):
+        return None
+    path: list[UOp] = []
+    entered: dict[UOp, int] = {}
+    left: set[UOp] = set()
+    stack = [sink]
+    while stack:
+        node = stack[-1]
+        if node in entered:
+            stack.pop()
+            if path and path[-1] is node:
+                left.add(path.pop())
+            continue
+        entered[node] = len(path)
+        path.append(node)
+        for below in (*node.src, *(waits.get(node, set()) - {node})):
+            if below not in entered:
+                stack.append(below)
+            elif below not in left:
+                circle = [*path[entered[below] :], below]
+                return next(b for a, b in pairwise(circle) if b in waits.get(a, ()))
+    return None
 
 
 def _state_below(view: UOp) -> UOp | None:
