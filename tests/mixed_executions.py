@@ -92,7 +92,7 @@ def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[
 
     def make_input(node: UOp) -> UOp:
         fresh = registry.make_memory(node.dtype, node.arg.size, "CPU", make_buffer(next(remaining), node.dtype))
-        inputs.append(Tensor.from_uop(fresh))
+        inputs.append(Tensor.from_uop(fresh, owns=True))
         return fresh
 
     program = Program([], inputs, [], [])

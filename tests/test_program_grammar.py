@@ -17,7 +17,7 @@ EXCLUDED = {
         "randn", "shuffle", "truncated_normal", "uniform",
     ),
     "a fact about a tensor, no operation": (
-        "buffer", "form", "is_realized", "itemsize", "nbytes", "ndim", "sharding", "size", "uop",
+        "buffer", "content", "form", "is_realized", "itemsize", "nbytes", "ndim", "sharding", "size", "uop",
     ),
     "reads values, as each program does with its results": ("item", "numpy", "tolist"),
     "computes, as the modes in which programs run do": (
@@ -25,8 +25,7 @@ EXCLUDED = {
         "realize_with",
     ),
     "places tensors on devices: programs run on one, which is chosen from outside": ("shard", "shards", "to"),
-    "gives memory to a captured function, and leaves nothing that could be read": ("give_away",),
-    "builds graphs for other operations": ("number", "set_node"),
+    "builds graphs for other operations": ("along", "from_content", "number"),
 }  # fmt: skip
 """Public attributes of tensors that no random program has, by reason."""
 

@@ -85,6 +85,11 @@ EXAMPLES = {
         "nested lists have no common length at depth 1: a scalar, 2",
         ValueError,
     ),
+    "RepeatedWriteError": (
+        {"shape": (2, 3)},
+        "cannot write to a tensor of shape (2, 3) that repeats elements of another one",
+        ValueError,
+    ),
     "SafetensorsError": ({"path": "/m", "problem": "it lies", "name": "w"}, "/m, tensor 'w': it lies", ValueError),
     "ScheduleError": ({"rule": "a rule", "found": "CONST"}, "a rule, found CONST", ValueError),
     "SymbolicBoundsError": (

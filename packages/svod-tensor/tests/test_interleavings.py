@@ -208,6 +208,92 @@ def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
     check(x, START + 2)
 
 
+def test_what_is_built_meanwhile_on_a_copy_of_overwritten_memory_reads_the_copy(pause: Pause) -> None:
+    x = own(START)
+    y, reader = x * 1, x * 3
+    x.assign(pause(x) + 1)
+    built: list[Tensor] = []
+    pause.meanwhile = lambda: built.extend([y * 2, y.clone(), reader + 1, y[1:]])
+    check(x, START + 1)
+    for found, wanted in zip(built, [START * 2, START, START * 3 + 1, START[1:]], strict=True):
+        check(found, wanted)
+    check(y, START)
+
+
+def test_what_is_assigned_meanwhile_comes_after_what_is_being_assigned(pause: Pause) -> None:
+    x = own(START)
+    copy = x.clone()
+    x.assign(pause(x) + 1)
+    between: list[Tensor] = []
+
+    def assign_again() -> None:
+        between.append(x * 1)
+        x.assign(x * 10)
+        x[0] = -1
+
+    pause.meanwhile = assign_again
+    check(x[1:], (START[1:] + 1) * 10)
+    check(x, np.array([-1, 20, 30, 40], np.float32))
+    check(between[0], START + 1)
+    check(copy, START)
+
+
+def test_a_tensor_that_was_made_late_of_old_content_reads_who_kept_it_or_what_is_there_now() -> None:
+    x = own(START)
+    kept, read, nodes = x * 1, x + 1, []
+    for tensor in (x, kept, read):
+        nodes.append(tensor.uop)
+    x.assign(x * 10).realize()
+    check(Tensor.from_uop(nodes[1]) * 2, START * 2)
+    check(Tensor.from_uop(nodes[2]) * 2, (START + 1) * 2)
+    del kept, read, nodes[1:]
+    old = x.uop
+    x.assign(x + 1).realize()
+    # Nobody kept what it was.
+    check(Tensor.from_uop(old) + 0, START * 10 + 1)
+
+
+def test_no_thread_writes_while_a_function_is_captured() -> None:
+    x = own(START)
+    others: list[Other] = []
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        before = x + y
+        if not others:
+            others.append(Other(lambda: x.assign(x * 10).numpy().copy()))
+            others[0].start()
+        return before + x
+
+    found = step(own(START)).numpy()
+    np.testing.assert_array_equal(others[0].finish(), START * 10)
+    # The call reads what is there before the write or after it, as a whole.
+    assert any(np.array_equal(found, wanted) for wanted in (START * 3, START * 21))
+    check(step(own(START)), START * 21)
+
+
+def test_a_captured_function_may_read_what_another_thread_has_assigned() -> None:
+    x = own(START)
+    x.assign(x + 1)
+    step = jit(lambda y: x + y)
+    other = Other(lambda: [step(own(START)).numpy().copy() for _ in range(3)])
+    other.start()
+    for found in other.finish():  # pyright: ignore[reportGeneralTypeIssues]
+        np.testing.assert_array_equal(found, START * 2 + 1)
+    check(x, START + 1)
+
+
+def test_a_thread_that_captures_leaves_the_assignments_of_others_alone() -> None:
+    x = own(START)
+    x.assign(x + 1)
+    plan = (x * 1).prepare()
+    # What follows depends on the plan, which nobody has executed yet.
+    x.assign(x * 10)
+    Other(lambda: jit(lambda y: y + 1)(own(START)).numpy()).start()
+    plan.execute()
+    check(x, (START + 1) * 10)
+
+
 def test_a_new_tensor_in_the_place_of_one_that_is_gone_is_not_lost() -> None:
     key = -1
     replaced = own(START) * 2
@@ -216,11 +302,11 @@ def test_a_new_tensor_in_the_place_of_one_that_is_gone_is_not_lost() -> None:
     def gone() -> None:
         # A thread that made a tensor where one was that is looked at just now.
         new.append(replaced + 1)
-        registry._pending[key] = registry._pending.pop(id(new[0]))
+        registry._pending[key] = registry._pending.pop(id(new[0].content))
 
     registry._pending[key] = gone
     replaced.realize()
-    assert registry._pending.pop(key)() is new[0]
+    assert registry._pending.pop(key)() is new[0].content
 
 
 def test_an_interrupted_computation_is_in_nobodys_way() -> None:

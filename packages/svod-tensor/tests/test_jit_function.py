@@ -13,9 +13,9 @@ from svod_device import OutOfMemoryError
 from svod_dtype import float32, int32
 from svod_runtime import ExecutionPlan, clear_custom_functions
 from svod_tensor import Generator, Tensor, Variable, custom_function, jit, register_custom_function
+from svod_tensor.cell import find_form
 from svod_tensor.errors import CaptureError
 from svod_tensor.jit_function import MAX_CAPTURES
-from svod_tensor.ops.base import find_form
 from svod_tensor.testing import check
 
 
@@ -399,7 +399,7 @@ def test_the_form_of_a_tensor_follows_its_node() -> None:
     x = Tensor([1.0, 2.0]).realize()
     form = x.form
     assert form == ((2,), float32, "CPU") and x.form is form
-    x.set_node(Tensor([[1, 2, 3]]).uop)
+    x.content.set_node(Tensor([[1, 2, 3]]).uop)
     assert x.form == ((1, 3), int32, "CPU")
 
 

@@ -40,7 +40,7 @@ def count_after(work: Callable[[], object]) -> tuple[int, int, int]:
     work()
     clear_devices()
     gc.collect()
-    return count_interned(), sum(1 for _ in registry.iter_tensors()), len(gc.get_objects()) // 100
+    return count_interned(), sum(1 for _ in registry.iter_live()), len(gc.get_objects()) // 100
 
 
 def check_that_nothing_piles_up(work: Callable[[], object]) -> None:
@@ -68,6 +68,21 @@ def test_new_graphs_of_several_threads_leave_nothing_behind() -> None:
             thread.join()
 
     check_that_nothing_piles_up(work)
+
+
+def test_memory_that_is_written_again_and_again_leaves_nothing_behind() -> None:
+    x = Tensor(np.arange(4, dtype=np.float32)).clone().realize()
+    # What is captured names the memory as it was called then.
+    held = jit(lambda y: (x * 1, x + y))
+    held(Tensor(np.ones(4, np.float32)))
+
+    def write() -> None:
+        for _ in range(50 * N_GRAPHS):
+            copy = x * 1
+            x.assign(x + 1).realize()
+            del copy
+
+    check_that_nothing_piles_up(write)
 
 
 def test_tracked_graphs_leave_nothing_behind() -> None:

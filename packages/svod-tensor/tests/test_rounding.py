@@ -191,12 +191,14 @@ OTHER = {
     # What takes integers alone.
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift",
     # What makes tensors of numbers: rounded once from float64, or drawn.
-    "arange", "empty", "eye", "from_dlpack", "from_file", "from_numpy", "from_uop", "full", "full_like", "linspace", "number", "ones",
+    "arange", "empty", "eye", "from_content",
+    "from_dlpack", "from_file", "from_numpy", "from_uop", "full", "full_like", "linspace", "number", "ones",
     "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "bernoulli", "categorical", "exponential", "multinomial",
     "normal", "permutation", "shuffle", "truncated_normal", "uniform",
     # What tensors are, and computing them.
-    "assign", "buffer", "device", "dtype", "form", "give_away", "is_realized", "item", "itemsize", "nbytes", "ndim", "numpy", "prepare",
-    "prepare_batch", "prepare_batch_with", "prepare_with", "realize", "realize_batch", "realize_batch_with", "realize_with", "set_node",
+    "along", "assign", "buffer", "content", "device", "dtype", "form", "is_realized", "item", "itemsize", "nbytes", "ndim", "numpy",
+    "prepare",
+    "prepare_batch", "prepare_batch_with", "prepare_with", "realize", "realize_batch", "realize_batch_with", "realize_with",
     "shape", "shard", "sharding", "shards", "size", "to", "tolist", "uop",
 }  # fmt: skip
 

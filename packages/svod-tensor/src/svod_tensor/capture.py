@@ -1,93 +1,92 @@
 """What is going on while `svod_tensor.jit` runs a function to find out what it computes.
 
-A capture belongs to the thread that runs the function. Meanwhile nothing can be computed, and each
-assignment is recorded, so that it becomes part of the plan, or is taken back if the capture fails.
+A capture belongs to the thread that runs the function, and there is one at a time. Meanwhile nothing can be computed in that
+thread, and no other one writes. Each assignment is recorded, so that it becomes part of the plan, and is taken back at the end:
+the calls of the plan do it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from threading import get_ident
 from typing import TYPE_CHECKING
 
-from svod_tensor import registry
+from svod_tensor import overwriting, registry
 from svod_tensor.errors import CaptureError
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
-    from svod_tensor.ops.base import TensorBase
+    from svod_tensor.cell import Cell
+    from svod_tensor.registry import Live
 
 __all__ = ["Capture", "check_not_capturing", "find_capture", "start_capture"]
 
 
 class Capture:
-    """The writes of one run of a function.
+    """What one run of a function makes and writes.
 
     Attributes:
         name: of the function.
         states: the last pending state of each BUFFER that was assigned to.
         assigned: every state that an assignment of it leads to, and the one before the first of them.
-
-    Until the capture ends, no other thread computes what depends on such a state: it was made from placeholders.
+        moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
+            is not where later calls find it.
     """
 
-    def __init__(self, name: str, alive: dict[int, TensorBase]) -> None:
+    def __init__(self, name: str, made: dict[int, weakref.ref[Live]]) -> None:
         self.name = name
         self.states: dict[UOp, UOp] = {}
-        self._alive = alive
-        self._undo: list[tuple[weakref.ref[TensorBase], UOp]] = []
         self.assigned: dict[UOp, UOp] = {}
-        self._computation: registry.Computation | None = None
+        self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
+        self._made = made
+        self._undo: list[tuple[weakref.ref[Cell], UOp]] = []
 
-    def record_move(self, tensor: TensorBase, old: UOp) -> None:
-        """Remember what `tensor` stood for."""
-        self._undo.append((weakref.ref(tensor), old))
+    def is_known(self, cell: Cell) -> bool:
+        """Whether `cell` was there before this run."""
+        return id(cell) not in self._made
+
+    def iter_made(self) -> Iterator[Live]:
+        """The live cells and views that this run made."""
+        return (one for ref in list(self._made.values()) if (one := ref()) is not None)
+
+    def find_written(self) -> list[weakref.ref[Cell]]:
+        """The cells that were there before this run and that it wrote to."""
+        return [ref for ref, _ in self._undo if (cell := ref()) is not None and self.is_known(cell)]
+
+    def record_write(self, cell: Cell, old: UOp) -> None:
+        """Remember what `cell` held."""
+        self._undo.append((weakref.ref(cell), old))
 
     def record_state(self, state: UOp, before: UOp) -> None:
-        """Remember an assignment, which leads from one state of a BUFFER to another; the caller holds `registry.lock`."""
-        memory = state.src[0]
-        self.states[memory] = state
+        """Remember an assignment, which leads from one state of a BUFFER to another."""
+        self.states[state.src[0]] = state
         self.assigned[state] = self.assigned.get(before, before)
-        buffer = registry.find_buffer(memory)
-        if buffer is not None:
-            self._computation = registry.extend_computation(self._computation, buffer.storage_id)
 
-    def end(self) -> None:
-        """Let other threads compute with what was assigned to."""
-        if self._computation is not None:
-            registry.end_computation(self._computation)
-
-    def check_has_memory(self, tensor: TensorBase) -> None:
+    def check_is_new(self, cell: Cell) -> None:
         """Raise if a write to a tensor without memory would be lost after this run."""
-        if self._alive.get(id(tensor)) is tensor:
+        if self.is_known(cell):
             raise CaptureError(
                 function=self.name,
-                problem=f"it assigns to a tensor of shape {tensor.shape} that has no memory yet",
+                problem=f"it assigns to a tensor of shape {cell.node.shape} that has no memory yet",
                 hint="realize the tensor before, so that there is memory for what is assigned",
             )
 
     def take_back(self) -> None:
-        """Let every tensor stand for what it stood for before."""
+        """Let every cell hold what it held before; the caller holds `registry.lock`."""
         for ref, node in reversed(self._undo):
-            tensor = ref()
-            if tensor is not None:
-                tensor.set_node(node)
-        # Other threads may have made tensors of what was assigned.
-        registry.replace_nodes(self.assigned)
+            cell = ref()
+            if cell is not None and self.is_known(cell):
+                cell.set_node(node)
 
 
-class _Active(threading.local):
-    capture: Capture | None = None
-
-
-_active = _Active()
+_captures: dict[int, Capture] = {}
 
 
 def find_capture() -> Capture | None:
     """The capture that this thread is running, or None."""
-    return _active.capture
+    return _captures.get(get_ident()) if _captures else None
 
 
 def check_not_capturing(action: str) -> None:
@@ -96,24 +95,39 @@ def check_not_capturing(action: str) -> None:
     Raises:
         CaptureError: if it is.
     """
-    if _active.capture is not None:
+    capture = find_capture()
+    if capture is not None:
         raise CaptureError(
-            function=_active.capture.name,
+            function=capture.name,
             problem=f"it {action} while it is captured",
             hint="compute with tensors instead, as with x.where(...), or move this out of the function",
         )
 
 
 @contextlib.contextmanager
-def start_capture(name: str, alive: dict[int, TensorBase]) -> Generator[Capture]:
-    """Record what this thread does to tensors; `alive` are those that were there before, by id."""
-    capture = Capture(name, alive)
-    _active.capture = capture
+def start_capture(name: str) -> Generator[Capture]:
+    """Record what this thread does to tensors from now on; at the end all that was there before is as it was before."""
+    from svod_tensor import states
+    from svod_tensor.options import resolve_config
+    from svod_tensor.realize import realize_tensors
+
+    thread = get_ident()
+    while True:
+        with registry.lock:
+            registry.wait_for_capture()
+            # Assignments of this thread that pend are done now, so that they are not part of a plan.
+            cells = [one for one in registry.iter_pending() if one.cell is one]
+            pending = [one for one in cells if any(map(states.is_own, states.find_written(one.node)))]
+            if not pending:
+                capture = _captures[thread] = Capture(name, registry.start_capture())
+                break
+        realize_tensors(pending, resolve_config(None))
     try:
         yield capture
-    except BaseException:
-        capture.take_back()
-        raise
     finally:
-        _active.capture = None
-        capture.end()
+        with registry.lock:
+            registry.end_capture()
+            capture.take_back()
+            # Other threads may have made tensors of what was assigned.
+            overwriting.settle(capture.assigned)
+            del _captures[thread]

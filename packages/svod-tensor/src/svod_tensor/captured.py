@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from svod_codegen.cores import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
-from svod_tensor.donation import Donated, check_distinct, find_memory, find_readers, give_away
-from svod_tensor.ops.base import find_form
+from svod_tensor import overwriting, registry, writing
+from svod_tensor.donation import Donated, check_distinct, find_memory, give_away
+from svod_tensor.memory_views import view_prefix
+from svod_tensor.recipes import Results
 from svod_tensor.shards import parts_of
 from svod_tensor.signature import Argument
 from svod_tensor.tensor import Tensor
@@ -22,8 +24,9 @@ from svod_tensor.variable import collect_bindings
 if TYPE_CHECKING:
     from svod_ir.forks import Lock
     from svod_runtime import ExecutionPlan
+    from svod_tensor.cell import Cell
 
-__all__ = ["Captured", "Input", "Results", "iter_symbolic"]
+__all__ = ["Captured", "Input", "Watched", "iter_symbolic"]
 
 
 @dataclass(slots=True)
@@ -49,32 +52,11 @@ class Input:
     part: int = 0
 
 
-class Results:
-    """Graphs over placeholders, made again on the memory of each call.
+class Watched(NamedTuple):
+    """A tensor without memory of its own that a function holds, and what it was when it became part of a plan."""
 
-    Attributes:
-        binds: the bound variables in them.
-    """
-
-    __slots__ = ("_changing", "_forms", "_nodes", "binds")
-
-    def __init__(self, nodes: Sequence[UOp], placeholders: Iterable[UOp]) -> None:
-        self._nodes = tuple(nodes)
-        # Whatever the arguments of a signature are, a result has one form.
-        self._forms = [find_form(node) for node in nodes]
-        self.binds = [bind for node in nodes for bind in node.iter_ops(Op.BIND)]
-        changing = {*placeholders, *self.binds}
-        self._changing: list[UOp] = []
-        for node in UOp.sink(*nodes).toposort(stop=changing)[:-1]:
-            if node not in changing and not changing.isdisjoint(node.src):
-                changing.add(node)
-                self._changing.append(node)
-
-    def make(self, made: dict[UOp, UOp]) -> list[Tensor]:
-        """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""
-        for node in self._changing:
-            made[node] = node.with_src(tuple([made.get(operand, operand) for operand in node.src]))
-        return [Tensor.from_uop(made.get(n, n), form) for n, form in zip(self._nodes, self._forms, strict=True)]
+    cell: weakref.ref[Cell]
+    node: UOp
 
 
 @dataclass(slots=True)
@@ -96,6 +78,8 @@ class Captured:
         max_plans: how many there may be, each with memory of its own for intermediates; 0 until somebody asks.
         last_call: the number of the function's last call with this signature.
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
+        watched: what of the plan is only right as long as these are what they were.
+        held_written: the cells of tensors that the function holds and assigns to.
     """
 
     name: str
@@ -116,6 +100,8 @@ class Captured:
     last_call: int = 0
     has_variables: bool | None = None
     takes_memory: bool = False
+    watched: Sequence[Watched] = ()
+    held_written: Sequence[weakref.ref[Cell]] = ()
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
@@ -125,6 +111,19 @@ class Captured:
     @property
     def n_kernels(self) -> int:
         return 0 if self.plan is None else self.plan.num_kernels
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a tensor that was computed in the plan is another one now."""
+        return any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched)
+
+    def has_aliases(self, given: Sequence[Tensor | UOp]) -> bool:
+        """Whether what is written is given, or held, under two names, which a plan takes for two things."""
+        if not self.written:
+            return False
+        cells = [id(value.content.cell) for value in given if isinstance(value, Tensor)]
+        known = set(cells)
+        return len(known) < len(cells) or any(id(ref()) in known for ref in self.held_written)
 
     def run(self, given: Sequence[Tensor | UOp]) -> object:
         """Run the plan on the tensors and variables of a call.
@@ -136,8 +135,8 @@ class Captured:
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
-        find_base = registry.find_base
-        pending = [t for t in given if isinstance(t, Tensor) and find_base(t.uop) is None and not t.is_realized]
+        # What shares the memory of another tensor may be written there by another thread.
+        pending = [t for t in given if isinstance(t, Tensor) and not t.content.is_realized and t.size != 0]
         if pending:
             Tensor.realize_batch(pending)
         nodes: dict[UOp, UOp] = {}
@@ -145,14 +144,15 @@ class Captured:
         if self.takes_memory:
             # Who comes later reads what this call leaves.
             with self.lock:
-                self._find_inputs(given, nodes, buffers)
-                computation = self._take_over(nodes)
+                computation = self._claim(given, nodes)
                 try:
+                    self._find_inputs(given, nodes, buffers)
                     if self.plan is not None:
                         self._feed_outputs(self.plan, nodes, buffers)
                         self.plan.execute_on(buffers, values)
                 finally:
                     registry.end_computation(computation)
+                self._write_back(given, nodes)
         else:
             self._find_inputs(given, nodes, buffers)
             if self.plan is not None:
@@ -165,7 +165,7 @@ class Captured:
                     self._find_plan(self.plan).execute_on(buffers, values)
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
-        return self.build(iter(self.results.make(nodes)))
+        return self.build(iter(self.results.make(nodes, given)))
 
     def _find_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A new plan for a thread that found all at work, or one to wait for where there are enough."""
@@ -182,65 +182,83 @@ class Captured:
     def _find_inputs(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """Let a plan read, and write, the arguments of a call; `nodes` gets the BUFFER that each placeholder stands for."""
         for i in self.inputs:
-            found = self._find_memory(i, given[i.position])
-            if found is not None:
-                nodes[i.memory], buffer = found
+            node = nodes.get(i.memory) or _find_memory(i, given[i.position])
+            if node is not None:
+                nodes[i.memory] = node
                 if i.index is not None:
+                    buffer, size = _get_buffer(node), i.memory.arg.size
                     # A size that depends on variables may be that of the first part of larger memory.
-                    is_part = buffer.size != i.memory.arg.size
-                    buffers[i.index] = buffer.view(0, i.memory.arg.size * buffer.dtype.nbytes) if is_part else buffer
+                    buffers[i.index] = buffer if buffer.size == size else buffer.view(0, size * buffer.dtype.nbytes)
 
-    def _take_over(self, nodes: dict[UOp, UOp]) -> registry.Computation:
-        """Compute what others still want to read from memory that the plan writes, wait for those who do, and take what is donated."""
-        given = [
-            (i, Donated(nodes[i.memory], _get_buffer(nodes[i.memory]), i.argument))
-            for i in self.inputs
-            if i.memory in nodes
-        ]
-        donated = [one for i, one in given if i.is_donated]
-        if donated:
-            others = {one.argument: one.buffer for i, one in given if not i.is_donated}
-            check_distinct(self.name, donated, {**self.held, **others})
-        overwritten = {nodes.get(memory, memory) for memory in self.written} | {one.memory for one in donated}
-        computation = None
+    def _claim(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp]) -> registry.Computation:
+        """Let what the plan writes belong to nobody else, wait for those who read it, and take what is donated.
+
+        What others still want to read there is computed. `nodes` gets the memory of all that is written or donated, of views
+        a copy.
+        """
+        from svod_tensor.options import resolve_config
+        from svod_tensor.realize import keep_content
+
+        donated: list[tuple[Input, Donated]] = []
+        overwritten = set(map(registry.find_version, self.written))
+        for i in self.inputs:
+            tensor = given[i.position]
+            assert isinstance(tensor, Tensor)
+            overwritten.discard(i.memory)
+            if i.is_donated:
+                donated.append((i, find_memory(self.name, tensor, i.part, i.argument)))
+                nodes[i.memory] = donated[-1][1].memory
+            elif i.is_written:
+                nodes[i.memory] = _take_own(tensor, i.part)
+        overwritten.update(nodes.values())
+        computation, kept = None, None
         while computation is None:
             with registry.lock:
+                # Another call may have written it, and so made another version of it, meanwhile.
+                latest = {memory: registry.find_version(memory) for memory in overwritten}
+                if any(old is not new for old, new in latest.items()):
+                    overwritten = set(latest.values())
+                    nodes.update((memory, latest[node]) for memory, node in list(nodes.items()) if node in latest)
+                    continue
                 # What reads this memory and is not computed yet would read something else.
-                readers = find_readers(overwritten)
+                readers = overwriting.find_readers(overwritten)
                 if not readers:
                     storages = [_get_buffer(memory).storage_id for memory in overwritten]
                     computation = registry.start_computation(storages, storages, {})
-            Tensor.realize_batch(readers)
+                    if computation is None:
+                        registry.wait_if_refused()
+                    elif kept is not None:
+                        versions = overwriting.renew_owners(overwritten, kept.values, kept.copies)
+                        nodes.update((memory, versions[node]) for memory, node in list(nodes.items()))
+            if readers:
+                kept = keep_content(readers, resolve_config(None), kept)
         if donated:
-            give_away(donated, self.name)
-            # Results read what was donated as memory of their own.
-            nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in given if i.is_donated)
+            self._take(given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated])
         return computation
 
-    def _find_memory(self, wanted: Input, tensor: Tensor | UOp) -> tuple[UOp, Buffer] | None:
-        """The memory of an argument; None if it has no elements."""
-        assert isinstance(tensor, Tensor)
-        if not self.takes_memory:
-            # Memory on one device that is only read, as nearly all of it.
-            node = registry.find_base(tensor.uop)
-            if node is not None and node.attached is not None:
-                return node, _get_buffer(node)
-        if wanted.is_donated:
-            donated = find_memory(self.name, parts_of(tensor.uop)[wanted.part], wanted.argument, wanted.memory.arg.size)
-            return donated.memory, donated.buffer
-        if wanted.is_written:
-            states.make_writable(parts_of(tensor.uop)[wanted.part])
-        while True:
-            # On one device, as nearly always, the tensor is its only part.
-            part = tensor.uop
-            node = registry.find_base(part) or registry.find_base(part := parts_of(part)[wanted.part])
-            buffer = None if node is None else registry.find_buffer(node)
-            if node is not None and buffer is not None:
-                return node, buffer
-            if 0 in part.shape:
-                return None
-            # Another thread assigned to it meanwhile.
-            tensor.realize()
+    def _take(
+        self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], donated: Sequence[tuple[Input, Donated]]
+    ) -> None:
+        for i in self.inputs:
+            if i.memory not in nodes and (node := _find_memory(i, given[i.position])) is not None:
+                nodes[i.memory] = node
+        others = {
+            i.argument: _get_buffer(nodes[i.memory]) for i in self.inputs if not i.is_donated and i.memory in nodes
+        }
+        taken = [one for _, one in donated]
+        check_distinct(self.name, taken, {**self.held, **others})
+        give_away(taken, self.name)
+        # Results read what was donated as memory of their own.
+        nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in donated)
+
+    def _write_back(self, given: Sequence[Tensor | UOp], nodes: Mapping[UOp, UOp]) -> None:
+        """Write what the plan wrote to copies of views to what they are views of."""
+        for i in self.inputs:
+            tensor = given[i.position]
+            if i.is_written and not i.is_donated and isinstance(tensor, Tensor) and tensor.content.path:
+                node = nodes[i.memory]
+                if tensor.sharding is None and registry.find_base(tensor.uop) is not node:
+                    tensor.assign(Tensor.from_uop(view_prefix(node, tensor.shape)))
 
     def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""
@@ -252,6 +270,43 @@ class Captured:
             else:
                 buffer = buffers[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
             nodes[memory] = _make_memory(memory, buffer)
+
+
+def _find_base_of(tensor: Tensor, part: int) -> UOp | None:
+    """The memory that a tensor on one device is, or that one of its shards is."""
+    return registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[part])
+
+
+def _find_memory(wanted: Input, tensor: Tensor | UOp) -> UOp | None:
+    """The memory of an argument, of a view a copy; None if it has no elements."""
+    assert isinstance(tensor, Tensor)
+    while True:
+        # Memory on one device, as nearly all of it.
+        node = registry.find_base(tensor.uop) or _find_base_of(tensor, wanted.part)
+        if node is not None and node.attached is not None:
+            return node
+        if 0 in parts_of(tensor.uop)[wanted.part].shape:
+            return None
+        # Another thread may have assigned to it meanwhile.
+        tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
+
+
+def _take_own(tensor: Tensor, part: int) -> UOp:
+    """The memory of an argument that is written, which is its own; of a view a copy."""
+    content = tensor.content
+    if content is content.cell and content.cell.owns:
+        # Memory on one device, as nearly all of it.
+        node = registry.find_base(content.node)
+        if node is not None and (buffer := registry.find_buffer(node)) is not None and buffer.is_writable:
+            return node
+    while True:
+        with registry.lock:
+            is_whole = registry.is_buffer_identity(tensor.content.cell.node) and registry.is_buffer_identity(tensor.uop)
+            if is_whole and writing.make_own(tensor.content.cell):
+                node = _find_base_of(tensor, part)
+                assert node is not None, tensor
+                return node
+        tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
 
 
 def _make_memory(like: UOp, buffer: Buffer) -> UOp:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
+from svod_tensor import overwriting, registry, states, writing
 from svod_tensor.errors import DonationError
-from svod_tensor.shards import iter_parts
+from svod_tensor.shards import iter_parts, parts_of
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from svod_tensor.options import PrepareConfig
 
 __all__ = [
-    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_memory", "find_readers", "give_away",
+    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_memory", "give_away",
     "prepare_donating", "resolve_donated",
 ]  # fmt: skip
 
@@ -85,52 +85,54 @@ def resolve_donated(name: str, function: Callable[..., object], donate: Donate) 
     return DonatedParameters(frozenset(names), tuple(positional))
 
 
-def find_memory(taker: str, tensor: UOp, argument: str, size: int) -> Donated:
-    """The memory of a realized tensor, or of one shard of it, which may be given away; what numpy owns is copied before.
+def find_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated:
+    """The memory of a realized tensor, or of one shard of it, which may be given away.
 
-    It has `size` elements, for the largest values of the variables in the shape.
+    What is another's too, or part of something larger, is copied before.
 
     Raises:
-        DonationError: if it is a file, or part of something larger.
+        DonationError: if it is a file, or part of larger memory.
     """
-    node = registry.find_base(tensor)
+    _check_no_file(taker, tensor, argument)
+    if not registry.is_buffer_identity(tensor.content.cell.node) or not registry.is_buffer_identity(tensor.uop):
+        tensor = tensor.clone().realize()
+    while not writing.make_own(tensor.content.cell):
+        tensor.realize()
+    node = registry.find_base(parts_of(tensor.uop)[part])
     buffer = None if node is None else registry.find_buffer(node)
     if node is None or buffer is None:
         problem = "is not computed yet, and so has no memory"
         raise DonationError(function=taker, argument=argument, problem=problem, hint="realize it before")
-    if not buffer.allocator.is_writable:
-        problem = f"is a file, on {buffer.device}"
-        raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
+    # The size is that for the largest values of the variables in the shape.
+    size = math.prod(map(max_size, parts_of(tensor.uop)[part].shape))
     if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
         problem = "is a part of larger memory"
-        raise DonationError(function=taker, argument=argument, problem=problem, hint="donate x.clone().realize()")
-    if not buffer.is_writable:
-        node = states.make_writable(node)
-        buffer = registry.find_buffer(node)
-        assert buffer is not None
+        raise DonationError(function=taker, argument=argument, problem=problem, hint="donate (x + 0).contiguous()")
     return Donated(node, buffer, argument)
+
+
+def _check_no_file(taker: str, tensor: Tensor, argument: str) -> None:
+    for state in states.find_states(tensor.uop):
+        buffer = registry.find_buffer(states.memory_of(state))
+        if buffer is not None and not buffer.allocator.is_writable:
+            problem = f"is a file, on {buffer.device}"
+            raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
 
 
 def give_away(donated: Sequence[Donated], taker: str) -> None:
     """Let nothing use this memory any more: no tensor, no plan."""
     argument_of = {given.memory: given.argument for given in donated}
     with registry.lock:
-        for tensor in list(registry.iter_tensors()):
-            memories = [states.memory_of(state) for state in states.find_states(tensor.uop)]
+        for cell in list(registry.iter_cells()):
+            memories = map(states.memory_of, states.find_states(cell.node)) if cell.owns else ()
             argument = next((argument_of[memory] for memory in memories if memory in argument_of), None)
-            if argument is not None and isinstance(tensor, Tensor):
-                registry.remove_tensor(tensor)
-                tensor.give_away(argument, taker)
+            if argument is not None:
+                cell.give_away(argument, taker)
         for given in donated:
             registry.remove_buffer(given.memory)
     for plan in registry.iter_plans():
         for given in donated:
             plan.forget_content(given.buffer, f"{taker} took it as {given.argument}")
-
-
-def find_readers(memories: Iterable[UOp]) -> list[Tensor]:
-    """What was built on the content of `memories` and is not computed yet."""
-    return [t for t in states.find_readers(set(memories)) if isinstance(t, Tensor)]
 
 
 def check_distinct(taker: str, donated: Sequence[Donated], others: Mapping[str, Buffer]) -> None:
@@ -151,20 +153,21 @@ def check_distinct(taker: str, donated: Sequence[Donated], others: Mapping[str, 
 
 def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Sequence[Tensor]) -> ExecutionPlan:
     """The plan that computes `tensors` and may overwrite the memory of those in `given`."""
-    from svod_tensor.realize import prepare_tensors
+    from svod_tensor.realize import keep_content, prepare_tensors, realize_tensors
 
-    Tensor.realize_batch(t for t in given if not t.is_realized)
+    realize_tensors([t.content for t in given], config)
     donated = [
-        find_memory("a plan", part, f"donate[{i}]", math.prod(map(max_size, part.shape)))
-        for i, t in enumerate(given)
-        for part in iter_parts((t.uop,))
-    ]
+        find_memory("a plan", t, part, f"donate[{i}]") for i, t in enumerate(given)
+        for part, node in enumerate(parts_of(t.uop)) if 0 not in node.shape
+    ]  # fmt: skip
     check_distinct("a plan", donated, {f"tensor {n}, which the plan is for": b for n, b in _find_buffers(tensors)})
     memories = {one.memory for one in donated}
-    wanted = set(map(id, tensors))
-    Tensor.realize_batch(t for t in find_readers(memories) if id(t) not in wanted)
-    plan = prepare_tensors(tensors, config, memories)
+    wanted = {id(t.content.cell) for t in tensors}
+    kept = keep_content([cell for cell in overwriting.find_readers(memories) if id(cell) not in wanted], config)
+    plan = prepare_tensors([t.content for t in tensors], config, memories)
     give_away(donated, "a plan")
+    with registry.lock:
+        registry.retire({}, {**kept.values, **kept.copies})
     # This plan has their content, for the first execution.
     plan.replace_buffers({index: plan.buffers[index] for index in plan.donated_indices})
     return plan
@@ -173,6 +176,8 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
 def _find_buffers(tensors: Iterable[Tensor]) -> Iterator[tuple[int, Buffer]]:
     """The number of each tensor that is memory already, and its buffers."""
     for number, tensor in enumerate(tensors):
+        if not tensor.is_realized:
+            continue
         for part in iter_parts((tensor.uop,)):
             base = registry.find_base(part)
             buffer = None if base is None else registry.find_buffer(base)

@@ -19,6 +19,7 @@ UserError
 ├── AssignmentDtypeError (TypeError)
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
 ├── DonationError (ValueError)            memory that cannot be given away
+├── RepeatedWriteError (ValueError)        a write to elements that stand in several places
 ├── DonatedTensorError (RuntimeError)     a tensor whose memory was given away
 ├── MissingFileError (FileNotFoundError)
 ├── SafetensorsError (ValueError)
@@ -51,7 +52,7 @@ __all__ = [
     "CaptureError", "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "MissingFileError",
-    "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
+    "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "RepeatedWriteError",
     "SafetensorsError", "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError",
     "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
@@ -248,6 +249,17 @@ class DonationError(UserError, ValueError):
     def __init__(self, *, function: str, argument: str, problem: str, hint: str) -> None:
         self.function, self.argument, self.problem = function, argument, problem
         super().__init__(f"cannot donate {argument} to {function}: it {problem}", hint=hint)
+
+
+class RepeatedWriteError(UserError, ValueError):
+    """A write to elements that stand in several places."""
+
+    def __init__(self, *, shape: tuple[object, ...]) -> None:
+        self.shape = shape
+        super().__init__(
+            f"cannot write to a tensor of shape {format_shape(shape)} that repeats elements of another one",
+            hint="write to a copy, as in x = x.clone(); x[index] = value",
+        )
 
 
 class DonatedTensorError(UserError, RuntimeError):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_tensor.options import AnyConfig, PrepareConfig
     from svod_tensor.preschedule import PreSchedule
+    from svod_tensor.registry import Live
     from svod_tensor.schedule import ScheduleResult
     from svod_tensor.tensor import Tensor
 
@@ -53,15 +54,19 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
 
     Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
     """
+    from svod_tensor.options import resolve_config
+
+    yield from _explain_nodes([t.uop for t in tensors], resolve_config(config))
+
+
+def _explain_nodes(nodes: Sequence[UOp], config: PrepareConfig) -> Iterator[Artifact]:
     from svod_schedule.pipeline import run_pipeline
     from svod_tensor.graph_plan import make_graph_context
-    from svod_tensor.options import resolve_config
     from svod_tensor.preschedule import create_pre_schedule
     from svod_tensor.result_memory import separate_results
     from svod_tensor.schedule_cache import normalize_graph
 
-    config = resolve_config(config)
-    sink = UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors))
+    sink = UOp.sink(*(UOp(Op.CONTIGUOUS, node.dtype, (node,)) for node in nodes))
     yield Artifact("build", "graph", _show_graph(sink))
     normalized = normalize_graph(sink)
     context = make_graph_context(normalized.devices, config)
@@ -179,12 +184,12 @@ def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
 
     original = realize.realize_tensors
 
-    def observed(tensors: Sequence[Tensor], config: PrepareConfig) -> None:
-        pending = [t for t in tensors if not t.is_realized and t.size != 0]
+    def observed(wanted: Sequence[Live], config: PrepareConfig) -> None:
+        pending = [one.node for one in wanted if not one.is_realized and 0 not in one.node.shape]
         if pending:
-            for artifact in explain(pending, config):
+            for artifact in _explain_nodes(pending, config):
                 show(artifact)
-        original(tensors, config)
+        original(wanted, config)
 
     realize.realize_tensors = observed  # pyright: ignore[reportAttributeAccessIssue]
     try:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from svod_tensor.registry import Live
+
 __all__ = ["Generator", "Seed", "default_generator", "draw_again", "find_key", "manual_seed"]
 
 Seed: TypeAlias = "int | TensorBase | UOp"
@@ -157,12 +159,14 @@ class Generator:
 
         while True:
             with registry.lock:
+                registry.wait_for_capture()
                 node = registry.find_base(self._state.uop)
                 buffer = None if node is None else registry.find_buffer(node)
                 if buffer is not None:
                     storage = (buffer.storage_id,)
                     computation = registry.start_computation(storage, storage, {})
                     if computation is None:
+                        registry.wait_if_refused()
                         continue
                     words = buffer.as_numpy()
                     found = int(words[0]), int(words[1])
@@ -207,7 +211,7 @@ def find_key(operation: str, seed: Seed | None, generator: Generator | None) -> 
     return _make_key(_to_word(seed)) if not isinstance(seed, (TensorBase, UOp)) else _read_seed(seed).uop
 
 
-def draw_again(tensors: Iterable[TensorBase]) -> None:
+def draw_again(tensors: Iterable[Live]) -> None:
     """Let what tensors are computed from be drawn again whenever a plan that is prepared for them is executed, but the first time.
 
     What was drawn from generators has keys in memory of its own. In the graphs of `tensors` each is replaced by
@@ -217,22 +221,23 @@ def draw_again(tensors: Iterable[TensorBase]) -> None:
     which counts executions, and advances the generator, in memory. Other tensors keep the numbers that were drawn.
     """
     found = list(tensors)
-    nodes = UOp.sink(*(t.uop for t in found)).toposort()
+    nodes = UOp.sink(*(one.node for one in found)).toposort()
     memories = [node for node in nodes if node.op is Op.BUFFER and node in _drawn]
     if not memories:
         return
-    n_executions = Tensor.from_uop(make_array_node(_words(0), may_share=False))
+    n_executions = Tensor.from_uop(make_array_node(_words(0), may_share=False), owns=True)
     n_executions.assign(n_executions + 1)
     is_first = n_executions.eq(1).reshape(())
     keys: dict[UOp, UOp] = {}
     for memory in sorted(memories, key=lambda memory: memory.arg.id):
         key = _drawn[memory].next_key_in_graph((is_first, Tensor.from_uop(make_reshape(memory, ()))))
         keys[memory] = make_reshape(key.uop, (1,))
-    new = [tensor.uop.substitute(keys) for tensor in found]
+    new = [one.node.substitute(keys) for one in found]
     # Assignments that pend are everybody's, and stay the same for everybody.
-    registry.replace_nodes({state: state.substitute(keys) for state in nodes if states.is_later_state(state)})
-    for tensor, node in zip(found, new, strict=True):
-        tensor.set_node(node)
+    with registry.lock:
+        registry.replace_nodes({state: state.substitute(keys) for state in nodes if states.is_later_state(state)})
+        for one, node in zip(found, new, strict=True):
+            one.set_node(node)
 
 
 def default_generator() -> Generator:
@@ -304,7 +309,7 @@ def _read_seed(seed: Seed) -> Tensor:
 
 
 def _make_state(seed: int, number: int) -> Tensor:
-    return Tensor.from_uop(make_array_node(_words(seed, number), may_share=False))
+    return Tensor.from_uop(make_array_node(_words(seed, number), may_share=False), owns=True)
 
 
 def _make_key(key: int) -> UOp:

@@ -105,8 +105,8 @@ def _skip_older() -> None:
     """Leave what was built before tracking began without a line: its readers did not build it."""
     from svod_tensor import registry
 
-    for tensor in registry.iter_tensors():
-        add_origin(tensor.uop, None)
+    for one in registry.iter_live():
+        add_origin(one.node, None)
 
 
 def add_line(node: UOp) -> None:

@@ -12,25 +12,26 @@ from typing import TYPE_CHECKING
 
 from svod_ir.log import get_logger
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
+from svod_tensor import overwriting, registry, states
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.generator import draw_again
-from svod_tensor.graph_plan import bind_plan, is_there
-from svod_tensor.ops.base import TensorBase
+from svod_tensor.graph_plan import bind_plan
 from svod_tensor.options import PrepareConfig
 from svod_tensor.variable import bind_to_plan
-from svod_tensor.work import Work, adopt_outputs, find_wanted, results_of, start_plan, start_work
+from svod_tensor.work import Adopted, Work, adopt_outputs, look_at, results_of, start_plan, start_work
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
+    from svod_tensor.cell import Cell
+    from svod_tensor.registry import Live
 
-__all__ = ["prepare_tensors", "realize_tensors"]
+__all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
 
-def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> None:
-    """Compute all tensors in one go; what they share is computed once. Nothing is done for realized or empty ones.
+def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
+    """Compute all tensors and cells in one go; what they share is computed once. Nothing is done for realized or empty ones.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
@@ -53,16 +54,15 @@ def realize_tensors(tensors: Sequence[TensorBase], config: PrepareConfig) -> Non
             with registry.lock:
                 # What another thread gave another value meanwhile is computed again.
                 nodes = work.computation.nodes
-                tensors = [t for t, *_ in work.wanted if t.uop is not nodes[id(t)] and not is_there(t.uop)]
+                there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
+                tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                 adopted = adopt_outputs(work, plan, range(len(work.results)))
-                states.settle(work.normalized.written, adopted)
+                overwriting.settle(work.normalized.written, adopted.values, work.versions, adopted.copies)
         finally:
             registry.end_computation(work.computation)
 
 
-def prepare_tensors(
-    tensors: Sequence[TensorBase], config: PrepareConfig, donated: Collection[UOp] = ()
-) -> ExecutionPlan:
+def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
     """The plan that computes all tensors, which are wired to its outputs: they read what `plan.execute()` last wrote.
 
     It may overwrite the BUFFERs in `donated`. The outputs are the parts of each tensor in order: one, or one for each shard.
@@ -77,39 +77,64 @@ def prepare_tensors(
     check_not_capturing("prepares a plan")
     draw_again(tensors)
     with registry.lock:
-        overtaken = states.find_overtaken(results_of(find_wanted(tensors)))
-    for tensor in overtaken:
-        if states.find_written(tensor.uop):
+        registry.wait_for_capture()
+        overtaken = overwriting.find_overtaken(results_of(map(look_at, tensors)))
+    own = {id(one) for one in tensors}
+    kept = Adopted({}, {})
+    for cell in overtaken:
+        if id(cell) in own:
+            continue
+        if states.find_written(cell.node):
             # What stands between two assignments can be computed by the plan alone.
-            tensors = (*tensors, tensor)
+            tensors = (*tensors, cell)
         else:
-            _compute_aside(tensor, config)
+            _compute_aside(cell, config, kept)
     work, order = start_plan(tensors, config)
     try:
         plan = _make_bound_plan(work, config, donated)
         with registry.lock:
-            adopt_outputs(work, plan, order)
+            copies = adopt_outputs(work, plan, order).copies
             for one in work.wanted:
                 if one.missing and not all(isinstance(s, int) for s in one.node.shape):
                     # From now on its size is that of the last execution.
-                    one.tensor.set_node(bind_to_plan(one.tensor.uop, plan.variables))
-            states.settle(states.find_written(*work.results))
+                    one.tensor.adopt(one.tensor.node, bind_to_plan(one.tensor.node, plan.variables))
+            overwriting.settle(
+                states.find_written(*work.results), kept.values, work.versions, {**copies, **kept.copies}
+            )
         registry.add_plan(plan)
     finally:
         registry.end_computation(work.computation)
     return plan
 
 
-def _compute_aside(tensor: TensorBase, config: PrepareConfig) -> None:
-    """Give `tensor` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
-    work = start_work([tensor], config)
+def keep_content(readers: Sequence[Cell], config: PrepareConfig, kept: Adopted | None = None) -> Adopted:
+    """Compute what reads memory that is about to be overwritten; return what it became, besides what `kept` has."""
+    old = [cell.node for cell in readers]
+    realize_tensors(readers, config)
+    kept = kept or Adopted({}, {})
+    with registry.lock:
+        for cell, node in zip(readers, old, strict=True):
+            if cell.is_given_away or not cell.is_realized:
+                continue
+            if states.is_memory(node):
+                kept.copies.update(states.find_copies(node, cell.node))
+            else:
+                kept.values[node] = cell.node
+    return kept
+
+
+def _compute_aside(cell: Cell, config: PrepareConfig, kept: Adopted) -> None:
+    """Give `cell` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
+    work = start_work([cell], config)
     if work is None:
         return
     try:
         plan = _make_bound_plan(work, config)
         plan.execute()
         with registry.lock:
-            adopt_outputs(work, plan, range(len(work.results)))
+            adopted = adopt_outputs(work, plan, range(len(work.results)))
+            kept.values.update(adopted.values)
+            kept.copies.update(adopted.copies)
     finally:
         registry.end_computation(work.computation)
 

@@ -1,20 +1,21 @@
-"""The process-wide tables of live tensors, of plans and of computations that run, and the buffers behind BUFFER nodes.
+"""The process-wide tables of live cells, views and plans, and of computations that run, and the buffers behind BUFFER nodes.
 
 The tables hold their entries weakly: a tensor that nobody refers to leaves its table. A buffer is attached to its BUFFER
 node and lives as long as that does, that is, as long as some graph mentions it.
 
 What several threads may rely on:
 
-- The node of a live tensor changes under `lock` alone. A new tensor is entered without it, so that a tensor that is made of
-  a node that another thread replaces meanwhile may keep the old one. It has the same value: what an assignment that is done
-  leads to is memory wherever it is still met (`states.find_done`).
+- The node of a live cell changes under `lock` alone. A new cell is entered without it, so that one that is made of a node
+  that another thread replaces meanwhile may keep the old one. That is found when it is computed: a write that is done leads
+  to memory wherever it is still met (`overwriting.find_done`), and memory whose old content was kept for somebody has another
+  BUFFER since (`retire`, `overwriting.catch_up`).
 - Who computes looks at nodes, buffers and other computations in one go, under `lock`, and says what it touches and writes
   (`start_computation`). Nobody writes memory that the computation of another thread touches. Who has to wait looks again
   afterwards: an assignment that two threads need is done once.
 - Compilation and execution hold no lock. Replacements that happen meanwhile keep values, and are followed
   (`Computation.nodes`); a tensor that was given another value in that time keeps it, and is computed again.
-- An assignment in a function that is being captured counts as a computation that writes, until the capture ends: no other
-  thread computes with placeholders.
+- While a function is captured, no other thread writes, computes writes, or captures (`wait_for_capture`), and what that
+  function makes of placeholders is in a table of its own.
 - A finalizer may run between any two steps of a thread, also while that holds `lock`, which is reentrant: it may enter, remove
   and replace nodes. Tables are therefore copied before they are walked, entries are removed by those that put them there, and
   nodes are read again before they are replaced.
@@ -29,7 +30,8 @@ import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from threading import get_ident
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from svod_ir.args import BufferArg
 from svod_ir.forks import hold_across_fork
@@ -40,44 +42,34 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_dtype import DType
     from svod_runtime import ExecutionPlan
-    from svod_tensor.ops.base import TensorBase
+    from svod_tensor.cell import Cell, View
+
+    Live: TypeAlias = Cell | View
 
 __all__ = [
-    "Computation",
-    "add_plan",
-    "add_plan_values",
-    "add_tensor",
-    "clear",
-    "count_waiting",
-    "end_computation",
-    "extend_computation",
-    "find_base",
-    "find_buffer",
-    "find_plan_values",
-    "is_buffer_identity",
-    "iter_plans",
-    "iter_tensors",
-    "lock",
-    "make_memory",
-    "note_new_node",
-    "remove_buffer",
-    "remove_tensor",
-    "replace_nodes",
-    "start_computation",
-]
+    "Computation", "add", "add_plan", "add_plan_values", "clear", "count_waiting", "end_capture", "end_computation", "find_base",
+    "find_buffer", "find_plan_values", "find_successors", "find_version", "is_buffer_identity", "iter_cells", "iter_live",
+    "iter_pending", "iter_plans", "lock", "make_memory", "note_new_node", "remove", "remove_buffer", "replace_nodes", "retire",
+    "start_capture", "start_computation", "wait_for_capture", "wait_if_refused",
+]  # fmt: skip
 
 lock = hold_across_fork(threading.RLock())
 """Held while a tensor's node is replaced, and while it is decided what to compute."""
 
-_tensors: dict[int, weakref.ref[TensorBase]] = {}
-# Those of them that need computing, and new ones that nobody looked at: a process has thousands of tensors that need none.
-_pending: dict[int, weakref.ref[TensorBase]] = {}
-_plans: weakref.WeakSet[ExecutionPlan] = weakref.WeakSet()
+_live: dict[int, weakref.ref[Live]] = {}
+# Those of them that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none.
+_pending: dict[int, weakref.ref[Live]] = {}
+# What the function that is captured now made, by the thread that runs it: one at most.
+_captured: dict[int, dict[int, weakref.ref[Live]]] = {}
+_successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
+_versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
+_plans: dict[int, weakref.ref[ExecutionPlan]] = {}
 _ids = itertools.count(1)
 # Weakly, as tensors are: a capture that was left in the middle is nobody's any more.
 _running: dict[int, weakref.ref[Computation]] = {}
 _ended = threading.Condition(lock)
 _waiting: list[int] = []
+_refused: set[int] = set()
 _RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
 
 
@@ -94,7 +86,7 @@ class Computation:
     __slots__ = ("__weakref__", "nodes", "thread", "touched", "written")
 
     def __init__(self, touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> None:
-        self.thread = threading.get_ident()
+        self.thread = get_ident()
         self.touched, self.written, self.nodes = touched, written, nodes
 
     def is_in_the_way_of(self, other: Computation) -> bool:
@@ -109,28 +101,31 @@ def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = No
     return node
 
 
-def add_tensor(tensor: TensorBase) -> None:
-    """Let `tensor` see later realizations of nodes in its graph."""
+def add(one: Live) -> None:
+    """Let a cell or a view see later realizations of nodes in its graph."""
     # Who is looked up is alive, so that its id is nobody else's.
-    key = id(tensor)
-    _tensors[key] = _pending[key] = weakref.ref(tensor, partial(_forget, key))
+    key = id(one)
+    if _captured and (table := _captured.get(get_ident())) is not None:
+        table[key] = weakref.ref(one, lambda _: table.pop(key, None))
+    else:
+        _live[key] = _pending[key] = weakref.ref(one, partial(_forget, key))
 
 
 def _forget(key: int, _: object = None) -> None:
-    _tensors.pop(key, None)
+    _live.pop(key, None)
     _pending.pop(key, None)
 
 
-def remove_tensor(tensor: TensorBase) -> None:
-    """Let `tensor` be none of the live ones any more."""
-    _forget(id(tensor))
+def remove(cell: Cell) -> None:
+    """Let `cell` be none of the live ones any more."""
+    _forget(id(cell))
 
 
-def note_new_node(tensor: TensorBase) -> None:
-    """Look at `tensor` again, which stands for another node now; the caller holds `lock`."""
-    ref = _tensors.get(id(tensor))
+def note_new_node(one: Live) -> None:
+    """Look at `one` again, which stands for another node now; the caller holds `lock`."""
+    ref = _live.get(id(one))
     if ref is not None:
-        _pending[id(tensor)] = ref
+        _pending[id(one)] = ref
 
 
 def remove_buffer(node: UOp) -> None:
@@ -143,17 +138,78 @@ def find_buffer(node: UOp) -> Buffer | None:
     return cast("Buffer | None", node.attached)
 
 
-def iter_tensors() -> Iterator[TensorBase]:
-    """The live tensors, as they were when the iteration began."""
-    for ref in list(_tensors.values()):
-        tensor = ref()
-        if tensor is not None:
-            yield tensor
+def iter_live() -> Iterator[Live]:
+    """The live cells and views, as they were when the iteration began, but for what a function that is captured made."""
+    return _iter(_live)
+
+
+def iter_cells() -> Iterator[Cell]:
+    """The cells among `iter_live`."""
+    return (one.cell for one in _iter(_live) if one.cell is one)
+
+
+def iter_pending() -> Iterator[Live]:
+    """Those of `iter_live` that are not in memory of their own, and views of such cells; the caller holds `lock`."""
+    for key, ref in list(_pending.items()):
+        one = ref()
+        if one is None:
+            # Its place may be another one's by now; `_forget` emptied it.
+            continue
+        if one.cell.is_given_away or one.cell.is_realized:
+            _pending.pop(key, None)
+        else:
+            yield one
+
+
+def _iter(table: Mapping[int, weakref.ref[Live]]) -> Iterator[Live]:
+    for ref in list(table.values()):
+        one = ref()
+        if one is not None and not one.cell.is_given_away:
+            yield one
+
+
+def start_capture() -> dict[int, weakref.ref[Live]]:
+    """Let what this thread makes from now on be in a table of its own, which is returned; the caller holds `lock`.
+
+    No other thread captures anything: `wait_for_capture` came before.
+    """
+    table: dict[int, weakref.ref[Live]] = {}
+    _captured[get_ident()] = table
+    return table
+
+
+def end_capture() -> None:
+    """Let what is left of what the captured function made be live as everything else, and those continue that waited."""
+    with lock:
+        table = _captured.pop(get_ident(), {})
+        for one in _iter(table):
+            add(one)
+        _ended.notify_all()
+
+
+def wait_for_capture() -> bool:
+    """Wait while another thread captures a function; the caller holds `lock`, and looks again at what it knew if this is true."""
+    thread = get_ident()
+    waited = False
+    while _captured and thread not in _captured:
+        waited = True
+        _wait(thread)
+    return waited
+
+
+def _wait(thread: int) -> None:
+    _waiting.append(thread)
+    try:
+        # An interrupt may lose a computation without a word.
+        _ended.wait(timeout=1)
+    finally:
+        _waiting.remove(thread)
 
 
 def add_plan(plan: ExecutionPlan) -> None:
     """Let `plan` be told when memory that it uses is given away."""
-    _plans.add(plan)
+    key = id(plan)
+    _plans[key] = weakref.ref(plan, lambda _: _plans.pop(key, None))
 
 
 def add_plan_values(place: UOp, values: Mapping[str, int]) -> None:
@@ -168,46 +224,65 @@ def find_plan_values(place: UOp) -> Mapping[str, int] | None:
 
 def iter_plans() -> Iterator[ExecutionPlan]:
     """The plans that are kept by somebody, as they were when the iteration began."""
-    yield from list(_plans)
+    return (plan for ref in list(_plans.values()) if (plan := ref()) is not None)
 
 
 def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
-    """Put each value in the place of its key in the graphs of all live tensors, in one walk over them."""
+    """Put each value in the place of its key in the graphs of all live cells, in one walk over them; views follow."""
     if not replacements:
         return
     with lock:
-        pending = _find_pending()
+        pending = list(iter_pending())
         if not pending:
             return
-        new_of = _substitute(list(dict.fromkeys(t.uop for t in pending)), replacements)
-        for tensor in pending:
-            node = tensor.uop
+        cells = [one.cell for one in pending if one.cell is one]
+        new_of = _substitute(list(dict.fromkeys(cell.node for cell in cells)), replacements)
+        for cell in cells:
+            node = cell.node
             # A finalizer may have given it another node just now.
             new = new_of[node] if node in new_of else node.substitute(replacements)
             if new is not node:
-                tensor.set_node(new)
+                cell.set_node(new)
         for computation in _find_running():
             for key, node in list(computation.nodes.items()):
                 computation.nodes[key] = new_of.get(node, node)
+        for one in pending:
+            followed = one.follow(new_of)
+            if followed is not None:
+                before, now = followed
+                for computation in _find_running():
+                    if computation.nodes.get(id(one)) is before:
+                        computation.nodes[id(one)] = now
 
 
 def _substitute(roots: Sequence[UOp], replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
     return dict(zip(roots, UOp.sink(*roots).substitute(replacements).src, strict=True))
 
 
-def _find_pending() -> list[TensorBase]:
-    """The live tensors that need computing."""
-    found: list[TensorBase] = []
-    for key, ref in list(_pending.items()):
-        tensor = ref()
-        if tensor is None:
-            # Its place may be another one's by now; `_forget` emptied it.
-            continue
-        if is_buffer_identity(tensor.uop):
-            _pending.pop(key, None)
-        else:
-            found.append(tensor)
-    return found
+def retire(versions: Mapping[UOp, UOp], successors: Mapping[UOp, UOp]) -> None:
+    """Let BUFFERs stand for nothing any more, of which `versions` has others for the same memory with its new content.
+
+    Graphs that still read one of them were built on the old content: `successors` has what that is now, for these BUFFERs or
+    nodes over them, as far as anybody kept it. The caller holds `lock`.
+    """
+    # However often memory is written, a former name of it leads to the last one.
+    for former, memory in list(_versions.items()):
+        if memory in versions:
+            _versions[former] = versions[memory]
+    for memory in versions:
+        memory.attached = None
+    _versions.update(versions)
+    _successors.update(successors)
+
+
+def find_version(memory: UOp) -> UOp:
+    """The BUFFER that stands now for what `memory` was made for."""
+    return _versions.get(memory, memory)
+
+
+def find_successors() -> dict[UOp, UOp]:
+    """What became of the nodes that are retired and still somewhere."""
+    return {**dict(_versions), **dict(_successors)}
 
 
 def start_computation(touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> Computation | None:
@@ -216,34 +291,25 @@ def start_computation(touched: Collection[int], written: Collection[int], nodes:
     Nothing is in the way of a computation inside another one of the same thread, which would wait for itself.
 
     Returns:
-        None after waiting for another thread: what the caller looked at before may have changed meanwhile.
+        None if the computation of another thread is in the way: what the caller looked at before may have changed after
+        `wait_if_refused`.
     """
     made = Computation(touched, written, nodes)
     others = _find_running()
     is_inner = any(other.thread == made.thread for other in others)
     if not is_inner and any(made.is_in_the_way_of(other) for other in others):
-        _waiting.append(made.thread)
-        try:
-            # An interrupt may lose a computation without a word.
-            _ended.wait(timeout=1)
-        finally:
-            _waiting.remove(made.thread)
+        _refused.add(made.thread)
         return None
     _add_running(made)
     return made
 
 
-def extend_computation(computation: Computation | None, storage: int) -> Computation:
-    """Let a computation write one more storage; without one, a new one is entered. The caller holds `lock`.
-
-    Nobody is waited for: this is for what is not written before the computation ends.
-    """
-    if computation is None:
-        computation = Computation((), (), {})
-        _add_running(computation)
-    computation.touched = {*computation.touched, storage}
-    computation.written = {*computation.written, storage}
-    return computation
+def wait_if_refused() -> None:
+    """Wait for the end of a computation if the last one that this thread wanted to start was refused; the caller holds `lock`."""
+    thread = get_ident()
+    if thread in _refused:
+        _refused.discard(thread)
+        _wait(thread)
 
 
 def end_computation(computation: Computation) -> None:
@@ -269,11 +335,14 @@ def count_waiting() -> int:
 
 
 def _forget_others() -> None:
-    thread = threading.get_ident()
+    thread = get_ident()
     for computation in _find_running():
         if computation.thread != thread:
             _running.pop(id(computation), None)
+    for other in set(_captured) - {thread}:
+        del _captured[other]
     _waiting.clear()
+    _refused.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -304,7 +373,7 @@ def find_base(node: UOp) -> UOp | None:
 def clear() -> None:
     """Forget every tensor and plan, for tests."""
     with lock:
-        _tensors.clear()
+        _live.clear()
         _pending.clear()
         _plans.clear()
         _running.clear()

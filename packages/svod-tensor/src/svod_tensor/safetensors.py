@@ -198,6 +198,6 @@ def _make_tensor(entry: TensorEntry, base: Buffer, device: str) -> Tensor:
         return Tensor.zeros(entry.shape, dtype=entry.dtype)
     if entry.begin % entry.dtype.itemsize:
         data = base.view(entry.begin, nbytes).as_numpy().copy().view(entry.dtype.numpy)
-        return Tensor.from_uop(make_array_node(data.reshape(entry.shape), may_share=False))
+        return Tensor.from_uop(make_array_node(data.reshape(entry.shape), may_share=False), owns=True)
     view = base.view(entry.begin, nbytes, entry.dtype)
-    return Tensor.from_uop(make_buffer_node(view, entry.dtype, entry.shape, device))
+    return Tensor.from_uop(make_buffer_node(view, entry.dtype, entry.shape, device), owns=True)

@@ -19,6 +19,7 @@ __all__ = [
     "broadcast_shapes",
     "check_within",
     "concrete_shape",
+    "item_count",
     "normalize_axes",
     "normalize_axis",
     "to_shape",
@@ -126,6 +127,11 @@ def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:
     if all(isinstance(s, int) for s in shape):
         return shape  # pyright: ignore[reportReturnType]
     raise SymbolicShapeError(operation=operation, shape=shape)
+
+
+def item_count(begin: SInt, end: SInt, step: int) -> SInt:
+    """How many elements a slice takes."""
+    return normalize_size((end - begin + abs(step) - 1) // abs(step))
 
 
 def check_within(operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:

@@ -100,7 +100,7 @@ class _ById:
 def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
     if isinstance(value, Tensor):
         inputs.append(value)
-        key.append(value.form)
+        key.append(value.content.form)
         return
     parts = take_apart(value)
     if parts is not None:
@@ -128,7 +128,7 @@ def _key_of(value: object) -> tuple[object, ...]:
     """What of a value that is no container belongs to the signature."""
     match value:
         case Tensor():
-            return (value.form,)
+            return (value.content.form,)
         case UOp():
             return (unbind(value),)
         case float():

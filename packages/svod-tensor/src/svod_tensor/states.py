@@ -1,43 +1,60 @@
-"""Memory that is written: which content of a buffer a graph reads, and who must read before it changes.
+"""Memory that is written: which content of a buffer a node reads.
 
-A buffer has one state after each assignment to it. The first is the BUFFER itself, a later one
+A buffer has one state after each write to it. The first is the BUFFER itself, a later one
 
     AFTER(BUFFER, ASSIGN(target, value), NOOP 7)      target: a view of the state before
 
-Two assignments are never one node, since each has a number. What is attached to that says that the assignment is done.
+Two assignments are never one node, since each has a number. To that is attached which thread assigned, and the memory once the
+assignment is done.
 
-An assignment moves every live tensor that is a plain view of the buffer to the new state; all other
-graphs keep reading the state that they were built on. Nothing is written until something that reads the new
-state is realized. What still reads a state that is about to be overwritten is then computed together
-with it, and the scheduler lets it read first.
+A write puts the new state into the cell that owns the memory; all other graphs keep reading the state that they were built
+on. Nothing is written until something that reads the new state is realized. What still reads a state that is about to be
+overwritten is then computed together with it, and the scheduler lets it read first.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from threading import get_ident
 from typing import TYPE_CHECKING
 
-from svod_dtype import void
 from svod_ir.ops import Op
+from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 from svod_tensor import registry
-from svod_tensor.capture import find_capture
-from svod_tensor.origins import add_line
+from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.shards import parts_of
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import TensorBase
+    pass
 
 __all__ = [
-    "assign", "effect_of_state", "find_done", "find_overtaken", "find_readers", "find_state", "find_states", "find_target_state",
-    "find_targets", "find_whole_state", "find_written", "is_later_state", "make_writable", "memory_of",
-    "settle",
+    "copy_of", "effect_of_state", "find_copies", "find_state", "find_states", "find_target_state", "find_whole_state",
+    "find_written", "is_later_state", "is_memory", "is_own", "iter_memories", "memory_of",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
 _RESHAPE, _AFTER, _ASSIGN = Op.RESHAPE, Op.AFTER, Op.ASSIGN
-_numbers = itertools.count(1)
 _VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
+_WHOLES = frozenset({Op.BUFFER, Op.RESHAPE, Op.SHRINK, Op.AFTER, Op.MULTI})
+
+
+def is_memory(node: UOp) -> bool:
+    """Whether `node` is all of a buffer in order, after any assignments, or consists of such shards."""
+    if node.op not in _WHOLES:
+        return False
+    shards = node.src[0].src if node.op is Op.MULTI else (node,)
+    return all(0 in s.shape or _find_whole(s) is not None for s in shards)
+
+
+def _find_whole(node: UOp) -> UOp | None:
+    """The state that `node` is all of, in order, if any."""
+    return find_whole_state(node) or registry.find_base(node)
+
+
+def iter_memories(node: UOp) -> Iterable[UOp]:
+    """The BUFFERs that `node` is a view of."""
+    return [memory_of(state) for state in find_states(node)]
 
 
 def find_state(node: UOp) -> UOp | None:
@@ -57,14 +74,6 @@ def find_states(node: UOp) -> tuple[UOp, ...]:
     shards = node.src[0].src if node.op is Op.MULTI else (node,)
     found = [find_state(shard) for shard in shards if 0 not in shard.shape]
     return () if None in found else tuple(state for state in found if state is not None)
-
-
-def find_targets(node: UOp) -> tuple[UOp, ...]:
-    """The shards of a tensor on several devices, if all of those with elements can be written to."""
-    if node.op is not Op.MULTI:
-        return ()
-    shards = node.src[0].src
-    return shards if all(0 in s.shape or find_target_state(s) is not None for s in shards) else ()
 
 
 def find_whole_state(node: UOp) -> UOp | None:
@@ -91,38 +100,13 @@ def memory_of(state: UOp) -> UOp:
     return state.src[0] if state.op is Op.AFTER else state
 
 
-def assign(target: UOp, value: UOp) -> None:
-    """Let every live view of the buffer below `target` read it as `value` leaves it, once that is computed."""
-    with registry.lock:
-        state = find_target_state(target)
-        assert state is not None, target
-        own = make_writable(state)
-        written = UOp(Op.ASSIGN, target.dtype, (target.substitute({state: own}), value))
-        number = UOp(Op.NOOP, void, (), next(_numbers))
-        new = UOp(Op.AFTER, own.dtype, (memory_of(own), written, number))
-        add_line(new)
-        _move_views(own, new)
-        capture = find_capture()
-        if capture is not None:
-            capture.record_state(new, own)
-
-
-def make_writable(node: UOp) -> UOp:
-    """The state below a view, on memory that may be written.
-
-    Memory that belongs to somebody else, such as a numpy array, is copied, and every view of it moved.
-    """
-    state = find_state(node)
-    assert state is not None, node
-    buffer = registry.find_buffer(memory_of(state))
-    return state if buffer is None or buffer.is_writable else _copy_shared(state)
-
-
-def find_readers(memories: set[UOp]) -> list[TensorBase]:
-    """The live tensors that are computed from the content of `memories`, and are no views of it."""
-    with registry.lock:
-        tensors = [t for t in registry.iter_tensors() if not find_states(t.uop)]
-        return [t for t in tensors if memories & _read_states(t.uop, {})]
+def copy_of(node: UOp) -> UOp:
+    """The content that `node` is all of, on one device, in other memory."""
+    if 0 in node.shape:
+        return node
+    place = node.placement
+    # A CONTIGUOUS of memory would stand for that memory wherever the graph reads it, or writes it.
+    return UOp(Op.COPY, node.dtype, (node,), place if isinstance(place, str) and not is_file(place) else DEFAULT_DEVICE)
 
 
 def find_written(*roots: UOp) -> dict[UOp, UOp]:
@@ -131,99 +115,18 @@ def find_written(*roots: UOp) -> dict[UOp, UOp]:
     return {node: node.src[0] for node in root.toposort() if is_later_state(node)}
 
 
-def find_overtaken(nodes: Sequence[UOp]) -> list[TensorBase]:
-    """The live tensors that must be computed together with `nodes`: they read content that `nodes` overwrite.
-
-    The caller holds `registry.lock`.
-    """
-    found: list[TensorBase] = []
-    known = set(nodes)
-    while True:
-        written = find_written(*known)
-        if not written:
-            return []
-        overwritten = {find_target_state(effect_of_state(state).src[0]) for state in written}
-        new = [t for t in registry.iter_tensors() if t.uop not in known and overwritten & _read_states(t.uop, written)]
-        if not new:
-            return found
-        found += new
-        known.update(t.uop for t in new)
+def is_own(state: UOp) -> bool:
+    """Whether a pending state is one that this thread assigned."""
+    return state.src[2].attached == get_ident()
 
 
-def settle(written: Mapping[UOp, UOp], others: Mapping[UOp, UOp] | None = None) -> None:
-    """Let each pending state in `written`, which is done or left to a plan, be the content of its memory everywhere.
-
-    With `others`, more nodes are replaced in the same walk.
-    """
-    with registry.lock:
-        for state, memory in written.items():
-            state.src[2].attached = memory
-        registry.replace_nodes({**written, **(others or {})})
-
-
-def find_done(written: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
-    """Those of the pending states that are settled: a tensor was made of one just when another thread replaced it."""
-    return {state: memory for state, memory in written.items() if state.src[2].attached is not None}
+def find_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
+    """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of `new` is."""
+    found = [(find_state(a), registry.find_base(b)) for a, b in zip(parts_of(old), parts_of(new), strict=True)]
+    return {a: b for a, b in found if a is not None and b is not None and a.shape == b.shape}
 
 
 def _below(node: UOp, views: Iterable[Op]) -> UOp | None:
     while node.op in views:
         node = node.src[0]
     return node if node.op is Op.BUFFER or is_later_state(node) else None
-
-
-def _move_views(old: UOp, new: UOp) -> None:
-    capture = find_capture()
-    for tensor in registry.iter_tensors():
-        states = find_states(tensor.uop)
-        if old in states:
-            if capture is not None:
-                capture.record_move(tensor, tensor.uop)
-            # What other shards were assigned may have been made from the old state.
-            tensor.set_node(tensor.uop.substitute({**{state: state for state in states}, old: new}))
-
-
-def _copy_shared(buffer_node: UOp) -> UOp:
-    """Memory of its own for a tensor whose memory belongs to somebody else, such as a numpy array."""
-    from svod_device import copy_buffer
-    from svod_tensor import storage
-
-    shared = registry.find_buffer(buffer_node)
-    assert shared is not None
-    copied = storage.allocate(shared.device, shared.dtype, shared.size)
-    copy_buffer(copied, shared)
-    own = registry.make_memory(buffer_node.dtype, shared.size, shared.device, copied)
-    _move_views(buffer_node, own)
-    return own
-
-
-def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
-    """The states whose content the graph of `root` needs besides those that computing `written` gives."""
-    found: set[UOp] = set()
-    seen: set[UOp] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op is Op.BUFFER:
-            found.add(node)
-        elif is_later_state(node):
-            found.add(node)
-            stack.extend(_needed_for(node, written))
-        else:
-            stack.extend(node.src)
-    return found
-
-
-def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
-    """What must be read to reach a state: the values of the assignments up to it that are not among `written`."""
-    needed: list[UOp] = []
-    while is_later_state(state) and state not in written:
-        target, value = effect_of_state(state).src
-        needed.append(value)
-        below = find_target_state(target)
-        assert below is not None, target
-        state = below
-    return needed

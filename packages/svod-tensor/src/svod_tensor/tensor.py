@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import to_dtype
 from svod_ir.errors import OperandError
-from svod_tensor import registry, states
+from svod_tensor import registry, storage
 from svod_tensor.capture import check_not_capturing
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
-from svod_tensor.host_views import find_host_view
 from svod_tensor.ops.assignment import Assigning
 from svod_tensor.variable import resolve_size
+from svod_tensor.views import read_array
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from svod_device import Buffer
+    from svod_ir.uop import UOp
     from svod_runtime import ExecutionPlan
     from svod_tensor.options import AnyConfig, PrepareConfig
 
@@ -41,7 +42,7 @@ class Tensor(Assigning):
         [[8.0, 11.0], [16.0, 23.0]]
     """
 
-    __slots__ = ("_donation",)
+    __slots__ = ()
 
     def realize(self) -> Self:
         """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer."""
@@ -66,7 +67,7 @@ class Tensor(Assigning):
         """`realize_batch` with a configuration, as `realize_with` takes it."""
         from svod_tensor.realize import realize_tensors
 
-        realize_tensors(tuple(tensors), _config_resolver()(config))
+        realize_tensors([t.content for t in tensors], _config_resolver()(config))
 
     def prepare(self, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
         """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
@@ -104,13 +105,13 @@ class Tensor(Assigning):
         config = _config_resolver()(config)
         donated = tuple(donate)
         if not donated:
-            return prepare_tensors(tuple(tensors), config)
+            return prepare_tensors([t.content for t in tensors], config)
         from svod_tensor.donation import prepare_donating
 
         return prepare_donating(tuple(tensors), config, donated)
 
     def buffer(self) -> Buffer:
-        """The buffer of this tensor, which is computed first if need be.
+        """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a copy.
 
         Raises:
             BufferNotFoundError: if the tensor has no elements, and so no buffer.
@@ -124,18 +125,22 @@ class Tensor(Assigning):
             )  # fmt: skip
         check_not_capturing("reads values")
         # Another thread may assign to the tensor once it is realized.
-        while (base := registry.find_base(self._uop)) is None and 0 not in self.shape:
+        while not self.is_realized and 0 not in self.shape:
             self.realize()
+        base = registry.find_base(self.uop)
+        while base is None and 0 not in self.shape:
+            # A view of larger memory.
+            base = registry.find_base(self.clone().realize().uop)
         buffer = None if base is None else registry.find_buffer(base)
         if buffer is None:
-            raise BufferNotFoundError(node=self._uop)
+            raise BufferNotFoundError(node=self.uop)
         return buffer
 
     def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
         """The values as a numpy array, computed first if need be.
 
-        On the CPU the array is the tensor's own memory and read-only, unless `copy` asks for one of its
-        own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+        On the CPU the array is the tensor's own memory, for a view with gaps or in another order, and read-only, unless
+        `copy` asks for one of its own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
         """
         array = self._host_array()
         if copy:
@@ -165,17 +170,30 @@ class Tensor(Assigning):
         shape = tuple(resolve_size(s) for s in self.shape)
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
+        check_not_capturing("reads values")
         if self.sharding is not None:
             self.realize()
             arrays = [shard._host_array() for shard in self.shards()]
             return arrays[0] if self.sharding.axis is None else np.concatenate(arrays, self.sharding.axis)
-        check_not_capturing("reads values")
-        state = states.find_state(self._uop)
-        if state is not None and states.is_later_state(state):
-            # The assignment is done for all of the memory, so that this tensor stays a view of it.
-            self.from_uop(state).realize()
-        found = find_host_view(self._uop)
-        return self.buffer().as_numpy()[: math.prod(shape)].reshape(shape) if found is None else found
+        # Memory that is shared with another tensor may be written just now, by another thread.
+        if not self.is_realized:
+            self.realize()
+        array = self._find_array(shape)
+        if array is None:
+            # A part of memory that the host does not see.
+            array = self.clone().realize()._find_array(shape)
+        if array is None:
+            raise BufferNotFoundError(node=self.uop)
+        return array
+
+    def _find_array(self, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
+        """The elements where they are, if they are in memory."""
+        whole = _find_elements(self.uop, shape)
+        if whole is not None or not self.content.path or not storage.reads_files(str(self.device)):
+            return whole
+        whole = self.content.cell.node
+        found = _find_elements(whole, tuple(map(resolve_size, whole.shape)))
+        return None if found is None else read_array(self.content.path, found)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         array = self.numpy(copy=bool(copy))
@@ -201,33 +219,14 @@ class Tensor(Assigning):
         from svod_tensor.dlpack import read_elements
 
         array, dtype = read_elements(source)
-        return cls.from_uop(make_array_node(array, may_share=True, dtype=dtype))
-
-    def __copy__(self) -> Self:
-        return self.clone()
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.clone()
+        node = make_array_node(array, may_share=True, dtype=dtype)
+        return cls.from_uop(node, owns=registry.is_buffer_identity(node))
 
     def __reduce__(self) -> tuple[object, ...]:
         sharding = self.sharding
         place = str(self.device) if sharding is None else (sharding.devices, sharding.axis)
         array = self._host_array()
         return _restore, (type(self), array.tobytes(), self.dtype.name, array.shape, place)
-
-    def give_away(self, argument: str, taker: str) -> None:
-        """Refuse every further use: `taker` took the memory, as `argument`."""
-        self._donation = argument, taker
-        self._form = None
-        del self._uop
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            # Comes here for what is not there; a tensor that was given away has no node.
-            if name == "_uop":
-                raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
         try:
@@ -250,6 +249,13 @@ class Tensor(Assigning):
         return float(self.item())
 
 
+def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
+    """The elements of a node that is memory, in memory of the host."""
+    base = registry.find_base(node)
+    buffer = None if base is None else registry.find_buffer(base)
+    return None if buffer is None else buffer.as_numpy()[: math.prod(shape)].reshape(shape)
+
+
 def _restore(
     kind: type[Tensor], elements: bytes, dtype: str, shape: tuple[int, ...], place: str | tuple[tuple[str, ...], int | None]
 ) -> Tensor:  # fmt: skip
@@ -260,7 +266,8 @@ def _restore(
 
     found = to_dtype(dtype)
     array = np.frombuffer(elements, found.numpy).reshape(shape)
-    tensor = kind.from_uop(make_array_node(array, may_share=False, dtype=found))
+    node = make_array_node(array, may_share=False, dtype=found)
+    tensor = kind.from_uop(node, owns=registry.is_buffer_identity(node))
     return tensor.to(place) if isinstance(place, str) else tensor.shard(*place)
 
 

@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
-from svod_tensor.errors import BatchOutputError, EmptyScheduleError
+from svod_tensor import overwriting, registry, states
+from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.graph_plan import Inputs, find_inputs, get_buffer, is_there, normalize_computed
 from svod_tensor.memory_views import view_prefix
-from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import PrepareConfig
 from svod_tensor.schedule_cache import NormalizedGraph
 from svod_tensor.shards import join_parts, parts_of
@@ -25,24 +24,27 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
     from svod_tensor.checks import Checks
+    from svod_tensor.registry import Live
 
-__all__ = ["Wanted", "Work", "adopt_outputs", "find_wanted", "results_of", "start_plan", "start_work"]
+__all__ = ["Adopted", "Wanted", "Work", "adopt_outputs", "look_at", "results_of", "start_plan", "start_work"]
 
 
 class Wanted(NamedTuple):
-    """A tensor that needs computing.
+    """What needs computing.
 
     Attributes:
-        tensor: the tensor.
+        tensor: a tensor, or a cell.
         node: what it stood for when it was looked at.
         parts: of the node, one on each device.
         missing: those of the parts that are no memory yet.
+        is_copy: whether the node is memory of another cell, which the parts are copies of.
     """
 
-    tensor: TensorBase
+    tensor: Live
     node: UOp
     parts: tuple[UOp, ...]
     missing: tuple[UOp, ...]
+    is_copy: bool
 
 
 class Work(NamedTuple):
@@ -55,6 +57,7 @@ class Work(NamedTuple):
         checks: what is to be checked about its last result.
         inputs: what it is computed from.
         computation: the entry in the registry.
+        versions: of memory that is written, the BUFFER for its new content.
     """
 
     wanted: list[Wanted]
@@ -63,76 +66,118 @@ class Work(NamedTuple):
     checks: Checks | None
     inputs: Inputs
     computation: registry.Computation
+    versions: Mapping[UOp, UOp]
 
 
-def start_work(tensors: Sequence[TensorBase], config: PrepareConfig) -> Work | None:
+class Adopted(NamedTuple):
+    """What nodes became.
+
+    Attributes:
+        values: the memory of nodes that were computed.
+        copies: of memory, or a state of it, a BUFFER that has its content for a cell that only shared it.
+    """
+
+    values: dict[UOp, UOp]
+    copies: dict[UOp, UOp]
+
+
+def start_work(tensors: Sequence[Live], config: PrepareConfig) -> Work | None:
     """Decide what to compute for `tensors` as soon as nobody is in the way; None if there is nothing."""
     while True:
         with registry.lock:
-            wanted = find_wanted(tensors)
+            wanted = _find_wanted(tensors)
             if not wanted:
                 return None
             work = _enter(wanted, config)
             if work is not None:
                 return work
+            registry.wait_if_refused()
 
 
-def start_plan(tensors: Sequence[TensorBase], config: PrepareConfig) -> tuple[Work, list[int]]:
+def start_plan(tensors: Sequence[Live], config: PrepareConfig) -> tuple[Work, list[int]]:
     """Decide what a plan for `tensors` computes; also which result each of its outputs is."""
     while True:
         with registry.lock:
-            wanted = [_look_at(t) for t in {id(t): t for t in tensors}.values()]
+            wanted = [look_at(t) for t in {id(t): t for t in tensors}.values()]
             if not any(one.missing for one in wanted):
                 raise EmptyScheduleError(n_tensors=len(tensors))
             order = _order_outputs(tensors, wanted)
             work = _enter(wanted, config, order)
             if work is not None:
                 return work, order
+            registry.wait_if_refused()
 
 
 def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | None = None) -> Work | None:
-    """Start to compute tensors, or wait for somebody who is in the way; None if the caller must look at the tensors again.
+    """Start to compute tensors; None if the caller must look at them again, after waiting if somebody is in the way.
 
     The outputs are the results, with those that are overtaken, unless `order` says which. The caller holds `registry.lock`.
     """
     results, computed = results_of(wanted), _missing_of(wanted)
     normalized, checks = normalize_computed(computed, config)
+    if normalized.written:
+        if registry.wait_for_capture():
+            return None
+        if overwriting.find_done(normalized.written):
+            overwriting.catch_up()
+            return None
     if normalized.written and order is None:
         known = {one.node for one in wanted}
-        for overtaken in find_wanted(states.find_overtaken(results)):
-            # Of those with one node, one is enough: the others are given its memory.
-            if overtaken.node not in known:
+        there = {id(one.tensor) for one in wanted}
+        for overtaken in _find_wanted(overwriting.find_overtaken(results)):
+            # Of those with one node, one is enough: the others are given its memory, unless they are views of what changes.
+            if id(overtaken.tensor) not in there and (overtaken.node not in known or states.find_state(overtaken.node)):
                 known.add(overtaken.node)
                 wanted.append(overtaken)
         results, computed = results_of(wanted), _missing_of(wanted)
         normalized, checks = normalize_computed(computed, config)
-    done = states.find_done(normalized.written)
-    if done:
-        for one in wanted:
-            one.tensor.set_node(one.node.substitute(done))
+    try:
+        inputs = find_inputs(normalized, results, computed, range(len(results)) if order is None else order)
+    except BufferNotFoundError:
+        if not overwriting.catch_up():
+            raise
         return None
-    inputs = find_inputs(normalized, results, computed, range(len(results)) if order is None else order)
     computation = registry.start_computation(
         [buffer.storage_id for buffer in inputs.buffers],
         [get_buffer(memory).storage_id for memory in normalized.written.values()],
         {id(one.tensor): one.node for one in wanted},
     )
-    return None if computation is None else Work(wanted, results, normalized, checks, inputs, computation)
+    if computation is None:
+        return None
+    versions = overwriting.renew(normalized.written.values()) if normalized.written else {}
+    return Work(wanted, results, normalized, checks, inputs, computation, versions)
 
 
-def find_wanted(tensors: Iterable[TensorBase]) -> list[Wanted]:
-    """Those of the tensors that need computing, each once."""
-    return [one for t in {id(t): t for t in tensors}.values() if (one := _look_at(t)).missing]
+def _find_wanted(tensors: Iterable[Live]) -> list[Wanted]:
+    """What needs computing, each cell and each view once."""
+    # Cells of other threads may be given away meanwhile; a tensor that was says so.
+    left = [one for one in tensors if not (one.cell is one and one.cell.is_given_away)]
+    wanted = {id(one): one for one in map(_find_holder, left) if not one.is_realized}
+    return [found for one in wanted.values() if (found := look_at(one)).missing]
 
 
-def _look_at(tensor: TensorBase) -> Wanted:
-    node = tensor.uop
+def _find_holder(one: Live) -> Live:
+    """What gets the memory of a result: a view, or the cell of a tensor that is all of it.
+
+    What was written is computed as a whole: in its own memory, or so that it is not computed again for the next write. What
+    is memory of another cell gets its own.
+    """
+    cell = one.cell
+    return cell if not one.path or cell.is_patched or cell.owns or cell.is_settled else one
+
+
+def look_at(one: Live) -> Wanted:
+    """What computing a tensor or a cell takes, as it is now."""
+    node = one.node
     # On one device, as nearly always, a node is its only part.
     parts = parts_of(node) if node.placement.__class__ is Sharding else (node,)
-    return Wanted(tensor, node, parts, tuple([part for part in parts if not is_there(part)]))
+    is_copy = states.is_memory(node) and not one.cell.owns and not one.is_realized
+    if is_copy:
+        parts = tuple(map(states.copy_of, parts))
+    return Wanted(one, node, parts, tuple([part for part in parts if not is_there(part)]), is_copy)
 
 
-def _order_outputs(tensors: Iterable[TensorBase], wanted: Iterable[Wanted]) -> list[int]:
+def _order_outputs(tensors: Iterable[Live], wanted: Iterable[Wanted]) -> list[int]:
     """For each part of each tensor, which of the results it is."""
     places: dict[int, range] = {}
     n_results = 0
@@ -150,7 +195,7 @@ def _missing_of(wanted: Iterable[Wanted]) -> list[UOp]:
     return [part for one in wanted for part in one.missing]
 
 
-def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> dict[UOp, UOp]:
+def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adopted:
     """Wire each tensor to its output; return which node of other tensors' graphs stands for which buffer now.
 
     A tensor that stands for another value by now keeps that. The caller holds `registry.lock`.
@@ -158,32 +203,38 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> dict
     if plan.num_outputs < len(order):
         raise BatchOutputError(expected=len(order), found=plan.num_outputs)
     buffers = dict(zip(order, plan.output_buffers, strict=False))
-    adopted: dict[UOp, UOp] = {}
+    adopted = Adopted({}, {})
     position = 0
-    for tensor, node, parts, missing in work.wanted:
+    for tensor, node, parts, missing, is_copy in work.wanted:
         made: list[UOp] = []
         for part in parts:
-            made.append(_make_realized(part, buffers[position]) if part in missing else part)
+            made.append(_make_realized(part, buffers[position], work.versions) if part in missing else part)
             position += 1
-        replaced, new = zip(parts, made, strict=True), made[0]
+        placement = node.placement
+        new = join_parts(made, placement.axis) if isinstance(placement, Sharding) else made[0]
+        # What it became by replacements of other threads.
+        now = work.computation.nodes[id(tensor)]
+        if new is not node:
+            tensor.adopt(now, new)
+        if is_copy:
+            adopted.copies.update(states.find_copies(node, new))
+            continue
+        replaced = {node: new, now: new}
         if parts[0] is not node:
-            placement = node.placement
-            assert isinstance(placement, Sharding)
-            new = join_parts(made, placement.axis)
-            replaced = ((node, new), *replaced)
-        if new is not node and tensor.uop is work.computation.nodes[id(tensor)]:
-            tensor.set_node(new)
-        for old, memory in replaced:
+            replaced.update(zip(parts, made, strict=True))
+        for old, memory in replaced.items():
             # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
-            if old is not memory and not _is_constant(old):
-                adopted.setdefault(old, memory)
+            # What is a view of memory is read there, and may be what an assignment writes to.
+            if old is not memory and not _is_constant(old) and states.find_state(old) is None:
+                adopted.values.setdefault(old, memory)
     return adopted
 
 
-def _make_realized(node: UOp, buffer: Buffer) -> UOp:
+def _make_realized(node: UOp, buffer: Buffer, versions: Mapping[UOp, UOp]) -> UOp:
     state = states.find_whole_state(node)
     if state is not None:
-        return node.substitute({state: states.memory_of(state)})
+        memory = states.memory_of(state)
+        return node.substitute({state: versions.get(memory, memory)})
     memory = registry.make_memory(node.dtype, buffer.size, buffer.device, buffer)
     view = view_prefix(memory, node.shape)
     # Memory under another shape has one operand; a size that depends on variables is one more.

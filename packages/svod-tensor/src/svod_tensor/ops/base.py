@@ -1,4 +1,4 @@
-"""The core of a tensor: a node of the graph, its device, and its place in the registry.
+"""The core of a tensor: its content, what node that is, and its device.
 
 The operations are classes that stand on each other, one a file, in this order: `TensorBase`,
 `Movement`, `Elementwise`, `Operators`, `Functions`, `Creation`, `Placing`, `Reduction`, `Indexing`, `Products`,
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
 from svod_ir.placement import Sharding, check_devices
-from svod_ir.sizes import format_shape, max_size, product, unbind
+from svod_ir.sizes import format_shape, max_size, product
 from svod_ir.uop import SInt, UOp
 from svod_tensor import registry
+from svod_tensor.cell import Cell, Form, View
 from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.origins import add_line, current_scope
 from svod_tensor.shapes import Shape
+from svod_tensor.views import Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,27 +33,21 @@ if TYPE_CHECKING:
         "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
     )
 
-__all__ = ["DTypeLike", "Form", "TensorBase", "find_form"]
+__all__ = ["DTypeLike", "TensorBase"]
 
 DTypeLike: TypeAlias = DType | str | type
 
-Form: TypeAlias = tuple[Shape, DType, "Sharding | str"]
-"""The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
-
-
-def find_form(node: UOp) -> Form:
-    """The form of the tensor that stands for `node`."""
-    shape = tuple([s if isinstance(s, int) else unbind(s) for s in node.shape])
-    return shape, node.dtype, node.placement or DEFAULT_DEVICE
-
 
 class TensorBase:
-    """What every tensor has, before it has operations."""
+    """What every tensor has, before it has operations.
 
-    __slots__ = ("__weakref__", "_form", "_uop")
+    Attributes:
+        content: the cell that it is, or the view of one.
+    """
 
-    _form: Form | None
-    _uop: UOp
+    __slots__ = ("__weakref__", "content")
+
+    content: Cell | View
 
     def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
@@ -72,38 +68,38 @@ class TensorBase:
             NonFiniteCastError: if NaN or an infinity should become an integer.
             DataError: if `data` is no tensor data.
         """
-        from svod_tensor.data import make_node, place_by_default
+        from svod_tensor.data import copy_to_device, make_node, place_by_default
 
         wanted = None if dtype is None else to_dtype(dtype)
+        is_given = isinstance(data, (TensorBase, UOp))
         if isinstance(data, TensorBase):
-            self._uop = data._uop if wanted is None else data._uop.cast(wanted)
+            node = data.uop if wanted is None else data.uop.cast(wanted)
         else:
-            self._uop = make_node(data, wanted)
+            node = make_node(data, wanted)
         if device is not None:
-            self._place_on(device)
-        elif not isinstance(data, (TensorBase, UOp)):
-            self._uop = place_by_default(self._uop, data)
-        self._form = None
+            node = copy_to_device(node, device)
+        elif not is_given:
+            node = place_by_default(node)
+        self.content = Cell(node, owns=not is_given and registry.is_buffer_identity(node))
         if current_scope.get() is not None:
-            add_line(self._uop)
-        registry.add_tensor(self)
+            add_line(node)
 
     @classmethod
-    def from_uop(cls, uop: UOp, form: Form | None = None) -> Self:
+    def from_uop(cls, uop: UOp, form: Form | None = None, *, owns: bool = False) -> Self:
         """The tensor that stands for `uop`, a node of the graph stage with a shape.
 
         Args:
             uop: the node.
             form: its form, where that is known.
+            owns: whether it is memory that was made for this tensor, so that writing may change it.
         """
         self = object.__new__(cls)
-        self._uop, self._form = uop, form
+        self.content = Cell(uop, form, owns=owns)
         if form is None:
             # A mistake about devices is raised by the call that makes it.
             _ = uop.placement
         if current_scope.get() is not None:
-            add_line(self._uop)
-        registry.add_tensor(self)
+            add_line(uop)
         return self
 
     def _make(self, uop: UOp, *operands: TensorBase) -> Self:
@@ -113,83 +109,92 @@ class TensorBase:
             DeviceMismatchError: if they are on different devices.
         """
         # An operand of which only the shape is used, or no element, is not in the graph.
-        placement = self._uop.placement
+        placement = self.uop.placement
         for operand in operands:
-            if operand._uop.placement != placement:
-                check_devices(self._uop, *[o._uop for o in operands])
+            if operand.uop.placement != placement:
+                check_devices(self.uop, *[o.uop for o in operands])
                 break
         return self.from_uop(uop)
 
-    def _place_on(self, device: str) -> None:
-        from svod_tensor.data import copy_to_device
+    def along(self, *steps: Step) -> Self:
+        """What is seen along further steps: a view of the same elements, unless numpy would copy them for a reshape."""
+        return self.from_content(self.content.along(steps))
 
-        self._uop = copy_to_device(self._uop, device)
+    @classmethod
+    def from_content(cls, content: Cell | View) -> Self:
+        """A tensor that is this cell, or this view of one."""
+        self = object.__new__(cls)
+        self.content = content
+        if current_scope.get() is not None:
+            add_line(content.node)
+        return self
 
-    def set_node(self, uop: UOp) -> None:
-        """Let this tensor stand for `uop`, which has the same value, shape and dtype."""
-        with registry.lock:
-            self._uop, self._form = uop, None
-            registry.note_new_node(self)
+    def clone(self) -> Self:
+        """The same values as a tensor of its own: what is written to one of the two does not show in the other."""
+        return self.from_uop(self.uop)
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.clone()
 
     @property
     def uop(self) -> UOp:
-        """The node of the graph that this tensor stands for."""
-        return self._uop
+        """The node of the graph that this tensor stands for, now."""
+        return self.content.node
 
     @property
     def dtype(self) -> DType:
-        return self._uop.dtype
+        return self.uop.dtype
 
     @property
     def shape(self) -> Shape:
         """Sizes of each axis: ints, or index-typed nodes where they depend on a `Variable`."""
-        return self._uop.shape
+        return self.uop.shape
 
     @property
     def ndim(self) -> int:
-        return len(self._uop.shape)
+        return len(self.uop.shape)
 
     @property
     def size(self) -> SInt:
         """The number of elements."""
-        return product(self._uop.shape)
+        return product(self.uop.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self._uop.dtype.itemsize
+        return self.uop.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements, at the largest values of the variables in the shape."""
-        return math.prod(max_size(s) for s in self._uop.shape) * self.itemsize
+        return math.prod(max_size(s) for s in self.uop.shape) * self.itemsize
 
     @property
     def device(self) -> str | tuple[str, ...]:
         """The name of the device that the tensor is or will be on; of a sharded one, the names of all its devices."""
-        return self._uop.device or DEFAULT_DEVICE
+        return self.uop.device or DEFAULT_DEVICE
 
     @property
     def sharding(self) -> Sharding | None:
         """How this tensor is spread over devices; None if it is on one."""
-        placement = self._uop.placement
+        placement = self.uop.placement
         return placement if isinstance(placement, Sharding) else None
 
     @property
     def form(self) -> Form:
         """What is known without memory and without the values of variables; equal for tensors that one plan serves."""
-        found = self._form
-        if found is None:
-            found = self._form = find_form(self._uop)
-        return found
+        return self.content.form
 
     @property
     def is_realized(self) -> bool:
-        """Whether the tensor is a whole buffer, so that reading it computes nothing."""
-        return registry.is_buffer_identity(self._uop)
+        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it computes nothing."""
+        return self.content.is_realized
 
     def __repr__(self) -> str:
-        state = "realized" if self.is_realized else f"lazy {self._uop.op.name}"
+        state = "realized" if self.is_realized else f"lazy {self.uop.op.name}"
         return (
             f"<{type(self).__name__} shape={format_shape(self.shape)} dtype={self.dtype} device={self.device} {state}>"
         )

@@ -77,12 +77,12 @@ class Creation(Functions):
             return cls.zeros(sizes, dtype=kind, device=device)
         capacity = math.prod(max_size(s) for s in sizes)
         node = registry.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
-        return cls.from_uop(view_prefix(node, sizes))
+        return cls.from_uop(view_prefix(node, sizes), owns=True)
 
     def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
         """`value` in this tensor's shape, dtype and device."""
         made = self.full(self.shape, value, dtype=self.dtype if dtype is None else dtype)
-        return self.from_uop(place_like(made.uop, self._uop))
+        return self.from_uop(place_like(made.uop, self.uop))
 
     def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
         return self.full_like(0, dtype=dtype)
@@ -174,7 +174,7 @@ class Creation(Functions):
         place = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
         views = [a.reshape(tuple(-1 if i == place[k] else 1 for i in range(n))) for k, a in enumerate(axes)]
         shape = broadcast_shapes(*(v.shape for v in views))
-        return tuple(v.broadcast_to(shape) for v in views)
+        return tuple(v.broadcast_to(shape).clone() for v in views)
 
     @classmethod
     def from_numpy(cls, array: NDArray[np.generic], *, copy: bool | None = None) -> Self:
@@ -196,7 +196,8 @@ class Creation(Functions):
                 operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
                 expected="contiguous memory aligned to 16 bytes",
             )  # fmt: skip
-        return cls.from_uop(place_by_default(make_array_node(array, may_share=copy is not True)))
+        node = place_by_default(make_array_node(array, may_share=copy is not True))
+        return cls.from_uop(node, owns=registry.is_buffer_identity(node))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -214,11 +215,7 @@ class Creation(Functions):
         if size == 0:
             return cls.zeros(0, dtype=uint8)
         device = f"DISK:{name}"
-        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device))
-
-    def clone(self) -> Self:
-        """The same values, computed into a buffer of their own."""
-        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self._uop,)))
+        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)
 
     @classmethod
     def _place(cls, node: UOp, device: str | None) -> Self:

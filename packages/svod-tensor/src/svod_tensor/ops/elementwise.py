@@ -57,7 +57,7 @@ class Elementwise(Movement):
     def cast(self, dtype: DTypeLike) -> Self:
         """Convert each element. Floats truncate toward zero on the way to integers; what a float outside
         the integer's range, or NaN, becomes depends on the device."""
-        return self._make(self._uop.cast(to_dtype(dtype)))
+        return self._make(self.uop.cast(to_dtype(dtype)))
 
     astype = cast
 
@@ -75,11 +75,11 @@ class Elementwise(Movement):
                 expected=f"elements whose bytes make whole elements of {target}",
             )  # fmt: skip
         if target.itemsize == self.itemsize or last is None:
-            return self._make(self._uop.bitcast(target))
+            return self._make(self.uop.bitcast(target))
         shape = (*self.shape[:-1], last)
         if 0 in shape:
             return self._make(broadcast_node(UOp.const(target, 0), shape))
-        return self._make(view_bytes(self._uop, target, shape))
+        return self._make(view_bytes(self.uop, target, shape))
 
     def add(self, other: Operand) -> Self:
         return self._binary(Op.ADD, other)
@@ -94,7 +94,7 @@ class Elementwise(Movement):
     def div(self, other: Operand) -> Self:
         """The quotient; integers are divided as float32."""
         x, y = self._float_pair(other)
-        return x._apply(Op.FDIV, x._uop, y._uop, y)
+        return x._apply(Op.FDIV, x.uop, y.uop, y)
 
     def _float_pair(self, other: Operand) -> tuple[Self, Self]:
         """This tensor and `other` as floats of one dtype; a number need not fit the integers of this tensor."""
@@ -117,7 +117,7 @@ class Elementwise(Movement):
         return x._float_divmod(y)[1] if x.dtype.is_float else x._integer_division("remainder", Op.MOD, y)
 
     def _integer_division(self, operation: str, op: Op, divisor: Self) -> Self:
-        return self._apply(op, self._uop, make_check(divisor._uop, operation), divisor)
+        return self._apply(op, self.uop, make_check(divisor.uop, operation), divisor)
 
     def _float_divmod(self, divisor: Self) -> tuple[Self, Self]:
         # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.
@@ -154,7 +154,7 @@ class Elementwise(Movement):
                 return power
         x, y = self._pair(exponent, refused=(bool_,))
         if x.dtype.is_float:
-            return x._apply(Op.POW, x._uop, y._uop, y)
+            return x._apply(Op.POW, x.uop, y.uop, y)
         return x._integer_power(y, exponent if isinstance(exponent, int) else None)
 
     def _constant_power(self, exponent: int | float) -> Self | None:
@@ -162,7 +162,7 @@ class Elementwise(Movement):
             case 0:
                 return self._make(broadcast_node(UOp.const(self.dtype, 1.0), self.shape))
             case 1:
-                return self
+                return self.clone()
             case 2:
                 return self.mul(self)
             case 3:
@@ -198,7 +198,7 @@ class Elementwise(Movement):
         return self._refuse("neg", bool_)._unary(Op.NEG)
 
     def abs(self) -> Self:
-        return self if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
+        return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
 
     def sign(self) -> Self:
         """-1, 0 or 1, and NaN for NaN."""
@@ -254,13 +254,13 @@ class Elementwise(Movement):
         # Where there is no sign, not even that is left.
         keeps_sign = op is Op.SHR and x.dtype.is_signed
         # A negative amount, read as unsigned, is above the last bit too.
-        if y._uop.op is Op.CONST:
-            is_inside = 0 <= y._uop.arg <= last
+        if y.uop.op is Op.CONST:
+            is_inside = 0 <= y.uop.arg <= last
             if is_inside:
-                return x._apply(op, x._uop, y._uop)
+                return x._apply(op, x.uop, y.uop)
             return x._shift(operation, Op.SHR, last) if keeps_sign else x.mul(0)
         inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
-        shifted = x._apply(op, x._uop, inside.where(y, last)._uop, y)
+        shifted = x._apply(op, x.uop, inside.where(y, last).uop, y)
         return shifted if keeps_sign else inside.where(shifted, 0)
 
     def eq(self, other: Operand) -> Self:
@@ -284,7 +284,7 @@ class Elementwise(Movement):
     equal, not_equal, less, less_equal, greater, greater_equal = eq, ne, lt, le, gt, ge
 
     def isnan(self) -> Self:
-        return self._apply(Op.NE, self._uop, self._uop) if self.dtype.is_float else self._all_equal_to(False)
+        return self._apply(Op.NE, self.uop, self.uop) if self.dtype.is_float else self._all_equal_to(False)
 
     def isinf(self) -> Self:
         return self.abs().eq(_INFINITY) if self.dtype.max == _INFINITY else self._all_equal_to(False)
@@ -333,7 +333,7 @@ class Elementwise(Movement):
             )
         left, right = self._values(x, y)
         shape = broadcast_shapes(self.shape, left.shape, right.shape)
-        nodes = [node if not node.shape else broadcast_node(node, shape) for node in (self._uop, left._uop, right._uop)]
+        nodes = [node if not node.shape else broadcast_node(node, shape) for node in (self.uop, left.uop, right.uop)]
         return self._make(broadcast_node(make_alu(Op.WHERE, *nodes), shape), left, right)
 
     def _values(self, x: Operand, y: Operand) -> tuple[Self, Self]:
@@ -358,7 +358,7 @@ class Elementwise(Movement):
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """Limit the elements to `min` and `max`, either of which may be left out; NaN stays NaN."""
-        result = self if min is None else self.maximum(min)
+        result = self.clone() if min is None else self.maximum(min)
         return result if max is None else result.minimum(max)
 
     clamp = clip
@@ -374,7 +374,7 @@ class Elementwise(Movement):
             return value
         made = type(self)(value)  # pyright: ignore[reportArgumentType]
         # The caller's own data goes where it is needed; a tensor stays where it was put.
-        return made if isinstance(value, (TensorBase, UOp)) else self.from_uop(bring_to(made.uop, self._uop))
+        return made if isinstance(value, (TensorBase, UOp)) else self.from_uop(bring_to(made.uop, self.uop))
 
     def _pair(self, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Self, Self]:
         """This tensor and `other` with one dtype."""
@@ -394,7 +394,7 @@ class Elementwise(Movement):
 
     def _of_dtype(self, dtype: DType) -> Self:
         """This tensor where it has the dtype, as operands nearly always do, else a cast."""
-        return self if self._uop.dtype is dtype else self.cast(dtype)
+        return self if self.uop.dtype is dtype else self.cast(dtype)
 
     def number(self, value: bool | int | float) -> Self:
         """A constant of this tensor's dtype."""
@@ -403,9 +403,9 @@ class Elementwise(Movement):
     def _binary(self, op: Op, other: Operand, *, refused: tuple[DType, ...] = ()) -> Self:
         if _is_scalar(other):
             x, number = self._pair_with_scalar(other, refused)
-            return x._apply(op, x._uop, number)
+            return x._apply(op, x.uop, number)
         x, y = self._pair(other, refused=refused)
-        return x._apply(op, x._uop, y._uop, y)
+        return x._apply(op, x.uop, y.uop, y)
 
     def _apply(self, op: Op, x: UOp, y: UOp, *operands: TensorBase) -> Self:
         """The op on two nodes, broadcast against each other; a 0-d node stands for all elements as it is."""
@@ -416,10 +416,10 @@ class Elementwise(Movement):
         return self._make(make_alu(op, x, y), *operands)
 
     def _unary(self, op: Op) -> Self:
-        return self._make(make_alu(op, self._uop))
+        return self._make(make_alu(op, self.uop))
 
     def _rounded(self, op: Op) -> Self:
-        return self._unary(op) if self.dtype.is_float else self
+        return self._unary(op) if self.dtype.is_float else self.clone()
 
     def _to_float(self) -> Self:
         """This tensor, integers and bools as float32."""
@@ -436,19 +436,19 @@ class Elementwise(Movement):
             return self._all_equal_to(op is Op.NE if op in (Op.EQ, Op.NE) else is_less != is_swapped)
         x, y = self._pair(other)
         first, second = (y, x) if is_swapped else (x, y)
-        return x._apply(op, first._uop, second._uop, y)
+        return x._apply(op, first.uop, second.uop, y)
 
     def _all_equal_to(self, answer: bool) -> Self:
         return self._make(broadcast_node(UOp.const(bool_, answer), self.shape))
 
     def _logical(self, op: Op, other: Operand) -> Self:
         y = self._wrap(other).cast(bool_)
-        return self._apply(op, self._uop.cast(bool_), y._uop, y)
+        return self._apply(op, self.uop.cast(bool_), y.uop, y)
 
     def _integer_binary(self, operation: str, op: Op, other: Operand) -> Self:
         x, y = self._pair(other)
         x._need_integers(operation)
-        return x._apply(op, x._uop, y._uop, y)
+        return x._apply(op, x.uop, y.uop, y)
 
     def _need_integers(self, operation: str) -> Self:
         if self.dtype.is_float:

@@ -15,9 +15,7 @@ from svod_dtype import DType, int64
 from svod_ir.build import (
     make_alu,
     make_check,
-    make_flip,
     make_gather,
-    make_pad,
     make_permute,
     make_reshape,
     make_shrink,
@@ -25,14 +23,24 @@ from svod_ir.build import (
 from svod_ir.concat import index_dtype_for, make_positions
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
+from svod_ir.placement import check_devices
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.reduction import Reduction
-from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, check_within, concrete_shape, normalize_axis
+from svod_tensor.shapes import (
+    Shape,
+    broadcast_node,
+    broadcast_shapes,
+    check_within,
+    concrete_shape,
+    item_count,
+    normalize_axis,
+)
 from svod_tensor.shards import bring_to
+from svod_tensor.views import Every, Flip, Reshape, Shrink, Step
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
     IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
-__all__ = ["Indexing", "expand_index", "index_shape", "is_array_index", "item_count", "resolve_item"]
+__all__ = ["Indexing", "expand_index", "is_array_index", "resolve_item"]
 
 
 class _Selected(NamedTuple):
@@ -89,7 +97,7 @@ class Indexing(Reduction):
 
     def _take(self, indices: IndexItem, axis: int, operation: str) -> Self:
         array, operand = self._to_array(indices, axis, operation)
-        return self._make(make_gather(self._uop, array.positions, axis), *operand)
+        return self._make(make_gather(self.uop, array.positions, axis), *operand)
 
     index_select = take
 
@@ -109,7 +117,7 @@ class Indexing(Reduction):
         """`take_along_axis` of `positions`, which are `indices` counted from the front."""
         coordinates = [positions if a == axis else make_positions(indices.shape, a) for a in range(self.ndim)]
         outer = tuple(s if a != axis else self.shape[axis] for a, s in enumerate(indices.shape))
-        source = make_shrink(self._uop, tuple((0, s) for s in outer))
+        source = make_shrink(self.uop, tuple((0, s) for s in outer))
         linear = _linear_position(coordinates, source.shape, checked=[a != axis for a in range(self.ndim)])
         return self._make(make_gather(make_reshape(source, (product(source.shape),)), linear, 0), self._wrap(indices))  # pyright: ignore[reportArgumentType]
 
@@ -131,10 +139,20 @@ class Indexing(Reduction):
         return self._wrap(mask).where(value, self)  # pyright: ignore[reportArgumentType]
 
     def masked_select(self, mask: object) -> Self:
-        """The elements where a mask of known values (a numpy array or lists) holds."""
+        """The elements where a mask of known values (a numpy array or lists) holds.
+
+        Raises:
+            DataDependentShapeError: if the mask is a tensor.
+            OperandError: if it is no mask.
+        """
+        import numpy as np
+
         if isinstance(mask, TensorBase):
             _reject_mask()
-        return self[mask]  # pyright: ignore[reportArgumentType]
+        known = np.asarray(mask)
+        if known.dtype != np.bool_:
+            raise OperandError(operation="masked_select", found=f"{known.dtype}", expected="an array of bools")
+        return self[known]
 
     def _apply_basic(self, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
         """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
@@ -146,12 +164,28 @@ class Indexing(Reduction):
             bounds.append((begin, end))
             steps.append(abs(step))
             flips.append(step < 0)
-        node = make_flip(make_shrink(self._uop, bounds), flips)
-        for axis, step in enumerate(steps):
-            node = _take_every(node, axis, step)
-        return self._arrange(node, items, keep_ints)
+        return self._arrange(*self._find_steps(bounds, flips, steps), items, keep_ints)
 
-    def _arrange(self, node: UOp, items: Sequence[IndexItem], keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
+    def _find_steps(
+        self, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
+    ) -> tuple[list[Step], Shape]:
+        """The path to a part of each axis, in reverse order and with gaps where that is asked for, and its shape."""
+        path: list[Step] = []
+        part = tuple(normalize_size(end - begin) for begin, end in bounds)
+        if part != self.shape:
+            path.append(Shrink(self.shape, tuple(bounds)))
+        if any(flips):
+            path.append(Flip(tuple(flips)))
+        for axis, step in enumerate(steps):
+            size = part[axis]
+            if step != 1 and not (isinstance(size, int) and size <= 1):
+                path.append(Every(part, axis, step))
+                part = (*part[:axis], item_count(0, size, step), *part[axis + 1 :])
+        return path, part
+
+    def _arrange(
+        self, path: list[Step], before: Shape, items: Sequence[IndexItem], keep_ints: bool
+    ) -> tuple[Self, dict[int, _Array]]:
         """Drop axes of ints, insert axes for None, and find the axis of each array in the result."""
         shape: list[SInt] = []
         arrays: dict[int, _Array] = {}
@@ -165,25 +199,28 @@ class Indexing(Reduction):
                 array, operand = self._to_array(item, source_axis, "indexing")
                 arrays[len(shape)] = array
                 operands.extend(operand)
-                shape.append(node.shape[source_axis])
+                shape.append(before[source_axis])
             elif isinstance(item, int) and keep_ints:
                 arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
                 shape.append(1)
             elif not isinstance(item, (int, UOp)):
-                shape.append(node.shape[source_axis])
+                shape.append(before[source_axis])
             source_axis += 1
-        return self._make(make_reshape(node, shape), *operands), arrays
+        check_devices(self.uop, *[o.uop for o in operands])
+        if tuple(shape) != before:
+            path.append(Reshape(before, tuple(shape)))
+        return self.along(*path), arrays
 
     def _apply_arrays(self, arrays: dict[int, _Array]) -> Self:
         axes = list(arrays)
         if len(axes) == 1:
-            return self._make(make_gather(self._uop, arrays[axes[0]].positions, axes[0]))
+            return self._make(make_gather(self.uop, arrays[axes[0]].positions, axes[0]))
         shape = broadcast_shapes(*(a.positions.shape for a in arrays.values()))
         # Arrays side by side put their axes where they stand, others put them first, as in numpy.
         is_adjacent = axes == list(range(axes[0], axes[-1] + 1))
         rest = [a for a in range(self.ndim) if a not in arrays]
         place = axes[0] if is_adjacent else 0
-        node = make_permute(self._uop, (*rest[:place], *axes, *rest[place:]))
+        node = make_permute(self.uop, (*rest[:place], *axes, *rest[place:]))
         sizes = tuple(self.shape[a] for a in axes)
         merged = (*node.shape[:place], product(sizes), *node.shape[place + len(axes) :])
         positions = [broadcast_node(arrays[a].positions, shape) for a in axes]
@@ -206,7 +243,7 @@ class Indexing(Reduction):
             if item.size != size:
                 raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
             item = item.positions
-        return _Array(bring_to(_check_positions(item, size, axis), self._uop), True), ()
+        return _Array(bring_to(_check_positions(item, size, axis), self.uop), True), ()
 
 
 def is_array_index(item: object) -> bool:
@@ -285,26 +322,6 @@ def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, in
     return 0, size, 1
 
 
-def index_shape(items: Sequence[IndexItem], shape: Shape) -> Shape:
-    """The shape that a basic index selects from `shape`."""
-    selected: list[SInt] = []
-    sizes = iter(enumerate(shape))
-    for item in items:
-        if item is None:
-            selected.append(1)
-            continue
-        axis, size = next(sizes)
-        begin, end, step = resolve_item(item, size, axis)
-        if not isinstance(item, (int, UOp)):
-            selected.append(item_count(begin, end, step))
-    return tuple(selected)
-
-
-def item_count(begin: SInt, end: SInt, step: int) -> SInt:
-    """How many elements a slice takes."""
-    return normalize_size((end - begin + abs(step) - 1) // abs(step))
-
-
 def _resolve_position(item: SInt, size: SInt, axis: int) -> SInt:
     if isinstance(item, int) and isinstance(size, int):
         if not -size <= item < size:
@@ -346,21 +363,6 @@ def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
         return place
     place = to_node(size) + (bound.__index__() + shift) if bound < 0 else to_node(bound.__index__() + shift)
     return normalize_size(place.maximum(0).minimum(size))
-
-
-def _take_every(node: UOp, axis: int, step: int) -> UOp:
-    """Every `step`-th element of an axis, from the first on."""
-    size = node.shape[axis]
-    if step == 1 or (isinstance(size, int) and size <= 1):
-        return node
-    count = item_count(0, size, step)
-    before, after = node.shape[:axis], node.shape[axis + 1 :]
-    padding: list[tuple[SInt, SInt]] = [(0, 0)] * len(node.shape)
-    padding[axis] = (0, normalize_size(count * step - size))
-    node = make_reshape(make_pad(node, padding), (*before, count, step, *after))
-    bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
-    bounds[axis + 1] = (0, 1)
-    return make_reshape(make_shrink(node, bounds), (*before, count, *after))
 
 
 def _check_positions(item: object, size: SInt, axis: int) -> UOp:

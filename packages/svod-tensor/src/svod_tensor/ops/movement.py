@@ -10,17 +10,15 @@ from svod_dtype import bool_, int64
 from svod_ir.build import (
     make_alu,
     make_expand,
-    make_flip,
     make_pad,
-    make_permute,
     make_reshape,
-    make_shrink,
 )
 from svod_ir.concat import make_concat, make_empty, make_positions
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
+from svod_tensor import registry
 from svod_tensor.data import make_constant
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
@@ -35,6 +33,7 @@ from svod_tensor.shapes import (
     normalize_axis,
     to_shape,
 )  # fmt: skip
+from svod_tensor.views import Detach, Expand, Flip, Permute, Reshape, Shrink, Step
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -55,7 +54,7 @@ class Movement(TensorBase):
 
     def reshape(self, *shape: SInt | Sequence[SInt]) -> Self:
         """The same elements in row-major order; one size may be -1 and is then inferred."""
-        return self._make(make_reshape(self._uop, _infer_size(self.shape, to_shape("reshape", shape))))
+        return self.along(Reshape(self.shape, _infer_size(self.shape, to_shape("reshape", shape))))
 
     view = reshape
 
@@ -94,14 +93,14 @@ class Movement(TensorBase):
     def permute(self, *axes: int | Sequence[int]) -> Self:
         """Axis i of the result is axis `axes[i]` of this tensor."""
         given: tuple[int, ...] = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], Sequence) else axes  # pyright: ignore[reportAssignmentType]
-        return self._make(make_permute(self._uop, tuple(normalize_axis("permute", a, self.ndim) for a in given)))
+        return self.along(Permute(tuple(normalize_axis("permute", a, self.ndim) for a in given)))
 
     def transpose(self, axis0: int = -2, axis1: int = -1) -> Self:
         """Swap two axes, by default the last two."""
         first, second = (normalize_axis("transpose", a, self.ndim) for a in (axis0, axis1))
         axes = list(range(self.ndim))
         axes[first], axes[second] = axes[second], axes[first]
-        return self._make(make_permute(self._uop, axes))
+        return self.along(Permute(tuple(axes)))
 
     swapaxes = transpose
 
@@ -110,12 +109,12 @@ class Movement(TensorBase):
         source, destination = (normalize_axis("moveaxis", a, self.ndim) for a in (source, destination))
         axes = [a for a in range(self.ndim) if a != source]
         axes.insert(destination, source)
-        return self._make(make_permute(self._uop, axes))
+        return self.along(Permute(tuple(axes)))
 
     @property
     def T(self) -> Self:
         """The tensor with its axes in reverse order."""
-        return self._make(make_permute(self._uop, tuple(reversed(range(self.ndim)))))
+        return self.along(Permute(tuple(reversed(range(self.ndim)))))
 
     @property
     def mT(self) -> Self:
@@ -127,17 +126,17 @@ class Movement(TensorBase):
     def flip(self, axis: Axes = None) -> Self:
         """Reverse the named axes, by default all."""
         axes = normalize_axes("flip", axis, self.ndim)
-        return self._make(make_flip(self._uop, tuple(a in axes for a in range(self.ndim))))
+        return self.along(Flip(tuple(a in axes for a in range(self.ndim))))
 
     def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
         """Move elements by `shift` along `axis`, those that leave at the end coming back at the start."""
         if axis is None:
-            return self.flatten().roll(shift, 0).reshape(self.shape) if self.ndim else self
+            return self.flatten().roll(shift, 0).reshape(self.shape) if self.ndim else self.clone()
         axes = normalize_axes("roll", axis, self.ndim)
         shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
         if len(shifts) != len(axes):
             raise ShapeError(operation="roll", shape=shifts, problem=f"does not match the axes {axes}")
-        result = self
+        result = self.clone()
         for amount, a in zip(shifts, axes, strict=True):
             size = self.shape[a]
             cut = normalize_size(-amount % _at_least_one(size))
@@ -154,15 +153,19 @@ class Movement(TensorBase):
         wanted = tuple(
             self.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s for i, s in enumerate(sizes)
         )
-        node = make_reshape(self._uop, (1,) * offset + self.shape)
-        return self._make(make_expand(node, wanted))
+        return self._expand(wanted)
 
     def broadcast_to(self, *shape: SInt | Sequence[SInt]) -> Self:
         """Repeat to `shape` by the rules of broadcasting."""
         sizes = to_shape("broadcast_to", shape)
         if broadcast_shapes(self.shape, sizes) != sizes:
             raise ShapeError(operation="broadcast_to", shape=self.shape, problem=f"does not broadcast to {sizes}")
-        return self._make(broadcast_node(self._uop, sizes))
+        return self._expand(sizes)
+
+    def _expand(self, shape: Shape) -> Self:
+        before = (1,) * (len(shape) - self.ndim) + self.shape
+        steps: list[Step] = [] if before == self.shape else [Reshape(self.shape, before)]
+        return self.along(*steps, Expand(before, shape)) if shape != before else self.along(*steps)
 
     def repeat(self, *counts: SInt | Sequence[SInt]) -> Self:
         """The whole tensor again and again: `counts[i]` times along axis i (numpy's `tile`)."""
@@ -171,7 +174,7 @@ class Movement(TensorBase):
             raise ShapeError(operation="repeat", shape=times, problem="has a negative count")
         shape: Shape = (1,) * (len(times) - self.ndim) + self.shape
         times = (1,) * (len(shape) - len(times)) + times
-        node = make_reshape(self._uop, tuple(n for s in shape for n in (1, s)))
+        node = make_reshape(self.uop, tuple(n for s in shape for n in (1, s)))
         if any(isinstance(n, int) and n == 0 for n in times):
             return self._make(make_empty(self.dtype, tuple(n * s for n, s in zip(times, shape, strict=True))))
         node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
@@ -189,7 +192,7 @@ class Movement(TensorBase):
         repeated = (
             wide.expand(*shape[: axis + 1], count, *shape[axis + 1 :]) if count else wide._slice_axis(axis + 1, 0, 0)
         )
-        return repeated.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
+        return repeated.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :]).clone()
 
     def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
         """The part from `begin` up to `end` of each axis; None keeps an axis whole."""
@@ -202,7 +205,7 @@ class Movement(TensorBase):
             if not all(isinstance(n, int) for n in (size, begin, end)):
                 check_within("shrink", axis, begin, 0, end)
                 check_within("shrink", axis, end, begin, size)
-        return self._make(make_shrink(self._uop, pairs))
+        return self.along(Shrink(self.shape, pairs))
 
     def split(self, sizes: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
         """Parts of the given sizes along `axis`; an int gives parts of that size, the last one smaller."""
@@ -238,7 +241,7 @@ class Movement(TensorBase):
         return tuple(self._slice_axis(axis, i, i + 1).squeeze(axis) for i in range(total))
 
     def diagonal(self) -> Self:
-        """The elements `[..., i, i]` of the last two axes."""
+        """The elements `[..., i, i]` of the last two axes, as values of their own."""
         if self.ndim < 2:
             raise AxisError(operation="diagonal", axis=-2, ndim=self.ndim)
         rows, columns = self.shape[-2:]
@@ -246,11 +249,11 @@ class Movement(TensorBase):
         batch = self.shape[:-2]
         square = self.shrink(*(None,) * len(batch), (0, n), (0, n)).reshape(*batch, n * n)
         padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
-        return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1)
+        return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1).clone()
 
     def _slice_axis(self, axis: int, begin: SInt, end: SInt) -> Self:
         pairs = tuple((begin, end) if a == axis else (0, s) for a, s in enumerate(self.shape))
-        return self._make(make_shrink(self._uop, pairs))
+        return self.along(Shrink(self.shape, pairs))
 
     def pad(self, *padding: Amounts | Sequence[Amounts], value: bool | int | float = 0) -> Self:
         """Add `value` before and after each axis; None leaves an axis, negative amounts crop it.
@@ -263,7 +266,7 @@ class Movement(TensorBase):
         pairs = _to_pairs(padding, self.shape)
         cropped = self._crop(pairs)
         pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
-        return self._make(_pad_node(cropped._uop, pairs, make_constant(value, self.dtype)))
+        return self._make(_pad_node(cropped.uop, pairs, make_constant(value, self.dtype)))
 
     def _crop(self, pairs: Sequence[tuple[SInt, SInt]]) -> Self:
         if not any(isinstance(n, int) and n < 0 for pair in pairs for n in pair):
@@ -303,8 +306,8 @@ class Movement(TensorBase):
     def _join(self, tensors: Sequence[Self], axis: int) -> Self:
         """The tensors, of which this is the first, along an axis on which alone they may differ."""
         dtype = _common_dtype(tensors)
-        parts = [t._uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
-        node = make_concat(parts, axis) if parts else self._uop.cast(dtype)
+        parts = [t.uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
+        node = make_concat(parts, axis) if parts else self.uop.cast(dtype)
         return self._make(node, *tensors[1:])
 
     def triu(self, diagonal: int = 0) -> Self:
@@ -323,17 +326,17 @@ class Movement(TensorBase):
         column = make_positions((rows, columns), 1, int64)
         keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
         mask = broadcast_node(keep, self.shape)
-        return self._make(make_alu(Op.WHERE, mask, self._uop, make_constant(0, self.dtype)))
+        return self._make(make_alu(Op.WHERE, mask, self.uop, make_constant(0, self.dtype)))
 
     def contiguous(self) -> Self:
-        """A tensor that is computed into a buffer of its own, and read from there."""
-        if self._uop.op is Op.CONTIGUOUS or self.is_realized or self.size == 0:
-            return self
-        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self._uop,)))
+        """The same values as a tensor of its own that is computed into a buffer, and read from there."""
+        if self.uop.op is Op.CONTIGUOUS or registry.is_buffer_identity(self.uop) or self.size == 0:
+            return self.clone()
+        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def detach(self) -> Self:
-        """The same values, taken as a constant where gradients are computed."""
-        return self._make(UOp(Op.DETACH, self.dtype, (self._uop,)))
+        """The same elements, taken as a constant where gradients are computed."""
+        return self.along(Detach())
 
 
 def _infer_size(old: Shape, new: Shape) -> Shape:

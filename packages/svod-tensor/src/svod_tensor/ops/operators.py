@@ -77,7 +77,7 @@ class Operators(Elementwise):
         return self.neg()
 
     def __pos__(self) -> Self:
-        return self
+        return self.clone()
 
     def __abs__(self) -> Self:
         return self.abs()

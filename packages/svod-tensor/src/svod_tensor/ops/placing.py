@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from svod_ir.placement import Sharding, split_evenly
 from svod_tensor.data import copy_to_device
@@ -11,9 +11,8 @@ from svod_tensor.errors import ShardError
 from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import concrete_shape, normalize_axis
-
-if TYPE_CHECKING:
-    from svod_ir.uop import UOp
+from svod_tensor.shards import join_parts, parts_of, spread
+from svod_tensor.views import Shard
 
 __all__ = ["Placing"]
 
@@ -25,9 +24,8 @@ class Placing(Creation):
     __slots__ = ()
 
     def to(self, device: str) -> Self:
-        """This tensor on another device; itself if it is there already. The shards of a sharded one are joined there."""
-        node = copy_to_device(self._uop, device)
-        return self if node is self._uop else type(self).from_uop(node)
+        """The values of this tensor on a device, as a tensor of its own. The shards of a sharded one are joined there."""
+        return self.from_uop(copy_to_device(self.uop, device))
 
     def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
         """This tensor on several devices at once, each of which computes its part of everything that is made of it.
@@ -54,7 +52,6 @@ class Placing(Creation):
             UnknownDeviceError: if nothing provides a device.
         """
         from svod_tensor import storage
-        from svod_tensor.shards import join_parts, spread
 
         names = tuple(storage.check_device(d) for d in ([devices] if isinstance(devices, str) else devices))
         if not names or len(set(names)) < len(names):
@@ -66,13 +63,13 @@ class Placing(Creation):
             sharding = Sharding(names, axis, split_evenly(size, len(names)))
         if len(names) == 1:
             return self.to(names[0])
-        return self if sharding == self.sharding else type(self).from_uop(join_parts(spread(self._uop, sharding), axis))
+        return (
+            self.clone() if sharding == self.sharding else self.from_uop(join_parts(spread(self.uop, sharding), axis))
+        )
 
     def shards(self) -> tuple[Self, ...]:
-        """The part of this tensor on each of its devices, as tensors of one device; the tensor itself if it has one."""
-        return tuple(map(type(self).from_uop, self._parts()))
-
-    def _parts(self) -> tuple[UOp, ...]:
-        from svod_tensor.shards import parts_of
-
-        return parts_of(self._uop)
+        """The part of this tensor on each of its devices, as views of one device; the tensor itself if it has one."""
+        if self.sharding is None:
+            return (self,)
+        parts = parts_of(self.uop)
+        return tuple(self.along(Shard(position, part.shape)) for position, part in enumerate(parts))

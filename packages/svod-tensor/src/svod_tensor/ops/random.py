@@ -125,7 +125,7 @@ class Random(Windows):
         if not 0 <= p <= 1:
             raise OperandError(operation="dropout", found=p, expected="a probability")
         if p == 0:
-            return self
+            return self.clone()
         keep = uniform_of(self._draw_like("dropout", seed, generator), float32).ge(p)
         return keep.where(self.mul(1 / (1 - p)) if p < 1 else self.zeros_like(), 0)
 
@@ -156,7 +156,7 @@ class Random(Windows):
         """64 random bits for each element of this tensor, or of one with another shape, where this tensor is."""
         from svod_tensor.generator import find_key
 
-        key = bring_to(find_key(operation, seed, generator), self._uop)
+        key = bring_to(find_key(operation, seed, generator), self.uop)
         return self.from_uop(_make_bits(key, self.shape if shape is None else shape, 0))
 
 

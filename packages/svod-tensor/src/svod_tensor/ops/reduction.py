@@ -187,7 +187,7 @@ class Reduction(Placing):
         if any(isinstance(s, int) and s == 0 for s in self.shape):
             reduced = self._make(broadcast_node(UOp.const(self.dtype, empty), kept))
         else:
-            reduced = self._make(make_reduce_axis(self._uop, op, axes))
+            reduced = self._make(make_reduce_axis(self.uop, op, axes))
         return reduced if keepdims else reduced._drop(operation, axis)
 
     def _drop(self, operation: str, axis: Axes) -> Self:
@@ -215,7 +215,7 @@ class Reduction(Placing):
         found = self.eq(peak).logical_or(self.isnan()) if self.dtype.is_float else self.eq(peak)
         position = make_positions(self.shape, axis)
         last = (size - 1).cast(position.dtype) if isinstance(size, UOp) else UOp.const(position.dtype, size - 1)
-        first = make_reduce_axis(make_alu(Op.WHERE, found._uop, position, last), Op.MIN, (axis,))
+        first = make_reduce_axis(make_alu(Op.WHERE, found.uop, position, last), Op.MIN, (axis,))
         result = self._make(first.cast(int64))
         return result if keepdims else result._drop(operation, axis)
 
@@ -227,7 +227,7 @@ class Reduction(Placing):
         wide = self.cast(accumulation_dtype(result) if op in (Op.ADD, Op.MUL) else result)
         if self.size == 0 or self.shape[axis] == 1:
             return wide.cast(result)
-        return self._make(make_scan_axis(wide._uop, op, axis).cast(result))
+        return self._make(make_scan_axis(wide.uop, op, axis).cast(result))
 
 
 def _sum_dtype(dtype: DType) -> DType:

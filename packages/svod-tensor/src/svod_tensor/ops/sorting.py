@@ -8,6 +8,7 @@ arrays, since loops over independent elements, which kernels are, are no way to 
 
 from __future__ import annotations
 
+import operator
 from typing import Final, Self, TypeVar
 
 from svod_dtype import float32, int32, int64, uint32
@@ -52,7 +53,7 @@ class Sorting(Random):
 
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
         """The `k` largest (or smallest) elements along `axis`, in order, and their positions."""
-        axis = normalize_axis("topk", axis, self.ndim)
+        axis, k = normalize_axis("topk", axis, self.ndim), operator.index(k)
         size = self.shape[axis]
         if isinstance(size, int) and not 0 <= k <= size:
             raise ShapeError(operation="topk", shape=self.shape, problem=f"has {size} elements on axis {axis}, not {k}")
@@ -79,7 +80,7 @@ class Sorting(Random):
         moved = self.moveaxis(axis, -1)
         order = self.arange(size).cast(int64).broadcast_to(moved.shape)
         if max_size(size) < 2 or self.size == 0 or n == 0:
-            return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis)
+            return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis).clone()
         if isinstance(n, int) and n <= MAX_PASSES:
             return _find_least(ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
         words = _words_of(ordered_key(moved))

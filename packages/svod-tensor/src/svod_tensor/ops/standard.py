@@ -45,7 +45,7 @@ class Standard(Distributions):
     ravel, permute_dims, unstack = Distributions.flatten, Distributions.permute, Distributions.unbind
 
     def positive(self) -> Self:
-        return self._refuse("positive", bool_)
+        return self._refuse("positive", bool_).clone()
 
     def matrix_transpose(self) -> Self:
         """The last two axes exchanged."""
@@ -124,7 +124,7 @@ class Standard(Distributions):
         if n < 0:
             raise OperandError(operation="diff", found=n, expected="a number of times")
         if n == 0:
-            return self
+            return self.clone()
         parts = [part for part in (prepend, self, append) if part is not None]
         x = type(self).concat(parts, axis) if len(parts) > 1 else self
         (size,) = concrete_shape("diff", (x.shape[axis],))
@@ -132,7 +132,7 @@ class Standard(Distributions):
             (size,) = concrete_shape("diff", (x.shape[axis],))
             last, first = x._slice_axis(axis, min(1, size), size), x._slice_axis(axis, 0, max(size - 1, 0))
             x = last.ne(first) if x.dtype.is_bool else last.sub(first)
-        return x
+        return x.clone() if x is self else x
 
     def cumulative_sum(
         self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False

@@ -12,21 +12,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
-from svod_ir.build import make_alu, make_flip, make_gather, make_pad, make_reshape, make_shrink
+from svod_ir.build import make_alu, make_gather, make_reshape
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.sizes import normalize_size, product
-from svod_ir.uop import SInt, UOp
+from svod_ir.sizes import product
+from svod_ir.uop import UOp
 from svod_tensor.array_places import ADD_ROWS, INVERT, invert_places
 from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.indexing import expand_index, index_shape, is_array_index, item_count, resolve_item
+from svod_tensor.ops.indexing import expand_index, is_array_index
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.neural import Neural
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 from svod_tensor.shards import bring_to
+from svod_tensor.views import put
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ class Updating(Neural):
         """What is assigned to elements of this tensor, in its dtype and, if it is the caller's data, on its device."""
         if isinstance(value, TensorBase):
             return self._wrap(value).cast(self.dtype)
-        return self.from_uop(bring_to(type(self)(value, dtype=self.dtype).uop, self._uop))
+        return self.from_uop(bring_to(type(self)(value, dtype=self.dtype).uop, self.uop))
 
     def _with_masked(self, mask: Self, value: Self) -> Self:
         if mask.shape != self.shape[: mask.ndim]:
@@ -78,12 +79,11 @@ class Updating(Neural):
         return wide.where(value.broadcast_to(self.shape), self)
 
     def _with_slices(self, items: Sequence[IndexItem], value: Self) -> Self:
-        """The value where it belongs and a mask of these places, each by the inverse of slicing."""
-        selected = index_shape(items, self.shape)
-        check_value("x[index]", value.shape, selected)
-        placed = _place(broadcast_node(value.uop, selected), items, self.shape)
-        inside = _place(broadcast_node(UOp.const(bool_, True), selected), items, self.shape)
-        return self._make(make_alu(Op.WHERE, inside, placed, self._uop), value)
+        """The value where slices and integers lead to."""
+        view = self._apply_basic(items, keep_ints=False)[0]
+        check_value("x[index]", value.shape, view.shape)
+        path = view.content.path[len(self.content.path) :]
+        return self._make(put(path, self.uop, broadcast_node(value.uop, view.shape)), value)
 
     def _with_arrays(self, index: Index, items: Sequence[IndexItem], value: Self) -> Self:
         """Each element looks up which value, if any, it gets: the inverse of the index, found now where all of it is known."""
@@ -100,10 +100,10 @@ class Updating(Neural):
         places = cast("NDArray[np.int64]", everything[index])  # pyright: ignore[reportArgumentType, reportCallIssue]
         check_value("x[index]", value.shape, places.shape)
         if not places.size:
-            return self
+            return self.clone()
         lookup = np.empty(math.prod(shape), np.int64)
         invert_places(lookup, places.reshape(-1))
-        node = bring_to(make_array_node(lookup.reshape(shape), may_share=True), self._uop)
+        node = bring_to(make_array_node(lookup.reshape(shape), may_share=True), self.uop)
         return self._with_lookup(self.from_uop(node), places.shape, value)
 
     def put_along_axis(self, indices: TensorBase, value: Operand, axis: int) -> Self:
@@ -169,68 +169,38 @@ class Updating(Neural):
     def _with_sums(self, places: Self, value: Self, n_axes: int) -> Self:
         """The rows of `value` added to those at these positions among all that the first axes have, of which -1 is none."""
         if not (self.size and places.size):
-            return self
+            return self.clone()
         shape, named = concrete_shape("add_at", self.shape), concrete_shape("add_at", places.shape)
         n_rows, width, n_places = math.prod(shape[:n_axes]), math.prod(shape[n_axes:]), math.prod(named)
         dtype = promote_types(self.dtype, float32) if self.dtype.is_float else self.dtype
         rows = value.broadcast_to((*named, *shape[n_axes:])).cast(dtype).reshape(n_places, width)
         read = [rows._gathered(), places.reshape(n_places)._gathered()]
         node = make_custom_function(ADD_ROWS, [ArraySpec(dtype, (n_rows, width))], read)
-        sums = self.from_uop(bring_to(node, self._uop)).reshape(shape)
+        sums = self.from_uop(bring_to(node, self.uop)).reshape(shape)
         return self.cast(dtype).add(sums).cast(self.dtype) if self.dtype is not bool_ else self | sums
 
     def _number_elements(self, shape: tuple[int, ...]) -> Self:
         """1, 2, ... in the shape of this tensor, where it is, so that a lookup beyond it finds a 0."""
-        return self._make(bring_to(self.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, self._uop))
+        return self._make(bring_to(self.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, self.uop))
 
     def _with_places(self, places: Self, value: Self) -> Self:
         """The values at these positions among all elements, of which -1 is none."""
         if places.size == 0 or self.size == 0:
-            return self
+            return self.clone()
         flat = concrete_shape("assignment", places.shape)
         size = math.prod(concrete_shape("assignment", self.shape))
         read = places.reshape(math.prod(flat))._gathered()
         node = make_custom_function(INVERT, [ArraySpec(int64, (size,))], [read])
-        lookup = self.from_uop(node if places.sharding is None else bring_to(node, self._uop))
+        lookup = self.from_uop(node if places.sharding is None else bring_to(node, self.uop))
         return self._with_lookup(lookup.reshape(self.shape), flat, value)
 
     def _with_lookup(self, lookup: Self, shape: Shape, value: Self) -> Self:
         """At each place the element of `value`, broadcast to `shape`, with the position that `lookup` has there, if any."""
         values = make_reshape(broadcast_node(value.uop, shape), (product(shape),))
         found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup.uop)
-        return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup.uop, 0), self._uop), value)
+        return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup.uop, 0), self.uop), value)
 
 
 def check_value(what: str, value: Shape, selected: Shape) -> None:
     if broadcast_shapes(value, selected) != selected:
         raise ShapeError(operation=f"assignment to {what}", shape=value, problem=f"does not broadcast to {selected}")
-
-
-def _place(node: UOp, items: Sequence[IndexItem], shape: Shape) -> UOp:
-    """The inverse of a basic index: `node` at the places that it names in `shape`, zeros elsewhere."""
-    axes = [item for item in items if item is not None]
-    resolved = [resolve_item(item, size, axis) for axis, (item, size) in enumerate(zip(axes, shape, strict=True))]
-    node = make_reshape(node, tuple(item_count(*r) for r in resolved))
-    for axis, (begin, end, step) in enumerate(resolved):
-        node = _spread(node, axis, abs(step), normalize_size(end - begin))
-    flips = [step < 0 for _, _, step in resolved]
-    node = make_flip(node, flips)
-    padding: list[tuple[SInt, SInt]] = [
-        (begin, normalize_size(size - end)) for (begin, end, _), size in zip(resolved, shape, strict=True)
-    ]
-    return make_pad(node, padding)
-
-
-def _spread(node: UOp, axis: int, step: int, extent: SInt) -> UOp:
-    """Each element of an axis followed by `step` - 1 zeros, `extent` elements in all."""
-    size = node.shape[axis]
-    if step == 1 or (isinstance(size, int) and size <= 1):
-        return node
-    before, after = node.shape[:axis], node.shape[axis + 1 :]
-    node = make_reshape(node, (*before, size, 1, *after))
-    padding = [(0, 0)] * len(node.shape)
-    padding[axis + 1] = (0, step - 1)
-    node = make_reshape(make_pad(node, padding), (*before, size * step, *after))
-    bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
-    bounds[axis] = (0, extent)
-    return make_shrink(node, bounds)

@@ -169,6 +169,13 @@ def _iter_unary() -> Iterator[Operation]:
     )
 
 
+def _atan2(a: Any, b: Any) -> Any:
+    """Zeros have a sign, which is not the same in every order of computing."""
+    if not (a.all() and b.all()):
+        raise ValueError("zeros")
+    return np.arctan2(a.astype(np.float64), b)
+
+
 def _iter_binary() -> Iterator[Operation]:
     pairs: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         ("add", "{0} + {1}", np.add), ("mul", "{0} * {1}", np.multiply),
@@ -223,8 +230,8 @@ def _iter_binary() -> Iterator[Operation]:
         weight=0.2,
     )
     yield Operation(
-        "atan2", "{0}.atan2({1})", lambda a, b: np.arctan2(a.astype(np.float64), b), lambda *d: float_of(common(*d)),
-        _draw_numbers, "always", converts=True, weight=0.2,
+        "atan2", "{0}.atan2({1})", _atan2, lambda *d: float_of(common(*d)), _draw_numbers, "always", converts=True,
+        orders=True, weight=0.2,
     )  # fmt: skip
     yield Operation(
         "lerp", "{0}.lerp({1}, 0.25)", lambda a, b: a + (b - a) * 0.25, lambda *d: float_of(common(*d)),

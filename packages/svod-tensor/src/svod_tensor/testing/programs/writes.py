@@ -1,9 +1,7 @@
 """Writes to tensors: what the tensor, a view of it, and what was built before have after a write.
 
 A step makes a copy, a view of it and a tensor that is computed from it, and then writes to the copy or through the view. The
-results are these three. Where the copy has memory, its views share that, whether it is realized or its elements are yet to be
-assigned. Where it has none, the tensor that is written stands for the new elements, and its views, as everything else that
-was built before, for the old ones.
+results are these three, whether the copy is computed, pends, is memory of another tensor, or a value that was not looked at.
 """
 
 # Meanings take arrays of any dtype.
@@ -138,13 +136,9 @@ def _view(own: Any, view: Any) -> Any:
     return eval(view, {"own": own})
 
 
-def _write(
-    a: Any, operands: tuple[Any, ...], view: str, has_memory: bool, put: Callable[..., object]
-) -> tuple[Any, Any, Any]:
+def _write(a: Any, operands: tuple[Any, ...], view: str, put: Callable[..., object]) -> tuple[Any, Any, Any]:
     own = np.array(a, order="C")
     seen, before = _view(own, view), own + own
-    if not has_memory and view != "own":
-        seen = seen.copy()
     put(own, seen, *operands)
     return own, seen, before
 
@@ -183,23 +177,24 @@ _KINDS: Final[tuple[tuple[str, str, Callable[..., None], Callable[[Draw], Drawn]
 )
 
 _MEMORY: Final = "own = Tensor.empty(*{0}.shape, dtype={0}.dtype, device={0}.device); own.assign({0})"
-_COPIES: Final = (("computed", "own = {0}.clone()"), ("pending", _MEMORY), ("realized", f"{_MEMORY}.realize()"))
+_COPIES: Final = (
+    ("value", "own = {0}.clone()"), ("pending", _MEMORY), ("realized", "own = {0}.clone().realize()"),
+    ("shared", "own = Tensor({0}.realize())"),
+)  # fmt: skip
 
 
 def _iter_writes() -> Iterator[Operation]:
     for name, code, put, draw, weight in _KINDS:
         for kind, copy in _COPIES:
 
-            def meaning(
-                a: Any, *operands: Any, f: Any = put, has_memory: bool = kind != "computed", **named: Any
-            ) -> Any:
-                return _write(a, operands, named["view"], has_memory, lambda *p: f(*p, **named))
+            def meaning(a: Any, *operands: Any, f: Any = put, **named: Any) -> Any:
+                return _write(a, operands, named["view"], lambda *p: f(*p, **named))
 
             yield Operation(
                 f"write_{name}_{kind}",
                 f"{copy}; view = {{view}}; before = own + own; {code}; {{result}} = own, view, before",
-                meaning, lambda d, *rest, **named: (d, d, d), draw, gives_tuple=True, realizes=kind == "realized",
-                weight=weight,
+                meaning, lambda d, *rest, **named: (d, d, d), draw, gives_tuple=True, realizes=".realize()" in copy,
+                weight=3 * weight / len(_COPIES),
             )  # fmt: skip
 
 

@@ -1,0 +1,204 @@
+"""What a tensor reads and writes: a cell holds the node of a content, and a tensor is a cell or a view of one.
+
+A node is a value and never changes; a write puts another node into one cell. Cells whose nodes are the same node, or the
+same memory, share it until one of them is written, and only the one that owns memory is ever written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from svod_dtype import DType
+from svod_ir.placement import Sharding
+from svod_ir.sizes import unbind
+from svod_ir.uop import UOp
+from svod_tensor import registry
+from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.errors import DonatedTensorError
+from svod_tensor.shapes import Shape
+from svod_tensor.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
+
+__all__ = ["Cell", "Form", "View", "find_form"]
+
+Form: TypeAlias = tuple[Shape, DType, Sharding | str]
+"""The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
+
+
+def find_form(node: UOp) -> Form:
+    """The form of the tensor that stands for `node`."""
+    shape = tuple([s if isinstance(s, int) else unbind(s) for s in node.shape])
+    return shape, node.dtype, node.placement or DEFAULT_DEVICE
+
+
+class Cell:
+    """A content that can be written.
+
+    Attributes:
+        node: what it is now.
+        owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
+        is_patched: whether parts were written while it had no memory.
+        is_given_away: whether its memory is something else's now, and it itself of no use.
+    """
+
+    __slots__ = ("__weakref__", "_donation", "_form", "is_given_away", "is_patched", "node", "owns")
+
+    node: UOp
+    _donation: tuple[str, str]
+
+    def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
+        self.node, self._form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
+        registry.add(self)
+
+    @property
+    def cell(self) -> Cell:
+        """This cell, as the cell of a view is what it is a view of."""
+        return self
+
+    @property
+    def path(self) -> Path:
+        """Nothing: a cell is no view."""
+        return ()
+
+    @property
+    def form(self) -> Form:
+        """What is known without memory and without the values of variables; equal for what one plan serves."""
+        found = self._form
+        if found is None:
+            found = self._form = find_form(self.node)
+        return found
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the content is memory, its own or that of another cell, and nothing is left to compute."""
+        return registry.is_buffer_identity(self.node)
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether the content is in memory of its own."""
+        return self.owns and registry.is_buffer_identity(self.node)
+
+    def along(self, steps: Iterable[Step]) -> Cell | View:
+        """What is seen along `steps`; what numpy would copy on the way is a cell of its own."""
+        return _follow(self, (), self.node, self.node, steps)
+
+    def set_node(self, node: UOp) -> None:
+        """Hold another node; the caller holds `registry.lock`."""
+        self.node, self._form = node, None
+        registry.note_new_node(self)
+
+    def adopt(self, old: UOp, new: UOp) -> None:
+        """Hold `new`, memory that was made for this cell and has the value of `old`, unless it holds something else by now."""
+        with registry.lock:
+            if not self.is_given_away and self.node is old:
+                self.owns, self.is_patched = True, False
+                self.set_node(new)
+
+    def follow(self, new_of: Mapping[UOp, UOp]) -> None:
+        """Cells are given other nodes; their views follow."""
+
+    def give_away(self, argument: str, taker: str) -> None:
+        """Refuse every further use: `taker` took the memory, as `argument`."""
+        registry.remove(self)
+        self._donation = argument, taker
+        self._form, self.is_given_away = None, True
+        del self.node
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Comes here for what is not there; a cell that was given away has no node.
+            if name == "node":
+                raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+class View:
+    """Part of the content of a cell, or it in another order.
+
+    Attributes:
+        cell: the cell.
+        path: how it is seen.
+    """
+
+    __slots__ = ("__weakref__", "_has_memory", "_seen", "cell", "path")
+
+    # What the cell held when it was last looked at, and what stands for the view as long as it does: where the cell has no
+    # memory, perhaps memory of the view's own.
+    _seen: tuple[UOp, UOp]
+    _has_memory: bool
+
+    def __init__(self, cell: Cell, path: Path, base: UOp, node: UOp) -> None:
+        self.cell, self.path, self._seen, self._has_memory = cell, path, (base, node), False
+        registry.add(self)
+
+    @property
+    def node(self) -> UOp:
+        """What stands for the view now."""
+        seen = self._seen
+        return seen[1] if seen[0] is self.cell.node else self._look()[1]
+
+    def _look(self) -> tuple[UOp, UOp]:
+        base = self.cell.node
+        seen = base, apply_path(self.path, base)
+        self._seen, self._has_memory = seen, False
+        return seen
+
+    @property
+    def form(self) -> Form:
+        """What is known without memory and without the values of variables; equal for what one plan serves."""
+        return find_form(self.node)
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether it is a view of memory that belongs to its cell, or has memory of its own."""
+        return self.cell.is_realized or (self._has_memory and self._seen[0] is self.cell.node)
+
+    def along(self, steps: Iterable[Step]) -> Cell | View:
+        """What is seen along further `steps`; what numpy would copy on the way is a cell of its own."""
+        seen = self._seen
+        base, node = seen if seen[0] is self.cell.node else self._look()
+        return _follow(self.cell, self.path, base, node, steps)
+
+    def set_node(self, node: UOp) -> None:
+        """Stand for `node` as long as the cell holds what it holds now; the caller holds `registry.lock`."""
+        self._seen, self._has_memory = (self.cell.node, node), False
+        registry.note_new_node(self)
+
+    def adopt(self, old: UOp, new: UOp) -> None:
+        """Be read from `new`, memory with the value of `old`, unless this view stands for something else by now.
+
+        A view keeps that until its cell is written, or has memory. What a view of memory is depends on nothing else, unless a
+        variable says which part it is.
+        """
+        with registry.lock:
+            cell = self.cell
+            if not cell.is_given_away and self.node is old and (not cell.is_realized or is_symbolic(self.path)):
+                self._seen, self._has_memory = (cell.node, new), True
+
+    def follow(self, new_of: Mapping[UOp, UOp]) -> tuple[UOp, UOp] | None:
+        """Let go of what the cell held before, and enter what this view is now; `new_of` has the node of equal value of each node.
+
+        Returns:
+            what stood for the view before and what does now, if these are equal.
+        """
+        (seen, node), base = self._seen, self.cell.node
+        if seen is base:
+            return None
+        is_equal = new_of.get(seen) is base
+        # Memory of its own is let go of when the cell has memory.
+        self._has_memory = self._has_memory and is_equal and not self.cell.is_settled
+        new = node if self._has_memory else apply_path(self.path, base)
+        self._seen = base, new
+        return (node, new) if is_equal else None
+
+
+def _follow(cell: Cell, path: Path, base: UOp, node: UOp, steps: Iterable[Step]) -> Cell | View:
+    for step in steps:
+        new = step.apply(node)
+        if path and step.__class__ is Reshape and not is_reshape_a_view(path, base.shape, node.shape, new.shape):
+            cell, path, base = Cell(new), (), new
+        else:
+            path = (*path, step)
+        node = new
+    return View(cell, path, base, node) if path else cell

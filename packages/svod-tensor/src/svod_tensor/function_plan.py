@@ -1,0 +1,300 @@
+"""From a function of tensors to the plan of what it does: it runs once on placeholders, and what it built becomes the plan."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, cast
+
+from svod_device import Buffer, get_allocator
+from svod_ir.forks import make_lock
+from svod_ir.ops import Op
+from svod_ir.placement import Sharding
+from svod_ir.sizes import max_size
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+from svod_tensor.capture import Capture, start_capture
+from svod_tensor.captured import Captured, Input, Watched, iter_symbolic
+from svod_tensor.donation import DonatedParameters
+from svod_tensor.errors import BufferNotFoundError, CaptureError, DonationError
+from svod_tensor.memory_views import view_prefix
+from svod_tensor.nested import take_apart
+from svod_tensor.options import resolve_config
+from svod_tensor.recipes import Recipe, Results
+from svod_tensor.shards import join_parts, parts_of
+from svod_tensor.signature import Argument, find_array
+from svod_tensor.tensor import Tensor
+from svod_tensor.variable import bind_to_call, check_variables
+from svod_tensor.views import is_symbolic
+
+if TYPE_CHECKING:
+    from svod_runtime import ExecutionPlan
+    from svod_tensor.options import PrepareConfig
+
+__all__ = ["make_captured", "name_inputs"]
+
+
+def make_captured(
+    name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
+    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig,
+) -> Captured | None:  # fmt: skip
+    """Run the function on placeholders and make the plan of what it does.
+
+    Returns:
+        None if another thread wrote to what it reads, so that it must run again.
+    """
+    placeholders: list[Tensor | None] = []
+    binds = bind_to_call(list(iter_symbolic(given)))
+    positional = cast("tuple[object, ...]", _replace_inputs(tuple(args), placeholders, binds))
+    named = cast("dict[str, object]", _replace_inputs(dict(kwargs), placeholders, binds))
+    positions = [n for n, value in enumerate(given) if isinstance(value, Tensor)]
+    inputs = [
+        Input(position, memory, *names[position], part=number)
+        for position, placeholder in zip(positions, placeholders, strict=True)
+        for number, part in enumerate(() if placeholder is None else parts_of(placeholder.uop))
+        if (memory := registry.find_base(part)) is not None
+    ]
+    outputs: list[Tensor] = []
+    with start_capture(name) as capture:
+        build = _make_builder(name, function(*positional, **named), outputs)
+        _check_leaks(capture, {i.memory for i in inputs}, outputs)
+        graphs = [*capture.states.values(), *(t.uop for t in outputs)]
+        check_variables([*binds, *graphs])
+        own = set(binds.values())
+        bound = dict.fromkeys(bind for graph in graphs for bind in graph.iter_ops(Op.BIND) if bind not in own)
+        given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
+        recipes, sources = _find_recipes(capture, inputs, given_cells, outputs)
+    foreign = states.find_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
+    if foreign:
+        _compute(foreign)
+        return None
+    try:
+        return _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
+    except BufferNotFoundError:
+        memories = {memory for graph in graphs for memory in graph.iter_ops(Op.BUFFER)}
+        if all(registry.find_version(memory) is memory for memory in memories):
+            raise
+        return None
+
+
+def _compute(pending: Set[UOp]) -> None:
+    """Do these assignments."""
+    from svod_tensor.realize import realize_tensors
+
+    with registry.lock:
+        cells = [one for one in registry.iter_pending() if one.cell is one]
+        needed = [one for one in cells if not pending.isdisjoint(states.find_written(one.node))]
+    realize_tensors(needed, resolve_config(None))
+
+
+def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:
+    """What each input is called, and whether it is donated."""
+    for root in {argument.root for argument in arguments if donated.find_name(argument.root) in donated.names}:
+        parts = [argument for argument in arguments if argument.root == root]
+        if not any(part.is_input for part in parts):
+            raise DonationError(
+                function=name,
+                argument=donated.find_name(root),
+                problem=f"is {parts[0].text}, which has no memory",
+                hint="donate parameters that are tensors, or lists, tuples and dicts of tensors",
+            )
+    return [
+        (donated.find_name(a.root) + a.place, donated.find_name(a.root) in donated.names)
+        for a in arguments
+        if a.is_input
+    ]
+
+
+def _replace_inputs(value: object, made: list[Tensor | None], binds: Mapping[UOp, UOp]) -> object:
+    """`value` with a placeholder for each tensor, and `binds` for variables; tensors without elements stay."""
+    parts = take_apart(value)
+    if parts is not None:
+        return parts.build([_replace_inputs(item, made, binds) for item in parts.items])
+    if isinstance(value, UOp):
+        return value.substitute(binds)
+    tensor = value if isinstance(value, Tensor) else find_array(value)
+    if tensor is None:
+        return value
+    placeholder = _make_placeholder(tensor, binds) if tensor.size != 0 else None
+    made.append(placeholder)
+    return tensor if placeholder is None else placeholder
+
+
+def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:
+    sharding = tensor.sharding
+    if sharding is None:
+        return Tensor.from_uop(_make_empty(tensor.uop, str(tensor.device), binds), owns=True)
+    parts = [
+        part if 0 in part.shape else _make_empty(part, device, binds)
+        for part, device in zip(parts_of(tensor.uop), sharding.devices, strict=True)
+    ]
+    return Tensor.from_uop(join_parts(parts, sharding.axis), owns=True)
+
+
+def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
+    """Memory for what `like` is on one device, with `binds` for the variables in its shape."""
+    size = math.prod(max_size(s) for s in like.shape)
+    buffer = Buffer(get_allocator(device), like.dtype, size)
+    shape = tuple([s if isinstance(s, int) else s.substitute(binds) for s in like.shape])
+    return view_prefix(registry.make_memory(like.dtype, size, device, buffer), shape)
+
+
+def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
+    """How to arrange results as the function did; its tensors are appended to `outputs`."""
+    if isinstance(result, Tensor):
+        outputs.append(result)
+        return next
+    if result is None:
+        return _build_none
+    parts = take_apart(result)
+    if parts is None:
+        raise CaptureError(
+            function=name,
+            problem=f"it returns {type(result).__name__}, which is no tensor",
+            hint="return tensors, or lists, tuples and dicts of tensors",
+        )
+    builders = [_make_builder(name, item, outputs) for item in parts.items]
+    build = parts.build
+    return lambda made: build([builder(made) for builder in builders])
+
+
+def _build_none(_made: Iterator[object]) -> None:
+    return None
+
+
+def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]) -> None:
+    """Raise if a tensor of this run lives on somewhere: it would read a placeholder."""
+    known = {id(one) for t in outputs for one in (t.content, t.content.cell)}
+    for collect in (False, True):
+        if collect:
+            gc.collect()
+        leaked = [
+            one for one in capture.iter_made()
+            # What was assigned is memory afterwards.
+            if id(one) not in known and not memories.isdisjoint(one.node.toposort(stop=capture.assigned))
+        ]  # fmt: skip
+        if not leaked:
+            return
+    raise CaptureError(
+        function=capture.name,
+        problem=f"a tensor of shape {leaked[0].node.shape} that it computes is still held after it returned",
+        hint="return the tensor, or assign it to one that was realized before",
+    )
+
+
+def _find_recipes(
+    capture: Capture, inputs: Sequence[Input], given_cells: Mapping[int, int], outputs: Sequence[Tensor]
+) -> tuple[list[Recipe], list[UOp]]:
+    """How each result is made from graphs, arguments and what the function holds; and the graphs."""
+    donated = {given.position for given in inputs if given.is_donated}
+    whole = {id(t.content) for t in outputs if not t.content.path}
+    sources: dict[int, UOp] = {}
+    recipes: list[Recipe] = []
+    for tensor in outputs:
+        cell, path = tensor.content.cell, tensor.content.path
+        key = id(cell)
+        position = given_cells.get(key)
+        if position in donated:
+            key, path, position = id(tensor), (), None
+            sources.setdefault(key, tensor.uop)
+        elif position is not None:
+            recipes.append(Recipe(position=position, path=path))
+            continue
+        elif capture.is_known(cell):
+            # Where a variable says what is seen, each call has its own view.
+            recipes.append(
+                Recipe(held=Tensor.from_content(cell), path=path) if is_symbolic(path) else Recipe(held=tensor)
+            )
+            continue
+        elif key in whole:
+            sources.setdefault(key, cell.node)
+        else:
+            # Nobody has what it is a view of.
+            key, path = id(tensor), ()
+            sources.setdefault(key, tensor.uop)
+        recipes.append(Recipe(list(sources).index(key), path=path))
+    return recipes, [_settle_result(node, capture) for node in sources.values()]
+
+
+def _settle_result(node: UOp, capture: Capture) -> UOp:
+    """`node`, copied where it is a content of memory that is overwritten later."""
+    if not states.is_memory(node):
+        return node
+    last = {capture.states.get(memory) for memory in map(states.memory_of, states.find_states(node))} - {None}
+    if last <= set(states.find_states(node)):
+        return node
+    return _make_result(node, list(map(states.copy_of, parts_of(node))))
+
+
+def _finish(
+    name: str, capture: Capture, inputs: list[Input], recipes: Sequence[Recipe], sources: Sequence[UOp],
+    build: Callable[[Iterator[object]], object], config: PrepareConfig, bound: Sequence[UOp],
+) -> Captured:  # fmt: skip
+    from svod_tensor.graph_plan import make_plan
+
+    parts = [parts_of(node) for node in sources]
+    written = {state: memory for node in [*capture.states.values(), *sources]
+               for state, memory in states.find_written(node).items()}  # fmt: skip
+    computed = [
+        (source, number, part) for source, found in enumerate(parts) for number, part in enumerate(found)
+        if 0 not in part.shape and not registry.is_buffer_identity(part) and states.find_whole_state(part) is None
+    ]  # fmt: skip
+    effects = list(capture.states.values())
+    # What is returned as it is, or assigned to, keeps its content.
+    kept = {*capture.states, *(registry.find_base(part) for found in parts for part in found)}
+    donated = {given.memory for given in inputs if given.is_donated} - kept
+    graphs = [*(part for *_, part in computed), *effects]
+    plan = make_plan(graphs, config, donated) if graphs else None
+    index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
+    for given in inputs:
+        given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
+    memories = [] if plan is None else [
+        (registry.make_memory(part.dtype, plan.buffers[index].size, plan.buffers[index].device), index)
+        for (*_, part), index in zip(computed, plan.output_indices[: len(computed)], strict=True)
+    ]  # fmt: skip
+    made = {
+        (source, number): view_prefix(memory, part.shape)
+        for (source, number, part), (memory, _) in zip(computed, memories, strict=True)
+    }
+    nodes = [
+        _make_result(node, [made.get((source, n)) or part.substitute(written) for n, part in enumerate(parts[source])])
+        for source, node in enumerate(sources)
+    ]
+    leaves = [*(given.memory for given in inputs), *(memory for memory, _ in memories)]
+    own = {memory for memory, _ in memories} | {given.memory for given in inputs if given.is_donated}
+    results = Results(recipes, nodes, leaves, own)
+    if plan is not None:
+        registry.add_plan(plan)
+    return Captured(
+        name, plan, inputs, memories, results, build,
+        set(capture.states), _find_held(plan, inputs), bound, make_lock(), watched=_find_watched(graphs, capture),
+        held_written=capture.find_written(),
+    )  # fmt: skip
+
+
+def _find_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:
+    """The tensors that the function holds, and that the plan computes or reads where they are not at home."""
+    used = set(UOp.sink(*graphs).toposort()) if graphs else set[UOp]()
+    with registry.lock:
+        cells = [one.cell for one in registry.iter_pending() if one.cell is one and one.node in used]
+        shared = [(weakref.ref(c), c.node) for c in cells if any(n.op is Op.BUFFER for n in c.node.toposort())]
+        return [Watched(cell, node) for cell, node in (*shared, *capture.moved)]
+
+
+def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:
+    """What stands for `node`, of which each part is memory now."""
+    placement = node.placement
+    return join_parts(parts, placement.axis) if isinstance(placement, Sharding) else parts[0]
+
+
+def _find_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:
+    """The memory of tensors that a function uses without getting them as arguments."""
+    if plan is None:
+        return {}
+    own = {given.memory.arg.id for given in inputs}
+    return {
+        f"a tensor that the function holds (buffer {number})": plan.buffers[index]
+        for number, index in plan.ast_to_buffer.items() if number > 0 and number not in own
+    }  # fmt: skip

@@ -1,0 +1,192 @@
+"""What becomes of graphs when the memory that they read is written: who is computed before, and what reads what afterwards.
+
+A BUFFER node is one version of memory. After a write that was computed, its owner holds another BUFFER for the same buffer, so that
+no node ever changes its meaning. Graphs that read the old content are computed together with the write, or get a copy of it; one
+that another thread builds on an old node just then is found by `catch_up`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+
+if TYPE_CHECKING:
+    from svod_tensor.cell import Cell
+
+__all__ = ["catch_up", "find_done", "find_overtaken", "find_readers", "renew", "renew_owners", "settle"]
+
+
+def find_readers(memories: set[UOp]) -> list[Cell]:
+    """The live cells whose content is read from `memories`, but for those that own them."""
+    with registry.lock:
+        registry.wait_for_capture()
+        catch_up()
+        cells = [one.cell for one in registry.iter_pending() if one.cell is one and 0 not in one.node.shape]
+        return [c for c in cells if not _owns(c, memories) and memories & _read_states(c.node, {})]
+
+
+def _owns(cell: Cell, memories: set[UOp]) -> bool:
+    return cell.owns and not memories.isdisjoint(states.iter_memories(cell.node))
+
+
+def find_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
+    """The live cells that must be computed together with `nodes`: they read content that `nodes` overwrite.
+
+    The caller holds `registry.lock`.
+    """
+    catch_up()
+    found: dict[int, Cell] = {}
+    known = set(nodes)
+    while True:
+        written = states.find_written(*known)
+        if not written:
+            return []
+        overwritten = _find_overwritten(written)
+        new = [
+            one.cell for one in registry.iter_pending()
+            # What is a view of the old content gets a copy each time.
+            if one.cell is one and (one.node not in known or states.find_state(one.node) is not None) and id(one) not in found
+            and overwritten & _read_states(one.node, written)
+        ]  # fmt: skip
+        if not new:
+            return list(found.values())
+        found.update((id(cell), cell) for cell in new)
+        known.update(cell.node for cell in new)
+
+
+def _find_overwritten(written: Iterable[UOp]) -> set[UOp | None]:
+    """The states that are followed by those in `written`."""
+    return {states.find_target_state(states.effect_of_state(state).src[0]) for state in written}
+
+
+def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
+    """The states whose content the graph of `root` needs besides those that computing `written` gives."""
+    found: set[UOp] = set()
+    seen: set[UOp] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is Op.BUFFER:
+            found.add(node)
+        elif states.is_later_state(node):
+            found.add(node)
+            stack.extend(_needed_for(node, written))
+        else:
+            stack.extend(node.src)
+    return found
+
+
+def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
+    """What must be read to reach a state: the values of the assignments up to it that are not among `written`."""
+    needed: list[UOp] = []
+    while states.is_later_state(state) and state not in written:
+        target, value = states.effect_of_state(state).src
+        needed.append(value)
+        below = states.find_target_state(target)
+        assert below is not None, target
+        state = below
+    return needed
+
+
+def settle(
+    written: Mapping[UOp, UOp], values: Mapping[UOp, UOp] | None = None, versions: Mapping[UOp, UOp] | None = None,
+    copies: Mapping[UOp, UOp] | None = None,
+) -> None:  # fmt: skip
+    """Let each pending state in `written`, which is done or left to a plan, be the content of its memory everywhere.
+
+    Args:
+        written: the states, and their memory.
+        values: what other nodes are now.
+        versions: of memory that is written, another BUFFER for the new content, if somebody may still build on the old one.
+        copies: of such memory, or of states of it, what has the old content.
+    """
+    if not written and not versions:
+        registry.replace_nodes(values or {})
+        return
+    versions = versions or {}
+    with registry.lock:
+        done = {state: versions.get(memory, memory) for state, memory in written.items()}
+        for state, memory in done.items():
+            state.src[2].attached = memory
+        replacements = {**done, **(values or {})}
+        if versions:
+            overwritten = {*versions, *_find_overwritten(written)}
+            kept = {state: copy for state, copy in (copies or {}).items() if state in overwritten}
+            replacements = {**versions, **replacements, **kept}
+            replacements.update(_rebase(replacements))
+            # What does not read this memory may be built again, when what it reads has changed.
+            readers = _find_above(versions, replacements)
+            registry.retire(
+                versions, {n: new for n, new in replacements.items() if n in readers and versions.get(n) is not new}
+            )
+        registry.replace_nodes(replacements)
+
+
+def renew(memories: Iterable[UOp]) -> dict[UOp, UOp]:
+    """Another BUFFER for each of these, with the same buffer."""
+    return {m: registry.make_memory(m.dtype, m.arg.size, m.arg.device, registry.find_buffer(m)) for m in memories}
+
+
+def renew_owners(memories: Iterable[UOp], values: Mapping[UOp, UOp], copies: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+    """Let those who own `memories`, whose content changes now, have them by another BUFFER; `settle` says what the rest is.
+
+    The caller holds `registry.lock`.
+    """
+    versions = renew(memories)
+    for cell in registry.iter_cells():
+        if cell.is_realized and not versions.keys().isdisjoint(states.iter_memories(cell.node)):
+            cell.set_node(cell.node.substitute(versions))
+    settle({}, values, versions, copies)
+    return versions
+
+
+def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+    """What becomes of pending states that were made meanwhile, on content that is replaced."""
+    rebased: dict[UOp, UOp] = {}
+    pending = [one.node for one in registry.iter_pending()]
+    for state in states.find_written(*pending) if pending else ():
+        if state in replacements:
+            continue
+        effect = states.effect_of_state(state).substitute({**replacements, **rebased})
+        below = states.find_target_state(effect.src[0])
+        if effect is not states.effect_of_state(state) and below is not None:
+            rebased[state] = state.with_src((states.memory_of(below), effect, state.src[2]))
+    return rebased
+
+
+def _find_above(memories: Collection[UOp], nodes: Iterable[UOp]) -> set[UOp]:
+    """The nodes in the graphs of `nodes` that one of `memories` is below of, and these."""
+    found = set(memories)
+    for node in UOp.sink(*nodes).toposort():
+        if not found.isdisjoint(node.src):
+            found.add(node)
+    return found
+
+
+def catch_up() -> bool:
+    """Let graphs that were built late read what became of states that are done and of memory that was written since.
+
+    The caller holds `registry.lock`.
+
+    Returns:
+        whether there was such a graph.
+    """
+    nodes = [one.node for one in registry.iter_pending()]
+    replacements = {**registry.find_successors(), **(find_done(states.find_written(*nodes)) if nodes else {})}
+    if not replacements:
+        return False
+    replacements.update(_rebase(replacements))
+    registry.replace_nodes(replacements)
+    return any(node.substitute(replacements) is not node for node in nodes)
+
+
+def find_done(written: Iterable[UOp]) -> dict[UOp, UOp]:
+    """The memory of those pending states that are settled: a cell was made of one just when another thread replaced it."""
+    return {state: memory for state in written if isinstance(memory := state.src[2].attached, UOp)}

@@ -1,0 +1,95 @@
+"""What a call of a captured function returns: tensors over the memory of that call, arguments, and views of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import registry
+from svod_tensor.cell import find_form
+from svod_tensor.shards import parts_of
+from svod_tensor.tensor import Tensor
+from svod_tensor.views import Path, find_sizes, substitute_path
+
+__all__ = ["Recipe", "Results"]
+
+
+class Recipe(NamedTuple):
+    """How a result is made.
+
+    Attributes:
+        source: which of the graphs it is, if it is one.
+        position: which of a call's tensors it is, or is a view of, if it is.
+        held: the tensor that the function holds and returns, or is a view of.
+        path: how it is seen in its graph, its argument, or what is held.
+    """
+
+    source: int = -1
+    position: int = -1
+    held: Tensor | None = None
+    path: Path = ()
+
+
+class Results:
+    """Graphs over placeholders, made again on the memory of each call, and what is a view of them and of arguments.
+
+    Attributes:
+        binds: the bound variables in them.
+    """
+
+    __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds")
+
+    def __init__(
+        self, recipes: Sequence[Recipe], nodes: Sequence[UOp], placeholders: Iterable[UOp], own: set[UOp]
+    ) -> None:
+        self._nodes = tuple(nodes)
+        is_plain = recipes == [Recipe(number) for number in range(len(nodes))]
+        self._recipes = None if is_plain else recipes
+        # Whatever the arguments of a signature are, a result has one form.
+        self._forms = [find_form(node) for node in nodes]
+        self._owns = [all(registry.find_base(p) in own for p in parts_of(n) if 0 not in p.shape) for n in nodes]
+        sizes = [size for recipe in recipes for size in find_sizes(recipe.path)]
+        self.binds = [bind for node in (*nodes, *sizes) for bind in node.iter_ops(Op.BIND)]
+        changing = {*placeholders, *self.binds}
+        self._held = [
+            n for n in dict.fromkeys(n for node in nodes for n in node.iter_ops(Op.BUFFER)) if n not in changing
+        ]
+        changing.update(self._held)
+        self._changing: list[UOp] = []
+        for node in UOp.sink(*nodes).toposort(stop=changing)[:-1]:
+            if node not in changing and not changing.isdisjoint(node.src):
+                changing.add(node)
+                self._changing.append(node)
+
+    def make(self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp]) -> list[Tensor]:
+        """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""
+        for memory in self._held:
+            made[memory] = registry.find_version(memory)
+        for node in self._changing:
+            made[node] = node.with_src(tuple([made.get(operand, operand) for operand in node.src]))
+        tensors = [
+            Tensor.from_uop(made.get(n, n), form, owns=owns)
+            for n, form, owns in zip(self._nodes, self._forms, self._owns, strict=True)
+        ]
+        if self._recipes is None:
+            return tensors
+        return [
+            _follow(recipe, tensors, given, {bind: made.get(bind, bind) for bind in self.binds})
+            for recipe in self._recipes
+        ]
+
+
+def _follow(
+    recipe: Recipe, tensors: Sequence[Tensor], given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp]
+) -> Tensor:
+    source = (
+        recipe.held
+        if recipe.held is not None
+        else tensors[recipe.source]
+        if recipe.source >= 0
+        else given[recipe.position]
+    )
+    assert isinstance(source, Tensor)
+    return source.along(*(substitute_path(recipe.path, binds) if binds else recipe.path)) if recipe.path else source

@@ -1,0 +1,360 @@
+"""What leads from the content of a cell to a tensor that is a part of it, or has it in another order: steps of a path.
+
+    x[2:, ::-1].T        Shrink, Flip, Permute
+
+A step is applied to a node to read through it, and backwards to put a value where it comes from. All steps are basic
+indexing, and movements for which numpy gives a view too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+from svod_dtype import bool_
+from svod_ir.build import make_alu, make_expand, make_flip, make_pad, make_permute, make_reshape, make_shrink
+from svod_ir.ops import Op
+from svod_ir.sizes import divide_size, normalize_size, product
+from svod_ir.uop import SInt, UOp
+from svod_tensor.shapes import Shape, broadcast_node, item_count
+from svod_tensor.shards import parts_of, place_like
+from svod_tensor.variable import resolve_size
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[np.generic]
+
+__all__ = [
+    "Detach", "Every", "Expand", "Flip", "Path", "Permute", "Reshape", "Shard", "Shrink", "Step", "apply_path", "find_sizes",
+    "is_reshape_a_view", "is_shard", "is_symbolic", "is_writable", "make_target", "put", "read_array", "substitute_path",
+]  # fmt: skip
+
+
+class Reshape(NamedTuple):
+    """The same elements in row-major order under another shape."""
+
+    before: Shape
+    shape: Shape
+
+    def apply(self, node: UOp) -> UOp:
+        return make_reshape(node, self.shape)
+
+    def put(self, node: UOp) -> UOp:
+        return make_reshape(node, self.before)
+
+    def read(self, array: Array) -> Array:
+        return array.reshape(tuple(map(resolve_size, self.shape)))
+
+    def find_strides(self, strides: Shape) -> Shape | None:
+        return _reshape_strides(self.before, strides, self.shape)
+
+
+class Permute(NamedTuple):
+    """Axis i is axis `axes[i]` of what was before."""
+
+    axes: tuple[int, ...]
+
+    def apply(self, node: UOp) -> UOp:
+        return make_permute(node, self.axes)
+
+    def put(self, node: UOp) -> UOp:
+        return make_permute(node, tuple(self.axes.index(a) for a in range(len(self.axes))))
+
+    def read(self, array: Array) -> Array:
+        return array.transpose(self.axes)
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return tuple(strides[a] for a in self.axes)
+
+
+class Shrink(NamedTuple):
+    """The part from `begin` up to `end` of each axis."""
+
+    before: Shape
+    bounds: tuple[tuple[SInt, SInt], ...]
+
+    def apply(self, node: UOp) -> UOp:
+        return make_shrink(node, self.bounds)
+
+    def put(self, node: UOp) -> UOp:
+        padding = [(b, normalize_size(s - e)) for (b, e), s in zip(self.bounds, self.before, strict=True)]
+        return make_pad(node, padding)
+
+    def read(self, array: Array) -> Array:
+        return array[tuple(slice(resolve_size(b), resolve_size(e)) for b, e in self.bounds)]
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return strides
+
+
+class Flip(NamedTuple):
+    """The axes that are flagged in reverse order."""
+
+    flags: tuple[bool, ...]
+
+    def apply(self, node: UOp) -> UOp:
+        return make_flip(node, self.flags)
+
+    def put(self, node: UOp) -> UOp:
+        return make_flip(node, self.flags)
+
+    def read(self, array: Array) -> Array:
+        return array[tuple(slice(None, None, -1 if flag else 1) for flag in self.flags)]
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return tuple(_times(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True))
+
+
+class Every(NamedTuple):
+    """Every `step`-th element of an axis, from the first on."""
+
+    before: Shape
+    axis: int
+    step: int
+
+    def apply(self, node: UOp) -> UOp:
+        size = node.shape[self.axis]
+        count = item_count(0, size, self.step)
+        padding: list[tuple[SInt, SInt]] = [(0, 0)] * len(node.shape)
+        padding[self.axis] = (0, normalize_size(count * self.step - size))
+        node = make_reshape(make_pad(node, padding), self._split(count))
+        bounds: list[tuple[SInt, SInt]] = [(0, s) for s in node.shape]
+        bounds[self.axis + 1] = (0, 1)
+        return make_reshape(make_shrink(node, bounds), self._with_size(count))
+
+    def put(self, node: UOp) -> UOp:
+        count = node.shape[self.axis]
+        padding = [(0, 0)] * (len(node.shape) + 1)
+        padding[self.axis + 1] = (0, self.step - 1)
+        split = list(self._split(count))
+        split[self.axis + 1] = 1
+        node = make_reshape(make_pad(make_reshape(node, split), padding), self._with_size(count * self.step))
+        return make_shrink(node, [(0, s) for s in self.before])
+
+    def read(self, array: Array) -> Array:
+        return array[(*(slice(None),) * self.axis, slice(None, None, self.step))]
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return tuple(_times(s, self.step) if a == self.axis else s for a, s in enumerate(strides))
+
+    def _split(self, count: SInt) -> Shape:
+        return (*self.before[: self.axis], count, self.step, *self.before[self.axis + 1 :])
+
+    def _with_size(self, size: SInt) -> Shape:
+        return (*self.before[: self.axis], size, *self.before[self.axis + 1 :])
+
+
+class Expand(NamedTuple):
+    """Axes of size 1 repeated."""
+
+    before: Shape
+    shape: Shape
+
+    def apply(self, node: UOp) -> UOp:
+        return make_expand(node, self.shape)
+
+    def put(self, node: UOp) -> UOp:
+        raise AssertionError("an element that stands in several places is not written")
+
+    def read(self, array: Array) -> Array:
+        import numpy as np
+
+        return np.broadcast_to(array, tuple(map(resolve_size, self.shape)))
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return tuple(s if a == b else 0 for s, a, b in zip(strides, self.before, self.shape, strict=True))
+
+
+class Shard(NamedTuple):
+    """The part on one of several devices."""
+
+    position: int
+    shape: Shape
+
+    def apply(self, node: UOp) -> UOp:
+        return parts_of(node)[self.position]
+
+    def put(self, node: UOp) -> UOp:
+        raise AssertionError("a shard is not written by itself")
+
+    def read(self, array: Array) -> Array:
+        raise AssertionError("an array has no shards")
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return _contiguous_strides(self.shape)
+
+
+class Detach(NamedTuple):
+    """The same elements, as a constant where gradients are computed."""
+
+    def apply(self, node: UOp) -> UOp:
+        return UOp(Op.DETACH, node.dtype, (node,))
+
+    def put(self, node: UOp) -> UOp:
+        return node
+
+    def read(self, array: Array) -> Array:
+        return array
+
+    def find_strides(self, strides: Shape) -> Shape:
+        return strides
+
+
+Step: TypeAlias = Reshape | Permute | Shrink | Flip | Every | Expand | Shard | Detach
+Path: TypeAlias = tuple[Step, ...]
+
+
+def apply_path(path: Iterable[Step], node: UOp) -> UOp:
+    """What is seen of `node` along `path`."""
+    for step in path:
+        node = step.apply(node)
+    return node
+
+
+def make_target(path: Path, node: UOp) -> UOp:
+    """`apply_path` as something to write to."""
+    return apply_path([step for step in path if step.__class__ is not Detach], node)
+
+
+def read_array(path: Iterable[Step], array: Array) -> Array:
+    """What is seen of an array along `path`, where it is."""
+    for step in path:
+        array = step.read(array)
+    return array
+
+
+def put(path: Path, node: UOp, value: UOp) -> UOp:
+    """`node` with `value` where `path` leads to."""
+    is_part = any(step.__class__ in (Shrink, Every) for step in path)
+    inside = broadcast_node(UOp.const(bool_, True), value.shape) if is_part else None
+    for step in reversed(path):
+        value = step.put(value)
+        inside = None if inside is None else step.put(inside)
+    if inside is not None:
+        return make_alu(Op.WHERE, inside, value, node)
+    # A constant is on no device; what it is written to stays where it is.
+    return place_like(value, node) if value.placement is None and node.placement is not None else value
+
+
+def is_writable(path: Path) -> bool:
+    """Whether each element along `path` has a place of its own."""
+    return not any(step.__class__ is Expand for step in path)
+
+
+def is_shard(path: Path) -> bool:
+    """Whether `path` leads to one of several devices."""
+    return any(step.__class__ is Shard for step in path)
+
+
+def find_sizes(path: Path) -> list[UOp]:
+    """The nodes that steps depend on."""
+    found: list[UOp] = []
+    stack: list[object] = list(path)
+    while stack:
+        field = stack.pop()
+        if isinstance(field, UOp):
+            found.append(field)
+        elif isinstance(field, tuple):
+            stack.extend(cast("tuple[object, ...]", field))
+    return found
+
+
+def substitute_path(path: Path, replacements: Mapping[UOp, UOp]) -> Path:
+    """`path` with other sizes where steps depend on nodes."""
+    made = [step.__class__(*cast("Any", [_substitute(field, replacements) for field in step])) for step in path]
+    return tuple(made)
+
+
+def _substitute(field: object, replacements: Mapping[UOp, UOp]) -> object:
+    if isinstance(field, UOp):
+        return field.substitute(replacements)
+    if isinstance(field, tuple):
+        return tuple([_substitute(part, replacements) for part in cast("tuple[object, ...]", field)])
+    return field
+
+
+def is_symbolic(path: Path) -> bool:
+    """Whether a step depends on variables."""
+    return bool(find_sizes(path))
+
+
+def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> bool:
+    """Whether the elements along `path` of contiguous `content`, which have `shape`, can be seen as `new` where they are."""
+    # Axes of size 1 come and go anywhere.
+    if [s for s in shape if not _is(s, 1)] == [s for s in new if not _is(s, 1)]:
+        return True
+    if all(step.__class__ in (Reshape, Detach) for step in path):
+        return True
+    strides: Shape | None = _contiguous_strides(content)
+    for step in path:
+        strides = step.find_strides(strides)
+        if strides is None:
+            return False
+    return _reshape_strides(shape, strides, new) is not None
+
+
+def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
+    """The strides of `new` over elements that `old` has with `strides`; None if no strides reach them in that order."""
+    if any(isinstance(s, int) and s == 0 for s in old):
+        return _contiguous_strides(new)
+    axes = [(size, stride) for size, stride in zip(old, strides, strict=True) if not _is(size, 1)]
+    found: list[SInt] = []
+    sizes = list(new)
+    while sizes or axes:
+        if sizes and _is(sizes[0], 1):
+            found.append(0)
+            sizes.pop(0)
+            continue
+        group = _take_group(axes, sizes)
+        if group is None:
+            return None
+        merged, n_new = group
+        if any(merged[i][1] != _times(*merged[i + 1]) for i in range(len(merged) - 1)):
+            return None
+        stride = merged[-1][1]
+        inner: list[SInt] = []
+        for size in reversed(sizes[:n_new]):
+            inner.append(stride)
+            stride = _times(stride, size)
+        found += reversed(inner)
+        del sizes[:n_new], axes[: len(merged)]
+    return tuple(found)
+
+
+def _take_group(axes: Sequence[tuple[SInt, SInt]], sizes: Sequence[SInt]) -> tuple[list[tuple[SInt, SInt]], int] | None:
+    """The fewest axes, and how many of `sizes`, that have the same number of elements."""
+    if not axes or not sizes:
+        return None
+    n_old, n_new = 1, 1
+    left, right = axes[0][0], sizes[0]
+    while left != right:
+        # Whichever is the smaller gets another axis.
+        if _is_smaller(right, left):
+            if n_new == len(sizes):
+                return None
+            right, n_new = _times(right, sizes[n_new]), n_new + 1
+        else:
+            if n_old == len(axes):
+                return None
+            left, n_old = _times(left, axes[n_old][0]), n_old + 1
+    return list(axes[:n_old]), n_new
+
+
+def _is_smaller(one: SInt, other: SInt) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return one < other
+    return divide_size(other, one) is not None
+
+
+def _contiguous_strides(shape: Shape) -> Shape:
+    return tuple(product(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _times(one: SInt, other: SInt) -> SInt:
+    return one * other if isinstance(one, int) and isinstance(other, int) else normalize_size(one * other)
+
+
+def _is(size: SInt, value: int) -> bool:
+    return isinstance(size, int) and size == value

@@ -1,0 +1,159 @@
+"""Writing to a cell: in its memory if that is its own, once something reads it, else by another node."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from threading import get_ident
+from typing import TYPE_CHECKING
+
+from svod_device import ReadOnlyError
+from svod_dtype import void
+from svod_ir.ops import Op
+from svod_ir.placement import Sharding
+from svod_ir.uop import UOp
+from svod_tensor import registry, states
+from svod_tensor.capture import find_capture
+from svod_tensor.origins import add_line
+from svod_tensor.shards import parts_of, spread
+from svod_tensor.views import Path, make_target, put
+
+if TYPE_CHECKING:
+    from svod_tensor.capture import Capture
+    from svod_tensor.cell import Cell
+
+__all__ = ["make_own", "write"]
+
+_numbers = itertools.count(1)
+
+
+def write(cell: Cell, path: Path, value: UOp) -> None:
+    """Let `cell` have `value` where `path` leads to: in its memory if it has some, once something reads that.
+
+    Raises:
+        ReadOnlyError: if it is a file.
+        CaptureError: if a function that is being captured would lose the write.
+    """
+    if 0 in value.shape:
+        return
+    with registry.lock:
+        registry.wait_for_capture()
+        capture, shared = find_capture(), cell.node
+        in_place = _can_overwrite(cell, path, capture)
+        old = cell.node
+        if capture is not None and old is not shared:
+            capture.moved.append((weakref.ref(cell), shared))
+        if in_place:
+            new = _overwrite(old, path, value)
+        else:
+            if capture is not None:
+                capture.check_is_new(cell)
+            new = put(path, old, value)
+            cell.is_patched = bool(path)
+        if new is old:
+            return
+        if capture is not None:
+            capture.record_write(cell, old)
+        add_line(new)
+        cell.set_node(new)
+
+
+def make_own(cell: Cell) -> bool:
+    """Let a cell that is memory have it for itself: what is another's, or belongs to somebody else, is copied.
+
+    Returns:
+        whether it has; another thread may have given it something else while this one waited for who writes the memory.
+    """
+    with registry.lock:
+        if not registry.is_buffer_identity(cell.node) or (cell.owns and _is_writable(cell)):
+            return cell.owns
+        from svod_device import copy_buffer
+        from svod_tensor import storage
+
+        shared = {
+            memory: buffer for memory in states.iter_memories(cell.node) if (buffer := registry.find_buffer(memory))
+        }
+        computation = registry.start_computation([buffer.storage_id for buffer in shared.values()], [], {})
+        if computation is None:
+            registry.wait_if_refused()
+            return False
+        copies: dict[UOp, UOp] = {}
+        try:
+            for memory, buffer in shared.items():
+                own = storage.allocate(buffer.device, buffer.dtype, buffer.size)
+                copy_buffer(own, buffer)
+                copies[memory] = registry.make_memory(memory.dtype, buffer.size, buffer.device, own)
+        finally:
+            registry.end_computation(computation)
+        cell.set_node(cell.node.substitute(copies))
+        cell.owns = True
+        return True
+
+
+def _can_overwrite(cell: Cell, path: Path, capture: Capture | None) -> bool:
+    """Whether a write changes memory; the cell has it for itself then."""
+    if not states.is_memory(cell.node):
+        return False
+    _check_no_file(cell)
+    if cell.owns and _is_writable(cell):
+        return True
+    is_plain = registry.is_buffer_identity(cell.node)
+    # A copy that a captured function makes is a value in its plan.
+    is_kept = capture is None or capture.is_known(cell)
+    if capture is None and not cell.owns and not path:
+        # All of it is replaced.
+        return False
+    if not is_plain or not is_kept or any(_is_file(memory) for memory in states.iter_memories(cell.node)):
+        return False
+    return make_own(cell) or _can_overwrite(cell, path, capture)
+
+
+def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
+    """`node`, which is memory, after `value` was written where `path` leads to."""
+    placement = node.placement
+    if isinstance(placement, Sharding):
+        # Each device writes its own shard.
+        whole = put(path, node, value)
+        if whole is node:
+            return node
+        shards = parts_of(node)
+        values = spread(whole, placement)
+        # What other shards are assigned may be made from the old state.
+        written = [s if 0 in s.shape else _assign(s, s, v) for s, v in zip(shards, values, strict=True)]
+        return node.with_src((node.src[0].with_src(tuple(written)),))
+    target = make_target(path, node)
+    if states.find_target_state(target) is None:
+        # Every n-th element where n does not divide the size is no plain view.
+        target, value = node, put(path, node, value)
+    return node if value is target else _assign(node, target, value)
+
+
+def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
+    """`node` after the assignment to `target`, which is a view of it or it itself."""
+    state = states.find_target_state(node)
+    assert state is not None, node
+    memory = states.memory_of(state)
+    number = UOp(Op.NOOP, void, (), next(_numbers))
+    number.attached = get_ident()
+    new = UOp(Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number))
+    add_line(new)
+    capture = find_capture()
+    if capture is not None:
+        capture.record_state(new, state)
+    return node.substitute({state: new})
+
+
+def _is_writable(cell: Cell) -> bool:
+    buffers = map(registry.find_buffer, states.iter_memories(cell.node))
+    return all(buffer is None or buffer.is_writable for buffer in buffers)
+
+
+def _check_no_file(cell: Cell) -> None:
+    for memory in states.iter_memories(cell.node):
+        if cell.owns and _is_file(memory):
+            raise ReadOnlyError(device=memory.arg.device)
+
+
+def _is_file(memory: UOp) -> bool:
+    buffer = registry.find_buffer(memory)
+    return buffer is not None and not buffer.allocator.is_writable

@@ -1,0 +1,403 @@
+"""Random programs of views, values and writes mean what they mean in numpy, whenever anything is computed.
+
+A program is drawn as a list of statements; each works on tensors and, in the same way, on arrays. Statements that only
+compute (realize, print, prepare, copy, pickle) stand anywhere between the others, and must not be seen.
+`SVOD_TEST_PROGRAMS=20000` runs that many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from svod_schedule.errors import UnsupportedGraphError
+from svod_tensor import Tensor, jit, registry
+from svod_tensor.errors import CaptureError, EmptyScheduleError
+
+N_PROGRAMS = int(os.environ.get("SVOD_TEST_PROGRAMS", "500"))
+MAX_VARIABLES = 6
+FAR = "CPU:1"
+
+
+class Statement(NamedTuple):
+    """A kind of statement, and numbers that say of which variables, and which of its forms."""
+
+    kind: str
+    x: int
+    y: int
+    form: int
+
+
+class Variable(NamedTuple):
+    """The same thing as a tensor and as an array."""
+
+    tensor: Tensor
+    array: np.ndarray
+
+    @property
+    def family(self) -> int:
+        """The same for all arrays that are views of one."""
+        array = self.array
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return id(array)
+
+
+def value(array: np.ndarray) -> np.ndarray:
+    """An array that is no view, in row-major order as the content of every new tensor."""
+    return np.array(array, np.int32, order="C")
+
+
+def select(array: np.ndarray, index: Any) -> np.ndarray:
+    """What a basic index selects, as an array even where it is one element."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return array[parts if Ellipsis in parts else (*parts, ...)]
+
+
+# What gives a tensor of its own.
+VALUES: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
+    ("{x} + 1", lambda x: x + 1, lambda a: a + 1),
+    ("{x} * 3", lambda x: x * 3, lambda a: a * 3),
+    ("{x} * 1", lambda x: x * 1, lambda a: a * 1),
+    ("{x} + 0", lambda x: x + 0, lambda a: a),
+    ("{x} // 1", lambda x: x // 1, lambda a: a),
+    ("+{x}", lambda x: +x, lambda a: a),
+    ("{x}.astype('int32')", lambda x: x.astype("int32"), lambda a: a),
+    ("{x}.clip()", lambda x: x.clip(), lambda a: a),
+    ("{x}.roll(0)", lambda x: x.roll(0), lambda a: a),
+    ("{x}.floor()", lambda x: x.floor(), lambda a: a),
+    ("{x}.tile(1)", lambda x: x.tile(1) if x.ndim else x.tile(), lambda a: a),
+    ("Tensor({x})", Tensor, lambda a: a),
+    ("{x}.clone()", lambda x: x.clone(), lambda a: a),
+    ("{x}.contiguous()", lambda x: x.contiguous(), lambda a: a),
+    ("copy.copy({x})", copy.copy, lambda a: a),
+    ("copy.deepcopy({x})", copy.deepcopy, lambda a: a),
+    ("pickle.loads(pickle.dumps({x}))", lambda x: pickle.loads(pickle.dumps(x)), lambda a: a),
+    ("Tensor.concat([{x}])", lambda x: Tensor.concat([x]) if x.ndim else x + 0, lambda a: a),
+    ("{x}.sum(0)", lambda x: x.sum(0, dtype="int32") if x.ndim else x + 0, lambda a: a.sum(0) if a.ndim else a),
+    ("{x}.zeros_like()", lambda x: x.zeros_like(), lambda a: a * 0),
+    ("{x}.cumsum(0)", lambda x: x.cumsum(0, dtype="int32") if x.ndim else x + 0, lambda a: a.cumsum(0) if a.ndim else a),
+]  # fmt: skip
+
+# What gives a view, where numpy gives one.
+VIEWS: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
+    ("{x}.reshape(-1)", lambda x: x.reshape(-1), lambda a: a.reshape(-1)),
+    ("{x}.reshape(-1, 2)", lambda x: x.reshape(-1, 2), lambda a: a.reshape(-1, 2)),
+    ("{x}.reshape(3, -1)", lambda x: x.reshape(3, -1), lambda a: a.reshape(3, -1)),
+    ("{x}.T", lambda x: x.T, lambda a: a.T),
+    ("{x}.flip(0)", lambda x: x.flip(0), lambda a: np.flip(a, 0)),
+    ("{x}.unsqueeze(0)", lambda x: x.unsqueeze(0), lambda a: a[None]),
+    ("{x}.squeeze()", lambda x: x.squeeze(), np.squeeze),
+    ("{x}.detach()", lambda x: x.detach(), lambda a: a[...]),
+    ("{x}.broadcast_to(2, ...)", lambda x: x.broadcast_to((2, *x.shape)), lambda a: np.broadcast_to(a, (2, *a.shape))),
+    ("{x}.split(1)[-1]", lambda x: x.split(1)[-1], lambda a: np.split(a, a.shape[0])[-1]),
+]  # fmt: skip
+
+_S = np.s_
+INDICES = [
+    _S[0], _S[-1], _S[1:], _S[:-1], _S[::-1], _S[::2], _S[1::2], _S[...], _S[..., 0], _S[..., 1:], _S[:, 0], _S[:, ::2],
+    _S[None], _S[0, 0], _S[:0], _S[1, ::-1],
+]  # fmt: skip
+PLACES = [*INDICES, [0], [1, 0], np.array([True, False])]
+
+
+def twice(x: Any) -> Any:
+    return x * 2 + 1
+
+
+def write_first(x: Any) -> Any:
+    x[0] = x[0] * 3 + 1
+    return x + 1
+
+
+def copy_and_write(x: Any) -> Any:
+    y = x * 1
+    y[0] = 5
+    return y, x
+
+
+def write_and_copy(x: Any) -> Any:
+    before = x * 1
+    x[...] = x + 7
+    after = x * 1
+    x[0] = 9
+    return before, after
+
+
+def give_back(x: Any) -> Any:
+    return x
+
+
+def give_view(x: Any) -> Any:
+    return x[1:], x + 2
+
+
+def give_base_and_view(x: Any) -> Any:
+    y = np.multiply(x, 5, order="C") if isinstance(x, np.ndarray) else x * 5
+    return y, y[0:1]
+
+
+def add_to(x: Any, y: Any) -> Any:
+    x[...] = x + y
+    return y * 1
+
+
+FUNCTIONS = [twice, write_first, copy_and_write, write_and_copy, give_back, give_view, give_base_and_view]
+CAPTURED = {function: jit(function) for function in (*FUNCTIONS, add_to)}
+DONATING = jit(lambda x: (x * 2, x[:1]), donate=0)
+
+
+class Run:
+    """One program in the running."""
+
+    def __init__(self) -> None:
+        self.variables: list[Variable] = []
+        self.lines: list[str] = []
+        self.n = 0
+
+    def add(self, text: str, tensor: Tensor, array: np.ndarray) -> None:
+        if len(self.variables) >= MAX_VARIABLES:
+            del self.variables[0]
+        self.lines.append(f"{text}    # {tensor.shape}")
+        assert tensor.shape == array.shape, self.lines
+        self.variables.append(Variable(tensor, array))
+
+    def step(self, s: Statement) -> None:
+        if not self.variables or s.kind == "new":
+            self.make(s)
+            return
+        getattr(self, f"do_{s.kind}")(s, *self.pick(s.x))
+
+    def pick(self, number: int) -> Variable:
+        return self.variables[number % len(self.variables)]
+
+    def make(self, s: Statement) -> None:
+        self.n += 1
+        shape = ((2, 3), (4,), (2, 2))[s.x % 3]
+        array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) + 10 * self.n
+        match s.form % 4:
+            case 0:
+                self.add(f"zeros{shape}", Tensor.zeros(*shape, dtype="int32"), np.zeros(shape, np.int32))
+            case 1:
+                self.add(f"data{shape} on {FAR}", Tensor(array, device=FAR), array)
+            case 2:
+                shared = array.copy()
+                self.add(f"from_numpy{shape}", Tensor.from_numpy(shared), array)
+            case _:
+                self.add(f"data{shape}", Tensor(array), array)
+
+    def do_value(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        text, on_tensors, on_arrays = VALUES[s.form % len(VALUES)]
+        self.add(text.format(x=s.x), on_tensors(x), value(on_arrays(a)))
+
+    def do_binary(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        y, b = self.pick(s.y)
+        if a.shape == b.shape and x.device == y.device:
+            self.add(f"{s.x} - {s.y}", x - y, value(a - b))
+
+    def do_view(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        text, on_tensors, on_arrays = VIEWS[s.form % len(VIEWS)]
+        try:
+            array = on_arrays(a)
+        except (ValueError, IndexError, ZeroDivisionError):
+            return
+        if 0 in a.shape:
+            return
+        # Where numpy copies, the content of the new tensor is in row-major order.
+        self.add(text.format(x=s.x), on_tensors(x), array if np.may_share_memory(array, a) else value(array))
+
+    def do_index(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        index = INDICES[s.form % len(INDICES)]
+        try:
+            array = select(a, index)
+        except IndexError:
+            return
+        self.add(f"{s.x}[{index}]", x[index], array)
+
+    def do_move(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        device = (FAR, "CPU")[s.form % 2]
+        self.add(f"{s.x}.to({device})", x.to(device), value(a))
+
+    def do_assign(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        y, b = self.pick(s.y)
+        if not a.flags.writeable or b.shape != a.shape or x.device != y.device:
+            return
+        self.lines.append(f"{s.x}.assign({s.y} + {s.form})")
+        if s.form % 3 == 0:
+            x.assign(y)
+            a[...] = b.copy()
+        else:
+            x.assign(y + s.form)
+            a[...] = b + np.int32(s.form)
+
+    def do_write(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        index = PLACES[s.form % len(PLACES)]
+        if not a.flags.writeable:
+            return
+        try:
+            place = a[index]
+        except IndexError:
+            return
+        y, b = self.pick(s.y)
+        self.lines.append(f"{s.x}[{index}] = {s.y} or number")
+        if b.shape == place.shape and x.device == y.device and not isinstance(index, (list, np.ndarray)):
+            a[index] = b.copy()
+            x[index] = y
+        elif s.y % 2 and not isinstance(index, (list, np.ndarray)):
+            a[index] += 3
+            x[index] += 3
+        else:
+            a[index] = s.y
+            x[index] = s.y
+
+    def do_forget(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        self.lines.append(f"del {s.x}")
+        del self.variables[s.x % len(self.variables)]
+
+    def do_call(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        function = FUNCTIONS[s.form % len(FUNCTIONS)]
+        if not a.ndim or not a.size or not a.flags.writeable:
+            return
+        self.lines.append(f"{function.__name__}({s.x})")
+        self.add_results(CAPTURED[function](x), function(a), a)
+
+    def do_call_with_two(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        y, b = self.pick(s.y)
+        if a.shape == b.shape and a.size and a.flags.writeable and x.device == y.device:
+            self.lines.append(f"add_to({s.x}, {s.y})")
+            self.add_results(CAPTURED[add_to](x, y), add_to(a, b), a)
+
+    def do_hold(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        """A function that holds a variable, and writes to it; it is called twice."""
+        if not a.ndim or not a.size or not a.flags.writeable:
+            return
+
+        def step(held: Any, z: Any) -> Any:
+            if s.form % 2:
+                held[0] = held[0] + 1
+            return held * 2 + z
+
+        captured = jit(lambda z: step(x, z))
+        y, b = self.pick(s.y)
+        if b.shape != a.shape or x.device != y.device:
+            return
+        for _ in range(2):
+            try:
+                made = captured(y)
+            except CaptureError:
+                return
+            self.add(f"hold {s.x} and call with {s.y}", made, value(step(a, b)))
+
+    def add_results(self, made: Any, wanted: Any, a: np.ndarray) -> None:
+        made, wanted = (r if isinstance(r, tuple) else (r,) for r in (made, wanted))
+        for number, (tensor, array) in enumerate(zip(made, wanted, strict=True)):
+            is_view = any(np.may_share_memory(array, other) for other in (a, *wanted[:number]))
+            self.add("  result", tensor, array if is_view or array.flags.c_contiguous else value(array))
+
+    def do_donate(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        """The memory of a variable is given away, and with it all its views."""
+        one = self.pick(s.x)
+        if not a.ndim or not a.size or not a.flags.writeable or (a.base is not None and s.form % 2):
+            return
+        self.lines.append(f"donate {s.x}")
+        self.variables = [v for v in self.variables if v.family != one.family]
+        if s.form % 2:
+            double, first = DONATING(x)
+            self.add("  result", double, value(a * 2))
+            self.add("  result", first, value(a[:1]))
+        else:
+            made = x * 2 + 1
+            # Another thread that captures a function does the assignments that pend, and what depends on them.
+            with contextlib.suppress(EmptyScheduleError):
+                made.prepare(donate=[x]).execute()
+            self.add("  result", made, value(a * 2 + 1))
+
+    def do_realize(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        self.lines.append(f"{s.x}.realize()")
+        x.realize()
+
+    def do_realize_batch(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        self.lines.append(f"realize_batch({s.form})")
+        Tensor.realize_batch([v.tensor for n, v in enumerate(self.variables) if s.form >> n & 1])
+
+    def do_read(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        self.lines.append(f"{s.x}.numpy(), .tolist()")
+        if s.form % 2:
+            np.testing.assert_array_equal(x.numpy(), a)
+        else:
+            assert x.tolist() == a.tolist()
+
+    def do_print(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        self.lines.append(f"repr({s.x})")
+        repr(x)
+
+    def do_prepare(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        chosen = [x] if s.form % 2 else [v.tensor for v in self.variables]
+        if not all(t.is_realized or not t.size for t in chosen):
+            self.lines.append(f"prepare {s.x if s.form % 2 else 'all'}, execute")
+            with contextlib.suppress(EmptyScheduleError):
+                Tensor.prepare_batch(chosen).execute()
+
+    def check(self) -> None:
+        for number, (tensor, array) in enumerate(self.variables):
+            np.testing.assert_array_equal(tensor.numpy(), array, err_msg=f"variable {number}")
+
+
+KINDS = [
+    "new", "value", "value", "binary", "view", "view", "index", "index", "move", "assign", "assign", "write", "write", "write",
+    "forget", "call", "call_with_two", "hold", "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
+]  # fmt: skip
+statements = st.builds(
+    Statement, st.sampled_from(KINDS), st.integers(0, 5), st.integers(0, 5), st.integers(0, 31)
+)  # fmt: skip
+programs = st.lists(statements, min_size=2, max_size=14)
+_settings = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+
+
+def run(program: Sequence[Statement]) -> None:
+    state = Run()
+    try:
+        state.step(Statement("new", program[0].x, 0, 3))
+        for statement in program:
+            state.step(statement)
+        state.check()
+    except BaseException as error:
+        error.add_note("\n".join(state.lines))
+        raise
+
+
+@settings(_settings, max_examples=N_PROGRAMS)
+@given(programs)
+def test_a_program_means_what_it_means_in_numpy(program: list[Statement]) -> None:
+    try:
+        run(program)
+    except UnsupportedGraphError as error:
+        # Two assignments that read what the other one overwrites, each folded into one expression: refused, with a hint.
+        assume("both before and after" not in str(error))
+        raise
+    finally:
+        # What a traceback keeps alive is no part of the next program.
+        registry.clear()
+
+
+@settings(_settings, max_examples=max(1, N_PROGRAMS // 50))
+@given(st.lists(programs, min_size=4, max_size=4))
+def test_programs_in_several_threads_do_not_see_each_other(several: list[list[Statement]]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(run, program) for program in several]:
+            done.result()
+
+
+def test_all_statements_are_known() -> None:
+    assert all(kind == "new" or hasattr(Run, f"do_{kind}") for kind in KINDS)
+    assert pytest is not None
