@@ -210,7 +210,7 @@ def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
 
 def test_what_is_built_meanwhile_on_a_copy_of_overwritten_memory_reads_the_copy(pause: Pause) -> None:
     x = own(START)
-    y, reader = x * 1, x * 3
+    y, reader = x.clone(), x * 3
     x.assign(pause(x) + 1)
     built: list[Tensor] = []
     pause.meanwhile = lambda: built.extend([y * 2, y.clone(), reader + 1, y[1:]])
@@ -227,7 +227,7 @@ def test_what_is_assigned_meanwhile_comes_after_what_is_being_assigned(pause: Pa
     between: list[Tensor] = []
 
     def assign_again() -> None:
-        between.append(x * 1)
+        between.append(x.clone())
         x.assign(x * 10)
         x[0] = -1
 
@@ -240,7 +240,7 @@ def test_what_is_assigned_meanwhile_comes_after_what_is_being_assigned(pause: Pa
 
 def test_a_tensor_that_was_made_late_of_old_content_reads_who_kept_it_or_what_is_there_now() -> None:
     x = own(START)
-    kept, read, nodes = x * 1, x + 1, []
+    kept, read, nodes = x.clone(), x + 1, []
     for tensor in (x, kept, read):
         nodes.append(tensor.uop)
     x.assign(x * 10).realize()
