@@ -196,6 +196,17 @@ def test_a_tensor_that_was_made_of_an_assignment_just_before_it_was_done_reads_t
     check(x, START + 1)
 
 
+def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_is_assigned() -> None:
+    x = own(START)
+    x.assign(x + 1)
+    pending = x.uop
+    x.realize()
+    late = Tensor.from_uop(pending) * 2
+    x.assign(START * 0 + 7)
+    check(x, START * 0 + 7)
+    check(late, (START + 1) * 2)
+
+
 def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
     x = own(START)
     x.assign(x + 1)

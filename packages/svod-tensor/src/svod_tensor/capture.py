@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Generator, Iterator
-from threading import get_ident
 from typing import TYPE_CHECKING
 
 from svod_tensor import overwriting, registry
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from svod_tensor.cell import Cell
     from svod_tensor.registry import Live
 
-__all__ = ["Capture", "check_not_capturing", "find_capture", "start_capture"]
+__all__ = ["Capture", "check_not_capturing", "start_capture"]
 
 
 class Capture:
@@ -31,33 +30,34 @@ class Capture:
         name: of the function.
         states: the last pending state of each BUFFER that was assigned to.
         assigned: every state that an assignment of it leads to, and the one before the first of them.
+        made: the cells and views that the run made, by id.
         moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
             is not where later calls find it.
     """
 
-    def __init__(self, name: str, made: dict[int, weakref.ref[Live]]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.states: dict[UOp, UOp] = {}
         self.assigned: dict[UOp, UOp] = {}
         self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
-        self._made = made
-        self._undo: list[tuple[weakref.ref[Cell], UOp]] = []
+        self.made: dict[int, weakref.ref[Live]] = {}
+        self._written: list[weakref.ref[Cell]] = []
 
     def is_known(self, cell: Cell) -> bool:
         """Whether `cell` was there before this run."""
-        return id(cell) not in self._made
+        return id(cell) not in self.made
 
     def iter_made(self) -> Iterator[Live]:
         """The live cells and views that this run made."""
-        return (one for ref in list(self._made.values()) if (one := ref()) is not None)
+        return (one for ref in list(self.made.values()) if (one := ref()) is not None)
 
     def find_written(self) -> list[weakref.ref[Cell]]:
         """The cells that were there before this run and that it wrote to."""
-        return [ref for ref, _ in self._undo if (cell := ref()) is not None and self.is_known(cell)]
+        return [ref for ref in self._written if (cell := ref()) is not None and self.is_known(cell)]
 
-    def record_write(self, cell: Cell, old: UOp) -> None:
-        """Remember what `cell` held."""
-        self._undo.append((weakref.ref(cell), old))
+    def record_write(self, cell: Cell) -> None:
+        """Remember that `cell` is written."""
+        self._written.append(weakref.ref(cell))
 
     def record_state(self, state: UOp, before: UOp) -> None:
         """Remember an assignment, which leads from one state of a BUFFER to another."""
@@ -73,21 +73,6 @@ class Capture:
                 hint="realize the tensor before, so that there is memory for what is assigned",
             )
 
-    def take_back(self) -> None:
-        """Let every cell hold what it held before; the caller holds `registry.lock`."""
-        for ref, node in reversed(self._undo):
-            cell = ref()
-            if cell is not None and self.is_known(cell):
-                cell.set_node(node)
-
-
-_captures: dict[int, Capture] = {}
-
-
-def find_capture() -> Capture | None:
-    """The capture that this thread is running, or None."""
-    return _captures.get(get_ident()) if _captures else None
-
 
 def check_not_capturing(action: str) -> None:
     """Raise if this thread is running a capture, during which `action` is impossible.
@@ -95,7 +80,7 @@ def check_not_capturing(action: str) -> None:
     Raises:
         CaptureError: if it is.
     """
-    capture = find_capture()
+    capture = registry.find_capture()
     if capture is not None:
         raise CaptureError(
             function=capture.name,
@@ -111,7 +96,6 @@ def start_capture(name: str) -> Generator[Capture]:
     from svod_tensor.options import resolve_config
     from svod_tensor.realize import realize_tensors
 
-    thread = get_ident()
     while True:
         with registry.lock:
             registry.wait_for_capture()
@@ -119,7 +103,8 @@ def start_capture(name: str) -> Generator[Capture]:
             cells = [one for one in registry.iter_pending() if one.cell is one]
             pending = [one for one in cells if any(map(states.is_own, states.find_written(one.node)))]
             if not pending:
-                capture = _captures[thread] = Capture(name, registry.start_capture())
+                capture = Capture(name)
+                registry.start_capture(capture)
                 break
         realize_tensors(pending, resolve_config(None))
     try:
@@ -127,7 +112,5 @@ def start_capture(name: str) -> Generator[Capture]:
     finally:
         with registry.lock:
             registry.end_capture()
-            capture.take_back()
-            # Other threads may have made tensors of what was assigned.
+            # Everything is as it was before, also what other threads made of it meanwhile.
             overwriting.settle(capture.assigned)
-            del _captures[thread]

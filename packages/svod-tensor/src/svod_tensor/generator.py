@@ -30,7 +30,7 @@ from svod_ir.ops import Op
 from svod_ir.threefry import threefry
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
-from svod_tensor.capture import check_not_capturing, find_capture
+from svod_tensor.capture import check_not_capturing
 from svod_tensor.data import make_array_node
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
@@ -86,13 +86,13 @@ class Generator:
         if seed is None:
             check_not_capturing("draws a seed")
             seed = _find_seed()
-        if find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
+        if registry.find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
             self._state = _make_state(_to_word(seed), 0)
             return
         # A value, no memory that calls would change: a function that makes a generator makes it anew at each call.
         key = _read_seed(seed)
         self._state = Tensor.stack([key, key.zeros_like()])
-        if find_capture() is None:
+        if registry.find_capture() is None:
             self._state = self._state.to(HOST_DEVICE).clone().realize()
 
     @classmethod
@@ -138,7 +138,7 @@ class Generator:
 
     def next_key(self) -> UOp:
         """The key of the next draw: 0-d, uint64, in the host's memory."""
-        if find_capture() is not None:
+        if registry.find_capture() is not None:
             return self.next_key_in_graph().uop
         key = _make_key(_key_of_draw(*self._update(1)))
         _drawn[_memory_of(key)] = self

@@ -31,7 +31,7 @@ from svod_device import DeviceLostError
 from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
 from svod_ir.uop import UOp
-from svod_tensor.capture import find_capture
+from svod_tensor import registry
 from svod_tensor.captured import Captured
 from svod_tensor.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.function_plan import make_captured, name_inputs
@@ -114,7 +114,7 @@ class JitFunction(Generic[P, R]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if find_capture() is not None:
+        if registry.find_capture() is not None:
             return self.function(*args, **kwargs)
         key, inputs = read_arguments(args, kwargs)
         captured = self._captures.get(key)

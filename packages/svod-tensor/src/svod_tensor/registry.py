@@ -42,13 +42,14 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_dtype import DType
     from svod_runtime import ExecutionPlan
+    from svod_tensor.capture import Capture
     from svod_tensor.cell import Cell, View
 
     Live: TypeAlias = Cell | View
 
 __all__ = [
     "Computation", "add", "add_plan", "add_plan_values", "clear", "count_waiting", "end_capture", "end_computation", "find_base",
-    "find_buffer", "find_plan_values", "find_successors", "find_version", "is_buffer_identity", "iter_cells", "iter_live",
+    "find_buffer", "find_capture", "find_plan_values", "find_successors", "find_version", "is_buffer_identity", "iter_cells", "iter_live",
     "iter_pending", "iter_plans", "lock", "make_memory", "note_new_node", "remove", "remove_buffer", "replace_nodes", "retire",
     "start_capture", "start_computation", "wait_for_capture", "wait_if_refused",
 ]  # fmt: skip
@@ -59,8 +60,8 @@ lock = hold_across_fork(threading.RLock())
 _live: dict[int, weakref.ref[Live]] = {}
 # Those of them that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none.
 _pending: dict[int, weakref.ref[Live]] = {}
-# What the function that is captured now made, by the thread that runs it: one at most.
-_captured: dict[int, dict[int, weakref.ref[Live]]] = {}
+# What is captured now, by the thread that runs it: one at most.
+_captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _plans: dict[int, weakref.ref[ExecutionPlan]] = {}
@@ -105,7 +106,8 @@ def add(one: Live) -> None:
     """Let a cell or a view see later realizations of nodes in its graph."""
     # Who is looked up is alive, so that its id is nobody else's.
     key = id(one)
-    if _captured and (table := _captured.get(get_ident())) is not None:
+    if _captures and (capture := _captures.get(get_ident())) is not None:
+        table = capture.made
         table[key] = weakref.ref(one, lambda _: table.pop(key, None))
     else:
         _live[key] = _pending[key] = weakref.ref(one, partial(_forget, key))
@@ -168,21 +170,23 @@ def _iter(table: Mapping[int, weakref.ref[Live]]) -> Iterator[Live]:
             yield one
 
 
-def start_capture() -> dict[int, weakref.ref[Live]]:
-    """Let what this thread makes from now on be in a table of its own, which is returned; the caller holds `lock`.
+def start_capture(capture: Capture) -> None:
+    """Let what this thread makes from now on be in a table of its own; the caller holds `lock`.
 
     No other thread captures anything: `wait_for_capture` came before.
     """
-    table: dict[int, weakref.ref[Live]] = {}
-    _captured[get_ident()] = table
-    return table
+    _captures[get_ident()] = capture
+
+
+def find_capture() -> Capture | None:
+    """The capture that this thread is running, or None."""
+    return _captures.get(get_ident()) if _captures else None
 
 
 def end_capture() -> None:
     """Let what is left of what the captured function made be live as everything else, and those continue that waited."""
     with lock:
-        table = _captured.pop(get_ident(), {})
-        for one in _iter(table):
+        for one in _iter(_captures.pop(get_ident()).made):
             add(one)
         _ended.notify_all()
 
@@ -191,7 +195,7 @@ def wait_for_capture() -> bool:
     """Wait while another thread captures a function; the caller holds `lock`, and looks again at what it knew if this is true."""
     thread = get_ident()
     waited = False
-    while _captured and thread not in _captured:
+    while _captures and thread not in _captures:
         waited = True
         _wait(thread)
     return waited
@@ -339,8 +343,8 @@ def _forget_others() -> None:
     for computation in _find_running():
         if computation.thread != thread:
             _running.pop(id(computation), None)
-    for other in set(_captured) - {thread}:
-        del _captured[other]
+    for other in set(_captures) - {thread}:
+        del _captures[other]
     _waiting.clear()
     _refused.clear()
 

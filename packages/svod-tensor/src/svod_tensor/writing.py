@@ -13,7 +13,6 @@ from svod_ir.ops import Op
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor import registry, states
-from svod_tensor.capture import find_capture
 from svod_tensor.origins import add_line
 from svod_tensor.shards import parts_of, spread
 from svod_tensor.views import Path, make_target, put
@@ -38,7 +37,7 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
         return
     with registry.lock:
         registry.wait_for_capture()
-        capture, shared = find_capture(), cell.node
+        capture, shared = registry.find_capture(), cell.node
         in_place = _can_overwrite(cell, path, capture)
         old = cell.node
         if capture is not None and old is not shared:
@@ -53,7 +52,7 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
         if new is old:
             return
         if capture is not None:
-            capture.record_write(cell, old)
+            capture.record_write(cell)
         add_line(new)
         cell.set_node(new)
 
@@ -137,7 +136,7 @@ def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
     number.attached = get_ident()
     new = UOp(Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number))
     add_line(new)
-    capture = find_capture()
+    capture = registry.find_capture()
     if capture is not None:
         capture.record_state(new, state)
     return node.substitute({state: new})

@@ -150,8 +150,10 @@ class Indexing(Reduction):
         if isinstance(mask, TensorBase):
             _reject_mask()
         known = np.asarray(mask)
-        if known.dtype != np.bool_:
-            raise OperandError(operation="masked_select", found=f"{known.dtype}", expected="an array of bools")
+        if known.dtype != np.bool_ or not known.ndim:
+            raise OperandError(
+                operation="masked_select", found=f"{known.dtype} of shape {known.shape}", expected="an array of bools"
+            )
         return self[known]
 
     def _apply_basic(self, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
