@@ -149,7 +149,11 @@ class Indexing(Reduction):
 
         if isinstance(mask, TensorBase):
             _reject_mask()
-        known = np.asarray(mask)
+        try:
+            known = np.asarray(mask)
+        except ValueError:
+            # Nested lists without a common shape: indexing says so.
+            return self[mask]  # pyright: ignore[reportArgumentType]
         if known.dtype != np.bool_ or not known.ndim:
             raise OperandError(
                 operation="masked_select", found=f"{known.dtype} of shape {known.shape}", expected="an array of bools"
