@@ -75,21 +75,8 @@ def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Col
         EmptyScheduleError: if no tensor needs computing.
     """
     check_not_capturing("prepares a plan")
-    draw_again(tensors)
-    with registry.lock:
-        registry.wait_for_capture()
-        overtaken = overwriting.find_overtaken(results_of(map(look_at, tensors)))
-    own = {id(one) for one in tensors}
     kept = Adopted({}, {})
-    for cell in overtaken:
-        if id(cell) in own:
-            continue
-        if states.find_written(cell.node):
-            # What stands between two assignments can be computed by the plan alone.
-            tensors = (*tensors, cell)
-        else:
-            _compute_aside(cell, config, kept)
-    work, order = start_plan(tensors, config)
+    work, order = _start_plan(list(tensors), config, kept)
     try:
         plan = _make_bound_plan(work, config, donated)
         with registry.lock:
@@ -105,6 +92,24 @@ def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Col
     finally:
         registry.end_computation(work.computation)
     return plan
+
+
+def _start_plan(tensors: list[Live], config: PrepareConfig, kept: Adopted) -> tuple[Work, list[int]]:
+    """Decide what a plan for `tensors` computes, once all else that reads what it overwrites is computed, which `kept` gets."""
+    while True:
+        with registry.lock:
+            registry.wait_for_capture()
+            known = set(map(id, tensors))
+            overtaken = overwriting.find_overtaken(results_of(map(look_at, tensors)))
+            readers = [cell for cell in overtaken if id(cell) not in known]
+            # What stands between two assignments can be computed by the plan alone.
+            tensors += [cell for cell in readers if states.find_written(cell.node)]
+            aside = [cell for cell in readers if not states.find_written(cell.node)]
+            if not aside:
+                draw_again(tensors)
+                return start_plan(tensors, config)
+        for cell in aside:
+            _compute_aside(cell, config, kept)
 
 
 def keep_content(readers: Sequence[Cell], config: PrepareConfig, kept: Adopted | None = None) -> Adopted:
