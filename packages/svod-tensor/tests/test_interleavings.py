@@ -149,6 +149,20 @@ def test_a_captured_function_does_not_write_what_another_thread_reads(pause: Pau
     check(x, START * 2)
 
 
+def test_a_captured_function_reads_what_its_argument_shares_while_nobody_writes_there(pause: Pause) -> None:
+    x = own(START)
+    step = jit(lambda y: pause(y) + y)
+    step(own(START))
+    pause.n_calls = 0
+    argument = x.clone()
+    other = Other(lambda: x.assign(x * 10).numpy().copy())
+    pause.meanwhile = other.start
+    check(step(argument), START * 2)
+    np.testing.assert_array_equal(other.finish(), START * 10)
+    check(argument, START)
+    assert not x.clone().is_realized
+
+
 def test_donated_memory_is_not_written_while_another_thread_reads_it(pause: Pause) -> None:
     x = own(START)
     scale = jit(lambda y: y * 10, donate=0)

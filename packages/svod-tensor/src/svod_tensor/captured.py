@@ -12,7 +12,7 @@ from svod_codegen.cores import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import overwriting, registry, writing
+from svod_tensor import overwriting, registry, states, writing
 from svod_tensor.donation import Donated, check_distinct, find_memory, give_away
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.recipes import Results
@@ -135,13 +135,11 @@ class Captured:
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
-        # What shares the memory of another tensor may be written there by another thread.
         pending = [t for t in given if isinstance(t, Tensor) and not t.content.is_realized and t.size != 0]
-        if pending:
-            Tensor.realize_batch(pending)
         nodes: dict[UOp, UOp] = {}
         buffers: dict[int, Buffer] = {}
         if self.takes_memory:
+            Tensor.realize_batch(pending)
             # Who comes later reads what this call leaves.
             with self.lock:
                 computation = self._claim(given, nodes)
@@ -154,18 +152,25 @@ class Captured:
                     registry.end_computation(computation)
                 self._write_back(given, nodes)
         else:
-            self._find_inputs(given, nodes, buffers)
-            if self.plan is not None:
-                self._feed_outputs(self.plan, nodes, buffers)
-            for plan in self.plans:
-                if plan.execute_on(buffers, values, may_wait=False):
-                    break
-            else:
+            computation = _compute(pending) if pending else None
+            try:
+                self._find_inputs(given, nodes, buffers)
                 if self.plan is not None:
-                    self._find_plan(self.plan).execute_on(buffers, values)
+                    self._feed_outputs(self.plan, nodes, buffers)
+                    self._execute(self.plan, buffers, values)
+            finally:
+                if computation is not None:
+                    registry.end_computation(computation)
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes, given)))
+
+    def _execute(self, plan: ExecutionPlan, buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> None:
+        """Execute a plan that no other thread has at work; where there are enough of them, wait for one."""
+        for free in self.plans:
+            if free.execute_on(buffers, values, may_wait=False):
+                return
+        self._find_plan(plan).execute_on(buffers, values)
 
     def _find_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A new plan for a thread that found all at work, or one to wait for where there are enough."""
@@ -270,6 +275,24 @@ class Captured:
             else:
                 buffer = buffers[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
             nodes[memory] = _make_memory(memory, buffer)
+
+
+def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
+    """Compute arguments. What only shares the memory of another tensor is read there; nobody writes that meanwhile."""
+    while True:
+        Tensor.realize_batch(t for t in pending if not registry.is_buffer_identity(t.uop))
+        with registry.lock:
+            shared = [t for t in pending if not t.is_realized]
+            if not shared:
+                return None
+            buffers = [registry.find_buffer(memory) for t in shared for memory in states.iter_memories(t.uop)]
+            if None in buffers:
+                overwriting.catch_up()
+            elif all(registry.is_buffer_identity(t.uop) for t in shared):
+                computation = registry.start_computation([b.storage_id for b in buffers if b is not None], (), {})
+                if computation is not None:
+                    return computation
+                registry.wait_if_refused()
 
 
 def _find_base_of(tensor: Tensor, part: int) -> UOp | None:
