@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import SvodError
-from svod_tensor import Tensor, Variable, caches, jit
+from svod_tensor import Tensor, Variable, jit, schedule_cache
 from svod_tensor.errors import DonatedTensorError, EmptyScheduleError, RepeatedWriteError, ShardError
 
 Array = np.ndarray
@@ -678,7 +678,7 @@ def test_what_was_computed_before_a_write_keeps_the_old_elements(event: Event) -
 
 def count_compiled() -> int:
     """How many graphs were made into plans, or looked up."""
-    counts = caches()["schedule"]
+    counts = schedule_cache.counts()
     return counts.hits + counts.misses
 
 

@@ -46,6 +46,15 @@ def test_tensors_leave_with_their_last_reference():
     assert len(list(registry.iter_live())) == before
 
 
+def test_what_is_written_after_all_was_forgotten_is_live_again():
+    x = Tensor([1.0, 2.0]).clone().realize()
+    registry.clear()
+    x.assign(x + 1)
+    y = x * 2
+    assert x.realize().content.is_realized
+    assert y.tolist() == [4.0, 6.0]
+
+
 def test_replacing_reaches_every_graph_in_one_walk_and_not_into_replacements():
     x, y = Tensor([1.0, 2.0]), Tensor([5.0, 6.0])
     total = (x + 1) * 2

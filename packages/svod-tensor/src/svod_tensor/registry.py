@@ -125,9 +125,13 @@ def remove(cell: Cell) -> None:
 
 def note_new_node(one: Live) -> None:
     """Look at `one` again, which stands for another node now; the caller holds `lock`."""
-    ref = _live.get(id(one))
+    key = id(one)
+    ref = _live.get(key)
     if ref is not None:
-        _pending[id(one)] = ref
+        _pending[key] = ref
+    elif not any(key in capture.made for capture in _captures.values()):
+        # Tests forget what is alive.
+        add(one)
 
 
 def remove_buffer(node: UOp) -> None:
