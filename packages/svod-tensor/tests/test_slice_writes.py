@@ -12,7 +12,7 @@ import pytest
 
 import svod_device
 from svod_device import Buffer, get_allocator
-from svod_ir.uop import UOp
+from svod_ir.uop import count_interned
 from svod_runtime import DonatedBufferError, ExecutionPlan, PreparedBufferView, PreparedCopy, PreparedKernel
 from svod_tensor import Tensor, Variable, jit
 
@@ -307,12 +307,22 @@ WRITERS = [write_by_realizing, write_by_reading, write_by_calling, write_what_is
 def count_kept() -> tuple[int, int]:
     """How many nodes there are, and how many bytes of memory are in use."""
     gc.collect()
-    return sum(isinstance(o, UOp) for o in gc.get_objects()), get_allocator("CPU").in_use_bytes  # pyright: ignore[reportAttributeAccessIssue]
+    return count_interned(), get_allocator("CPU").in_use_bytes  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.fixture(scope="module")
+def older_objects_are_left_alone() -> Iterator[None]:
+    """What other tests left behind neither makes collections slow nor is counted when it goes."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 HELD = [hold_nothing, hold_views, hold_views_that_were_read, hold_a_plan, hold_a_result, hold_a_function]
 
 
+@pytest.mark.usefixtures("older_objects_are_left_alone")
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("hold", HELD)
 def test_however_often_a_cache_is_written_nothing_is_kept_behind(
@@ -323,8 +333,11 @@ def test_however_often_a_cache_is_written_nothing_is_kept_behind(
     step = writer(cache)
     for n in range(10):
         step(n)
-    before = count_kept()
+    n_nodes, n_bytes = count_kept()
     for n in range(50):
         step(n)
-    assert count_kept() == before
+    found = count_kept()
+    # Nodes that caches drop meanwhile are fewer; a write that is kept behind is one more each time.
+    assert found[0] <= n_nodes + 5
+    assert found[1] == n_bytes
     del held
