@@ -57,5 +57,5 @@ def find_import() -> str | None:
 
 
 def wait_for_import(name: str) -> None:
-    """Return when the module is imported, or when whoever imports it waits for this thread."""
+    """Return when the module is imported, or when the thread that imports it waits for this one."""
     _system._lock_unlock_module(name)  # pyright: ignore[reportPrivateUsage]

@@ -30,9 +30,9 @@ def threefry(counter: Words, key: Words) -> Words:
     keys = (first, second, first ^ second ^ 0x1BD11BDA)
     a, b = ((counter & _LOW) + first) & _LOW, ((counter >> 32) + second) & _LOW
     for group in range(5):
-        for turn in _ROTATIONS[group % 2]:
+        for rotation in _ROTATIONS[group % 2]:
             a = (a + b) & _LOW
-            b = (((b << turn) | (b >> (32 - turn))) & _LOW) ^ a
+            b = (((b << rotation) | (b >> (32 - rotation))) & _LOW) ^ a
         a = (a + keys[(group + 1) % 3]) & _LOW
         b = (b + keys[(group + 2) % 3] + (group + 1)) & _LOW
     return (b << 32) | a

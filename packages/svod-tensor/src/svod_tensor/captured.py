@@ -204,18 +204,13 @@ class Captured:
         from svod_tensor.options import resolve_config
         from svod_tensor.realize import keep_content
 
-        donated: list[tuple[Input, Donated]] = []
-        overwritten = set(map(registry.find_version, self.written))
-        for i in self.inputs:
-            tensor = given[i.position]
-            assert isinstance(tensor, Tensor)
-            overwritten.discard(i.memory)
-            if i.is_donated:
-                donated.append((i, find_memory(self.name, tensor, i.part, i.argument)))
-                nodes[i.memory] = donated[-1][1].memory
-            elif i.is_written:
-                nodes[i.memory] = _take_own(tensor, i.part)
-        overwritten.update(nodes.values())
+        donated = self._find_donated(given)
+        nodes.update((i.memory, one.memory) for i, one in donated)
+        nodes.update(
+            (i.memory, _take_own(given[i.position], i.part)) for i in self.inputs if i.is_written and not i.is_donated
+        )
+        held = self.written - {i.memory for i in self.inputs}
+        overwritten = {*map(registry.find_version, held), *nodes.values()}
         computation, kept = None, None
         while computation is None:
             with registry.lock:
@@ -240,6 +235,14 @@ class Captured:
         if donated:
             self._take(given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated])
         return computation
+
+    def _find_donated(self, given: Sequence[Tensor | UOp]) -> list[tuple[Input, Donated]]:
+        found: list[tuple[Input, Donated]] = []
+        for i in self.inputs:
+            tensor = given[i.position]
+            if i.is_donated and isinstance(tensor, Tensor):
+                found.append((i, find_memory(self.name, tensor, i.part, i.argument)))
+        return found
 
     def _take(
         self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], donated: Sequence[tuple[Input, Donated]]
@@ -314,8 +317,9 @@ def _find_memory(wanted: Input, tensor: Tensor | UOp) -> UOp | None:
         tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
 
 
-def _take_own(tensor: Tensor, part: int) -> UOp:
+def _take_own(tensor: Tensor | UOp, part: int) -> UOp:
     """The memory of an argument that is written, which is its own; of a view a copy."""
+    assert isinstance(tensor, Tensor)
     content = tensor.content
     if content is content.cell and content.cell.owns:
         # Memory on one device, as nearly all of it.
