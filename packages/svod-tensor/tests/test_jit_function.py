@@ -207,18 +207,22 @@ def test_a_tensor_that_stays_behind_is_named() -> None:
         f(Tensor([1.0]))
 
 
-def test_state_without_memory_is_named() -> None:
-    state = Tensor.zeros(2)
+def test_state_without_memory_is_given_some_and_the_function_runs_once_more() -> None:
+    state, total = Tensor.zeros(2), Tensor([1.0, 2.0]) * 3
+    view, before = total[1:], total * 2
+    runs = []
 
     @jit
     def step(x: Tensor) -> Tensor:
-        state[0] = 5
+        runs.append(x)
+        state[0] = state[0] + 5
+        total.assign(total + x)
         return state + x
 
-    with pytest.raises(CaptureError, match="has no memory yet"):
-        step(Tensor([1.0, 1.0]))
-    state.realize()
-    assert [step(Tensor([1.0, 1.0])).tolist() for _ in range(2)] == [[6.0, 1.0]] * 2
+    assert [step(Tensor([1.0, 1.0])).tolist() for _ in range(3)] == [[6.0, 1.0], [11.0, 1.0], [16.0, 1.0]]
+    assert len(runs) == 2
+    assert (state.tolist(), total.tolist(), view.tolist()) == ([15.0, 0.0], [6.0, 9.0], [9.0])
+    assert before.tolist() == [6.0, 12.0]
     local = jit(lambda x: _overwrite(x + 0))
     assert local(Tensor([1.0, 2.0])).tolist() == [9.0, 2.0]
 

@@ -31,6 +31,8 @@ class Capture:
         states: the last pending state of each BUFFER that was assigned to.
         assigned: every state that an assignment of it leads to, and the one before the first of them.
         made: the cells and views that the run made, by id.
+        lacking: the cells that were there before this run and that it wrote to, but have no memory for what calls write; and
+            what they held.
         moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
             is not where later calls find it.
     """
@@ -39,6 +41,7 @@ class Capture:
         self.name = name
         self.states: dict[UOp, UOp] = {}
         self.assigned: dict[UOp, UOp] = {}
+        self.lacking: list[tuple[Cell, UOp]] = []
         self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
         self.made: dict[int, weakref.ref[Live]] = {}
         self._written: list[weakref.ref[Cell]] = []
@@ -63,15 +66,6 @@ class Capture:
         """Remember an assignment, which leads from one state of a BUFFER to another."""
         self.states[state.src[0]] = state
         self.assigned[state] = self.assigned.get(before, before)
-
-    def check_is_new(self, cell: Cell) -> None:
-        """Raise if a write to a tensor without memory would be lost after this run."""
-        if self.is_known(cell):
-            raise CaptureError(
-                function=self.name,
-                problem=f"it assigns to a tensor of shape {cell.node.shape} that has no memory yet",
-                hint="realize the tensor before, so that there is memory for what is assigned",
-            )
 
 
 def check_not_capturing(action: str) -> None:
@@ -113,4 +107,6 @@ def start_capture(name: str) -> Generator[Capture]:
         with registry.lock:
             registry.end_capture()
             # Everything is as it was before, also what other threads made of it meanwhile.
+            for cell, node in reversed(capture.lacking):
+                cell.set_node(node)
             overwriting.settle(capture.assigned)

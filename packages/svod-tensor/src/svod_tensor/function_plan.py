@@ -43,8 +43,10 @@ def make_captured(
     """Run the function on placeholders and make the plan of what it does.
 
     Returns:
-        None if another thread wrote to what it reads, so that it must run again.
+        None if it must run again: what it writes to has memory only now, or another thread wrote to what it reads.
     """
+    from svod_tensor.realize import realize_tensors
+
     placeholders: list[Tensor | None] = []
     binds = bind_to_call(list(iter_symbolic(given)))
     positional = cast("tuple[object, ...]", _replace_inputs(tuple(args), placeholders, binds))
@@ -67,6 +69,10 @@ def make_captured(
         given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
         recipes, sources = _find_recipes(capture, inputs, given_cells, outputs)
     foreign = states.find_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
+    if capture.lacking:
+        # Calls write to memory, which has to be there.
+        realize_tensors([cell for cell, _ in capture.lacking], resolve_config(None))
+        return None
     if foreign:
         _compute(foreign)
         return None

@@ -12,6 +12,7 @@ during the capture alone.
   keeps its value; a call that binds it to another one is an error.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
+- What it assigns to without getting it as an argument is given memory first, if it has none: the function then runs once more.
 - Any thread may call it. While a function is captured, other threads wait before they write or capture; where another
   thread has written to what the function reads just then, it runs once more.
 - Calls run side by side, each with memory of its own for intermediates, as many as there are cores; those of a function

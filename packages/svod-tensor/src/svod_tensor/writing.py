@@ -31,7 +31,6 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
 
     Raises:
         ReadOnlyError: if it is a file.
-        CaptureError: if a function that is being captured would lose the write.
     """
     if 0 in value.shape:
         return
@@ -45,8 +44,8 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
         if in_place:
             new = _overwrite(old, path, value)
         else:
-            if capture is not None:
-                capture.check_is_new(cell)
+            if capture is not None and capture.is_known(cell):
+                capture.lacking.append((cell, old))
             new = put(path, old, value)
             cell.is_patched = bool(path)
         if new is old:
