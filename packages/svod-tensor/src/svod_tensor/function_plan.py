@@ -186,7 +186,7 @@ def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]
     raise CaptureError(
         function=capture.name,
         problem=f"a tensor of shape {leaked[0].node.shape} that it computes is still held after it returned",
-        hint="return the tensor, or assign it to one that was realized before",
+        hint="return the tensor, or assign it to one that was there before",
     )
 
 
