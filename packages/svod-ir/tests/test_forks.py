@@ -182,7 +182,7 @@ def give_it_the_chance():
         for _ in range(10**6):
             if is_added.is_set():
                 break
-# Whoever registered first is called last.
+# What is registered first is called last.
 os.register_at_fork(before=give_it_the_chance)
 from svod_ir.forks import hold_across_fork
 child = os.fork()

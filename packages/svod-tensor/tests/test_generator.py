@@ -7,7 +7,6 @@ import itertools
 import os
 import pickle
 import random
-import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svod_device.testing.memory import run_in_threads
 from svod_ir.errors import OperandError
 from svod_ir.testing import count_examples
 from svod_schedule.optimize import heuristics
@@ -516,24 +516,6 @@ def test_unseeded_generators_differ() -> None:
     assert Generator().get_state() != Generator().get_state()
 
 
-def run_threads(*works: Callable[[], None]) -> None:
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
 def test_threads_draw_different_numbers_and_no_draw_is_lost(zeros: Tensor) -> None:
     manual_seed(3)
     found: list[bytes] = []
@@ -552,7 +534,8 @@ def test_threads_draw_different_numbers_and_no_draw_is_lost(zeros: Tensor) -> No
         for _ in range(25):
             found.append(other(zeros).numpy().tobytes())
 
-    run_threads(draw, call, draw, call, call_other)
+    works = (draw, call, draw, call, call_other)
+    run_in_threads(len(works), lambda number: works[number]())
     assert default_generator().get_state() == (3, 175)
     drawn = expect(lambda g: Tensor.rand(4, generator=g), 175)
     assert sorted(found) == sorted(array.tobytes() for array in drawn)

@@ -94,8 +94,8 @@ def start_capture(name: str) -> Generator[Capture]:
         with registry.lock:
             registry.wait_for_capture()
             # Assignments of this thread that pend are done now, so that they are not part of a plan.
-            cells = [one for one in registry.iter_pending() if one.cell is one]
-            pending = [one for one in cells if any(map(states.is_own, states.find_written(one.node)))]
+            cells = registry.iter_pending_cells()
+            pending = [cell for cell in cells if any(map(states.is_own, states.find_written(cell.node)))]
             if not pending:
                 capture = Capture(name)
                 registry.start_capture(capture)

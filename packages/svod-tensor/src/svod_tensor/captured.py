@@ -12,8 +12,8 @@ from svod_codegen.cores import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import overwriting, registry, states, writing
-from svod_tensor.donation import Donated, check_distinct, find_memory, give_away
+from svod_tensor import overwriting, registry, states
+from svod_tensor.donation import Donated, check_distinct, find_base_of, find_memory, give_away, take_own
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.recipes import Results
 from svod_tensor.shards import parts_of
@@ -139,7 +139,8 @@ class Captured:
         nodes: dict[UOp, UOp] = {}
         buffers: dict[int, Buffer] = {}
         if self.takes_memory:
-            Tensor.realize_batch(pending)
+            if pending:
+                Tensor.realize_batch(pending)
             # Who comes later reads what this call leaves.
             with self.lock:
                 computation = self._claim(given, nodes)
@@ -196,7 +197,7 @@ class Captured:
                     buffers[i.index] = buffer if buffer.size == size else buffer.view(0, size * buffer.dtype.nbytes)
 
     def _claim(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp]) -> registry.Computation:
-        """Let what the plan writes belong to nobody else, wait for those who read it, and take what is donated.
+        """Let what the plan writes belong to nobody else, wait for those who read it, and take donated memory.
 
         What others still want to read there is computed. `nodes` gets the memory of all that is written or donated, of views
         a copy.
@@ -206,9 +207,10 @@ class Captured:
 
         donated = self._find_donated(given)
         nodes.update((i.memory, one.memory) for i, one in donated)
-        nodes.update(
-            (i.memory, _take_own(given[i.position], i.part)) for i in self.inputs if i.is_written and not i.is_donated
-        )
+        for i in self.inputs:
+            tensor = given[i.position]
+            if i.is_written and not i.is_donated and isinstance(tensor, Tensor):
+                nodes[i.memory] = take_own(tensor, i.part)
         held = self.written - {i.memory for i in self.inputs}
         overwritten = {*map(registry.find_version, held), *nodes.values()}
         computation, kept = None, None
@@ -298,41 +300,17 @@ def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
                 registry.wait_if_refused()
 
 
-def _find_base_of(tensor: Tensor, part: int) -> UOp | None:
-    """The memory that a tensor on one device is, or that one of its shards is."""
-    return registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[part])
-
-
 def _find_memory(wanted: Input, tensor: Tensor | UOp) -> UOp | None:
     """The memory of an argument, of a view a copy; None if it has no elements."""
     assert isinstance(tensor, Tensor)
     while True:
         # Memory on one device, as nearly all of it.
-        node = registry.find_base(tensor.uop) or _find_base_of(tensor, wanted.part)
+        node = find_base_of(tensor, wanted.part)
         if node is not None and node.attached is not None:
             return node
         if 0 in parts_of(tensor.uop)[wanted.part].shape:
             return None
         # Another thread may have assigned to it meanwhile.
-        tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
-
-
-def _take_own(tensor: Tensor | UOp, part: int) -> UOp:
-    """The memory of an argument that is written, which is its own; of a view a copy."""
-    assert isinstance(tensor, Tensor)
-    content = tensor.content
-    if content is content.cell and content.cell.owns:
-        # Memory on one device, as nearly all of it.
-        node = registry.find_base(content.node)
-        if node is not None and (buffer := registry.find_buffer(node)) is not None and buffer.is_writable:
-            return node
-    while True:
-        with registry.lock:
-            is_whole = registry.is_buffer_identity(tensor.content.cell.node) and registry.is_buffer_identity(tensor.uop)
-            if is_whole and writing.make_own(tensor.content.cell):
-                node = _find_base_of(tensor, part)
-                assert node is not None, tensor
-                return node
         tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from svod_tensor.options import PrepareConfig
 
 __all__ = [
-    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_memory", "give_away",
-    "prepare_donating", "resolve_donated",
+    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_base_of", "find_memory", "give_away",
+    "prepare_donating", "resolve_donated", "take_own",
 ]  # fmt: skip
 
 Donate: TypeAlias = str | int | Sequence[str | int]
@@ -94,15 +94,9 @@ def find_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated
         DonationError: if it is a file, or part of larger memory.
     """
     _check_no_file(taker, tensor, argument)
-    if not registry.is_buffer_identity(tensor.content.cell.node) or not registry.is_buffer_identity(tensor.uop):
-        tensor = tensor.clone().realize()
-    while not writing.make_own(tensor.content.cell):
-        tensor.realize()
-    node = registry.find_base(parts_of(tensor.uop)[part])
-    buffer = None if node is None else registry.find_buffer(node)
-    if node is None or buffer is None:
-        problem = "is not computed yet, and so has no memory"
-        raise DonationError(function=taker, argument=argument, problem=problem, hint="realize it before")
+    node = take_own(tensor, part)
+    buffer = registry.find_buffer(node)
+    assert buffer is not None, node
     # The size is that for the largest values of the variables in the shape.
     size = math.prod(map(max_size, parts_of(tensor.uop)[part].shape))
     if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
@@ -111,9 +105,32 @@ def find_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated
     return Donated(node, buffer, argument)
 
 
+def find_base_of(tensor: Tensor, part: int) -> UOp | None:
+    """The memory that a tensor on one device is, or that one of its shards is."""
+    return registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[part])
+
+
+def take_own(tensor: Tensor, part: int) -> UOp:
+    """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of a view a copy."""
+    content = tensor.content
+    if content is content.cell and content.cell.owns:
+        # Memory on one device, as nearly all of it.
+        node = registry.find_base(content.node)
+        if node is not None and (buffer := registry.find_buffer(node)) is not None and buffer.is_writable:
+            return node
+    while True:
+        with registry.lock:
+            is_whole = registry.is_buffer_identity(tensor.content.cell.node) and registry.is_buffer_identity(tensor.uop)
+            if is_whole and writing.make_own(tensor.content.cell):
+                node = find_base_of(tensor, part)
+                assert node is not None, tensor
+                return node
+        tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
+
+
 def _check_no_file(taker: str, tensor: Tensor, argument: str) -> None:
-    for state in states.find_states(tensor.uop):
-        buffer = registry.find_buffer(states.memory_of(state))
+    for memory in states.iter_memories(tensor.uop):
+        buffer = registry.find_buffer(memory)
         if buffer is not None and not buffer.allocator.is_writable:
             problem = f"is a file, on {buffer.device}"
             raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
@@ -124,7 +141,7 @@ def give_away(donated: Sequence[Donated], taker: str) -> None:
     argument_of = {given.memory: given.argument for given in donated}
     with registry.lock:
         for cell in list(registry.iter_cells()):
-            memories = map(states.memory_of, states.find_states(cell.node)) if cell.owns else ()
+            memories = states.iter_memories(cell.node) if cell.owns else ()
             argument = next((argument_of[memory] for memory in memories if memory in argument_of), None)
             if argument is not None:
                 cell.give_away(argument, taker)

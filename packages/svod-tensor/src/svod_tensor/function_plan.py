@@ -90,8 +90,7 @@ def _compute(pending: Set[UOp]) -> None:
     from svod_tensor.realize import realize_tensors
 
     with registry.lock:
-        cells = [one for one in registry.iter_pending() if one.cell is one]
-        needed = [one for one in cells if not pending.isdisjoint(states.find_written(one.node))]
+        needed = [c for c in registry.iter_pending_cells() if not pending.isdisjoint(states.find_written(c.node))]
     realize_tensors(needed, resolve_config(None))
 
 
@@ -284,7 +283,7 @@ def _find_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:
     """The tensors that the function holds, and that the plan computes or reads where they are not at home."""
     used = set(UOp.sink(*graphs).toposort()) if graphs else set[UOp]()
     with registry.lock:
-        cells = [one.cell for one in registry.iter_pending() if one.cell is one and one.node in used]
+        cells = [cell for cell in registry.iter_pending_cells() if cell.node in used]
         shared = [(weakref.ref(c), c.node) for c in cells if any(n.op is Op.BUFFER for n in c.node.toposort())]
         return [Watched(cell, node) for cell, node in (*shared, *capture.moved)]
 

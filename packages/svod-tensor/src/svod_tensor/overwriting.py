@@ -25,7 +25,7 @@ def find_readers(memories: set[UOp]) -> list[Cell]:
     with registry.lock:
         registry.wait_for_capture()
         catch_up()
-        cells = [one.cell for one in registry.iter_pending() if one.cell is one and 0 not in one.node.shape]
+        cells = [cell for cell in registry.iter_pending_cells() if 0 not in cell.node.shape]
         return [c for c in cells if not _owns(c, memories) and memories & _read_states(c.node, {})]
 
 
@@ -47,10 +47,10 @@ def find_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
             return []
         overwritten = _find_overwritten(written)
         new = [
-            one.cell for one in registry.iter_pending()
+            cell for cell in registry.iter_pending_cells()
             # What is a view of the old content gets a copy each time.
-            if one.cell is one and (one.node not in known or states.find_state(one.node) is not None) and id(one) not in found
-            and overwritten & _read_states(one.node, written)
+            if (cell.node not in known or states.find_state(cell.node) is not None) and id(cell) not in found
+            and overwritten & _read_states(cell.node, written)
         ]  # fmt: skip
         if not new:
             return list(found.values())

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Computation", "add", "add_plan", "add_plan_values", "clear", "count_waiting", "end_capture", "end_computation", "find_base",
     "find_buffer", "find_capture", "find_plan_values", "find_successors", "find_version", "is_buffer_identity", "iter_cells", "iter_live",
-    "iter_pending", "iter_plans", "lock", "make_memory", "note_new_node", "remove", "remove_buffer", "replace_nodes", "retire",
+    "iter_pending", "iter_pending_cells", "iter_plans", "lock", "make_memory", "note_new_node", "remove", "remove_buffer",
+    "replace_nodes", "retire",
     "start_capture", "start_computation", "wait_for_capture", "wait_if_refused",
 ]  # fmt: skip
 
@@ -165,6 +166,11 @@ def iter_pending() -> Iterator[Live]:
             _pending.pop(key, None)
         else:
             yield one
+
+
+def iter_pending_cells() -> Iterator[Cell]:
+    """The cells among `iter_pending`; the caller holds `lock`."""
+    return (one.cell for one in iter_pending() if one.cell is one)
 
 
 def _iter(table: Mapping[int, weakref.ref[Live]]) -> Iterator[Live]:
