@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int8, int32, uint8, void
+from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int8, int16, int32, uint8, void
 from svod_ir import (
     AxisType,
     BufferArg,
@@ -27,7 +28,7 @@ from svod_ir import (
     print_graph,
 )
 from svod_ir.ops import TABLE
-from svod_ir.testing import conditions, count_examples, expressions, graphs
+from svod_ir.testing import conditions, count_examples, expressions, graphs, parse_linear, parse_nodes
 from svod_ir.text import format_arg
 
 X = UOp.variable("x", 0, 9)
@@ -153,6 +154,93 @@ def test_names_comments_blanks_and_trailing_commas_are_free() -> None:
     assert parse_graph(text) is UOp(Op.RESHAPE, index, (UOp(Op.ADD, index, (three, three)),), (1, 1))
 
 
+def test_expressions_stand_for_the_nodes_that_they_name_and_fold_nothing() -> None:
+    short = parse_graph("""
+        %out = PARAM f32 [0, 16]
+        %n = DEFINE_VAR index ["n", 0, 9]
+        %i = RANGE index 16 [0, LOOP]
+        %c = %i < %n
+        %x = load(%out[%i * 1 + -2 if %c], -0.0)
+        %y = where(%c & ~true, max(%x, 1), f32(%n << 2)) ** 2.0
+        %store = STORE %out[%i], -(%x - %y) * f32(3)
+        %end = END %store, %i
+        SINK %end ["k"]
+    """)
+    long = parse_graph("""
+        %out = PARAM f32 [0, 16]
+        %size = CONST index [16]
+        %i = RANGE index %size [0, LOOP]
+        %at = INDEX f32 %out, %i
+        %one = CONST index [1]
+        %scaled = MUL index %i, %one
+        %two = CONST index [-2]
+        %sum = ADD index %scaled, %two
+        %n = DEFINE_VAR index ["n", 0, 9]
+        %c = LT bool %i, %n
+        %gated = INDEX f32 %out, %sum, %c
+        %zero = CONST f32 [-0.0]
+        %x = LOAD f32 %gated, %zero
+        %true = CONST bool [true]
+        %not = NOT bool %true
+        %both = AND bool %c, %not
+        %f1 = CONST f32 [1.0]
+        %max = MAX f32 %x, %f1
+        %by = CONST index [2]
+        %shifted = SHL index %n, %by
+        %cast = CAST f32 %shifted
+        %where = WHERE f32 %both, %max, %cast
+        %f2 = CONST f32 [2.0]
+        %y = POW f32 %where, %f2
+        %minus = SUB f32 %x, %y
+        %neg = NEG f32 %minus
+        %f3 = CONST f32 [3.0]
+        %value = MUL f32 %neg, %f3
+        %store = STORE %at, %value
+        %end = END %store, %i
+        %sink = SINK %end ["k"]
+    """)
+    assert short is long
+
+
+def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
+    nodes = parse_nodes("""
+        %memory = PARAM i16 [0, 64]
+        %loop = RANGE i32 8 [0, LOOP]
+        %place = INDEX i16x4 %memory, 3
+        %store = STORE %memory[%loop, 1], 2
+        %vector = ADD i16x4 %place, 5
+        %less = LT boolx4 %place, 6
+        %after = after(%memory, %store)[7]
+        %typed = i8(8)
+    """)
+    wanted = {"loop": int32, "place": index, "store": int16, "vector": int16.vec(4), "less": int16.vec(4)}
+    assert {name: nodes[name].src[-1].dtype for name in wanted} == wanted
+    assert nodes["store"].src[0] is nodes["memory"].index(nodes["loop"], UOp.const(index, 1))
+    assert nodes["vector"].src[1] is UOp.const(int16.vec(4), 5)
+    assert nodes["after"] is nodes["memory"].after(nodes["store"]).index(UOp.const(index, 7))
+    assert nodes["typed"] is UOp.const(int8, 8)
+
+
+def test_operators_bind_as_in_python() -> None:
+    names = {name: UOp.variable(name, 1, 9) for name in "xyz"}
+    head = "\n".join(f'%{name} = DEFINE_VAR index ["{name}", 1, 9]' for name in names)
+    for text in (
+        "x - y - z", "x - (y - z)", "x + y * z", "x << y + z", "-x * y", "x | y ^ z & x", "x % y // z", "-(x % y)",
+    ):  # fmt: skip
+        spelled = re.sub("([xyz])", r"%\1", text)
+        assert parse_graph(f"{head}\n%result = {spelled}") is eval(text, dict(names)), text
+
+
+def test_a_linear_program_is_written_in_its_order() -> None:
+    program = parse_linear("""
+        %out = PARAM f32 [0, 3]
+        %i = RANGE index 3 [0, LOOP]
+        %store = STORE %out[%i], 1.0
+        END %store, %i
+    """)
+    assert [n.op.name for n in program] == ["PARAM", "CONST", "RANGE", "INDEX", "CONST", "STORE", "END"]
+
+
 def test_a_limit_prints_the_first_lines() -> None:
     node = X * 2 + 1
     assert print_graph(node, limit=2) == '%0 = DEFINE_VAR index ["x", 0, 9]\n%1 = CONST index [2]\n# ...\n'
@@ -190,6 +278,13 @@ def test_a_limit_prints_the_first_lines() -> None:
         ("%0 = CONST f32 [$]", 1, "cannot read '$]'"),
         ("%0 = CONST f32 [1.0], 2", 1, "expected the end of the line"),
         ("%0 = CONST f32 [=]", 1, "expected a value, found '='"),
+        ("%0 = 1 + 2", 1, "nothing says of which dtype 1 is"),
+        ("%0 = RANGE 3 [0, LOOP]", 1, "nothing says of which dtype 3 is"),
+        ("%0 = CONST f32 [1.0]\n%1 = %0 +", 2, "expected a node or a number, found 'the end of the line'"),
+        ("%0 = CONST i8 [1]\n%1 = %0 + 1.5", 2, "1.5 is not a number of int8"),
+        ("%0 = CONST i8 [1]\n%1 = foo(%0)", 2, "foo is neither a dtype nor a function"),
+        ("%0 = CONST i8 [1]\n%1 = i16(%0, %0)", 2, "i16 takes one operand, not 2"),
+        ("%0 = PARAM i8 [0, 4]\n%1 = %0[1", 2, "expected ']', found 'the end of the line'"),
     ],
 )
 def test_a_wrong_line_says_where_and_what(text: str, line: int, problem: str) -> None:

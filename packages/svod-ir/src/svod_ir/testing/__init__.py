@@ -14,8 +14,10 @@ from svod_ir.testing.compare import assert_close, assert_same, random_array, ran
 from svod_ir.testing.effort import count_examples
 from svod_ir.testing.golden import GoldenCase, GoldenMismatch, check_case, find_cases, read_cases
 from svod_ir.testing.strategies import conditions, dtypes, expressions, graphs, shapes
+from svod_ir.testing.texts import parse_linear, parse_nodes
 
 __all__ = [
     "GoldenCase", "GoldenMismatch", "assert_close", "assert_same", "check_case", "conditions", "count_examples", "dtypes",
-    "expressions", "find_cases", "graphs", "random_array", "random_inputs", "read_cases", "shapes", "tolerance",
+    "expressions", "find_cases", "graphs", "parse_linear", "parse_nodes", "random_array",
+    "random_inputs", "read_cases", "shapes", "tolerance",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from svod_ir.ops import BINARY, UNARY, Op
 from svod_ir.text.printer import format_top, format_value
 from svod_ir.uop import UOp
 
-__all__ = ["format_expression"]
+__all__ = ["INFIX", "format_expression"]
 
 
 def format_expression(node: UOp, limit: int = 400) -> str:
@@ -20,7 +20,7 @@ def format_expression(node: UOp, limit: int = 400) -> str:
     return done[node]
 
 
-_INFIX: Final = {
+INFIX: Final = {
     Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.IDIV: "//", Op.MOD: "%", Op.FDIV: "/", Op.POW: "**", Op.LT: "<", Op.LE: "<=",
     Op.EQ: "==", Op.NE: "!=", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.SHL: "<<", Op.SHR: ">>",
 }  # fmt: skip
@@ -28,8 +28,8 @@ _INFIX: Final = {
 
 def _show(node: UOp, operands: list[str]) -> str:
     op = node.op
-    if op in _INFIX:
-        return f"({operands[0]} {_INFIX[op]} {operands[1]})"
+    if op in INFIX:
+        return f"({operands[0]} {INFIX[op]} {operands[1]})"
     match op:
         case Op.CONST:
             return format_value(node.arg, repr)

@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 
 from svod_ir.errors import ParseError
 
-__all__ = ["Reader", "Record", "Symbol"]
+__all__ = ["Number", "Reader", "Record", "Symbol"]
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
-    |(?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)(?!\w))|(?P<int>-?\d+(?!\w))|(?P<word>[A-Za-z_]\w*)|(?P<sign>[=,()\[\]]))""",
+    |(?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)(?!\w))|(?P<int>-?\d+(?!\w))|(?P<word>[A-Za-z_]\w*)
+    |(?P<sign>//|<<|>>|<=|==|!=|\*\*|[=,()\[\]+\-*/%<&|^~]))""",
     re.VERBOSE,
 )
 
@@ -31,6 +32,15 @@ class Record(NamedTuple):
     fields: tuple[object, ...]
 
 
+class Number(NamedTuple):
+    """A number or a truth value where a node is expected."""
+
+    value: bool | int | float
+
+    def __str__(self) -> str:
+        return str(self.value).lower()
+
+
 class Reader:
     """The tokens of one line."""
 
@@ -44,7 +54,9 @@ class Reader:
             if found is None or found.lastgroup is None:
                 raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
             if found.lastgroup != "comment":
-                self.tokens.append((found.lastgroup, found[found.lastgroup]))
+                # Brackets that touch what is before them hold positions; those after a space hold the arg.
+                is_at = found[0] == "[" and self.tokens and (self.tokens[-1][0] == "name" or self.tokens[-1][1] == ")")
+                self.tokens.append(("at" if is_at else found.lastgroup, found[found.lastgroup]))
             place = found.end()
 
     def error(self, problem: str, hint: str | None = None) -> ParseError:
@@ -53,22 +65,31 @@ class Reader:
     def is_done(self) -> bool:
         return self.position == len(self.tokens)
 
-    def peek(self) -> tuple[str, str]:
-        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "the end of the line")
+    def peek(self, ahead: int = 0) -> tuple[str, str]:
+        place = self.position + ahead
+        return self.tokens[place] if place < len(self.tokens) else ("end", "the end of the line")
 
     def take(self, kind: str) -> str:
         found, text = self.peek()
         if found != kind:
-            meaning = {"name": "a node such as %0", "word": "an op or a dtype"}.get(kind, kind)
+            meaning = {"name": "a node such as %0", "word": "an op or a dtype", "operand": "a node or a number"}[kind]
             raise self.error(f"expected {meaning}, found {text!r}")
         self.position += 1
         return text
 
-    def accept(self, sign: str) -> bool:
-        if self.peek() == ("sign", sign):
+    def accept(self, text: str, kind: str = "sign") -> bool:
+        if self.peek() == (kind, text):
             self.position += 1
             return True
         return False
+
+    def accept_number(self) -> Number | None:
+        kind, text = self.peek()
+        if kind not in ("int", "float", "nan") and text not in ("true", "false"):
+            return None
+        value = self.read_value()
+        assert isinstance(value, (bool, int, float))
+        return Number(value)
 
     def expect(self, sign: str) -> None:
         if not self.accept(sign):

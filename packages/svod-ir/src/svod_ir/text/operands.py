@@ -1,0 +1,139 @@
+"""Operands of a line: names of nodes, numbers, and short expressions of both, as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from svod_dtype import DType, bool_, find_dtype, index, void
+from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
+from svod_ir.text.decode import decode_arg
+from svod_ir.text.expression import INFIX
+from svod_ir.text.reader import Number, Reader
+from svod_ir.uop import UOp
+
+__all__ = ["read_expression", "read_operands"]
+
+_PREFIX: Final = {"-": Op.NEG, "~": Op.NOT}
+_SIGNS: Final = {sign: op for op, sign in INFIX.items()}
+# As in Python, but comparisons do not chain.
+_LEVELS: Final = (
+    {"<", "<=", "==", "!="}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%"}, {"**"},
+)  # fmt: skip
+_FUNCTIONS: Final = {op.name.lower(): op for op in UNARY | BINARY | TERNARY | {Op.LOAD, Op.AFTER}}
+
+
+def read_expression(reader: Reader, nodes: Mapping[str, UOp], wanted: DType | None = None) -> UOp:
+    """One expression; a number by itself is a constant of the dtype that is wanted.
+
+    Raises:
+        ParseError: if nothing says of which dtype a number is.
+    """
+    found = _Expressions(reader, nodes).read()
+    return found if isinstance(found, UOp) else _make_constant(reader, found, wanted)
+
+
+def read_operands(reader: Reader, nodes: Mapping[str, UOp], op: Op, dtype: DType) -> tuple[UOp, ...]:
+    """The operands of a line up to its brackets; numbers get the dtype that this op wants in their place."""
+    expressions = _Expressions(reader, nodes)
+    found: list[UOp | Number] = []
+    while not reader.is_done() and reader.peek() != ("sign", "["):
+        found.append(expressions.read())
+        if not reader.accept(","):
+            break
+    return _fill_numbers(reader, op, dtype, found)
+
+
+class _Expressions:
+    """The expressions of one line."""
+
+    def __init__(self, reader: Reader, nodes: Mapping[str, UOp]) -> None:
+        self.reader, self.nodes = reader, nodes
+
+    def read(self, level: int = 0) -> UOp | Number:
+        if level == len(_LEVELS):
+            return self._read_prefixed()
+        left = self.read(level + 1)
+        while (token := self.reader.peek())[0] == "sign" and token[1] in _LEVELS[level]:
+            self.reader.accept(token[1])
+            left = self._make(_SIGNS[token[1]], [left, self.read(level + 1)])
+        return left
+
+    def _read_prefixed(self) -> UOp | Number:
+        for sign, op in _PREFIX.items():
+            if self.reader.accept(sign):
+                return self._make(op, [self._read_prefixed()])
+        found = self._read_atom()
+        while isinstance(found, UOp) and self.reader.accept("[", kind="at"):
+            found = self._read_location(found)
+        return found
+
+    def _read_atom(self) -> UOp | Number:
+        reader = self.reader
+        if reader.accept("("):
+            found = self.read()
+            reader.expect(")")
+            return found
+        kind, text = reader.peek()
+        if kind == "name":
+            reader.take("name")
+            if text not in self.nodes:
+                raise reader.error(f"{text} is not defined above")
+            return self.nodes[text]
+        number = reader.accept_number()
+        return self._read_call(reader.take("operand" if kind != "word" else "word")) if number is None else number
+
+    def _read_call(self, word: str) -> UOp | Number:
+        dtype, op = find_dtype(word), _FUNCTIONS.get(word)
+        if dtype is None and op is None:
+            raise self.reader.error(f"{word} is neither a dtype nor a function", hint="write f32(%x), exp2(%x) or 1.0")
+        self.reader.expect("(")
+        operands = [self.read()]
+        while self.reader.accept(","):
+            operands.append(self.read())
+        self.reader.expect(")")
+        if op is not None:
+            return self._make(op, operands)
+        assert dtype is not None
+        if len(operands) != 1:
+            raise self.reader.error(f"{word} takes one operand, not {len(operands)}")
+        (x,) = operands
+        return UOp(Op.CAST, dtype, (x,)) if isinstance(x, UOp) else _make_constant(self.reader, x, dtype)
+
+    def _read_location(self, memory: UOp) -> UOp:
+        """What follows `%memory[`: positions, and a gate after `if`."""
+        operands: list[UOp] = [memory]
+        while True:
+            operands.append(read_expression(self.reader, self.nodes, index))
+            if self.reader.accept("if", kind="word"):
+                operands.append(read_expression(self.reader, self.nodes, bool_))
+            if not self.reader.accept(","):
+                break
+        self.reader.expect("]")
+        return UOp(Op.INDEX, memory.dtype, tuple(operands))
+
+    def _make(self, op: Op, operands: Sequence[UOp | Number]) -> UOp:
+        src = _fill_numbers(self.reader, op, void, operands)
+        dtype = src[1 if op is Op.WHERE and len(src) > 1 else 0].dtype
+        return UOp(op, bool_.vec(dtype.lanes) if op in COMPARISON else dtype, src)
+
+
+def _fill_numbers(reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp | Number]) -> tuple[UOp, ...]:
+    """The operands with constants in place of numbers."""
+    nodes = [x for x in operands if isinstance(x, UOp)]
+    if len(nodes) == len(operands):
+        return tuple(nodes)
+    values = nodes[1:] if op is Op.WHERE and isinstance(operands[0], UOp) else nodes
+    wanted = dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
+    if op is Op.INDEX:
+        wanted = index
+    return tuple(x if isinstance(x, UOp) else _make_constant(reader, x, wanted) for x in operands)
+
+
+def _make_constant(reader: Reader, number: Number, dtype: DType | None) -> UOp:
+    if dtype is None and isinstance(number.value, bool):
+        dtype = bool_
+    if dtype is None or dtype is void:
+        raise reader.error(f"nothing says of which dtype {number} is", hint=f"write f32({number})")
+    op = Op.CONST if dtype.lanes == 1 else Op.VCONST
+    return UOp(op, dtype, (), decode_arg(reader, op, dtype, (number.value,) * dtype.lanes))
