@@ -114,10 +114,10 @@ def contract_page() -> str:
     lines = [
         "# Behaviour",
         "",
-        "What svod does, row by row, with the tests that show each row, from `docs/contract.toml`. A check in",
+        "What svod does, row by row, with the tests that show each row, from `tests/contract.toml`. A check in",
         "`tests/test_architecture.py` fails where a row has no test or names one that is not there.",
     ]
-    rows = tomllib.loads((ROOT / "docs/contract.toml").read_text())
+    rows = tomllib.loads((ROOT / "tests/contract.toml").read_text())
     for letter, title in CONTRACT_PARTS.items():
         lines += ["", f"## {title}", "", "| row | behaviour | shown by |", "|---|---|---|"]
         for name, row in rows.items():
@@ -251,19 +251,19 @@ def _cell(text: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "journey.md": journey_page,
-    "pipeline.md": pipeline_page,
-    "ops.md": ops_page,
-    "errors.md": errors_page,
-    "environment.md": environment_page,
-    "contract.md": contract_page,
+    "docs/journey.md": journey_page,
+    "docs/pipeline.md": pipeline_page,
+    "docs/ops.md": ops_page,
+    "docs/errors.md": errors_page,
+    "docs/environment.md": environment_page,
+    "tests/contract.md": contract_page,
 }
 
 
 def main(arguments: list[str]) -> int:
     stale: list[str] = []
     for name, write in PAGES.items():
-        path = ROOT / "docs" / name
+        path = ROOT / name
         text = NOTICE + "\n" + write().rstrip() + "\n"
         if not path.exists() or path.read_text() != text:
             stale.append(name)

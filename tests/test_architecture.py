@@ -111,7 +111,7 @@ def test_a_plugin_works_with_every_release_that_has_the_interface_which_it_decla
     assert parse_interface(project["entry-points"][GROUP]["version"]) == INTERFACE_VERSION
 
 
-CONTRACT = tomllib.loads((ROOT / "docs/contract.toml").read_text())
+CONTRACT = tomllib.loads((ROOT / "tests/contract.toml").read_text())
 CONTRACT_ROWS = {"R": 12, "S": 7, "E": 10, "O": 7, "D": 6, "M": 3, "P": 4}
 
 
