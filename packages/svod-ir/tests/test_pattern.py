@@ -7,7 +7,8 @@ import pytest
 from svod_dtype import bool_, float32, index, int32
 from svod_ir.errors import RuleError
 from svod_ir.ops import AxisType, Op
-from svod_ir.pattern import BOOL, FLOAT, INT, Rule, RuleSet, const, node, rule, splat, splat_value, var
+from svod_ir.pattern import BOOL, FLOAT, INT, const, node, splat, splat_value, var
+from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.uop import UOp
 
 x, y, c = var("x"), var("y"), const("c")

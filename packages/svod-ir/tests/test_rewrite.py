@@ -7,8 +7,9 @@ import pytest
 from svod_dtype import index
 from svod_ir.errors import RewriteError, RuleError
 from svod_ir.ops import Op
-from svod_ir.pattern import Rule, RuleSet, const, node, rule, var
+from svod_ir.pattern import const, node, var
 from svod_ir.rewrite import Match, clear_remembered, count_matches, graph_rewrite, watch_matches
+from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.uop import UOp
 
 x, c, d = var("x"), const("c"), const("d")

@@ -11,8 +11,8 @@ import pytest
 
 from svod_dtype import find_dtype
 from svod_ir.ops import Op
-from svod_ir.pattern import RuleSet
 from svod_ir.rewrite import count_matches, graph_rewrite
+from svod_ir.ruleset import RuleSet
 from svod_ir.target import Target
 from svod_ir.testing import GoldenCase, find_cases
 from svod_ir.testing.pytest_plugin import CheckGolden

@@ -8,7 +8,8 @@ import pytest
 
 from svod_dtype import bool_, float8_e5m2, float16, index, int8, int32, uint8
 from svod_ir.ops import Op
-from svod_ir.pattern import FLOAT, INT, Rule, RuleSet, const, node, rule, var
+from svod_ir.pattern import FLOAT, INT, const, node, var
+from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnknownRuleError
 

@@ -8,8 +8,8 @@ import pytest
 
 from svod_dtype import DType, bool_, float16, float32, float64, index, int8, int32, int64, uint8
 from svod_ir.ops import COMPARISON, AxisType, Op
-from svod_ir.pattern import Rule
 from svod_ir.rewrite import count_matches, graph_rewrite
+from svod_ir.ruleset import Rule
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 

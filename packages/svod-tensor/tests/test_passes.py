@@ -6,8 +6,9 @@ import pytest
 
 from svod_codegen.kernel_store import get_kernel_store
 from svod_ir.ops import Op
-from svod_ir.pattern import RuleSet, const, node, rule
+from svod_ir.pattern import const, node
 from svod_ir.rewrite import graph_rewrite
+from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 from svod_schedule.errors import ConfigError
 from svod_schedule.options import OptimizerConfig

@@ -38,9 +38,10 @@ from svod_ir.errors import (
 from svod_ir.log import get_logger
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
-from svod_ir.pattern import Pattern, Rule, RuleSet, rule
+from svod_ir.pattern import Pattern
 from svod_ir.placement import Sharding
 from svod_ir.rewrite import Match, count_matches, graph_rewrite, watch_matches
+from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.spec import verify
 from svod_ir.target import Rates, Target, TensorCore
 from svod_ir.text import format_expression, parse_graph, print_graph

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from svod_ir.errors import RewriteError, RuleError
 from svod_ir.ops import Op
-from svod_ir.pattern import Rule, RuleSet
+from svod_ir.ruleset import Rule, RuleSet
 from svod_ir.uop import UOp
 
 __all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "watch_matches"]

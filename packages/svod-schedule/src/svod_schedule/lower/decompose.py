@@ -14,7 +14,8 @@ from typing import Final
 
 from svod_dtype import float16, float32, float64, uint8, uint16, uint32, uint64
 from svod_ir.ops import Op
-from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, Rule, RuleSet, node, rule, splat, splat_value, var
+from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, node, splat, splat_value, var
+from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.lower.division import DIVISION, find_power_of_two, splat_like

@@ -29,8 +29,9 @@ from svod_dtype import (
     uint64,
 )  # fmt: skip
 from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
-from svod_ir.pattern import Rule, RuleSet, node, rule
+from svod_ir.pattern import node
 from svod_ir.rewrite import graph_rewrite
+from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedDtypeError

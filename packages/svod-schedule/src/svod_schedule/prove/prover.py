@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 
 from svod_dtype import DType
 from svod_ir.ops import Op
-from svod_ir.pattern import Pattern, Rule
+from svod_ir.pattern import Pattern
+from svod_ir.ruleset import Rule
 from svod_ir.text import print_graph
 from svod_ir.uop import UOp
 from svod_schedule.prove.instances import MAIN_DTYPES, iter_instances

@@ -7,7 +7,8 @@ from typing import Final
 from svod_dtype import DType
 from svod_ir.bounds import dtype_bounds
 from svod_ir.ops import Op
-from svod_ir.pattern import INT, RuleSet, node, rule, var
+from svod_ir.pattern import INT, node, var
+from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 
 __all__ = ["CASTS", "keeps_values"]

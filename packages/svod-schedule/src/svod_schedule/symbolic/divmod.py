@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from svod_dtype import DType
 from svod_ir.ops import Op
-from svod_ir.pattern import INT, RuleSet, const, node, rule, var
+from svod_ir.pattern import INT, const, node, var
 from svod_ir.polynomial import (
     ONE,
     Monomial,
@@ -28,6 +28,7 @@ from svod_ir.polynomial import (
     make_monomial,
     multiply_terms,
 )
+from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 

@@ -11,7 +11,8 @@ from typing import Final
 from svod_ir.build import FLOAT_ONLY
 from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.pattern import BOOL, INT, RuleSet, const, node, rule
+from svod_ir.pattern import BOOL, INT, const, node
+from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 
 __all__ = ["FOLDING"]

@@ -6,7 +6,8 @@ from typing import Final
 
 from svod_ir.node_order import node_key
 from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.pattern import BOOL, RuleSet, const, node, rule, splat, var
+from svod_ir.pattern import BOOL, const, node, splat, var
+from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 
 __all__ = ["LOGIC"]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from svod_ir.node_order import compare_nodes
 from svod_ir.ops import COMMUTATIVE, Op
-from svod_ir.pattern import INT, RuleSet, const, node, rule, splat, var
+from svod_ir.pattern import INT, const, node, splat, var
 from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms, add_scaled, make_monomial
+from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.divmod import divide_nested
 from svod_schedule.symbolic.terms import count_leaves, fits, from_terms, to_terms
