@@ -13,7 +13,7 @@ from svod_ir.build import make_permute
 from svod_ir.target import Target
 from svod_ir.testing.programs import matmul, reduce, tensor
 from svod_ir.uop import UOp
-from svod_schedule.optimize import apply_opts, choose_and_apply
+from svod_schedule.optimize import apply_opts
 from svod_schedule.optimize.cost import Cost, estimate_cost
 
 MakeKernel = Callable[[UOp], UOp]
@@ -32,14 +32,14 @@ def faster(kernel: UOp, better: str, worse: str, target: Target = CPU) -> bool:
 
 def test_every_kernel_has_a_cost_whatever_its_opts(kernel: UOp) -> None:
     for target in (CPU, WIDE, replace(CPU, has_local=True, max_local=64)):
-        for optimized in (apply_opts(kernel, target, ()), choose_and_apply(kernel, target)):
+        for optimized in (apply_opts(kernel, target, ()), apply_opts(kernel, target)):
             found = estimate_cost(optimized, target)
             assert all(getattr(found, f.name) >= 0 for f in fields(found))
             assert found.seconds >= found.start_seconds > 0
 
 
 def test_a_cost_is_the_same_every_time(kernel: UOp) -> None:
-    assert estimate_cost(choose_and_apply(kernel, CPU), CPU) == estimate_cost(choose_and_apply(kernel, CPU), CPU)
+    assert estimate_cost(apply_opts(kernel, CPU), CPU) == estimate_cost(apply_opts(kernel, CPU), CPU)
 
 
 def test_operations_and_bytes_are_counted(make_kernel: MakeKernel) -> None:
@@ -111,5 +111,5 @@ def test_walking_along_the_rows_moves_fewer_lines(make_kernel: MakeKernel) -> No
 def test_the_heuristics_beat_no_opts_by_far_on_products(make_kernel: MakeKernel, n: int) -> None:
     product = make_kernel(matmul(tensor(1, n, n), tensor(2, n, n)))
     for target in (CPU, WIDE):
-        chosen = estimate_cost(choose_and_apply(product, target), target)
+        chosen = estimate_cost(apply_opts(product, target), target)
         assert chosen.seconds * 8 < cost(product, "", target).seconds

@@ -25,7 +25,7 @@ from svod_ir.testing import assert_same
 from svod_ir.testing.programs import linear, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
-from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts, choose_and_apply
+from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts
 from svod_schedule.optimize.heuristics import MIN_THREADED_WORK
 from svod_schedule.pipeline import Context, run_pipeline
 
@@ -49,7 +49,7 @@ def choose(kernel: UOp, target: Target) -> Scheduler:
 
 
 def lower(kernel: UOp, target: Target) -> tuple[UOp, ...]:
-    return linearize(run_pipeline("lower", choose_and_apply(kernel, target), Context(target=target)))
+    return linearize(run_pipeline("lower", apply_opts(kernel, target), Context(target=target)))
 
 
 def widths(nodes: tuple[UOp, ...], op: Op, slot: int | None = None) -> set[int]:
@@ -67,8 +67,8 @@ def test_no_kernel_changes_its_meaning(kernel: UOp, target: Target) -> None:
 
 
 def test_the_choice_is_the_same_every_time_and_can_be_replayed(kernel: UOp, target: Target) -> None:
-    chosen = choose_and_apply(kernel, target)
-    assert choose_and_apply(kernel, target) is chosen
+    chosen = apply_opts(kernel, target)
+    assert apply_opts(kernel, target) is chosen
     assert apply_opts(kernel, target, chosen.arg.applied_opts) is chosen
 
 

@@ -25,7 +25,7 @@ from svod_ir.testing import assert_same
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
-from svod_schedule.rangeify import split_reduce
+from svod_schedule.rangeify.split_reduce import split_reduce
 
 
 def compile_graph(*results: UOp) -> UOp:

@@ -18,7 +18,7 @@ from svod_ir.testing.programs import layernorm, linear, matmul, reduce, softmax,
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.linearize import linearize
-from svod_schedule.lower.launch import find_members
+from svod_schedule.lower.place_launch_axes import find_members
 from svod_schedule.optimize import Scheduler, apply_heuristics
 from svod_schedule.optimize.workgroup_limits import find_excess
 from svod_schedule.pipeline import Context, run_pipeline

@@ -118,9 +118,20 @@ COMMUTATIVE: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.EQ, Op.NE, Op
 ASSOCIATIVE: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR})
 REDUCTIONS: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN})
 
-STAGES: Final = ("graph", "ranged", "kernel", "lowered", "program")
-"""graph: tensors. ranged: RANGE and INDEX instead of movement. kernel: the body of one CALL, before
-and while it is optimised. lowered: what renderers accept. program: CALLs and compile stages."""
+STAGES: Final = {
+    "graph": "graph",
+    "ranged": "ranged",
+    "kernel graph": "graph",
+    "kernel": "kernel",
+    "lowering": "kernel lowered",
+    "lowered": "lowered",
+    "program": "kernel lowered program",
+}
+"""The stages of a graph in their order, and in which of them an op may stand, by its row, to stand in that one.
+
+graph: tensors. ranged: RANGE and INDEX instead of movement. kernel graph: the CALLs that kernelize makes. kernel: the body
+of one CALL, before and while it is optimised. lowering: a kernel on its way, in which the forms of both may stand side by
+side. lowered: what renderers accept. program: CALLs and compile stages."""
 
 
 class OpRow(NamedTuple):

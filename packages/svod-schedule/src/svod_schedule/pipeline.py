@@ -18,37 +18,35 @@ from svod_ir.args import Opt
 from svod_ir.errors import OptionError
 from svod_ir.log import get_logger
 from svod_ir.options import IROptions
-from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.errors import PassOrderError, UnknownPassError
-from svod_schedule.kernelize import cut_kernels, share_bodies
+from svod_schedule.kernelize.cut_kernels import cut_kernels
+from svod_schedule.kernelize.share_bodies import share_bodies
 from svod_schedule.linearize import linearize
-from svod_schedule.lower import (
-    accumulate,
-    add_loads,
-    block_sums,
-    expand,
-    group_reduce,
-    lower_index_dtype,
-    place_launch_axes,
-)
-from svod_schedule.lower.branch import branch_rare
-from svod_schedule.lower.decompose import make_decompositions
+from svod_schedule.lower.accumulate import accumulate
+from svod_schedule.lower.add_loads import add_loads
+from svod_schedule.lower.block_sums import block_sums
+from svod_schedule.lower.branch_rare import branch_rare
+from svod_schedule.lower.decompose import decompose
 from svod_schedule.lower.decompose_math import decompose_math
-from svod_schedule.lower.emulate import emulate
-from svod_schedule.optimize import apply_opts, choose_and_apply, merge_loops
-from svod_schedule.rangeify import (
-    all_reduce,
-    limit_buffers,
-    mark_results,
-    permute_early,
-    protect_assigned,
-    range_values,
-    shard_values,
-    split_reduce,
-)
-from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
+from svod_schedule.lower.expand import expand
+from svod_schedule.lower.group_reduce import group_reduce
+from svod_schedule.lower.place_launch_axes import place_launch_axes
+from svod_schedule.lower.simplify_indices import simplify_indices
+from svod_schedule.lower.type_indices import type_indices
+from svod_schedule.optimize.apply_opts import apply_opts
+from svod_schedule.optimize.emulate import emulate
+from svod_schedule.optimize.merge_loops import merge_loops
+from svod_schedule.optimize.simplify_kernel import simplify_kernel
+from svod_schedule.rangeify.all_reduce import all_reduce
+from svod_schedule.rangeify.limit_buffers import limit_buffers
+from svod_schedule.rangeify.mark_results import mark_results
+from svod_schedule.rangeify.permute_early import permute_early
+from svod_schedule.rangeify.protect_assigned import protect_assigned
+from svod_schedule.rangeify.range_values import range_values
+from svod_schedule.rangeify.shard_values import shard_values
+from svod_schedule.rangeify.split_reduce import split_reduce
 
 __all__ = ["PIPELINES", "Context", "Pass", "PassTable", "compile_kernel", "format_table", "run_pipeline"]
 
@@ -191,36 +189,33 @@ _KERNELIZE: Final = (
     Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels",)),
 )  # fmt: skip
 
-_KERNEL_RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")
-
 _OPTIMIZE: Final = (
-    Pass("simplify", lambda g, _: graph_rewrite(_KERNEL_RULES, g), "folds constants and simplifies indices and conditions", "kernel"),
+    Pass("simplify-kernel", lambda g, _: simplify_kernel(g), "folds constants and simplifies indices and conditions", "kernel"),
     # How many elements fit a vector depends on the type that they are computed in.
     Pass("emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"),
     # Merging compares strides, which show only in simplified indices.
-    Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify",)),
-    Pass("apply-opts", lambda g, c: choose_and_apply(g, c.target) if c.opts is None else apply_opts(g, c.target, c.opts),
-         "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
+    Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify-kernel",)),
+    Pass("apply-opts", lambda g, c: apply_opts(g, c.target, c.opts), "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
 )  # fmt: skip
 
 _LOWER: Final = (
-    Pass("simplify", lambda g, _: graph_rewrite(SYMBOLIC, g), "simplifies what the opts made of indices", "kernel"),
+    Pass("simplify-indices", lambda g, _: simplify_indices(g), "simplifies what the opts made of indices", "kernel"),
     # Done on scalars, before expand writes out the copies.
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
     # The places in shared memory are addresses like any other, for expand to take in vectors.
-    Pass("group-reduce", lambda g, _: group_reduce(g), "lets the members of a workgroup meet in shared memory", "lowering", after=("simplify",)),
-    Pass("expand", lambda g, c: expand(g, c.target.tensor_cores), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify",)),
+    Pass("group-reduce", lambda g, _: group_reduce(g), "lets the members of a workgroup meet in shared memory", "lowering", after=("simplify-indices",)),
+    Pass("expand", lambda g, c: expand(g, c.target.tensor_cores), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify-indices",)),
     # How many additions go to one accumulator is known once lanes and copies are.
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
     # An accumulator has the lanes that expand gave to its reduction.
     Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "lowering", after=("expand",)),
-    Pass("launch-axes", lambda g, c: place_launch_axes(g, c.target), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
+    Pass("place-launch-axes", lambda g, c: place_launch_axes(g, c.target), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
     Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
     # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
     Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one turn", "lowering", after=("add-loads",)),
-    Pass("index-dtype", lambda g, _: lower_index_dtype(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
+    Pass("type-indices", lambda g, _: type_indices(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
     # Divisions of indices need a width before they can become shifts and multiplications.
-    Pass("decompose", lambda g, c: graph_rewrite(make_decompositions(c.target), g), "replaces ops that the target lacks or that are slow", "lowered", after=("index-dtype", "decompose-math", "branch-rare")),
+    Pass("decompose", lambda g, c: decompose(g, c.target), "replaces ops that the target lacks or that are slow", "lowered", after=("type-indices", "decompose-math", "branch-rare")),
 )  # fmt: skip
 
 PIPELINES: Final = PassTable({"rangeify": _RANGEIFY, "kernelize": _KERNELIZE, "optimize": _OPTIMIZE, "lower": _LOWER})
@@ -294,7 +289,7 @@ def format_table() -> str:
     for name, passes in PIPELINES.items():
         lines.append(name)
         lines.extend(
-            f"  {row.name:16} {row.does}" + (f"  (after {', '.join(row.after)})" if row.after else "") for row in passes
+            f"  {row.name:18} {row.does}" + (f"  (after {', '.join(row.after)})" if row.after else "") for row in passes
         )
     return "\n".join(lines)
 

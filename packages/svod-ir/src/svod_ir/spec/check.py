@@ -7,7 +7,7 @@ from typing import Final
 
 from svod_dtype import SvodError
 from svod_ir.errors import SpecError
-from svod_ir.ops import TABLE, AxisType, Op
+from svod_ir.ops import STAGES, TABLE, AxisType, Op
 from svod_ir.scope import ENDS_RANGES_FROM
 from svod_ir.spec.common import Rule, location_of
 from svod_ir.spec.kernels import KERNEL_RULES
@@ -15,9 +15,7 @@ from svod_ir.spec.tensors import TENSOR_RULES
 from svod_ir.spec.values import VALUE_RULES
 from svod_ir.uop import UOp
 
-__all__ = ["SPEC_STAGES", "find_violation", "verify"]
-
-SPEC_STAGES: Final = ("graph", "ranged", "kernel graph", "kernel", "lowering", "lowered", "program")
+__all__ = ["find_violation", "verify"]
 
 _RULES: Final = {**VALUE_RULES, **TENSOR_RULES, **KERNEL_RULES}
 
@@ -68,19 +66,16 @@ def _check(node: UOp, stage: str, pass_name: str | None) -> None:
 
 
 _OPS_OF: Final[Mapping[str, frozenset[Op]]] = {
-    stage: frozenset(op for op, row in TABLE.items() if set(row.stages.split()) & accepted)
-    for stage, accepted in {
-        "graph": {"graph"}, "ranged": {"ranged"}, "kernel graph": {"graph"}, "kernel": {"kernel"}, "lowering": {"kernel", "lowered"},
-        "lowered": {"lowered"}, "program": {"program", "lowered", "kernel"},
-    }.items()
-}  # fmt: skip
+    stage: frozenset(op for op, row in TABLE.items() if not accepted.isdisjoint(row.stages.split()))
+    for stage, accepted in ((stage, set(rows.split())) for stage, rows in STAGES.items())
+}
 
 
 def _find_root_violation(root: UOp, stage: str) -> str | None:
     if stage in ("kernel", "lowering", "lowered"):
         if root.op is not Op.SINK:
             return "a kernel is a SINK"
-        # After they met, the members of a workgroup go on in one scope until launch-axes numbers them.
+        # After they met, the members of a workgroup go on in one scope until place-launch-axes numbers them.
         is_free = stage == "lowering"
         left = [r for r in root.ranges if not (is_free and r.arg[1] is AxisType.GROUP_REDUCE)]
         if left:

@@ -1,4 +1,6 @@
-"""Late rules: ops that the target lacks become ops that it has, and costly ones become cheap ones.
+"""decompose: ops that the target lacks become ops that it has, and expensive ones become cheap ones.
+
+before → after:
 
     %1 = MUL %x, 8 : i32       ->   %1 = SHL %x, 3 : i32
     %2 = MAX %x, %y : i32      ->   %2 = WHERE (LT %x, %y), %y, %x : i32
@@ -15,14 +17,20 @@ from typing import Final
 from svod_dtype import float16, float32, float64, uint8, uint16, uint32, uint64
 from svod_ir.ops import Op
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, node, splat, splat_value, var
+from svod_ir.rewrite import graph_rewrite
 from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.lower.division import DIVISION, find_power_of_two, splat_like
 
-__all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "SIMPLER", "make_decompositions"]
+__all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "SIMPLER", "decompose", "make_decompositions"]
 
 x, y, z, c = var("x"), var("y"), var("z"), splat("c")
+
+
+def decompose(sink: UOp, target: Target) -> UOp:
+    """`sink` in the ops of the target."""
+    return graph_rewrite(make_decompositions(target), sink)
 
 
 def make_decompositions(target: Target) -> RuleSet:

@@ -9,7 +9,7 @@ before → after, for GROUP_REDUCE g of 16:
                             REDUCE(INDEX(AFTER(local1, BARRIER), q), q; ADD), for q of 4
 
 So a member reads 2 * sqrt(n) elements, not n; few members read all at once. Every member then has the whole result, and
-`launch-axes` lets one of them store it.
+`place-launch-axes` lets one of them store it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from math import isqrt, prod
 from svod_dtype import index, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
-from svod_schedule.lower.launch import find_members
+from svod_schedule.lower.place_launch_axes import find_members
 
 __all__ = ["count_shared", "group_reduce"]
 

@@ -7,7 +7,7 @@ from svod_ir.ops import ELEMENTWISE, AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 from svod_schedule.loops import extent
-from svod_schedule.lower.emulate import decode
+from svod_schedule.narrow_floats import decode
 
 __all__ = ["TILED", "find_core", "find_locations", "find_operands", "fits", "is_tiled", "tile_axes"]
 

@@ -24,7 +24,7 @@ from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import extent
-from svod_schedule.lower.launch import find_members
+from svod_schedule.lower.place_launch_axes import find_members
 
 __all__ = ["share_tiles"]
 

@@ -9,7 +9,7 @@ from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.lower.group_reduce import count_shared
-from svod_schedule.lower.launch import find_members
+from svod_schedule.lower.place_launch_axes import find_members
 
 __all__ = ["find_excess"]
 

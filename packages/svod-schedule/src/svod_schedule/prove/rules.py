@@ -9,7 +9,7 @@ from svod_ir.ruleset import RuleSet
 from svod_ir.target import Target
 from svod_schedule.lower.decompose import CHEAPER, FOR_MISSING, FUSE, SIMPLER
 from svod_schedule.lower.division import DIVISION
-from svod_schedule.lower.emulate import make_emulation
+from svod_schedule.optimize.emulate import make_emulation
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
 __all__ = ["list_rule_sets"]

@@ -1,4 +1,4 @@
-"""launch-axes: axes that run in parallel become numbers that the launch gives to each part.
+"""place-launch-axes: axes that run in parallel become numbers that the launch gives to each part.
 
 before → after:
 

@@ -22,8 +22,8 @@ from svod_ir.testing import assert_close, count_examples, graphs, random_inputs,
 from svod_ir.text import parse_graph, print_graph
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
-from svod_schedule.rangeify import all_reduce, shard_values
-from svod_schedule.rangeify.all_reduce import MIN_SCATTERED
+from svod_schedule.rangeify.all_reduce import MIN_SCATTERED, all_reduce
+from svod_schedule.rangeify.shard_values import shard_values
 
 CHECKED = Context(options=IROptions(check=True))
 

@@ -13,7 +13,7 @@ from svod_ir.target import Target
 from svod_ir.testing import conditions, count_examples, expressions
 from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import make_decompositions
-from svod_schedule.lower.index_dtype import lower_index_dtype
+from svod_schedule.lower.type_indices import type_indices
 
 
 def memory(slot: int, size: int, dtype: DType = float32) -> UOp:
@@ -32,7 +32,7 @@ def dtypes(graph: UOp) -> set[DType]:
 
 def test_small_positions_are_int32() -> None:
     i, j = UOp.range(100, 0, AxisType.LOOP), UOp.range(20, 1, AxisType.LOOP)
-    after = lower_index_dtype(copy_kernel(2000, i * 20 + j))
+    after = type_indices(copy_kernel(2000, i * 20 + j))
     assert index not in dtypes(after)
     assert int64 not in dtypes(after)
     assert all(r.dtype is int32 and r.src[0].dtype is int32 for r in after.iter_ops(Op.RANGE))
@@ -40,7 +40,7 @@ def test_small_positions_are_int32() -> None:
 
 def test_a_position_beyond_int32_is_computed_in_int64_from_its_int32_loops() -> None:
     i, j = UOp.range(1 << 16, 0, AxisType.LOOP), UOp.range(1 << 17, 1, AxisType.LOOP)
-    after = lower_index_dtype(copy_kernel(1 << 33, i * (1 << 17) + j))
+    after = type_indices(copy_kernel(1 << 33, i * (1 << 17) + j))
     assert index not in dtypes(after)
     assert all(r.dtype is int32 for r in after.iter_ops(Op.RANGE))
     (add,) = after.iter_ops(Op.ADD)
@@ -52,7 +52,7 @@ def test_a_position_beyond_int32_is_computed_in_int64_from_its_int32_loops() -> 
 
 def test_a_loop_longer_than_int32_counts_in_int64() -> None:
     i = UOp.range(1 << 32, 0, AxisType.LOOP)
-    after = lower_index_dtype(copy_kernel(1 << 32, i))
+    after = type_indices(copy_kernel(1 << 32, i))
     (loop,) = after.iter_ops(Op.RANGE)
     assert loop.dtype is int64
     assert loop.src[0].dtype is int64
@@ -60,7 +60,7 @@ def test_a_loop_longer_than_int32_counts_in_int64() -> None:
 
 def test_an_intermediate_that_overflows_int32_widens_though_the_result_fits() -> None:
     i = UOp.range(1 << 20, 0, AxisType.LOOP)
-    after = lower_index_dtype(copy_kernel(1 << 20, i * (1 << 20) // (1 << 20)))
+    after = type_indices(copy_kernel(1 << 20, i * (1 << 20) // (1 << 20)))
     wide = [n for n in after.toposort() if n.op in (Op.MUL, Op.IDIV)]
     assert all(n.dtype is int64 for n in wide)
 
@@ -70,7 +70,7 @@ def test_the_operands_of_a_comparison_get_one_type() -> None:
     n = UOp.variable("n", 0, 1 << 40)
     gate = i < n
     location = memory(0, 1 << 16).index(i, gate=gate)
-    after = lower_index_dtype(UOp.sink(location.store(UOp.const(float32, 1.0)).end(i)))
+    after = type_indices(UOp.sink(location.store(UOp.const(float32, 1.0)).end(i)))
     (compare,) = after.iter_ops(Op.LT)
     assert {s.dtype for s in compare.src} == {int64}
     assert compare.dtype is bool_
@@ -78,9 +78,9 @@ def test_the_operands_of_a_comparison_get_one_type() -> None:
 
 def test_variables_are_as_wide_as_their_bounds() -> None:
     small, large = UOp.variable("a", 0, 100), UOp.variable("b", -(1 << 40), 5)
-    assert lower_index_dtype(small).dtype is int32
-    assert lower_index_dtype(large).dtype is int64
-    assert lower_index_dtype(small).arg == small.arg
+    assert type_indices(small).dtype is int32
+    assert type_indices(large).dtype is int64
+    assert type_indices(small).arg == small.arg
 
 
 def test_vectors_of_positions_keep_their_lanes() -> None:
@@ -89,7 +89,7 @@ def test_vectors_of_positions_keep_their_lanes() -> None:
     source = memory(1, 32)
     location = UOp(Op.INDEX, float32.vec(4), (source, lanes))
     target = memory(0, 32).index(i * 4, lanes=4)
-    after = lower_index_dtype(UOp.sink(target.store(location.load()).end(i)))
+    after = type_indices(UOp.sink(target.store(location.load()).end(i)))
     assert index not in dtypes(after)
     (broadcast,) = after.iter_ops(Op.BROADCAST)
     assert broadcast.dtype is int32.vec(4)
@@ -98,18 +98,18 @@ def test_vectors_of_positions_keep_their_lanes() -> None:
 
 def test_casts_between_index_and_data() -> None:
     i = UOp.range(10, 0, AxisType.LOOP)
-    assert lower_index_dtype(i.cast(float32)).src[0].dtype is int32
+    assert type_indices(i.cast(float32)).src[0].dtype is int32
     position = UOp(Op.DEFINE_VAR, uint8, (), ("u", 0, 255)).cast(index)
-    assert lower_index_dtype(position).dtype is int32
+    assert type_indices(position).dtype is int32
     wide = UOp(Op.DEFINE_VAR, int64, (), ("w", -(1 << 63), (1 << 63) - 1))
-    assert lower_index_dtype(wide.cast(index)) is wide
+    assert type_indices(wide.cast(index)) is wide
 
 
 def test_registers_of_index_hold_int64() -> None:
     register = UOp(Op.DEFINE_REG, index, (), (0, 1))
     location = register.index(UOp.const(index, 0))
     i = UOp.range(10, 0, AxisType.LOOP)
-    after = lower_index_dtype(UOp.sink(location.store(location.load() + i).end(i)))
+    after = type_indices(UOp.sink(location.store(location.load() + i).end(i)))
     assert index not in dtypes(after)
     (add,) = after.iter_ops(Op.ADD)
     assert {s.dtype for s in add.src} == {int64}
@@ -123,7 +123,7 @@ def test_random_expressions_keep_their_values_through_lowering_and_decomposition
     variables = {n.arg[0]: n.arg[1:] for n in before.iter_ops(Op.DEFINE_VAR)}
     rng = np.random.default_rng(0)
     values = {name: rng.integers(low, high, 100, endpoint=True) for name, (low, high) in variables.items()}
-    typed = lower_index_dtype(before)
+    typed = type_indices(before)
     assert index not in dtypes(typed)
     expected = evaluate(before, values)
     for after in (typed, graph_rewrite(make_decompositions(Target.generic()), typed)):
@@ -134,4 +134,4 @@ def test_random_expressions_keep_their_values_through_lowering_and_decomposition
 
 def test_graphs_without_index_are_untouched() -> None:
     x = UOp(Op.DEFINE_VAR, int32, (), ("x", 0, 5))
-    assert lower_index_dtype(x + x) is x + x
+    assert type_indices(x + x) is x + x

@@ -16,7 +16,7 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
-from svod_schedule.lower.branch import branch_rare
+from svod_schedule.lower.branch_rare import branch_rare
 
 TARGET = replace(Target.generic(), has_fma=True)
 TRUE: dict[Op, Callable[[float], float]] = {Op.SIN: sin, Op.COS: cos, Op.TAN: tan}

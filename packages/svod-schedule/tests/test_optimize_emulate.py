@@ -30,7 +30,7 @@ from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedDtypeError
-from svod_schedule.lower.emulate import emulate, make_emulation
+from svod_schedule.optimize.emulate import emulate, make_emulation
 from svod_schedule.pipeline import Context, compile_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")

@@ -1,4 +1,6 @@
-"""Gives every value of dtype `index` a machine integer: int32 where its bounds fit, else int64.
+"""type-indices: every value of dtype `index` becomes a machine integer, int32 where its bounds fit, else int64.
+
+before → after:
 
     %0 = RANGE 1000 : index              %0 = RANGE 1000 : i32
     %1 = MUL %0, 4194304 : index   ->    %1 = MUL (CAST %0 : i64), 4194304 : i64
@@ -15,7 +17,7 @@ from svod_dtype import DType, int32, int64
 from svod_ir.ops import ELEMENTWISE, MEMORY, Op
 from svod_ir.uop import UOp
 
-__all__ = ["lower_index_dtype"]
+__all__ = ["type_indices"]
 
 _LOW: Final = int(int32.min)
 _HIGH: Final = int(int32.max)
@@ -30,7 +32,7 @@ _JOINED: Final = (ELEMENTWISE - {Op.CAST, Op.BITCAST}) | {
 """Ops whose operands and result have one integer type."""
 
 
-def lower_index_dtype(root: UOp) -> UOp:
+def type_indices(root: UOp) -> UOp:
     """The graph of `root` without the dtype `index`."""
     done: dict[UOp, UOp] = {}
     for node in root.toposort():

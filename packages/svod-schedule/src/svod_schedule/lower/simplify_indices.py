@@ -1,0 +1,19 @@
+"""simplify-indices: what opts made of loops makes long indices.
+
+before → after:
+
+    ADD(MUL(ADD(MUL(i, 4), j), 2), ADD(j, j))       ADD(MUL(i, 8), MUL(j, 4))
+"""
+
+from __future__ import annotations
+
+from svod_ir.rewrite import graph_rewrite
+from svod_ir.uop import UOp
+from svod_schedule.symbolic import SYMBOLIC
+
+__all__ = ["simplify_indices"]
+
+
+def simplify_indices(sink: UOp) -> UOp:
+    """`sink` after the symbolic rules. Reductions stay: opts have named their loops."""
+    return graph_rewrite(SYMBOLIC, sink)

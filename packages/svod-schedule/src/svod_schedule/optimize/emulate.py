@@ -1,0 +1,150 @@
+"""emulate: what the target has no arithmetic for is computed in float32.
+
+before → after:
+
+    %1 = ADD %a, %b : bf16   ->   %1 = CAST (ADD (CAST %a : f32), (CAST %b : f32)) : bf16
+    %2 = CAST %x : bf16      ->   %2 = BITCAST (CAST (round(BITCAST %x : u32) >> 16) : u16) : bf16
+
+Each operation is rounded once, to nearest even, subnormals included; a reduction only at its end, also of
+float16 where that is native.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from svod_dtype import FLOAT_DTYPES, DType, bfloat16, float16, float32, float64
+from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
+from svod_ir.pattern import node
+from svod_ir.rewrite import graph_rewrite
+from svod_ir.ruleset import Rule, RuleSet, rule
+from svod_ir.target import Target
+from svod_ir.uop import UOp
+from svod_schedule.errors import UnsupportedDtypeError
+from svod_schedule.narrow_floats import EXACT_IN_F32, decode, encode, round_to_odd, storage_of, to_float32
+
+__all__ = ["emulate", "make_emulation"]
+
+_SIGN_BIT_OPS: Final = frozenset({Op.NEG, Op.ABS})
+_ARITHMETIC: Final = (UNARY | BINARY | TERNARY) - COMPARISON - _SIGN_BIT_OPS - {Op.WHERE}
+_COMPUTED: Final = _ARITHMETIC | COMPARISON | _SIGN_BIT_OPS | {Op.CAST, Op.REDUCE, Op.SCAN}
+_THROUGH_DOUBLE: Final = frozenset({Op.SIN, Op.COS, Op.TAN, Op.POW})
+"""Functions whose arithmetic for float32 is in part that of float64."""
+
+
+def emulate(sink: UOp, target: Target) -> UOp:
+    """The kernel with arithmetic on native dtypes alone.
+
+    Raises:
+        UnsupportedDtypeError: if the target does not compute in float64, and something here needs it.
+    """
+    if float64 not in target.native_dtypes:
+        _check_no_double(sink, target)
+    return graph_rewrite(make_emulation(target), sink)
+
+
+def _check_no_double(sink: UOp, target: Target) -> None:
+    for found in sink.toposort():
+        is_double = found.op in _COMPUTED and any(n.dtype.scalar is float64 for n in (found, *found.src))
+        if is_double or _becomes_double(found, target):
+            raise UnsupportedDtypeError(dtype=float64, operation=found.op.name, target=target.name)
+
+
+def _becomes_double(x: UOp, target: Target) -> bool:
+    """Whether lowering computes `x` in float64, of which nothing else is."""
+    if x.op is Op.CAST:
+        wide = x.src[0].dtype
+        is_rounded_twice = x.dtype.scalar is bfloat16 and bfloat16 not in target.native_dtypes
+        return is_rounded_twice and wide.is_int and wide.bits > EXACT_IN_F32
+    return x.op in _THROUGH_DOUBLE and x.dtype.is_float and x.op not in target.native_ops
+
+
+def make_emulation(target: Target) -> RuleSet:
+    """The rules that leave arithmetic only on the target's native dtypes, and on float64, which float32 cannot stand for."""
+    return _make_rules(frozenset(d for d in FLOAT_DTYPES if d not in target.native_dtypes and d is not float64))
+
+
+@lru_cache(maxsize=16)
+def _make_rules(emulated: frozenset[DType]) -> RuleSet:
+    def is_emulated(found: UOp) -> bool:
+        return found.dtype.scalar in emulated
+
+    def is_narrow(found: UOp) -> bool:
+        return found.dtype.scalar is float16 or found.dtype.scalar in emulated
+
+    def takes_emulated(found: UOp) -> bool:
+        return found.src[0].dtype.scalar in emulated
+
+    def is_wide_to_half(found: UOp) -> bool:
+        return found.dtype.scalar is float16 and found.src[0].dtype.scalar is float64
+
+    rules = (
+        _make_rule(_change_sign_bit, _SIGN_BIT_OPS, is_emulated),
+        _make_rule(_arithmetic_in_float32, _ARITHMETIC, is_emulated),
+        _make_rule(_compare_in_float32, COMPARISON, takes_emulated),
+        _make_rule(_reduce_in_float32, frozenset({Op.REDUCE, Op.SCAN}), is_narrow),
+        _make_rule(_select_bits, frozenset({Op.WHERE}), is_emulated),
+        _make_rule(_widen_narrow_float, frozenset({Op.CAST}), takes_emulated),
+        _make_rule(_narrow_float, frozenset({Op.CAST}), is_emulated),
+        _make_rule(_narrow_double_to_half, frozenset({Op.CAST}), is_wide_to_half),
+    )
+    return RuleSet("emulate", rules, is_pure=True)
+
+
+def _make_rule(fn: Callable[..., UOp | None], ops: frozenset[Op], when: Callable[[UOp], bool]) -> Rule:
+    """The rule that a function states, for the dtypes that a target lacks."""
+    made = rule(node(ops, name="x", when=when))(fn)
+    made.name = fn.__name__.removeprefix("_")
+    return made
+
+
+def _arithmetic_in_float32(x: UOp) -> UOp:
+    """op(a, b) : narrow -> (op(a : f32, b : f32) : f32) : narrow."""
+    wide = tuple(s.cast(float32) if s.dtype.is_float else s for s in x.src)
+    return UOp(x.op, float32.vec(x.dtype.lanes), wide, x.arg).cast(x.dtype)
+
+
+def _change_sign_bit(x: UOp) -> UOp:
+    """-a : narrow -> bits(a) ^ sign; abs(a) -> bits(a) & ~sign."""
+    bits = x.src[0].bitcast(storage_of(x.dtype))
+    sign = 1 << (bits.dtype.bits - 1)
+    changed = bits ^ _constant(bits, sign) if x.op is Op.NEG else bits & _constant(bits, sign - 1)
+    return changed.bitcast(x.dtype)
+
+
+def _compare_in_float32(x: UOp) -> UOp:
+    """a < b -> (a : f32) < (b : f32)."""
+    return x.with_src(tuple(s.cast(float32) for s in x.src))
+
+
+def _reduce_in_float32(x: UOp) -> UOp:
+    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN likewise."""
+    return UOp(x.op, float32.vec(x.dtype.lanes), (x.src[0].cast(float32), *x.src[1:]), x.arg).cast(x.dtype)
+
+
+def _select_bits(x: UOp) -> UOp:
+    """c.where(a, b) : narrow -> c.where(bits(a), bits(b))."""
+    condition, first, second = x.src
+    bits = storage_of(x.dtype)
+    return condition.where(first.bitcast(bits), second.bitcast(bits)).bitcast(x.dtype)
+
+
+def _widen_narrow_float(x: UOp) -> UOp:
+    """CAST(a : narrow) : t -> CAST(decode(a) : f32) : t."""
+    return decode(x.src[0]).cast(x.dtype)
+
+
+def _narrow_float(x: UOp) -> UOp:
+    """CAST(a) : narrow -> encode(a : f32, rounded to odd where float32 does not hold it)."""
+    return encode(to_float32(x.src[0], x.dtype.scalar), x.dtype)
+
+
+def _narrow_double_to_half(x: UOp) -> UOp:
+    """CAST(a : f64) : f16 -> CAST(a : f32, rounded to odd) : f16."""
+    return round_to_odd(x.src[0]).cast(float16)
+
+
+def _constant(like: UOp, value: int) -> UOp:
+    return UOp.const(like.dtype, value)
