@@ -60,8 +60,8 @@ def break_down(tensor: Any) -> Breakdown:
     from svod_ir.ops import Op
     from svod_ir.uop import UOp
     from svod_schedule.pipeline import Context, run_pipeline
-    from svod_tensor.preschedule import create_pre_schedule
-    from svod_tensor.schedule_cache import normalize_graph
+    from svod_tensor.engine.build import normalize_graph
+    from svod_tensor.engine.preschedule import create_pre_schedule
 
     found = Breakdown()
     device = get_device("CPU")

@@ -27,7 +27,10 @@ from svod_ir import BufferArg, Op, UOp
 from svod_ir.testing import graphs, random_array, random_inputs
 from svod_runtime import ExecutionPlan, MemoryReport, grouping
 from svod_schedule.optimize import heuristics
-from svod_tensor import PrepareConfig, Tensor, Variable, kernel_cache, registry, schedule_cache
+from svod_tensor import PrepareConfig, Tensor, Variable
+from svod_tensor.cells import registry
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import kernel_cache
 
 N_EXECUTIONS = 14
 EXACT = (bool_, uint8, int8, uint16, int32, int64)

@@ -13,7 +13,7 @@ import pytest
 
 PROGRAM = """\
 import numpy as np
-import svod_tensor.prepare as prepare
+import svod_tensor.engine.prepare as prepare
 from svod_tensor import Tensor
 
 rendered = []

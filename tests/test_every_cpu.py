@@ -15,7 +15,7 @@ PROGRAM = """\
 import json, sys
 import llvmlite.binding as llvm
 import numpy as np
-import svod_tensor.prepare as prepare
+import svod_tensor.engine.prepare as prepare
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
 from svod_codegen.elf import find_undefined_symbols
 from svod_codegen.llvm.renderer import render

@@ -23,12 +23,14 @@ from svod_device import Buffer, Launch
 from svod_ir import Op, UOp
 from svod_ir.testing import count_examples
 from svod_runtime import CachedKernel, ExecutionPlan, grouping
-from svod_tensor import PrepareConfig, Tensor, kernel_cache, schedule_cache
-from svod_tensor import prepare as prepare_module
-from svod_tensor.graph_plan import make_schedule
-from svod_tensor.memory_planner import plan_memory
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import kernel_cache
+from svod_tensor.engine import prepare as prepare_module
+from svod_tensor.engine.compute import make_schedule
+from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
+from svod_tensor.engine.memory_planner import plan_memory
 from svod_tensor.options import PlannerMode
-from svod_tensor.schedule import ScheduleItem, ScheduleResult
 
 MODES: tuple[PlannerMode, ...] = ("arena", "remap")
 

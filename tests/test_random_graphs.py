@@ -17,7 +17,8 @@ from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_ir.text import print_graph
 from svod_schedule.optimize import heuristics
-from svod_tensor import Tensor, kernel_cache
+from svod_tensor import Tensor
+from svod_tensor.engine import kernel_cache
 from svod_tensor.options import PrepareConfig
 from svod_tensor.testing import place_graph
 

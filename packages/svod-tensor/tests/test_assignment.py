@@ -8,7 +8,10 @@ import pytest
 
 from svod_device import ReadOnlyError
 from svod_ir.errors import ShapeError
-from svod_tensor import Tensor, Variable, registry, schedule_cache, states
+from svod_tensor import Tensor, Variable
+from svod_tensor.cells import registry
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import states
 from svod_tensor.errors import AssignmentDtypeError
 from svod_tensor.testing import check
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from svod_ir.cache_counts import CacheCounts
-from svod_tensor.bounded_cache import BoundedCache
+from svod_tensor.engine.bounded_cache import BoundedCache
 
 
 def make_cache(limit: int) -> BoundedCache[int, str]:

@@ -14,8 +14,8 @@ from svod_device import get_allocator, get_device
 from svod_ir import Op
 from svod_ir.errors import DeviceMismatchError
 from svod_tensor import PrepareConfig, Tensor, Variable
-from svod_tensor.graph_plan import make_schedule
-from svod_tensor.schedule_cache import normalize_graph
+from svod_tensor.engine.build import normalize_graph
+from svod_tensor.engine.compute import make_schedule
 
 FAR = "CPU:1"
 

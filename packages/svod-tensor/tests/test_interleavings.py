@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from svod_runtime import clear_custom_functions
-from svod_tensor import Tensor, custom_function, jit, register_custom_function, registry
+from svod_tensor import Tensor, custom_function, jit, register_custom_function
+from svod_tensor.cells import registry
 from svod_tensor.testing import check
 
 START = np.arange(4, dtype=np.float32)

@@ -13,9 +13,9 @@ from svod_device import OutOfMemoryError
 from svod_dtype import float32, int32
 from svod_runtime import ExecutionPlan, clear_custom_functions
 from svod_tensor import Generator, Tensor, Variable, custom_function, jit, register_custom_function
-from svod_tensor.cell import find_form
+from svod_tensor.capture.function import MAX_CAPTURES
+from svod_tensor.cells.cell import find_form
 from svod_tensor.errors import CaptureError
-from svod_tensor.jit_function import MAX_CAPTURES
 from svod_tensor.testing import check
 
 
@@ -311,7 +311,7 @@ def test_threads_may_call_one_function() -> None:
 
 @pytest.mark.usefixtures("_no_custom_functions")
 def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svod_tensor.captured.count_usable_cores", lambda: 3)
+    monkeypatch.setattr("svod_tensor.capture.calls.count_usable_cores", lambda: 3)
     barrier = threading.Barrier(3, timeout=300)
     register_custom_function("meet", lambda out, x: (barrier.wait(), np.copyto(out, x)))
     f = jit(lambda x: custom_function("meet", x + 1, outputs=((4,), "float32")) * 2)

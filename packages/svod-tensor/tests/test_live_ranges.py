@@ -13,7 +13,8 @@ from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.live_ranges import (
+from svod_tensor.engine.instantiate import ScheduleItem
+from svod_tensor.engine.live_ranges import (
     find_levels,
     find_lives,
     find_predecessors,
@@ -22,7 +23,6 @@ from svod_tensor.live_ranges import (
     iter_arguments,
     reorder,
 )
-from svod_tensor.schedule import ScheduleItem
 
 ZERO = UOp.const(index, 0)
 

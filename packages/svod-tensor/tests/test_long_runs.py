@@ -13,7 +13,10 @@ import pytest
 from svod_device import clear as clear_devices
 from svod_ir.origins import find_origins
 from svod_ir.uop import count_interned
-from svod_tensor import Tensor, jit, kernel_cache, registry, schedule_cache, track_origins
+from svod_tensor import Tensor, jit, track_origins
+from svod_tensor.cells import registry
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import kernel_cache
 
 N_GRAPHS = 6
 

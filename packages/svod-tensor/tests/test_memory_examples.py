@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from svod_dtype import SvodError
-from svod_tensor import Tensor, Variable, jit, schedule_cache
+from svod_tensor import Tensor, Variable, jit
+from svod_tensor.engine import build as schedule_cache
 from svod_tensor.errors import DonatedTensorError, EmptyScheduleError, RepeatedWriteError, ShardError
 
 Array = np.ndarray

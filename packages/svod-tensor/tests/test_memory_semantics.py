@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svod_tensor import Tensor, jit, registry
+from svod_tensor import Tensor, jit
+from svod_tensor.cells import registry
 from svod_tensor.errors import EmptyScheduleError
 
 N_PROGRAMS = int(os.environ.get("SVOD_TEST_PROGRAMS", "500"))

@@ -18,7 +18,8 @@ from svod_ir.errors import OptionError
 from svod_ir.origins import clear_origins, has_origins
 from svod_ir.uop import count_interned
 from svod_runtime import KernelProfile
-from svod_tensor import PrepareConfig, Tensor, jit, origins, schedule_cache, scope, track_origins
+from svod_tensor import PrepareConfig, Tensor, jit, origins, scope, track_origins
+from svod_tensor.engine import build as schedule_cache
 from svod_tensor.options import read_origins
 
 

@@ -19,10 +19,10 @@ from svod_runtime import (
     register_custom_function,
 )  # fmt: skip
 from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult, instantiate_schedule
+from svod_tensor.engine.prepare import effect_of, prepare_plan
+from svod_tensor.engine.preschedule import create_pre_schedule
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
-from svod_tensor.prepare import effect_of, prepare_plan
-from svod_tensor.preschedule import create_pre_schedule
-from svod_tensor.schedule import ScheduleItem, ScheduleResult, instantiate_schedule
 
 
 def node(number, size=4, device="CPU", dtype=float32):
@@ -215,7 +215,8 @@ def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(
 ):
     spec = ProgramSpec("k", "", "CPU", globals=globals_, outs=outs)
     monkeypatch.setattr(
-        "svod_tensor.prepare._prepare_kernels", lambda items, _: {(items[0].ast, "CPU"): CachedKernel(None, spec)}
+        "svod_tensor.engine.prepare._prepare_kernels",
+        lambda items, _: {(items[0].ast, "CPU"): CachedKernel(None, spec)},
     )
     x, out = node(7), node(-1)
     (item,) = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}).items

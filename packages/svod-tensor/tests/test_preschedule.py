@@ -7,8 +7,8 @@ from svod_ir.args import BufferArg, ParamArg
 from svod_ir.build import make_reshape
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
+from svod_tensor.engine.preschedule import create_pre_schedule, find_memory
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
-from svod_tensor.preschedule import create_pre_schedule, find_memory
 
 
 def buffer(number, size=4):

@@ -14,7 +14,8 @@ import pytest
 from svod_dtype import DType
 from svod_ir import UOp
 from svod_ir.ops import Op
-from svod_tensor import Tensor, live_ranges, memory_planner
+from svod_tensor import Tensor
+from svod_tensor.engine import live_ranges, memory_planner
 from svod_tensor.testing.programs import (
     MODES,
     PREAMBLE,

@@ -15,9 +15,9 @@ from svod_ir.testing import count_examples
 from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan
 from svod_tensor import PrepareConfig
-from svod_tensor.prepare import prepare_plan
-from svod_tensor.preschedule import create_pre_schedule
-from svod_tensor.schedule import instantiate_schedule
+from svod_tensor.engine.instantiate import instantiate_schedule
+from svod_tensor.engine.prepare import prepare_plan
+from svod_tensor.engine.preschedule import create_pre_schedule
 
 SIZE = 8
 

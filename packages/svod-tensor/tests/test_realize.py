@@ -12,7 +12,8 @@ from svod_ir.uop import UOp
 from svod_runtime import VariableBoundsError as RunVariableBoundsError
 from svod_schedule.errors import ConfigError
 from svod_schedule.options import OptimizerConfig
-from svod_tensor import PrepareConfig, Tensor, Variable, jit, registry
+from svod_tensor import PrepareConfig, Tensor, Variable, jit
+from svod_tensor.cells import registry
 from svod_tensor.errors import (
     BatchOutputError,
     BufferNotFoundError,
@@ -222,7 +223,7 @@ def test_a_tensor_with_a_symbolic_size_reads_as_its_bound_size():
 
 
 def test_other_values_of_a_variable_reuse_the_schedule():
-    from svod_tensor import schedule_cache
+    from svod_tensor.engine import build as schedule_cache
 
     n = Variable("n", 1, 100)
     x = Tensor(np.arange(100, dtype=np.float32)).realize()

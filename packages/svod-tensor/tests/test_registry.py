@@ -6,8 +6,9 @@ from svod_device import Buffer, get_allocator
 from svod_dtype import float32
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import Tensor, registry
-from svod_tensor.cell import Cell
+from svod_tensor import Tensor
+from svod_tensor.cells import registry
+from svod_tensor.cells.cell import Cell
 from svod_tensor.ops import base
 
 

@@ -8,11 +8,14 @@ from svod_dtype import float32, index, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import PrepareConfig, Tensor, graph_plan, kernel_cache, schedule_cache
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import compute as graph_plan
+from svod_tensor.engine import kernel_cache
+from svod_tensor.engine.build import make_result, normalize_graph, normalize_results, restore_pre_schedule
+from svod_tensor.engine.instantiate import instantiate_schedule
+from svod_tensor.engine.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
-from svod_tensor.preschedule import PreSchedule, create_pre_schedule
-from svod_tensor.schedule import instantiate_schedule
-from svod_tensor.schedule_cache import make_result, normalize_graph, normalize_results, restore_pre_schedule
 
 
 def buffer(number, device="CPU", size=4):

@@ -15,12 +15,12 @@ from svod_codegen.disk_store import get_disk_store
 from svod_codegen.kernel_store import get_kernel_store
 from svod_device import CompiledSpec, ProgramSpec, get_device
 from svod_ir.options import IROptions, PassSelector
-from svod_tensor.kernel_cache import KernelKey
-from svod_tensor.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
+from svod_tensor.engine.kernel_cache import KernelKey
+from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 
 PROGRAM = """\
 import numpy as np
-import svod_tensor.prepare as prepare
+import svod_tensor.engine.prepare as prepare
 from svod_tensor import Tensor
 rendered = []
 render = prepare.render_kernel
@@ -109,7 +109,9 @@ def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_i
     assert find_stored_kernel(key._replace(opening=7), device, IROptions()) is not None
     with monkeypatch.context() as patch:
         # Other code of the compiler may make another kernel.
-        patch.setattr("svod_tensor.stored_kernels.fingerprint_code", lambda package: f"another state of {package}")
+        patch.setattr(
+            "svod_tensor.engine.stored_kernels.fingerprint_code", lambda package: f"another state of {package}"
+        )
         assert find_stored_kernel(key, device, IROptions()) is None
     reject_stored_kernel(key, device)
     assert find_stored_kernel(key, device, IROptions()) is None

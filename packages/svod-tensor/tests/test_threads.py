@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from svod_ir.rewrite import clear_remembered
-from svod_tensor import Tensor, jit, kernel_cache, schedule_cache, scope, track_origins
+from svod_tensor import Tensor, jit, scope, track_origins
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import kernel_cache
 from svod_tensor.testing import check
 
 N_THREADS = 8

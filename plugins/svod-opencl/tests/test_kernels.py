@@ -27,8 +27,8 @@ from svod_schedule.errors import OptError
 from svod_schedule.optimize import Scheduler
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor import Tensor
+from svod_tensor.engine.prepare import render_kernel
 from svod_tensor.options import PrepareConfig
-from svod_tensor.prepare import render_kernel
 
 UPCAST, UNROLL, LOCAL, PADTO = OptOp.UPCAST, OptOp.UNROLL, OptOp.LOCAL, OptOp.PADTO
 GROUP, GROUPTOP, NOLOCALS = OptOp.GROUP, OptOp.GROUPTOP, OptOp.NOLOCALS

@@ -34,12 +34,12 @@ from svod_tensor.tensor import Tensor
 from svod_tensor.variable import Variable
 
 if TYPE_CHECKING:
-    from svod_tensor.array_functions import register_custom_function
-    from svod_tensor.cache_counts import caches, clear_caches
-    from svod_tensor.custom_functions import custom_function
+    from svod_tensor.capture.function import jit
+    from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.generator import Generator, default_generator, manual_seed
-    from svod_tensor.jit_function import jit
     from svod_tensor.origins import scope, track_origins
+    from svod_tensor.python_functions.call import custom_function
+    from svod_tensor.python_functions.register import register_custom_function
     from svod_tensor.safetensors import load_safetensors, save_safetensors
 
 __all__ = [
@@ -49,16 +49,24 @@ __all__ = [
     "track_origins", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
+# These need modules that building graphs does not.
 _LAZY = {
-    "Generator": "generator", "default_generator": "generator", "manual_seed": "generator",
-    "caches": "cache_counts", "clear_caches": "cache_counts", "custom_function": "custom_functions",
-    "register_custom_function": "array_functions", "jit": "jit_function", "load_safetensors": "safetensors",
-    "save_safetensors": "safetensors", "scope": "origins", "track_origins": "origins",
-}  # fmt: skip
+    "Generator": "generator",
+    "caches": "engine.caches",
+    "clear_caches": "engine.caches",
+    "custom_function": "python_functions.call",
+    "default_generator": "generator",
+    "jit": "capture.function",
+    "load_safetensors": "safetensors",
+    "manual_seed": "generator",
+    "register_custom_function": "python_functions.register",
+    "save_safetensors": "safetensors",
+    "scope": "origins",
+    "track_origins": "origins",
+}
 
 
 def __getattr__(name: str) -> object:
-    # These need modules that building graphs does not.
     if name in _LAZY:
         from importlib import import_module
 

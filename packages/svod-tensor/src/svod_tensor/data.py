@@ -14,7 +14,7 @@ from svod_ir.ops import Op
 from svod_ir.placement import check_devices, is_file
 from svod_ir.sizes import max_size
 from svod_ir.uop import SInt, UOp
-from svod_tensor import registry
+from svod_tensor.cells import registry
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
 from svod_tensor.options import HOST_DEVICE, read_device
 

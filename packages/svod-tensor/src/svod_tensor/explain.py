@@ -23,10 +23,10 @@ from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
+    from svod_tensor.cells.registry import Live
+    from svod_tensor.engine.instantiate import ScheduleResult
+    from svod_tensor.engine.preschedule import PreSchedule
     from svod_tensor.options import AnyConfig, PrepareConfig
-    from svod_tensor.preschedule import PreSchedule
-    from svod_tensor.registry import Live
-    from svod_tensor.schedule import ScheduleResult
     from svod_tensor.tensor import Tensor
 
 __all__ = ["WORDS", "Artifact", "explain", "main"]
@@ -61,10 +61,10 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
 
 def _explain_nodes(nodes: Sequence[UOp], config: PrepareConfig) -> Iterator[Artifact]:
     from svod_schedule.pipeline import run_pipeline
-    from svod_tensor.graph_plan import make_graph_context
-    from svod_tensor.preschedule import create_pre_schedule
-    from svod_tensor.result_memory import separate_results
-    from svod_tensor.schedule_cache import normalize_graph
+    from svod_tensor.engine.build import normalize_graph
+    from svod_tensor.engine.compute import make_graph_context
+    from svod_tensor.engine.preschedule import create_pre_schedule
+    from svod_tensor.engine.separate_results import separate_results
 
     sink = UOp.sink(*(UOp(Op.CONTIGUOUS, node.dtype, (node,)) for node in nodes))
     yield Artifact("build", "graph", _show_graph(sink))
@@ -80,8 +80,8 @@ def _explain_nodes(nodes: Sequence[UOp], config: PrepareConfig) -> Iterator[Arti
 
 
 def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
-    from svod_tensor.graph_plan import make_schedule
-    from svod_tensor.prepare import device_of, is_kernel, prepare_plan
+    from svod_tensor.engine.compute import make_schedule
+    from svod_tensor.engine.prepare import device_of, is_kernel, prepare_plan
 
     schedule = make_schedule(sink, config)
     yield Artifact("instantiate", "graph", _show_schedule(schedule))
@@ -99,7 +99,7 @@ def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
 
 
 def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareConfig) -> Iterator[Artifact]:
-    from svod_tensor.prepare import find_device, make_context, render_kernel
+    from svod_tensor.engine.prepare import find_device, make_context, render_kernel
 
     device = find_device(device_name, config)
     made = render_kernel(ast, device, make_context(device, config))

@@ -29,9 +29,10 @@ from svod_ir.forks import make_lock
 from svod_ir.ops import Op
 from svod_ir.threefry import threefry
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
-from svod_tensor.capture import check_not_capturing
+from svod_tensor.capture.recording import check_not_capturing
+from svod_tensor.cells import registry
 from svod_tensor.data import make_array_node
+from svod_tensor.engine import states
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
 from svod_tensor.tensor import Tensor
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from svod_tensor.registry import Live
+    from svod_tensor.cells.registry import Live
 
 __all__ = ["Generator", "Seed", "default_generator", "draw_again", "find_key", "manual_seed"]
 

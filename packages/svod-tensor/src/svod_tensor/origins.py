@@ -27,7 +27,7 @@ from svod_tensor.options import read_origins
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
-    from svod_tensor.preschedule import PreSchedule
+    from svod_tensor.engine.preschedule import PreSchedule
 
 __all__ = [
     "add_line",
@@ -103,7 +103,7 @@ def _enter(name: str) -> Generator[None]:
 
 def _skip_older() -> None:
     """Leave what was built before tracking began without a line: its readers did not build it."""
-    from svod_tensor import registry
+    from svod_tensor.cells import registry
 
     for one in registry.iter_live():
         add_origin(one.node, None)

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 
 from svod_ir.log import get_logger
 from svod_ir.uop import UOp
-from svod_tensor import overwriting, registry, states
-from svod_tensor.capture import check_not_capturing
+from svod_tensor.capture.recording import check_not_capturing
+from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells.work import Adopted, Work, adopt_outputs, look_at, results_of, start_plan, start_work
+from svod_tensor.engine import states
+from svod_tensor.engine.compute import bind_plan
 from svod_tensor.generator import draw_again
-from svod_tensor.graph_plan import bind_plan
 from svod_tensor.options import PrepareConfig
 from svod_tensor.variable import bind_to_plan
-from svod_tensor.work import Adopted, Work, adopt_outputs, look_at, results_of, start_plan, start_work
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
-    from svod_tensor.cell import Cell
-    from svod_tensor.registry import Live
+    from svod_tensor.cells.cell import Cell
+    from svod_tensor.cells.registry import Live
 
 __all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
 

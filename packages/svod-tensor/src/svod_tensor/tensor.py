@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import to_dtype
 from svod_ir.errors import OperandError
-from svod_tensor import registry, storage
-from svod_tensor.capture import check_not_capturing
+from svod_tensor import storage
+from svod_tensor.capture.recording import check_not_capturing
+from svod_tensor.cells import registry
+from svod_tensor.cells.views import read_array
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
 from svod_tensor.ops.assignment import Assigning
 from svod_tensor.variable import resolve_size
-from svod_tensor.views import read_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +107,7 @@ class Tensor(Assigning):
         donated = tuple(donate)
         if not donated:
             return prepare_tensors([t.content for t in tensors], config)
-        from svod_tensor.donation import prepare_donating
+        from svod_tensor.capture.donation import prepare_donating
 
         return prepare_donating(tuple(tensors), config, donated)
 

@@ -16,7 +16,7 @@ from svod_ir.errors import OperandError
 from svod_ir.ops import Op
 from svod_ir.sizes import unbind
 from svod_ir.uop import SInt, UOp
-from svod_tensor import registry
+from svod_tensor.cells import registry
 from svod_tensor.errors import BoundsConflictError, VariableBoundsError, VariableConflictError, VariableNameError
 
 __all__ = [

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from svod_tensor import writing
+from svod_tensor.cells import writing
+from svod_tensor.cells.views import is_shard, is_writable
 from svod_tensor.errors import AssignmentDtypeError, RepeatedWriteError, ShardError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
@@ -16,7 +17,6 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.standard import Standard
 from svod_tensor.ops.update import check_value
 from svod_tensor.shapes import broadcast_node
-from svod_tensor.views import is_shard, is_writable
 
 if TYPE_CHECKING:
     from svod_tensor.ops.elementwise import Operand

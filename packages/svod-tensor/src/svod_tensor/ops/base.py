@@ -15,12 +15,12 @@ from svod_dtype import DType, to_dtype
 from svod_ir.placement import Sharding, check_devices
 from svod_ir.sizes import format_shape, max_size, product
 from svod_ir.uop import SInt, UOp
-from svod_tensor import registry
-from svod_tensor.cell import Cell, Form, View
+from svod_tensor.cells import registry
+from svod_tensor.cells.cell import Cell, Form, View
+from svod_tensor.cells.views import Step
 from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.origins import add_line, current_scope
 from svod_tensor.shapes import Shape
-from svod_tensor.views import Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
-from svod_tensor import registry
+from svod_tensor.cells import registry
 from svod_tensor.data import (
     DEFAULT_DEVICE,
     check_scalar,
@@ -25,13 +25,13 @@ from svod_tensor.data import (
     make_node,
     place_by_default,
 )
+from svod_tensor.engine.shards import place_like
 from svod_tensor.errors import MissingFileError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.functions import Functions
 from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
-from svod_tensor.shards import place_like
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,8 @@ from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
-from svod_tensor import registry
+from svod_tensor.cells import registry
+from svod_tensor.cells.views import Detach, Expand, Flip, Permute, Reshape, Shrink, Step
 from svod_tensor.data import make_constant
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
@@ -33,7 +34,6 @@ from svod_tensor.shapes import (
     normalize_axis,
     to_shape,
 )  # fmt: skip
-from svod_tensor.views import Detach, Expand, Flip, Permute, Reshape, Shrink, Step
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

@@ -9,7 +9,7 @@ import numpy as np
 
 from svod_device import Buffer, get_allocator
 from svod_ir import UOp
-from svod_tensor import registry
+from svod_tensor.cells import registry
 from svod_tensor.tensor import Tensor
 
 __all__ = ["place_graph"]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from svod_schedule.optimize import heuristics
-from svod_tensor import kernel_cache, schedule_cache
-from svod_tensor.jit_function import jit
+from svod_tensor.capture.function import jit
+from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine import kernel_cache
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 from svod_tensor.testing.programs.operations import OPERATIONS

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_dtype import DType
     from svod_runtime import ExecutionPlan
-    from svod_tensor.capture import Capture
-    from svod_tensor.cell import Cell, View
+    from svod_tensor.capture.recording import Capture
+    from svod_tensor.cells.cell import Cell, View
 
     Live: TypeAlias = Cell | View
 

@@ -13,11 +13,11 @@ from svod_dtype import DType
 from svod_ir.placement import Sharding
 from svod_ir.sizes import unbind
 from svod_ir.uop import UOp
-from svod_tensor import registry
+from svod_tensor.cells import registry
+from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.shapes import Shape
-from svod_tensor.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 
 __all__ = ["Cell", "Form", "View", "find_form"]
 

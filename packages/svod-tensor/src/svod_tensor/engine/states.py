@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from svod_ir.ops import Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
-from svod_tensor import registry
+from svod_tensor.cells import registry
 from svod_tensor.data import DEFAULT_DEVICE
-from svod_tensor.shards import parts_of
+from svod_tensor.engine.shards import parts_of
 
 if TYPE_CHECKING:
     pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from svod_runtime import CachedKernel
-from svod_tensor.bounded_cache import BoundedCache
+from svod_tensor.engine.bounded_cache import BoundedCache
 from svod_tensor.options import read_opt_cache_max
 
 __all__ = ["KernelKey", "add_kernel", "clear", "counts", "find_kernel"]

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
-from svod_tensor import overwriting, registry, states, writing
+from svod_tensor.cells import overwriting, registry, writing
+from svod_tensor.engine import states
+from svod_tensor.engine.shards import iter_parts, parts_of
 from svod_tensor.errors import DonationError
-from svod_tensor.shards import iter_parts, parts_of
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
-from svod_tensor import overwriting, registry, states
+from svod_tensor.cells import overwriting, registry
+from svod_tensor.engine import states
+from svod_tensor.engine.build import NormalizedGraph
+from svod_tensor.engine.compute import Inputs, find_inputs, get_buffer, is_there, normalize_computed
+from svod_tensor.engine.shards import join_parts, parts_of
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
-from svod_tensor.graph_plan import Inputs, find_inputs, get_buffer, is_there, normalize_computed
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.options import PrepareConfig
-from svod_tensor.schedule_cache import NormalizedGraph
-from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.variable import settle_bindings
 
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
+    from svod_tensor.cells.registry import Live
     from svod_tensor.checks import Checks
-    from svod_tensor.registry import Live
 
 __all__ = ["Adopted", "Wanted", "Work", "adopt_outputs", "look_at", "results_of", "start_plan", "start_work"]
 

@@ -35,14 +35,14 @@ from svod_runtime import (
     PreparedOp,
 )  # fmt: skip
 from svod_schedule.errors import OptError
-from svod_tensor import kernel_cache
-from svod_tensor.array_functions import register_built_in
-from svod_tensor.donated_memory import place_outputs
+from svod_tensor.engine import kernel_cache
+from svod_tensor.engine.donated_memory import place_outputs
+from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult, is_disk
+from svod_tensor.engine.kernel_cache import KernelKey
+from svod_tensor.engine.memory_planner import plan_memory
+from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
-from svod_tensor.kernel_cache import KernelKey
-from svod_tensor.memory_planner import plan_memory
-from svod_tensor.schedule import ScheduleItem, ScheduleResult, is_disk
-from svod_tensor.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
+from svod_tensor.python_functions.register import register_built_in
 from svod_tensor.tuning.tuned import find_tuned, reject_tuned
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from svod_dtype import uint8
 from svod_ir.log import get_logger
 from svod_runtime import Load, MemoryReport
 from svod_runtime.dependencies import Access, HazardMap
-from svod_tensor.live_ranges import Life, find_levels, find_lives, find_predecessors, iter_arguments
+from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
+from svod_tensor.engine.live_ranges import Life, find_levels, find_lives, find_predecessors, iter_arguments
+from svod_tensor.engine.packing import Block, find_most_live, pack
+from svod_tensor.engine.run_order import order_items
 from svod_tensor.options import PlannerMode
-from svod_tensor.packing import Block, find_most_live, pack
-from svod_tensor.run_order import order_items
-from svod_tensor.schedule import ScheduleItem, ScheduleResult
 
 __all__ = ["MemoryPlan", "plan_memory"]
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
+from svod_tensor.cells import registry
+from svod_tensor.engine import states
 
 if TYPE_CHECKING:
-    from svod_tensor.cell import Cell
+    from svod_tensor.cells.cell import Cell
 
 __all__ = ["catch_up", "find_done", "find_overtaken", "find_readers", "renew", "renew_owners", "settle"]
 

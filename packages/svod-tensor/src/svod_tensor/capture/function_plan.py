@@ -14,20 +14,21 @@ from svod_ir.ops import Op
 from svod_ir.placement import Sharding
 from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
-from svod_tensor.capture import Capture, start_capture
-from svod_tensor.captured import Captured, Input, Watched, iter_symbolic
-from svod_tensor.donation import DonatedParameters
+from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
+from svod_tensor.capture.donation import DonatedParameters
+from svod_tensor.capture.nested import take_apart
+from svod_tensor.capture.recipes import Recipe, Results
+from svod_tensor.capture.recording import Capture, start_capture
+from svod_tensor.capture.signature import Argument, find_array
+from svod_tensor.cells import registry
+from svod_tensor.cells.views import is_symbolic
+from svod_tensor.engine import states
+from svod_tensor.engine.shards import join_parts, parts_of
 from svod_tensor.errors import BufferNotFoundError, CaptureError, DonationError
 from svod_tensor.memory_views import view_prefix
-from svod_tensor.nested import take_apart
 from svod_tensor.options import resolve_config
-from svod_tensor.recipes import Recipe, Results
-from svod_tensor.shards import join_parts, parts_of
-from svod_tensor.signature import Argument, find_array
 from svod_tensor.tensor import Tensor
 from svod_tensor.variable import bind_to_call, check_variables
-from svod_tensor.views import is_symbolic
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -237,7 +238,7 @@ def _finish(
     name: str, capture: Capture, inputs: list[Input], recipes: Sequence[Recipe], sources: Sequence[UOp],
     build: Callable[[Iterator[object]], object], config: PrepareConfig, bound: Sequence[UOp],
 ) -> Captured:  # fmt: skip
-    from svod_tensor.graph_plan import make_plan
+    from svod_tensor.engine.compute import make_plan
 
     parts = [parts_of(node) for node in sources]
     written = {state: memory for node in [*capture.states.values(), *sources]

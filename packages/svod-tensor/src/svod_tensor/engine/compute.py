@@ -13,16 +13,9 @@ from svod_device import get_device
 from svod_ir.log import get_logger
 from svod_ir.origins import record_labels
 from svod_ir.uop import UOp
-from svod_tensor import registry
+from svod_tensor.cells import registry
 from svod_tensor.data import DEFAULT_DEVICE
-from svod_tensor.errors import BufferNotFoundError
-from svod_tensor.files import copy_files
-from svod_tensor.options import PrepareConfig
-from svod_tensor.origins import find_kernel_origins, number_nodes
-from svod_tensor.preschedule import PreSchedule, create_pre_schedule
-from svod_tensor.result_memory import separate_results
-from svod_tensor.schedule import ScheduleResult, instantiate_schedule
-from svod_tensor.schedule_cache import (
+from svod_tensor.engine.build import (
     CachedSchedule,
     NormalizedGraph,
     get_schedule,
@@ -31,6 +24,13 @@ from svod_tensor.schedule_cache import (
     normalize_results,
     restore_pre_schedule,
 )
+from svod_tensor.engine.files import copy_files
+from svod_tensor.engine.instantiate import ScheduleResult, instantiate_schedule
+from svod_tensor.engine.preschedule import PreSchedule, create_pre_schedule
+from svod_tensor.engine.separate_results import separate_results
+from svod_tensor.errors import BufferNotFoundError
+from svod_tensor.options import PrepareConfig
+from svod_tensor.origins import find_kernel_origins, number_nodes
 from svod_tensor.storage import reads_files
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _get_template(
     )
     template = schedule.templates.get(key)
     if template is None:
-        from svod_tensor.prepare import prepare_template
+        from svod_tensor.engine.prepare import prepare_template
 
         items = _instantiate(schedule.pre, normalized, inputs.buffers[: len(normalized.params)], {})
         items.donated_ids = tuple(normalized.params[slot].arg.id for slot in slots)
@@ -247,7 +247,7 @@ def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context
     """What the passes over a graph on `devices` may look at; the first is for values that come from no memory."""
     from svod_ir.options import IROptions
     from svod_schedule.pipeline import PIPELINES, Context
-    from svod_tensor.prepare import find_device
+    from svod_tensor.engine.prepare import find_device
 
     targets = {device: find_device(device, config).target for device in devices}
     return Context(
@@ -257,7 +257,7 @@ def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context
 
 
 def _compiler_key(device: str, config: PrepareConfig) -> str:
-    from svod_tensor.prepare import find_device
+    from svod_tensor.engine.prepare import find_device
 
     return find_device(device, config).compiler.cache_key
 

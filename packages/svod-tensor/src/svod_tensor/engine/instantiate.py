@@ -10,8 +10,8 @@ from svod_device import Buffer, get_allocator
 from svod_dtype import parse_device_name
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_tensor.engine.preschedule import PreSchedule, PreScheduleItem
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ScheduleError
-from svod_tensor.preschedule import PreSchedule, PreScheduleItem
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin

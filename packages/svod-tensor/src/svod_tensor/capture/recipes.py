@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import registry
-from svod_tensor.cell import find_form
-from svod_tensor.shards import parts_of
+from svod_tensor.cells import registry
+from svod_tensor.cells.cell import find_form
+from svod_tensor.cells.views import Path, find_sizes, substitute_path
+from svod_tensor.engine.shards import parts_of
 from svod_tensor.tensor import Tensor
-from svod_tensor.views import Path, find_sizes, substitute_path
 
 __all__ = ["Recipe", "Results"]
 

@@ -12,14 +12,15 @@ from svod_dtype import void
 from svod_ir.ops import Op
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
-from svod_tensor import registry, states
+from svod_tensor.cells import registry
+from svod_tensor.cells.views import Path, make_target, put
+from svod_tensor.engine import states
+from svod_tensor.engine.shards import parts_of, spread
 from svod_tensor.origins import add_line
-from svod_tensor.shards import parts_of, spread
-from svod_tensor.views import Path, make_target, put
 
 if TYPE_CHECKING:
-    from svod_tensor.capture import Capture
-    from svod_tensor.cell import Cell
+    from svod_tensor.capture.recording import Capture
+    from svod_tensor.cells.cell import Cell
 
 __all__ = ["make_own", "write"]
 

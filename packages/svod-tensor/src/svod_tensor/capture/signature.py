@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 from svod_ir.ops import Op
 from svod_ir.sizes import unbind
 from svod_ir.uop import UOp
-from svod_tensor.nested import take_apart
+from svod_tensor.capture.nested import take_apart
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Argument", "Signature", "describe_arguments", "find_array", "find_reason", "read_arguments"]

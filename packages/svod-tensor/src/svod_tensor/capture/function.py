@@ -32,12 +32,12 @@ from svod_device import DeviceLostError
 from svod_ir.forks import make_lock
 from svod_ir.log import get_logger
 from svod_ir.uop import UOp
-from svod_tensor import registry
-from svod_tensor.captured import Captured
-from svod_tensor.donation import NOTHING_DONATED, Donate, resolve_donated
-from svod_tensor.function_plan import make_captured, name_inputs
+from svod_tensor.capture.calls import Captured
+from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
+from svod_tensor.capture.function_plan import make_captured, name_inputs
+from svod_tensor.capture.signature import describe_arguments, find_reason, read_arguments
+from svod_tensor.cells import registry
 from svod_tensor.options import resolve_config
-from svod_tensor.signature import describe_arguments, find_reason, read_arguments
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from svod_codegen.kernel_store import StoredKernel
     from svod_device import CompiledSpec, Device, ProgramSpec
     from svod_ir.options import IROptions
-    from svod_tensor.kernel_cache import KernelKey
+    from svod_tensor.engine.kernel_cache import KernelKey
 
 __all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]
 

@@ -12,19 +12,20 @@ from svod_codegen.cores import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor import overwriting, registry, states
-from svod_tensor.donation import Donated, check_distinct, find_base_of, find_memory, give_away, take_own
+from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, find_memory, give_away, take_own
+from svod_tensor.capture.recipes import Results
+from svod_tensor.capture.signature import Argument
+from svod_tensor.cells import overwriting, registry
+from svod_tensor.engine import states
+from svod_tensor.engine.shards import parts_of
 from svod_tensor.memory_views import view_prefix
-from svod_tensor.recipes import Results
-from svod_tensor.shards import parts_of
-from svod_tensor.signature import Argument
 from svod_tensor.tensor import Tensor
 from svod_tensor.variable import collect_bindings
 
 if TYPE_CHECKING:
     from svod_ir.forks import Lock
     from svod_runtime import ExecutionPlan
-    from svod_tensor.cell import Cell
+    from svod_tensor.cells.cell import Cell
 
 __all__ = ["Captured", "Input", "Watched", "iter_symbolic"]
 

@@ -17,8 +17,8 @@ from svod_device import Buffer
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
-from svod_tensor.live_ranges import find_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
-from svod_tensor.schedule import ScheduleItem, ScheduleResult
+from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
+from svod_tensor.engine.live_ranges import find_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
 
 __all__ = ["place_outputs"]
 

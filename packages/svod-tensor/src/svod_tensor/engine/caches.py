@@ -23,7 +23,8 @@ def caches() -> dict[str, CacheCounts]:
 
     What is on disk is everyone's; the hits and misses are this process's.
     """
-    from svod_tensor import kernel_cache, schedule_cache
+    from svod_tensor.engine import build as schedule_cache
+    from svod_tensor.engine import kernel_cache
 
     on_disk = {name: store.counts() for name, store in _get_stores().items()}
     return {"schedule": schedule_cache.counts(), "kernel": kernel_cache.counts(), **on_disk}
@@ -31,7 +32,8 @@ def caches() -> dict[str, CacheCounts]:
 
 def clear_caches(*, disk: bool = False) -> None:
     """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are."""
-    from svod_tensor import kernel_cache, schedule_cache
+    from svod_tensor.engine import build as schedule_cache
+    from svod_tensor.engine import kernel_cache
     from svod_tensor.tuning import records, tuned
 
     schedule_cache.clear()

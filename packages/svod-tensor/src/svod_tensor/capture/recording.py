@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from svod_tensor import overwriting, registry
+from svod_tensor.cells import overwriting, registry
 from svod_tensor.errors import CaptureError
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
-    from svod_tensor.cell import Cell
-    from svod_tensor.registry import Live
+    from svod_tensor.cells.cell import Cell
+    from svod_tensor.cells.registry import Live
 
 __all__ = ["Capture", "check_not_capturing", "start_capture"]
 
@@ -86,7 +86,7 @@ def check_not_capturing(action: str) -> None:
 @contextlib.contextmanager
 def start_capture(name: str) -> Generator[Capture]:
     """Record what this thread does to tensors from now on; at the end all that was there before is as it was before."""
-    from svod_tensor import states
+    from svod_tensor.engine import states
     from svod_tensor.options import resolve_config
     from svod_tensor.realize import realize_tensors
 
