@@ -28,9 +28,8 @@ from svod_ir.testing import graphs, random_array, random_inputs
 from svod_runtime import ExecutionPlan, MemoryReport, grouping
 from svod_schedule.optimize import heuristics
 from svod_tensor import PrepareConfig, Tensor, Variable
-from svod_tensor.cells import registry
 from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import kernel_cache
+from svod_tensor.engine import kernel_cache, memory_nodes
 
 N_EXECUTIONS = 14
 EXACT = (bool_, uint8, int8, uint16, int32, int64)
@@ -94,7 +93,7 @@ def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[
     inputs: list[Tensor] = []
 
     def make_input(node: UOp) -> UOp:
-        fresh = registry.make_memory(node.dtype, node.arg.size, "CPU", make_buffer(next(remaining), node.dtype))
+        fresh = memory_nodes.make_memory(node.dtype, node.arg.size, "CPU", make_buffer(next(remaining), node.dtype))
         inputs.append(Tensor.from_uop(fresh, owns=True))
         return fresh
 

@@ -9,9 +9,8 @@ import pytest
 from svod_device import ReadOnlyError
 from svod_ir.errors import ShapeError
 from svod_tensor import Tensor, Variable
-from svod_tensor.cells import registry
 from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import states
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.errors import AssignmentDtypeError
 from svod_tensor.testing import check
 
@@ -280,7 +279,7 @@ def test_random_programs_of_views_and_writes_agree_with_numpy() -> None:
     for seed in range(12):
         _run_program(random.Random(seed))
         gc.collect()
-    assert registry.find_base(Tensor([1.0]).uop) is not None
+    assert memory_nodes.find_base(Tensor([1.0]).uop) is not None
 
 
 def _run_program(draw: random.Random) -> None:

@@ -13,7 +13,7 @@ from svod_runtime import VariableBoundsError as RunVariableBoundsError
 from svod_schedule.errors import ConfigError
 from svod_schedule.options import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor, Variable, jit
-from svod_tensor.cells import registry
+from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import (
     BatchOutputError,
     BufferNotFoundError,
@@ -69,14 +69,14 @@ def test_inputs_keep_their_buffers_and_intermediates_are_not_kept():
     x = Tensor(np.ones((8, 8), np.float32))
     y = ((x @ x).contiguous() @ x).realize()
     assert _count_buffers() == before + 2
-    assert registry.find_buffer(registry.find_base(x.uop)) is not None
+    assert memory_nodes.find_buffer(memory_nodes.find_base(x.uop)) is not None
     del x, y
     gc.collect()
     assert _count_buffers() == before
 
 
 def _count_buffers():
-    return sum(isinstance(node, UOp) and registry.find_buffer(node) is not None for node in gc.get_objects())
+    return sum(isinstance(node, UOp) and memory_nodes.find_buffer(node) is not None for node in gc.get_objects())
 
 
 def test_a_batch_computes_what_is_shared_once():

@@ -9,29 +9,30 @@ from svod_ir.uop import UOp
 from svod_tensor import Tensor
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
+from svod_tensor.engine import memory_nodes
 from svod_tensor.ops import base
 
 
 def make_node():
-    return registry.make_memory(float32, 2, "CPU", Buffer(get_allocator("CPU"), float32, 2))
+    return memory_nodes.make_memory(float32, 2, "CPU", Buffer(get_allocator("CPU"), float32, 2))
 
 
 def test_a_buffer_lives_as_long_as_its_node():
     node = make_node()
     number = node.arg
-    assert registry.find_buffer(node) is not None
+    assert memory_nodes.find_buffer(node) is not None
     user = node + node
     del node
     gc.collect()
     (found,) = user.iter_ops(Op.BUFFER)
-    assert registry.find_buffer(found) is not None
+    assert memory_nodes.find_buffer(found) is not None
     del found, user
     gc.collect()
-    assert registry.find_buffer(UOp(Op.BUFFER, float32, (), number)) is None
+    assert memory_nodes.find_buffer(UOp(Op.BUFFER, float32, (), number)) is None
 
 
 def test_ids_are_never_given_twice():
-    ids = [registry.make_memory(float32, 2, "CPU").arg.id for _ in range(100)]
+    ids = [memory_nodes.make_memory(float32, 2, "CPU").arg.id for _ in range(100)]
     assert len(set(ids)) == 100
     assert min(ids) > 0
 
@@ -68,11 +69,11 @@ def test_replacing_reaches_every_graph_in_one_walk_and_not_into_replacements():
 
 def test_the_base_of_a_tensor_is_its_whole_buffer():
     node = make_node()
-    assert registry.find_base(node) is node
-    assert registry.find_base(Tensor.from_uop(node).reshape(1, 2).uop) is node
-    assert registry.find_base(Tensor.from_uop(node)[:1].uop) is None
-    assert registry.find_base(Tensor.from_uop(node).flip().uop) is None
-    assert not registry.is_buffer_identity(UOp.const(float32, 1.0))
+    assert memory_nodes.find_base(node) is node
+    assert memory_nodes.find_base(Tensor.from_uop(node).reshape(1, 2).uop) is node
+    assert memory_nodes.find_base(Tensor.from_uop(node)[:1].uop) is None
+    assert memory_nodes.find_base(Tensor.from_uop(node).flip().uop) is None
+    assert not memory_nodes.is_buffer_identity(UOp.const(float32, 1.0))
 
 
 def test_a_realize_looks_at_no_tensor_that_needs_no_computing(monkeypatch):

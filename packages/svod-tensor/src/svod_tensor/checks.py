@@ -22,8 +22,8 @@ from svod_ir.origins import Origin, find_origins
 from svod_ir.placement import Sharding
 from svod_ir.sizes import unbind
 from svod_ir.uop import SInt, UOp
-from svod_tensor.data import DEFAULT_DEVICE
 from svod_tensor.errors import IntegerDivisionError, PositionError
+from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape
 from svod_tensor.tensor import Tensor
 

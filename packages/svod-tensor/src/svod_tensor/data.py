@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, SupportsFloat, TypeAlias, cast
 
 from svod_dtype import DType, bool_, float32, int32, int64, result_type, to_dtype, uint8, uint64
 from svod_ir.build import make_reshape
@@ -14,9 +14,9 @@ from svod_ir.ops import Op
 from svod_ir.placement import check_devices, is_file
 from svod_ir.sizes import max_size
 from svod_ir.uop import SInt, UOp
-from svod_tensor.cells import registry
+from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
-from svod_tensor.options import HOST_DEVICE, read_device
+from svod_tensor.options import DEFAULT_DEVICE, HOST_DEVICE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,14 +28,11 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[np.generic]
 
 __all__ = [
-    "DEFAULT_DEVICE", "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node",
+    "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node",
     "make_buffer_node", "make_constant", "make_node", "place_by_default",
 ]  # fmt: skip
 
 Scalar: TypeAlias = bool | int | float
-
-DEFAULT_DEVICE: Final = read_device()
-"""Where a caller's data goes, and what is on no device when it is computed by itself."""
 
 
 def make_node(data: object, dtype: DType | None) -> UOp:
@@ -79,7 +76,7 @@ def check_scalar(value: Scalar, dtype: DType) -> None:
 
 def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
     """A node for storage that exists."""
-    return make_reshape(registry.make_memory(dtype, math.prod(shape), device, buffer), shape)
+    return make_reshape(memory_nodes.make_memory(dtype, math.prod(shape), device, buffer), shape)
 
 
 def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None) -> UOp:

@@ -32,7 +32,7 @@ from svod_ir.uop import UOp
 from svod_tensor.capture.recording import check_not_capturing
 from svod_tensor.cells import registry
 from svod_tensor.data import make_array_node
-from svod_tensor.engine import states
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
 from svod_tensor.tensor import Tensor
@@ -161,8 +161,8 @@ class Generator:
         while True:
             with registry.lock:
                 registry.wait_for_capture()
-                node = registry.find_base(self._state.uop)
-                buffer = None if node is None else registry.find_buffer(node)
+                node = memory_nodes.find_base(self._state.uop)
+                buffer = None if node is None else memory_nodes.find_buffer(node)
                 if buffer is not None:
                     storage = (buffer.storage_id,)
                     computation = registry.start_computation(storage, storage, {})
@@ -320,7 +320,7 @@ def _make_key(key: int) -> UOp:
 
 
 def _memory_of(key: UOp) -> UOp:
-    memory = registry.find_base(key)
+    memory = memory_nodes.find_base(key)
     assert memory is not None, key
     return memory
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from svod_schedule.pipeline import PassTable
 
 __all__ = [
+    "DEFAULT_DEVICE",
     "HOST_DEVICE",
     "OPT_CACHE_MAX",
     "AnyConfig",
@@ -216,3 +217,7 @@ def _read_choice(environment: Mapping[str, str], variable: str, default: T, choi
         if value == choice:
             return choice
     raise OptionError(variable=variable, value=value, expected=", ".join(choices))
+
+
+DEFAULT_DEVICE: Final = read_device()
+"""Where a caller's data goes, and what is on no device when it is computed by itself."""

@@ -6,36 +6,29 @@
         y = x.softmax()
 
 Each operation labels the nodes that it made (`svod_ir.origins`) with the line that called it: the innermost one outside
-svod. A compilation labels each node of a normalised graph with its number there, and so learns which
-nodes each kernel computes. That is cached with the schedule, and equal graphs that other lines built find their own.
+svod. `svod_tensor.engine.kernel_origins` finds the lines of each kernel.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import update_wrapper
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from svod_ir.ops import MOVEMENT, Op
-from svod_ir.origins import Labels, Origin, add_origin, find_labels, find_origins, has_origins, needs_origin
+from svod_ir.origins import Origin, add_origin, needs_origin
 from svod_tensor.options import read_origins
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
-    from svod_tensor.engine.preschedule import PreSchedule
 
 __all__ = [
     "add_line",
-    "collect_lines",
     "current_scope",
-    "find_computed",
-    "find_kernel_origins",
-    "number_nodes",
     "scope",
     "track_origins",
     "wrap",
@@ -47,8 +40,6 @@ R = TypeVar("R")
 _OWN: Final = frozenset(
     {"svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor"}
 )
-
-_CONVERSIONS: Final = frozenset({Op.CAST, Op.BITCAST, Op.COPY})
 
 # None where lines are not tracked, "" outside all scopes.
 current_scope: Final = ContextVar[str | None]("current_scope", default="" if read_origins() else None)
@@ -147,53 +138,3 @@ def _spell(function: str) -> str:
         return function
     name = function[2:-2]
     return name[1:] if name[0] == "r" and hasattr(operator, f"__{name[1:]}__") else name
-
-
-def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
-    """The origins of the keys, by value; nothing at all where no node has any."""
-    if not has_origins():
-        return {}
-    lines: dict[UOp, frozenset[Origin]] = {}
-    for node, image in images.items():
-        found = find_origins(node)
-        if found:
-            lines[image] = lines[image] | found if image in lines else found
-    return lines
-
-
-def number_nodes(graph: UOp) -> Labels:
-    """Labels that say which nodes of `graph` something was made from, for `find_computed`."""
-    return {node: frozenset((number,)) for number, node in enumerate(graph.toposort()) if node.src}
-
-
-def find_computed(call: UOp) -> tuple[int, ...]:
-    """The nodes that a CALL computes, by their number in the graph; none where that is not recorded."""
-    return tuple(sorted(label for label in find_labels(call) if isinstance(label, int)))
-
-
-def find_kernel_origins(
-    pre: PreSchedule, graph: UOp, lines: Mapping[UOp, frozenset[Origin]]
-) -> dict[int, tuple[Origin, ...]]:
-    """For each item of a schedule the lines that built what it computes, in the order of the graph."""
-    if not lines:
-        return {}
-    nodes = graph.toposort()
-    return {item.id: _find_lines([nodes[number] for number in item.computed], lines) for item in pre.items}
-
-
-def _find_lines(nodes: Sequence[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:
-    """The lines of what is computed; those of movement and constants only where there is nothing else."""
-    return _join(filter(_is_computed, nodes), lines) or _join(nodes, lines)
-
-
-def _join(nodes: Iterable[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:
-    return tuple(dict.fromkeys(origin for node in nodes for origin in sorted(lines.get(node, ()))))
-
-
-def _is_computed(node: UOp) -> bool:
-    """Whether a node is more than a view. A view may be shared by many lines, as the constants are that they write."""
-    if node.op in _CONVERSIONS:
-        while node.op in MOVEMENT or node.op in _CONVERSIONS:
-            node = node.src[0]
-        return node.op is not Op.CONST
-    return node.op is Op.PAD or node.op not in MOVEMENT

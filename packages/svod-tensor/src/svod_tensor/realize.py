@@ -14,12 +14,21 @@ from svod_ir.log import get_logger
 from svod_ir.uop import UOp
 from svod_tensor.capture.recording import check_not_capturing
 from svod_tensor.cells import overwriting, registry
-from svod_tensor.cells.work import Adopted, Work, adopt_outputs, look_at, results_of, start_plan, start_work
+from svod_tensor.cells.work import (
+    Adopted,
+    Work,
+    adopt_outputs,
+    find_copies,
+    look_at,
+    results_of,
+    start_plan,
+    start_work,
+)
 from svod_tensor.engine import states
+from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import bind_plan
 from svod_tensor.generator import draw_again
 from svod_tensor.options import PrepareConfig
-from svod_tensor.variable import bind_to_plan
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -123,7 +132,7 @@ def keep_content(readers: Sequence[Cell], config: PrepareConfig, kept: Adopted |
             if cell.is_given_away or not cell.is_realized:
                 continue
             if states.is_memory(node):
-                kept.copies.update(states.find_copies(node, cell.node))
+                kept.copies.update(find_copies(node, cell.node))
             else:
                 kept.values[node] = cell.node
     return kept

@@ -11,11 +11,11 @@ from svod_dtype import to_dtype
 from svod_ir.errors import OperandError
 from svod_tensor import storage
 from svod_tensor.capture.recording import check_not_capturing
-from svod_tensor.cells import registry
 from svod_tensor.cells.views import read_array
+from svod_tensor.engine import memory_nodes
+from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
 from svod_tensor.ops.assignment import Assigning
-from svod_tensor.variable import resolve_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,11 +128,11 @@ class Tensor(Assigning):
         # Another thread may assign to the tensor once it is realized.
         while not self.is_realized and 0 not in self.shape:
             self.realize()
-        base = registry.find_base(self.uop)
+        base = memory_nodes.find_base(self.uop)
         while base is None and 0 not in self.shape:
             # A view of larger memory.
-            base = registry.find_base(self.clone().realize().uop)
-        buffer = None if base is None else registry.find_buffer(base)
+            base = memory_nodes.find_base(self.clone().realize().uop)
+        buffer = None if base is None else memory_nodes.find_buffer(base)
         if buffer is None:
             raise BufferNotFoundError(node=self.uop)
         return buffer
@@ -221,7 +221,7 @@ class Tensor(Assigning):
 
         array, dtype = read_elements(source)
         node = make_array_node(array, may_share=True, dtype=dtype)
-        return cls.from_uop(node, owns=registry.is_buffer_identity(node))
+        return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
 
     def __reduce__(self) -> tuple[object, ...]:
         sharding = self.sharding
@@ -252,8 +252,8 @@ class Tensor(Assigning):
 
 def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
     """The elements of a node that is memory, in memory of the host."""
-    base = registry.find_base(node)
-    buffer = None if base is None else registry.find_buffer(base)
+    base = memory_nodes.find_base(node)
+    buffer = None if base is None else memory_nodes.find_buffer(base)
     return None if buffer is None else buffer.as_numpy()[: math.prod(shape)].reshape(shape)
 
 
@@ -268,7 +268,7 @@ def _restore(
     found = to_dtype(dtype)
     array = np.frombuffer(elements, found.numpy).reshape(shape)
     node = make_array_node(array, may_share=False, dtype=found)
-    tensor = kind.from_uop(node, owns=registry.is_buffer_identity(node))
+    tensor = kind.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
     return tensor.to(place) if isinstance(place, str) else tensor.shard(*place)
 
 

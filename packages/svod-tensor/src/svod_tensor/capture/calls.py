@@ -16,11 +16,11 @@ from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, 
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry
-from svod_tensor.engine import states
-from svod_tensor.engine.shards import parts_of
+from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine.bindings import collect_bindings
 from svod_tensor.memory_views import view_prefix
+from svod_tensor.shards import parts_of
 from svod_tensor.tensor import Tensor
-from svod_tensor.variable import collect_bindings
 
 if TYPE_CHECKING:
     from svod_ir.forks import Lock
@@ -268,7 +268,7 @@ class Captured:
             tensor = given[i.position]
             if i.is_written and not i.is_donated and isinstance(tensor, Tensor) and tensor.content.path:
                 node = nodes[i.memory]
-                if tensor.sharding is None and registry.find_base(tensor.uop) is not node:
+                if tensor.sharding is None and memory_nodes.find_base(tensor.uop) is not node:
                     tensor.assign(Tensor.from_uop(view_prefix(node, tensor.shape)))
 
     def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
@@ -286,15 +286,15 @@ class Captured:
 def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
     """Compute arguments. What only shares the memory of another tensor is read there; nobody writes that meanwhile."""
     while True:
-        Tensor.realize_batch(t for t in pending if not registry.is_buffer_identity(t.uop))
+        Tensor.realize_batch(t for t in pending if not memory_nodes.is_buffer_identity(t.uop))
         with registry.lock:
             shared = [t for t in pending if not t.is_realized]
             if not shared:
                 return None
-            buffers = [registry.find_buffer(memory) for t in shared for memory in states.iter_memories(t.uop)]
+            buffers = [memory_nodes.find_buffer(memory) for t in shared for memory in states.iter_memories(t.uop)]
             if None in buffers:
                 overwriting.catch_up()
-            elif all(registry.is_buffer_identity(t.uop) for t in shared):
+            elif all(memory_nodes.is_buffer_identity(t.uop) for t in shared):
                 computation = registry.start_computation([b.storage_id for b in buffers if b is not None], (), {})
                 if computation is not None:
                     return computation
@@ -317,11 +317,11 @@ def _find_memory(wanted: Input, tensor: Tensor | UOp) -> UOp | None:
 
 def _make_memory(like: UOp, buffer: Buffer) -> UOp:
     """A BUFFER of its own with the size of another one, for what `buffer` holds."""
-    return registry.make_memory(like.dtype, like.arg.size, like.arg.device, buffer)
+    return memory_nodes.make_memory(like.dtype, like.arg.size, like.arg.device, buffer)
 
 
 def _get_buffer(node: UOp) -> Buffer:
-    buffer = registry.find_buffer(node)
+    buffer = memory_nodes.find_buffer(node)
     assert buffer is not None, node
     return buffer
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
 from svod_tensor.cells import overwriting, registry, writing
-from svod_tensor.engine import states
-from svod_tensor.engine.shards import iter_parts, parts_of
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.errors import DonationError
+from svod_tensor.shards import iter_parts, parts_of
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def find_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated
     """
     _check_no_file(taker, tensor, argument)
     node = take_own(tensor, part)
-    buffer = registry.find_buffer(node)
+    buffer = memory_nodes.find_buffer(node)
     assert buffer is not None, node
     # The size is that for the largest values of the variables in the shape.
     size = math.prod(map(max_size, parts_of(tensor.uop)[part].shape))
@@ -108,7 +108,7 @@ def find_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated
 
 def find_base_of(tensor: Tensor, part: int) -> UOp | None:
     """The memory that a tensor on one device is, or that one of its shards is."""
-    return registry.find_base(tensor.uop) or registry.find_base(parts_of(tensor.uop)[part])
+    return memory_nodes.find_base(tensor.uop) or memory_nodes.find_base(parts_of(tensor.uop)[part])
 
 
 def take_own(tensor: Tensor, part: int) -> UOp:
@@ -116,12 +116,14 @@ def take_own(tensor: Tensor, part: int) -> UOp:
     content = tensor.content
     if content is content.cell and content.cell.owns:
         # Memory on one device, as nearly all of it.
-        node = registry.find_base(content.node)
-        if node is not None and (buffer := registry.find_buffer(node)) is not None and buffer.is_writable:
+        node = memory_nodes.find_base(content.node)
+        if node is not None and (buffer := memory_nodes.find_buffer(node)) is not None and buffer.is_writable:
             return node
     while True:
         with registry.lock:
-            is_whole = registry.is_buffer_identity(tensor.content.cell.node) and registry.is_buffer_identity(tensor.uop)
+            is_whole = memory_nodes.is_buffer_identity(tensor.content.cell.node) and memory_nodes.is_buffer_identity(
+                tensor.uop
+            )
             if is_whole and writing.make_own(tensor.content.cell):
                 node = find_base_of(tensor, part)
                 assert node is not None, tensor
@@ -131,7 +133,7 @@ def take_own(tensor: Tensor, part: int) -> UOp:
 
 def _check_no_file(taker: str, tensor: Tensor, argument: str) -> None:
     for memory in states.iter_memories(tensor.uop):
-        buffer = registry.find_buffer(memory)
+        buffer = memory_nodes.find_buffer(memory)
         if buffer is not None and not buffer.allocator.is_writable:
             problem = f"is a file, on {buffer.device}"
             raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
@@ -147,7 +149,7 @@ def give_away(donated: Sequence[Donated], taker: str) -> None:
             if argument is not None:
                 cell.give_away(argument, taker)
         for given in donated:
-            registry.remove_buffer(given.memory)
+            memory_nodes.remove_buffer(given.memory)
     for plan in registry.iter_plans():
         for given in donated:
             plan.forget_content(given.buffer, f"{taker} took it as {given.argument}")
@@ -197,7 +199,7 @@ def _find_buffers(tensors: Iterable[Tensor]) -> Iterator[tuple[int, Buffer]]:
         if not tensor.is_realized:
             continue
         for part in iter_parts((tensor.uop,)):
-            base = registry.find_base(part)
-            buffer = None if base is None else registry.find_buffer(base)
+            base = memory_nodes.find_base(part)
+            buffer = None if base is None else memory_nodes.find_buffer(base)
             if buffer is not None:
                 yield number, buffer

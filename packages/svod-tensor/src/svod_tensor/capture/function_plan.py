@@ -22,13 +22,13 @@ from svod_tensor.capture.recording import Capture, start_capture
 from svod_tensor.capture.signature import Argument, find_array
 from svod_tensor.cells import registry
 from svod_tensor.cells.views import is_symbolic
-from svod_tensor.engine import states
-from svod_tensor.engine.shards import join_parts, parts_of
+from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine.bindings import bind_to_call, check_variables
 from svod_tensor.errors import BufferNotFoundError, CaptureError, DonationError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.options import resolve_config
+from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.tensor import Tensor
-from svod_tensor.variable import bind_to_call, check_variables
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -57,7 +57,7 @@ def make_captured(
         Input(position, memory, *names[position], part=number)
         for position, placeholder in zip(positions, placeholders, strict=True)
         for number, part in enumerate(() if placeholder is None else parts_of(placeholder.uop))
-        if (memory := registry.find_base(part)) is not None
+        if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
     with start_capture(name) as capture:
@@ -144,7 +144,7 @@ def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
     size = math.prod(max_size(s) for s in like.shape)
     buffer = Buffer(get_allocator(device), like.dtype, size)
     shape = tuple([s if isinstance(s, int) else s.substitute(binds) for s in like.shape])
-    return view_prefix(registry.make_memory(like.dtype, size, device, buffer), shape)
+    return view_prefix(memory_nodes.make_memory(like.dtype, size, device, buffer), shape)
 
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
@@ -245,11 +245,11 @@ def _finish(
                for state, memory in states.find_written(node).items()}  # fmt: skip
     computed = [
         (source, number, part) for source, found in enumerate(parts) for number, part in enumerate(found)
-        if 0 not in part.shape and not registry.is_buffer_identity(part) and states.find_whole_state(part) is None
+        if 0 not in part.shape and not memory_nodes.is_buffer_identity(part) and states.find_whole_state(part) is None
     ]  # fmt: skip
     effects = list(capture.states.values())
     # What is returned as it is, or assigned to, keeps its content.
-    kept = {*capture.states, *(registry.find_base(part) for found in parts for part in found)}
+    kept = {*capture.states, *(memory_nodes.find_base(part) for found in parts for part in found)}
     donated = {given.memory for given in inputs if given.is_donated} - kept
     graphs = [*(part for *_, part in computed), *effects]
     plan = make_plan(graphs, config, donated) if graphs else None
@@ -257,7 +257,7 @@ def _finish(
     for given in inputs:
         given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
     memories = [] if plan is None else [
-        (registry.make_memory(part.dtype, plan.buffers[index].size, plan.buffers[index].device), index)
+        (memory_nodes.make_memory(part.dtype, plan.buffers[index].size, plan.buffers[index].device), index)
         for (*_, part), index in zip(computed, plan.output_indices[: len(computed)], strict=True)
     ]  # fmt: skip
     made = {

@@ -10,7 +10,8 @@ from svod_ir.uop import UOp
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import find_form
 from svod_tensor.cells.views import Path, find_sizes, substitute_path
-from svod_tensor.engine.shards import parts_of
+from svod_tensor.engine import memory_nodes
+from svod_tensor.shards import parts_of
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Recipe", "Results"]
@@ -49,7 +50,7 @@ class Results:
         self._recipes = None if is_plain else recipes
         # Whatever the arguments of a signature are, a result has one form.
         self._forms = [find_form(node) for node in nodes]
-        self._owns = [all(registry.find_base(p) in own for p in parts_of(n) if 0 not in p.shape) for n in nodes]
+        self._owns = [all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape) for n in nodes]
         sizes = [size for recipe in recipes for size in find_sizes(recipe.path)]
         self.binds = [bind for node in (*nodes, *sizes) for bind in node.iter_ops(Op.BIND)]
         changing = {*placeholders, *self.binds}

@@ -15,8 +15,9 @@ from svod_ir.sizes import unbind
 from svod_ir.uop import UOp
 from svod_tensor.cells import registry
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
-from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
+from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape
 
 __all__ = ["Cell", "Form", "View", "find_form"]
@@ -71,12 +72,12 @@ class Cell:
     @property
     def is_settled(self) -> bool:
         """Whether the content is memory, its own or that of another cell, and nothing is left to compute."""
-        return registry.is_buffer_identity(self.node)
+        return memory_nodes.is_buffer_identity(self.node)
 
     @property
     def is_realized(self) -> bool:
         """Whether the content is in memory of its own."""
-        return self.owns and registry.is_buffer_identity(self.node)
+        return self.owns and memory_nodes.is_buffer_identity(self.node)
 
     def along(self, steps: Iterable[Step]) -> Cell | View:
         """What is seen along `steps`; what numpy would copy on the way is a cell of its own."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.cells import registry
-from svod_tensor.engine import states
+from svod_tensor.engine import memory_nodes, states
 
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
@@ -132,7 +132,9 @@ def settle(
 
 def renew(memories: Iterable[UOp]) -> dict[UOp, UOp]:
     """Another BUFFER for each of these, with the same buffer."""
-    return {m: registry.make_memory(m.dtype, m.arg.size, m.arg.device, registry.find_buffer(m)) for m in memories}
+    return {
+        m: memory_nodes.make_memory(m.dtype, m.arg.size, m.arg.device, memory_nodes.find_buffer(m)) for m in memories
+    }
 
 
 def renew_owners(memories: Iterable[UOp], values: Mapping[UOp, UOp], copies: Mapping[UOp, UOp]) -> dict[UOp, UOp]:

@@ -1,7 +1,6 @@
-"""The process-wide tables of live cells, views and plans, and of computations that run, and the buffers behind BUFFER nodes.
+"""The process-wide tables of live cells, views and plans, and of computations that run.
 
-The tables hold their entries weakly: a tensor that nobody refers to leaves its table. A buffer is attached to its BUFFER
-node and lives as long as that does, that is, as long as some graph mentions it.
+The tables hold their entries weakly: a tensor that nobody refers to leaves its table.
 
 What several threads may rely on:
 
@@ -24,23 +23,18 @@ What several threads may rely on:
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
-from svod_ir.args import BufferArg
 from svod_ir.forks import hold_across_fork
-from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
-    from svod_device import Buffer
-    from svod_dtype import DType
     from svod_runtime import ExecutionPlan
     from svod_tensor.capture.recording import Capture
     from svod_tensor.cells.cell import Cell, View
@@ -48,12 +42,31 @@ if TYPE_CHECKING:
     Live: TypeAlias = Cell | View
 
 __all__ = [
-    "Computation", "add", "add_plan", "add_plan_values", "clear", "count_waiting", "end_capture", "end_computation", "find_base",
-    "find_buffer", "find_capture", "find_plan_values", "find_successors", "find_version", "is_buffer_identity", "iter_cells", "iter_live",
-    "iter_pending", "iter_pending_cells", "iter_plans", "lock", "make_memory", "note_new_node", "remove", "remove_buffer",
-    "replace_nodes", "retire",
-    "start_capture", "start_computation", "wait_for_capture", "wait_if_refused",
-]  # fmt: skip
+    "Computation",
+    "add",
+    "add_plan",
+    "clear",
+    "count_waiting",
+    "end_capture",
+    "end_computation",
+    "find_capture",
+    "find_successors",
+    "find_version",
+    "iter_cells",
+    "iter_live",
+    "iter_pending",
+    "iter_pending_cells",
+    "iter_plans",
+    "lock",
+    "note_new_node",
+    "remove",
+    "replace_nodes",
+    "retire",
+    "start_capture",
+    "start_computation",
+    "wait_for_capture",
+    "wait_if_refused",
+]
 
 lock = hold_across_fork(threading.RLock())
 """Held while a tensor's node is replaced, and while it is decided what to compute."""
@@ -66,13 +79,11 @@ _captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _plans: dict[int, weakref.ref[ExecutionPlan]] = {}
-_ids = itertools.count(1)
 # Weakly, as tensors are: a capture that was left in the middle is nobody's any more.
 _running: dict[int, weakref.ref[Computation]] = {}
 _ended = threading.Condition(lock)
 _waiting: list[int] = []
 _refused: set[int] = set()
-_RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
 
 
 class Computation:
@@ -94,13 +105,6 @@ class Computation:
     def is_in_the_way_of(self, other: Computation) -> bool:
         """Whether one of the two writes what the other one touches."""
         return not (set(self.written).isdisjoint(other.touched) and set(other.written).isdisjoint(self.touched))
-
-
-def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
-    """A new BUFFER of `size` elements, with `buffer` as its storage; without, it only stands for memory."""
-    node = UOp(Op.BUFFER, dtype, (), BufferArg(next(_ids), size, device))
-    node.attached = buffer
-    return node
 
 
 def add(one: Live) -> None:
@@ -133,16 +137,6 @@ def note_new_node(one: Live) -> None:
     elif not any(key in capture.made for capture in _captures.values()):
         # Tests forget what is alive.
         add(one)
-
-
-def remove_buffer(node: UOp) -> None:
-    """Let the BUFFER `node` have no storage any more."""
-    node.attached = None
-
-
-def find_buffer(node: UOp) -> Buffer | None:
-    """The storage of a BUFFER node, or None."""
-    return cast("Buffer | None", node.attached)
 
 
 def iter_live() -> Iterator[Live]:
@@ -224,16 +218,6 @@ def add_plan(plan: ExecutionPlan) -> None:
     """Let `plan` be told when memory that it uses is given away."""
     key = id(plan)
     _plans[key] = weakref.ref(plan, lambda _: _plans.pop(key, None))
-
-
-def add_plan_values(place: UOp, values: Mapping[str, int]) -> None:
-    """Say that `place` stands for what `values`, the changing values of a plan, say at any time."""
-    place.attached = values
-
-
-def find_plan_values(place: UOp) -> Mapping[str, int] | None:
-    """The values that a node stands for one of, or None."""
-    return cast("Mapping[str, int] | None", place.attached)
 
 
 def iter_plans() -> Iterator[ExecutionPlan]:
@@ -361,27 +345,6 @@ def _forget_others() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_others)
-
-
-def is_buffer_identity(node: UOp) -> bool:
-    """Whether `node` is a whole buffer under another shape, or consists of such shards, so that it needs no computation."""
-    if node.op is Op.MULTI:
-        return all(find_base(shard) is not None or 0 in shard.shape for shard in node.src[0].src)
-    return find_base(node) is not None
-
-
-def find_base(node: UOp) -> UOp | None:
-    """The BUFFER whose elements, from the first on, are those of `node` in order; None if there is none.
-
-    A tensor with symbolic sizes is the first part of a buffer that has room for the largest ones.
-    """
-    # Members of an enum are looked up once: every argument of every call of a captured function comes through here.
-    while node.op is _RESHAPE:
-        node = node.src[0]
-    op = node.op
-    if op is _BUFFER:
-        return node
-    return node.src[0] if op is _SHRINK and node.arg == (0, None) and node.src[0].op is _BUFFER else None
 
 
 def clear() -> None:

@@ -12,14 +12,15 @@ from svod_ir.ops import MOVEMENT, Op
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor.cells import overwriting, registry
-from svod_tensor.engine import states
+from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine.bindings import settle_bindings
 from svod_tensor.engine.build import NormalizedGraph
-from svod_tensor.engine.compute import Inputs, find_inputs, get_buffer, is_there, normalize_computed
-from svod_tensor.engine.shards import join_parts, parts_of
+from svod_tensor.engine.compute import Inputs, find_inputs, normalize_computed
+from svod_tensor.engine.memory_nodes import get_buffer, is_there
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.options import PrepareConfig
-from svod_tensor.variable import settle_bindings
+from svod_tensor.shards import join_parts, parts_of
 
 if TYPE_CHECKING:
     from svod_device import Buffer
@@ -27,7 +28,17 @@ if TYPE_CHECKING:
     from svod_tensor.cells.registry import Live
     from svod_tensor.checks import Checks
 
-__all__ = ["Adopted", "Wanted", "Work", "adopt_outputs", "look_at", "results_of", "start_plan", "start_work"]
+__all__ = [
+    "Adopted",
+    "Wanted",
+    "Work",
+    "adopt_outputs",
+    "find_copies",
+    "look_at",
+    "results_of",
+    "start_plan",
+    "start_work",
+]
 
 
 class Wanted(NamedTuple):
@@ -218,7 +229,7 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
         if new is not node:
             tensor.adopt(now, new)
         if is_copy:
-            adopted.copies.update(states.find_copies(node, new))
+            adopted.copies.update(find_copies(node, new))
             continue
         replaced = {node: new, now: new}
         if parts[0] is not node:
@@ -231,12 +242,20 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
     return adopted
 
 
+def find_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
+    """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of `new` is."""
+    found = [
+        (states.find_state(a), memory_nodes.find_base(b)) for a, b in zip(parts_of(old), parts_of(new), strict=True)
+    ]
+    return {a: b for a, b in found if a is not None and b is not None and a.shape == b.shape}
+
+
 def _make_realized(node: UOp, buffer: Buffer, versions: Mapping[UOp, UOp]) -> UOp:
     state = states.find_whole_state(node)
     if state is not None:
         memory = states.memory_of(state)
         return node.substitute({state: versions.get(memory, memory)})
-    memory = registry.make_memory(node.dtype, buffer.size, buffer.device, buffer)
+    memory = memory_nodes.make_memory(node.dtype, buffer.size, buffer.device, buffer)
     view = view_prefix(memory, node.shape)
     # Memory under another shape has one operand; a size that depends on variables is one more.
     return view if len(view.src) <= 1 else settle_bindings(view)

@@ -14,9 +14,9 @@ from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor.cells import registry
 from svod_tensor.cells.views import Path, make_target, put
-from svod_tensor.engine import states
-from svod_tensor.engine.shards import parts_of, spread
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.origins import add_line
+from svod_tensor.shards import parts_of, spread
 
 if TYPE_CHECKING:
     from svod_tensor.capture.recording import Capture
@@ -64,13 +64,13 @@ def make_own(cell: Cell) -> bool:
         whether it has; another thread may have given it something else while this one waited for who writes the memory.
     """
     with registry.lock:
-        if not registry.is_buffer_identity(cell.node) or (cell.owns and _is_writable(cell)):
+        if not memory_nodes.is_buffer_identity(cell.node) or (cell.owns and _is_writable(cell)):
             return cell.owns
         from svod_device import copy_buffer
         from svod_tensor import storage
 
         shared = {
-            memory: buffer for memory in states.iter_memories(cell.node) if (buffer := registry.find_buffer(memory))
+            memory: buffer for memory in states.iter_memories(cell.node) if (buffer := memory_nodes.find_buffer(memory))
         }
         computation = registry.start_computation([buffer.storage_id for buffer in shared.values()], [], {})
         if computation is None:
@@ -81,7 +81,7 @@ def make_own(cell: Cell) -> bool:
             for memory, buffer in shared.items():
                 own = storage.allocate(buffer.device, buffer.dtype, buffer.size)
                 copy_buffer(own, buffer)
-                copies[memory] = registry.make_memory(memory.dtype, buffer.size, buffer.device, own)
+                copies[memory] = memory_nodes.make_memory(memory.dtype, buffer.size, buffer.device, own)
         finally:
             registry.end_computation(computation)
         cell.set_node(cell.node.substitute(copies))
@@ -96,7 +96,7 @@ def _can_overwrite(cell: Cell, path: Path, capture: Capture | None) -> bool:
     _check_no_file(cell)
     if cell.owns and _is_writable(cell):
         return True
-    is_plain = registry.is_buffer_identity(cell.node)
+    is_plain = memory_nodes.is_buffer_identity(cell.node)
     # A copy that a captured function makes is a value in its plan.
     is_kept = capture is None or capture.is_known(cell)
     if capture is None and not cell.owns and not path:
@@ -143,7 +143,7 @@ def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
 
 
 def _is_writable(cell: Cell) -> bool:
-    buffers = map(registry.find_buffer, states.iter_memories(cell.node))
+    buffers = map(memory_nodes.find_buffer, states.iter_memories(cell.node))
     return all(buffer is None or buffer.is_writable for buffer in buffers)
 
 
@@ -154,5 +154,5 @@ def _check_no_file(cell: Cell) -> None:
 
 
 def _is_file(memory: UOp) -> bool:
-    buffer = registry.find_buffer(memory)
+    buffer = memory_nodes.find_buffer(memory)
     return buffer is not None and not buffer.allocator.is_writable

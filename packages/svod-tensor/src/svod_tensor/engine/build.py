@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
 from svod_tensor.engine.bounded_cache import BoundedCache
 from svod_tensor.engine.instantiate import is_disk
+from svod_tensor.engine.kernel_origins import collect_lines
 from svod_tensor.engine.preschedule import PreSchedule
 from svod_tensor.engine.states import effect_of_state, find_whole_state, is_later_state, memory_of
-from svod_tensor.origins import collect_lines
-from svod_tensor.variable import add_binding, add_variable, is_bound
+from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin

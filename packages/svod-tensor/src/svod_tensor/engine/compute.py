@@ -13,8 +13,7 @@ from svod_device import get_device
 from svod_ir.log import get_logger
 from svod_ir.origins import record_labels
 from svod_ir.uop import UOp
-from svod_tensor.cells import registry
-from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.build import (
     CachedSchedule,
     NormalizedGraph,
@@ -26,11 +25,11 @@ from svod_tensor.engine.build import (
 )
 from svod_tensor.engine.files import copy_files
 from svod_tensor.engine.instantiate import ScheduleResult, instantiate_schedule
+from svod_tensor.engine.kernel_origins import find_kernel_origins, number_nodes
 from svod_tensor.engine.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.engine.separate_results import separate_results
 from svod_tensor.errors import BufferNotFoundError
-from svod_tensor.options import PrepareConfig
-from svod_tensor.origins import find_kernel_origins, number_nodes
+from svod_tensor.options import DEFAULT_DEVICE, PrepareConfig
 from svod_tensor.storage import reads_files
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Inputs(NamedTuple):
 
 def is_there(node: UOp) -> bool:
     """Whether a node is memory already, or has no elements."""
-    return registry.is_buffer_identity(node) or 0 in node.shape
+    return memory_nodes.is_buffer_identity(node) or 0 in node.shape
 
 
 def make_plan(results: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
@@ -112,7 +111,7 @@ def find_inputs(
             places.append(n_computed)
             n_computed += 1
         else:
-            places.append(~slots.setdefault(registry.find_base(node) or _make_nothing(node), len(slots)))
+            places.append(~slots.setdefault(memory_nodes.find_base(node) or _make_nothing(node), len(slots)))
     outputs = tuple(places[position] for position in order)
     nodes = tuple(slots)
     return Inputs(nodes, tuple(map(get_buffer, nodes)), None if outputs == tuple(range(n_computed)) else outputs)
@@ -123,7 +122,7 @@ def _make_nothing(node: UOp) -> UOp:
     from svod_device import Buffer, get_allocator
 
     device = node.device if isinstance(node.device, str) else DEFAULT_DEVICE
-    return registry.make_memory(node.dtype, 0, device, Buffer(get_allocator(device), node.dtype, 0))
+    return memory_nodes.make_memory(node.dtype, 0, device, Buffer(get_allocator(device), node.dtype, 0))
 
 
 def _make_checks(sink: UOp) -> Checks | None:
@@ -263,7 +262,7 @@ def _compiler_key(device: str, config: PrepareConfig) -> str:
 
 
 def get_buffer(node: UOp) -> Buffer:
-    buffer = registry.find_buffer(node)
+    buffer = memory_nodes.find_buffer(node)
     if buffer is None:
         raise BufferNotFoundError(node=node)
     return buffer

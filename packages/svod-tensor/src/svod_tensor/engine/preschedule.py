@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_tensor.engine.kernel_origins import find_computed
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
-from svod_tensor.origins import find_computed
 
 __all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "find_memory"]
 

@@ -16,20 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from threading import get_ident
-from typing import TYPE_CHECKING
 
 from svod_ir.ops import Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
-from svod_tensor.cells import registry
-from svod_tensor.data import DEFAULT_DEVICE
-from svod_tensor.engine.shards import parts_of
-
-if TYPE_CHECKING:
-    pass
+from svod_tensor.engine import memory_nodes
+from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = [
-    "copy_of", "effect_of_state", "find_copies", "find_state", "find_states", "find_target_state", "find_whole_state",
+    "copy_of", "effect_of_state", "find_state", "find_states", "find_target_state", "find_whole_state",
     "find_written", "is_later_state", "is_memory", "is_own", "iter_memories", "memory_of",
 ]  # fmt: skip
 
@@ -49,7 +44,7 @@ def is_memory(node: UOp) -> bool:
 
 def _find_whole(node: UOp) -> UOp | None:
     """The state that `node` is all of, in order, if any."""
-    return find_whole_state(node) or registry.find_base(node)
+    return find_whole_state(node) or memory_nodes.find_base(node)
 
 
 def iter_memories(node: UOp) -> Iterable[UOp]:
@@ -118,12 +113,6 @@ def find_written(*roots: UOp) -> dict[UOp, UOp]:
 def is_own(state: UOp) -> bool:
     """Whether a pending state is one that this thread assigned."""
     return state.src[2].attached == get_ident()
-
-
-def find_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
-    """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of `new` is."""
-    found = [(find_state(a), registry.find_base(b)) for a, b in zip(parts_of(old), parts_of(new), strict=True)]
-    return {a: b for a, b in found if a is not None and b is not None and a.shape == b.shape}
 
 
 def _below(node: UOp, views: Iterable[Op]) -> UOp | None:

@@ -15,10 +15,10 @@ from svod_dtype import DType, to_dtype
 from svod_ir.placement import Sharding, check_devices
 from svod_ir.sizes import format_shape, max_size, product
 from svod_ir.uop import SInt, UOp
-from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step
-from svod_tensor.data import DEFAULT_DEVICE
+from svod_tensor.engine import memory_nodes
+from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.origins import add_line, current_scope
 from svod_tensor.shapes import Shape
 
@@ -80,7 +80,7 @@ class TensorBase:
             node = copy_to_device(node, device)
         elif not is_given:
             node = place_by_default(node)
-        self.content = Cell(node, owns=not is_given and registry.is_buffer_identity(node))
+        self.content = Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node))
         if current_scope.get() is not None:
             add_line(node)
 

@@ -13,9 +13,7 @@ from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
-from svod_tensor.cells import registry
 from svod_tensor.data import (
-    DEFAULT_DEVICE,
     check_scalar,
     copy_to_device,
     default_int_dtype,
@@ -25,13 +23,15 @@ from svod_tensor.data import (
     make_node,
     place_by_default,
 )
-from svod_tensor.engine.shards import place_like
+from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import MissingFileError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.functions import Functions
 from svod_tensor.ops.naming import operations
+from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
+from svod_tensor.shards import place_like
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,7 @@ class Creation(Functions):
         if product(sizes) == 0:
             return cls.zeros(sizes, dtype=kind, device=device)
         capacity = math.prod(max_size(s) for s in sizes)
-        node = registry.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
+        node = memory_nodes.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
         return cls.from_uop(view_prefix(node, sizes), owns=True)
 
     def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
@@ -197,7 +197,7 @@ class Creation(Functions):
                 expected="contiguous memory aligned to 16 bytes",
             )  # fmt: skip
         node = place_by_default(make_array_node(array, may_share=copy is not True))
-        return cls.from_uop(node, owns=registry.is_buffer_identity(node))
+        return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:

@@ -30,13 +30,13 @@ from svod_ir.ops import Op
 from svod_ir.sizes import divide_size, format_shape
 from svod_ir.uop import UOp
 from svod_tensor.data import make_constant
-from svod_tensor.engine.shards import bring_to
 from svod_tensor.memory_views import view_bytes
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.movement import Movement
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.shapes import broadcast_node, broadcast_shapes
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

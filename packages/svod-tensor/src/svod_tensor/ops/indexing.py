@@ -27,7 +27,6 @@ from svod_ir.placement import check_devices
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
-from svod_tensor.engine.shards import bring_to
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.naming import operations
@@ -41,6 +40,7 @@ from svod_tensor.shapes import (
     item_count,
     normalize_axis,
 )
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from types import EllipsisType

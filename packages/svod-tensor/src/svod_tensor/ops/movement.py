@@ -18,9 +18,9 @@ from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, divide_size, format_shape, format_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
-from svod_tensor.cells import registry
 from svod_tensor.cells.views import Detach, Expand, Flip, Permute, Reshape, Shrink, Step
 from svod_tensor.data import make_constant
+from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import (
@@ -330,7 +330,7 @@ class Movement(TensorBase):
 
     def contiguous(self) -> Self:
         """The same values as a tensor of its own that is computed into a buffer, and read from there."""
-        if self.uop.op is Op.CONTIGUOUS or registry.is_buffer_identity(self.uop) or self.size == 0:
+        if self.uop.op is Op.CONTIGUOUS or memory_nodes.is_buffer_identity(self.uop) or self.size == 0:
             return self.clone()
         return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self.uop,)))
 

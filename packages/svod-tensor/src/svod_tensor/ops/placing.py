@@ -8,11 +8,11 @@ from typing import Self
 from svod_ir.placement import Sharding, split_evenly
 from svod_tensor.cells.views import Shard
 from svod_tensor.data import copy_to_device
-from svod_tensor.engine.shards import join_parts, parts_of, spread
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.naming import operations
 from svod_tensor.shapes import concrete_shape, normalize_axis
+from svod_tensor.shards import join_parts, parts_of, spread
 
 __all__ = ["Placing"]
 

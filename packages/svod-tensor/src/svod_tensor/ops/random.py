@@ -18,7 +18,6 @@ from svod_ir.ops import Op
 from svod_ir.sizes import product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.data import copy_to_device, default_int_dtype, place_by_default
-from svod_tensor.engine.shards import bring_to
 from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.creation import check_sizes
@@ -26,6 +25,7 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.windows import Windows
 from svod_tensor.shapes import Shape, to_shape
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

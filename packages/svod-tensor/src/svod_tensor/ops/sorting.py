@@ -16,10 +16,10 @@ from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
 from svod_ir.uop import SInt
-from svod_tensor.engine.shards import bring_to
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.random import Random
 from svod_tensor.shapes import check_within, normalize_axis
+from svod_tensor.shards import bring_to
 
 __all__ = ["MAX_PASSES", "SORT", "Sorting", "ordered_key"]
 

@@ -20,7 +20,6 @@ from svod_ir.sizes import product
 from svod_ir.uop import UOp
 from svod_tensor.cells.views import put
 from svod_tensor.data import make_array_node
-from svod_tensor.engine.shards import bring_to
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import expand_index, is_array_index
@@ -28,6 +27,7 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.neural import Neural
 from svod_tensor.python_functions.places import ADD_ROWS, INVERT, invert_places
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
+from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ import numpy as np
 
 from svod_device import Buffer, get_allocator
 from svod_ir import UOp
-from svod_tensor.cells import registry
+from svod_tensor.engine import memory_nodes
 from svod_tensor.tensor import Tensor
 
 __all__ = ["place_graph"]
@@ -21,5 +21,5 @@ def place_graph(graph: UOp, inputs: Mapping[UOp, Any], device: str = "CPU") -> T
     for node, array in inputs.items():
         buffer = Buffer(get_allocator(device), node.dtype, node.arg.size)
         buffer.copyin(np.ascontiguousarray(array).view(np.uint8).data)
-        replacements[node] = registry.make_memory(node.dtype, node.arg.size, device, buffer)
+        replacements[node] = memory_nodes.make_memory(node.dtype, node.arg.size, device, buffer)
     return Tensor.from_uop(graph.substitute(replacements))

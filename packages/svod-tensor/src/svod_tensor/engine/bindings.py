@@ -1,0 +1,141 @@
+"""Which values the variables of a graph have.
+
+BIND(DEFINE_VAR n, CONST 3)         n is 3
+BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs, or what each call of
+                                    a captured function says, while that is captured
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from svod_device import evaluate_expression
+from svod_ir.ops import Op
+from svod_ir.sizes import unbind
+from svod_ir.uop import SInt, UOp
+from svod_tensor.errors import BoundsConflictError, VariableConflictError
+
+__all__ = [
+    "add_binding", "add_variable", "bind_to_call", "bind_to_plan", "check_variables", "collect_bindings", "is_bound", "resolve_size",
+    "settle_bindings",
+]  # fmt: skip
+
+_numbers = itertools.count(1)
+
+
+def collect_bindings(*roots: UOp) -> dict[str, int]:
+    """The value of each bound variable in graphs.
+
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
+    """
+    values: dict[str, int] = {}
+    known: dict[str, UOp] = {}
+    for root in roots:
+        for node in root.iter_ops(Op.BIND):
+            add_variable(known, node.src[0])
+            if is_bound(node):
+                add_binding(values, node)
+    return values
+
+
+def check_variables(roots: Iterable[UOp]) -> None:
+    """Check that each name in graphs stands for one variable.
+
+    Raises:
+        BoundsConflictError: if two variables have one name.
+    """
+    known: dict[str, UOp] = {}
+    for root in roots:
+        for variable in root.iter_ops(Op.DEFINE_VAR):
+            add_variable(known, variable)
+
+
+def add_variable(known: dict[str, UOp], variable: UOp) -> None:
+    """Enter a DEFINE_VAR under its name.
+
+    Raises:
+        BoundsConflictError: if there is another variable of that name.
+    """
+    name, *bounds = variable.arg
+    other = known.setdefault(name, variable)
+    if other is not variable:
+        _, low, high = other.arg
+        raise BoundsConflictError(name=name, first=(low, high), second=(bounds[0], bounds[1]))
+
+
+def add_binding(values: dict[str, int], bind: UOp) -> None:
+    """Enter the value that a BIND gives to its variable.
+
+    Raises:
+        VariableConflictError: if the variable has another value already.
+    """
+    name, value = bind.src[0].arg[0], _value_of(bind)
+    if values.setdefault(name, value) != value:
+        raise VariableConflictError(name=name, first=values[name], second=value)
+
+
+def is_bound(bind: UOp) -> bool:
+    """Whether a BIND gives a value that is known outside of kernels."""
+    return bind.src[1].op is Op.CONST or _find_plan_values(bind.src[1]) is not None
+
+
+def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
+    """`root` with its variables bound to what `values`, the changing values of a plan, say at any time."""
+    replaced = {bind: _bind_to(bind.src[0], values) for bind in root.iter_ops(Op.BIND) if bind.src[0].arg[0] in values}
+    return root.substitute(replaced) if replaced else root
+
+
+def bind_to_call(roots: Sequence[UOp]) -> dict[UOp, UOp]:
+    """For each bound variable in `roots`, what a call binds, one with the same value now that differs from any other."""
+    values = collect_bindings(*roots)
+    made: dict[UOp, UOp] = {}
+    replaced: dict[UOp, UOp] = {}
+    for root in roots:
+        for bind in root.iter_ops(Op.BIND):
+            variable = bind.src[0]
+            if variable not in made:
+                made[variable] = _bind_to(variable, values)
+            replaced[bind] = made[variable]
+    return replaced
+
+
+def _bind_to(variable: UOp, values: Mapping[str, int]) -> UOp:
+    name, low, high = variable.arg
+    place = UOp.variable(f"{name}@{next(_numbers)}", low, high, variable.dtype)
+    place.attached = values
+    return UOp(Op.BIND, variable.dtype, (variable, place))
+
+
+def settle_bindings(root: UOp) -> UOp:
+    """`root` with the values that plans have now, as constants."""
+    replaced = {
+        bind: bind.with_src((bind.src[0], UOp.const(bind.dtype, _value_of(bind))))
+        for bind in root.iter_ops(Op.BIND)
+        if bind.src[1].op is not Op.CONST and is_bound(bind)
+    }
+    return root.substitute(replaced) if replaced else root
+
+
+def resolve_size(size: SInt) -> int:
+    """The size that the bound variables in it give."""
+    if isinstance(size, int):
+        return size
+    return int(evaluate_expression(unbind(size), collect_bindings(size)))
+
+
+def _value_of(bind: UOp) -> int:
+    value = bind.src[1]
+    if value.op is Op.CONST:
+        return value.arg
+    values = _find_plan_values(value)
+    assert values is not None, bind
+    return values[bind.src[0].arg[0]]
+
+
+def _find_plan_values(place: UOp) -> Mapping[str, int] | None:
+    """The values that a node stands for one of, or None."""
+    return cast("Mapping[str, int] | None", place.attached)
