@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,27 @@ def test_nothing_is_on_by_default() -> None:
 @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
 def test_a_switch_turns_on(value: str) -> None:
     assert IROptions.from_env({"SVOD_CHECK": value}).check
+
+
+def test_a_check_of_values_is_named() -> None:
+    assert IROptions.from_env({"SVOD_CHECK": " Values"}).check == "values"
+    assert IROptions(check="values") == IROptions.from_env({"SVOD_CHECK": "values"})
+    assert IROptions(check=True) == IROptions.from_env({"SVOD_CHECK": "1"}) != IROptions(check="values")
+
+
+def test_options_take_the_text_that_the_variables_take() -> None:
+    options = IROptions(dump="*", stop_after="lower:expand, kernelize")
+    assert options == IROptions.from_env({"SVOD_DUMP": "*", "SVOD_STOP_AFTER": "lower:expand,kernelize"})
+    assert options.dump.matches("lower", "expand")
+    assert replace(options, dump="optimize").stop_after == options.stop_after
+    with pytest.raises(OptionError, match="SVOD_STOP_AFTER='lower:' is not"):
+        IROptions(stop_after="lower:")
+
+
+@pytest.mark.parametrize("options", [IROptions(check=True), IROptions(dump="*"), IROptions(stop_after="lower")])
+def test_whoever_checks_dumps_or_stops_looks_at_passes(options: IROptions) -> None:
+    assert options.looks_at_passes
+    assert not IROptions().looks_at_passes
 
 
 @pytest.mark.parametrize("value", ["0", "", "false", "No", "off"])

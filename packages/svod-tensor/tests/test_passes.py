@@ -7,7 +7,7 @@ import pytest
 from svod_codegen.kernel_store import get_kernel_store
 from svod_ir.ops import Op
 from svod_ir.pattern import const, node
-from svod_ir.rewrite import graph_rewrite
+from svod_ir.rewrite import count_matches, graph_rewrite
 from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 from svod_schedule.errors import ConfigError
@@ -68,3 +68,18 @@ def test_explain_shows_what_the_passes_of_the_configuration_make():
 def test_a_search_has_the_compiler_s_own_passes():
     with pytest.raises(ConfigError, match=r"optimizer\.strategy='beam' is not possible with passes of your own"):
         PrepareConfig(passes=make_table([]), optimizer=OptimizerConfig(strategy="beam"))
+
+
+def test_matches_are_counted_where_the_kernel_is_known_already():
+    def run() -> None:
+        rows = Tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        assert (rows[:, ::-1] * 3.0).sum(1).tolist() == [18.0, 45.0]
+
+    counts: list[dict[str, int]] = []
+    for _ in range(3):
+        with count_matches() as found:
+            run()
+        counts.append(dict(found))
+        run()
+    assert counts[0] == counts[1] == counts[2]
+    assert sum(counts[0].values()) > 5

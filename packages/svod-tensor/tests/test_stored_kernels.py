@@ -36,6 +36,7 @@ print(len(rendered))
 
 
 def count_rendered(cache: Path, program: str = PROGRAM, **environment: str) -> int:
+    """The number that a program prints last in a process of its own: by default, how many kernels it renders."""
     env = {**os.environ, "SVOD_CACHE_DIR": str(cache), "SVOD_KERNEL_STORE": "1", "SVOD_THREADS": "2", **environment}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -68,6 +69,21 @@ def test_another_setting_renders_again(cache: Path, change: dict[str, str]):
 
 def test_whoever_checks_the_passes_sees_them_run(cache: Path):
     assert count_rendered(cache, SVOD_CHECK="1") >= 1
+
+
+WATCHED = """
+from svod_ir import count_matches
+from svod_tensor import Tensor
+
+with count_matches() as counts:
+    assert (Tensor([[1.0, 2.0], [3.0, 4.0]]) * 2.0 + 1.0).T.sum().item() == 24.0
+print(sum(counts.values()))
+"""
+
+
+def test_a_second_process_counts_the_matches_that_the_first_one_counts(tmp_path: Path):
+    first, second = (count_rendered(tmp_path, WATCHED) for _ in range(2))
+    assert first == second > 0
 
 
 def test_a_damaged_entry_is_made_again(cache: Path):

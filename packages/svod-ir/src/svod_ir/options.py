@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from svod_ir.environment import read_switch
 from svod_ir.errors import OptionError
@@ -61,19 +62,36 @@ def _is_name(text: str) -> bool:
     return text == "*" or (bool(text) and text.replace("-", "_").isidentifier())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class IROptions:
     """What is checked and written between passes.
 
     Attributes:
-        check: whether to verify the stage's specification after each pass (`SVOD_CHECK`).
-        dump: the passes whose result is written in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`.
-        stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`).
+        check: what is checked after each pass (`SVOD_CHECK`): `1`, the specification of its stage, and the shapes and
+            dtypes of the results; `values`, also that each pass and each rewrite rule keeps the values, which are computed
+            before and after on random inputs; `0`, nothing.
+        dump: the passes whose result is written in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`; several
+            with commas.
+        stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`), named as for `dump`.
+
+    Raises:
+        OptionError: if a text names no check, or no passes.
     """
 
-    check: bool = False
+    check: bool | Literal["values"] = False
     dump: PassSelector = PassSelector()
     stop_after: PassSelector = PassSelector()
+
+    def __init__(
+        self, check: bool | str = False, dump: PassSelector | str = "", stop_after: PassSelector | str = ""
+    ) -> None:
+        fields = {
+            "check": _read_check(check),
+            "dump": _to_selector(dump, "SVOD_DUMP"),
+            "stop_after": _to_selector(stop_after, "SVOD_STOP_AFTER"),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> IROptions:
@@ -83,8 +101,24 @@ class IROptions:
             OptionError: if a variable has a value that it does not take.
         """
         env = os.environ if environment is None else environment
-        return IROptions(
-            check=read_switch(env, "SVOD_CHECK", default=False),
-            dump=PassSelector.parse(env.get("SVOD_DUMP", ""), "SVOD_DUMP"),
-            stop_after=PassSelector.parse(env.get("SVOD_STOP_AFTER", ""), "SVOD_STOP_AFTER"),
-        )
+        return IROptions(env.get("SVOD_CHECK", ""), env.get("SVOD_DUMP", ""), env.get("SVOD_STOP_AFTER", ""))
+
+    @property
+    def looks_at_passes(self) -> bool:
+        """Whether the passes must run, where an earlier process stored what they make."""
+        return bool(self.check or self.dump or self.stop_after)
+
+
+def _read_check(value: bool | str) -> bool | Literal["values"]:
+    if isinstance(value, bool):
+        return value
+    if value.strip().lower() == "values":
+        return "values"
+    try:
+        return read_switch({"SVOD_CHECK": value}, "SVOD_CHECK", default=False)
+    except OptionError:
+        raise OptionError(variable="SVOD_CHECK", value=value, expected="0, 1 or values") from None
+
+
+def _to_selector(value: PassSelector | str, variable: str) -> PassSelector:
+    return PassSelector.parse(value, variable) if isinstance(value, str) else value

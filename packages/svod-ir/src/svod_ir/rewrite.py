@@ -14,7 +14,7 @@ from svod_ir.ops import Op
 from svod_ir.ruleset import Rule, RuleSet
 from svod_ir.uop import UOp
 
-__all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "watch_matches"]
+__all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "is_watched", "watch_matches"]
 
 # A member of an enum costs more than the rest of the comparison.
 _CALL: Final = Op.CALL
@@ -72,12 +72,20 @@ class Match(NamedTuple):
 
 @contextmanager
 def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
-    """Report each replacement that rewrites in this context make, those of remembered results too: they are made anew."""
+    """Report each replacement that rewrites in this context make, those of remembered results too: they are made anew.
+
+    Whatever keeps what a pass made, from an expression to a compiled kernel, asks `is_watched` and makes it anew.
+    """
     token = _watchers.set((*_watchers.get(), report))
     try:
         yield
     finally:
         _watchers.reset(token)
+
+
+def is_watched() -> bool:
+    """Whether matches are watched or counted in this context, so that a remembered result would hide some."""
+    return bool(_watchers.get())
 
 
 @contextmanager

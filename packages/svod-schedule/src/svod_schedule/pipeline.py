@@ -144,6 +144,7 @@ class Context:
 
     `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
     `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
+    `options` say what is checked and written: a Context reads no environment, `IROptions.from_env()` does.
     `targets` are those of the devices in a graph, where there are others than `device`.
     `passes` are those that run; `PIPELINES.with_pass` makes a table with others.
     """

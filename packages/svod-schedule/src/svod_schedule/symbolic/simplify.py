@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.rewrite import graph_rewrite
+from svod_ir.rewrite import graph_rewrite, is_watched
 from svod_ir.uop import UOp
 from svod_schedule.symbolic.casts import CASTS
 from svod_schedule.symbolic.comparisons import COMPARISONS
@@ -38,7 +38,9 @@ def simplify(node: UOp) -> UOp:
     """The simplest equal expression that the symbolic rules find, of the same reads of memory and the same reductions."""
     if node.op in _FINAL:
         return node
-    return _remember(node) if _is_index_arithmetic(node) else graph_rewrite(SYMBOLIC, node, atoms=PLACED)
+    if _is_index_arithmetic(node):
+        return graph_rewrite(SYMBOLIC, node) if is_watched() else _remember(node)
+    return graph_rewrite(SYMBOLIC, node, atoms=PLACED)
 
 
 @lru_cache(maxsize=4096)

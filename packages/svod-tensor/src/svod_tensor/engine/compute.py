@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from svod_device import get_device
 from svod_ir.log import get_logger
 from svod_ir.origins import record_labels
+from svod_ir.rewrite import is_watched
 from svod_ir.uop import UOp
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.build import (
@@ -191,7 +192,7 @@ def _get_schedule(normalized: NormalizedGraph, config: PrepareConfig) -> CachedS
         with record_labels(number_nodes(graph)):
             return make_pre_schedule(graph, devices, config)
 
-    if config.disable_schedule_cache:
+    if config.disable_schedule_cache or is_watched():
         return CachedSchedule(make(normalized.graph))
     compiler_keys = [_compiler_key(device, config) for device in devices]
     passes = None if config.passes is None else config.passes.serial

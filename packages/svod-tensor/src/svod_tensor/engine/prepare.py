@@ -21,6 +21,7 @@ from svod_ir.log import get_logger
 from svod_ir.ops import Op
 from svod_ir.options import IROptions
 from svod_ir.origins import Origin, format_origins
+from svod_ir.rewrite import is_watched
 from svod_ir.uop import UOp
 from svod_runtime import (
     CachedKernel,
@@ -314,7 +315,7 @@ def _prepare_kernels(items: Sequence[ScheduleItem], config: PrepareConfig) -> di
     missing: list[tuple[_Place, KernelKey]] = []
     for place in places:
         key = _make_key(*place, configs[place])
-        found = kernel_cache.find_kernel(key)
+        found = None if is_watched() else kernel_cache.find_kernel(key)
         if found is None:
             missing.append((place, key))
         else:
