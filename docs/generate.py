@@ -39,7 +39,7 @@ def ops_page() -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| `{op.name}` | {_cell(row.operands)} | {_cell(row.arg)} | {_cell(row.dtype)} | {row.stages} |"
+        f"| `{op.name}` | {_cell(row.operands)} | {_cell(row.arg_text)} | {_cell(row.dtype)} | {row.stages} |"
         for op in ops.Op
         if (row := ops.TABLE.get(op)) is not None
     ]

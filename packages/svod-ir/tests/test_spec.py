@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import AddressSpace, bool_, float32, index, int32, void
+from svod_dtype import bool_, float32, index, int32, void
 from svod_ir import (
     AxisType,
     BufferArg,
@@ -145,9 +145,9 @@ TRUE = UOp.const(bool_, True)
         (UOp(Op.DEFINE_VAR, float32, (), ("n", 1, 3)), "graph", "DEFINE_VAR is an integer"),
         (UOp(Op.BIND, index, (UOp.const(index, 1), UOp.const(index, 1))), "graph", "BIND gives a DEFINE_VAR a value"),
         (UOp(Op.IOTA, int32, (), None), "graph", "IOTA has a size"),
-        (UOp(Op.BUFFER, float32, (), (7531, 6, "CPU")), "graph", "BUFFER holds BufferArg"),
+        (UOp(Op.BUFFER, float32, (), 7531), "graph", r"BUFFER holds BufferArg\(id, size, device\)"),
         (UOp(Op.BUFFER, float32, (), None), "graph", "BUFFER holds"),
-        (UOp(Op.BUFFER, float32, (), BufferArg(1, -6, "CPU")), "graph", "BUFFER holds"),
+        (UOp(Op.BUFFER, float32, (), BufferArg(1, -6, "CPU")), "graph", "BUFFER has no negative size"),
         (UOp(Op.PARAM, float32.vec(4), (), ParamArg(1, 6)), "kernel", "PARAM has the dtype of its elements"),
         (UOp(Op.RESHAPE, float32, (TENSOR,), (7,)), "graph", "RESHAPE keeps the number of elements"),
         (UOp(Op.EXPAND, float32, (TENSOR,), (4, 3)), "graph", "EXPAND repeats axes of size 1"),
@@ -184,7 +184,8 @@ TRUE = UOp.const(bool_, True)
             "a lowered REDUCE is over the lanes",
         ),
         (UOp(Op.SCAN, float32, (F, F), Op.ADD), "kernel", "SCAN holds a reduction and takes a RANGE"),
-        (UOp(Op.RANGE, index, (UOp.const(index, 3),), 0), "kernel", "wrong form"),
+        (UOp(Op.RANGE, index, (UOp.const(index, 3),), 0), "kernel", r"RANGE holds RangeArg\(id, kind\)"),
+        (UOp(Op.RANGE, index, (UOp.const(index, 3),), (AxisType.LOOP, 0)), "kernel", "a number and an AxisType"),
         (UOp(Op.RANGE, index, (F,), (0, AxisType.LOOP)), "kernel", "a RANGE has an integer end"),
         (UOp(Op.RANGE, int32, (I32,), (0, AxisType.UPCAST)), "lowered", "no loops any more"),
         (UOp(Op.END, void, (F, RANGE)), "kernel", "END closes an effect"),
@@ -192,7 +193,7 @@ TRUE = UOp.const(bool_, True)
         (UOp(Op.SINK, void, (), "k"), "kernel", "SINK holds KernelInfo or nothing"),
         (UOp(Op.SINK, float32, ()), "kernel", "SINK is void"),
         (UOp(Op.BUFFERIZE, float32, (F, F), BufferizeArg("CPU")), "ranged", "an axis of a BUFFERIZE"),
-        (UOp(Op.BUFFERIZE, float32, (F, RANGE), ("CPU", AddressSpace.GLOBAL)), "ranged", "BUFFERIZE holds"),
+        (UOp(Op.BUFFERIZE, float32, (F, RANGE), ("CPU", "GLOBAL")), "ranged", "BUFFERIZE holds"),
         (UOp(Op.VECTORIZE, float32.vec(2), (F,)), "lowered", "VECTORIZE takes one scalar for each lane"),
         (UOp(Op.BROADCAST, int32.vec(2), (F,)), "lowered", "BROADCAST repeats its operand"),
         (UOp(Op.GEP, float32, (V4,), (4,)), "lowered", "GEP takes lanes of its operand"),

@@ -67,6 +67,15 @@ def test_vector_constants_are_keyed_by_bits() -> None:
     assert struct.pack("d", minus.arg[1]) == struct.pack("d", -0.0)
 
 
+def test_a_node_that_is_made_with_a_bare_tuple_has_named_fields() -> None:
+    bare = UOp(Op.RANGE, index, (UOp.const(index, 4),), (7531, AxisType.LOOP))
+    assert (bare.arg.id, bare.arg.kind) == (7531, AxisType.LOOP)
+    assert UOp.range(4, 7531, AxisType.LOOP) is bare
+    assert UOp(Op.SHRINK, float32, (UOp(Op.PARAM, float32, (), (0, 8)),), (0, 3)).src[0].arg == ParamArg(0, 8, None)
+    with pytest.raises(TypeError, match="RangeArg"):
+        UOp(Op.RANGE, index, (UOp.const(index, 4),), (7531, AxisType.LOOP, 2))
+
+
 def test_constants_are_wrapped_or_rounded_to_their_dtype() -> None:
     assert UOp.const(int8, 300).arg == 44
     assert UOp.const(float32, 0.1).arg == struct.unpack("f", struct.pack("f", 0.1))[0]

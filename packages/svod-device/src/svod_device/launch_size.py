@@ -114,7 +114,7 @@ def _evaluate_node(expression: UOp, node: UOp, operands: tuple[int, ...], variab
                 raise fail(f"{node.arg} is a float, sizes are integers")
             return int(node.arg)
         case Op.DEFINE_VAR:
-            name = node.arg[0]
+            name = node.arg.name
             if name not in variables:
                 raise fail(f"variable {name} has no value")
             return _check_bounds(fail, node, variables[name])
@@ -160,7 +160,7 @@ def _format_node(node: UOp, operands: list[str]) -> str:
     if node.op is Op.CONST:
         return str(node.arg)
     if node.op is Op.DEFINE_VAR:
-        return str(node.arg[0])
+        return str(node.arg.name)
     if node.op is Op.BIND:
         return f"{operands[0]}={operands[1]}"
     if node.op in _SYMBOLS:

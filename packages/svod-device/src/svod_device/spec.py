@@ -99,7 +99,7 @@ class ProgramSpec:
         """
         sink, linear, source = _check_stages(program)
         facts = _derive_facts(sink)
-        ordered = {node.arg[0]: node for node in linear.src if node.op is Op.DEFINE_VAR}
+        ordered = {node.arg.name: node for node in linear.src if node.op is Op.DEFINE_VAR}
         variables = tuple(facts.variables[n] for n in (*ordered, *sorted(facts.variables.keys() - ordered.keys())))
         name = getattr(sink.arg, "name", "kernel")
         return cls(

@@ -5,26 +5,70 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_dtype import AddressSpace
 from svod_ir.errors import ParseError
 
+if TYPE_CHECKING:
+    from svod_ir.ops import AxisType, Op
+
 __all__ = [
-    "BufferArg",
-    "BufferizeArg",
-    "CheckArg",
-    "GridIndex",
-    "KernelInfo",
-    "Opt",
-    "OptOp",
-    "ParamArg",
-    "find_grid_index",
-    "format_opts",
-    "parse_opts",
-]
+    "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GridIndex", "KernelInfo", "Opt", "OptOp", "ParamArg", "RangeArg", "ReduceArg",
+    "ScanArg", "ScratchArg", "VariableArg", "ViewArg", "find_grid_index", "format_opts", "parse_opts",
+]  # fmt: skip
 
 _OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
+
+
+class VariableArg(NamedTuple):
+    """A runtime value: its name, and the smallest and largest value that it takes."""
+
+    name: str
+    low: int
+    high: int
+
+
+class RangeArg(NamedTuple):
+    """A loop: a number that no other of its kernel has, and what becomes of it."""
+
+    id: int
+    kind: AxisType
+
+
+class ScratchArg(NamedTuple):
+    """Memory of a running kernel, a workgroup's (DEFINE_LOCAL) or a work-item's (DEFINE_REG): a number for each op, elements."""
+
+    id: int
+    size: int
+
+
+class ViewArg(NamedTuple):
+    """A part of a buffer: where it begins, in bytes, and its elements."""
+
+    offset: int
+    size: int
+
+
+class ReduceArg(NamedTuple):
+    """A reduction over axes, which stay with size 1."""
+
+    op: Op
+    axes: tuple[int, ...]
+
+
+class ScanArg(NamedTuple):
+    """An inclusive prefix reduction along an axis."""
+
+    op: Op
+    axis: int
+
+
+class AllReduceArg(NamedTuple):
+    """A reduction over shards, and the device that gets the result."""
+
+    op: Op
+    device: str
 
 
 class BufferArg(NamedTuple):

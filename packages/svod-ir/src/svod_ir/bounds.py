@@ -70,7 +70,7 @@ def _vconst(node: UOp) -> Bounds:
 
 
 def _variable(node: UOp) -> Bounds:
-    return node.arg[1], node.arg[2]
+    return node.arg.low, node.arg.high
 
 
 def _counter(node: UOp) -> Bounds:

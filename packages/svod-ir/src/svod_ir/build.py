@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import DType, bool_, void
-from svod_ir.args import CheckArg
+from svod_ir.args import CheckArg, ReduceArg, ScanArg
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
@@ -261,11 +261,11 @@ def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
         if not 0 <= axis < len(x.shape):
             raise AxisError(operation="reduce", axis=axis, ndim=len(x.shape))
     live = tuple(sorted({a for a in axes if x.shape[a] != 1}))
-    return UOp(Op.REDUCE_AXIS, x.dtype, (x,), (op, live)) if live else x
+    return UOp(Op.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, live)) if live else x
 
 
 def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
     """The inclusive prefix reduction along one axis."""
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="scan", axis=axis, ndim=len(x.shape))
-    return UOp(Op.SCAN_AXIS, x.dtype, (x,), (op, axis))
+    return UOp(Op.SCAN_AXIS, x.dtype, (x,), ScanArg(op, axis))

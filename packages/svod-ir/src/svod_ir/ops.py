@@ -24,8 +24,10 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from svod_ir import args
+
 __all__ = [
-    "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "ELEMENTWISE", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE",
+    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "ELEMENTWISE", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE",
     "TERNARY", "UNARY", "AxisType", "Op", "OpRow",
 ]  # fmt: skip
 
@@ -135,12 +137,20 @@ side. lowered: what renderers accept. program: CALLs and compile stages."""
 
 
 class OpRow(NamedTuple):
-    """A row of the table: operand names (`?` optional, `*` any number), what `arg` holds, the dtype rule, the stages."""
+    """A row of the table: operand names (`?` optional, `*` any number), what `arg` holds, the dtype rule, the stages.
+
+    An arg of several fields is a NamedTuple; a node that is made with a bare tuple gets its fields.
+    """
 
     operands: str
-    arg: str
+    arg: type[tuple[object, ...]] | str
     dtype: str
     stages: str
+
+    @property
+    def arg_text(self) -> str:
+        """What `arg` holds, for people: `RangeArg(id, kind)`."""
+        return self.arg if isinstance(self.arg, str) else f"{self.arg.__name__}({', '.join(self.arg.__annotations__)})"
 
 
 _G, _GR, _ALL, _KL = "graph", "graph ranged", "graph ranged kernel lowered", "kernel lowered"
@@ -148,15 +158,15 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.CONST: OpRow("", "value", "given", _ALL),
     Op.VCONST: OpRow("", "tuple of values, one a lane", "given vector", _KL),
     Op.IOTA: OpRow("", "size, or None for a symbolic one: operand", "given integer", _G),
-    Op.DEFINE_VAR: OpRow("", "(name, min, max)", "index", _ALL),
+    Op.DEFINE_VAR: OpRow("", args.VariableArg, "index", _ALL),
     Op.BIND: OpRow("variable value", "None", "variable's", _GR),
     Op.SPECIAL: OpRow("end", "name: gidx0, lidx1, ...", "index", _KL),
     Op.NOOP: OpRow("*", "None", "void", _ALL),
-    Op.BUFFER: OpRow("", "BufferArg(id, size, device)", "element", _GR),
-    Op.BUFFER_VIEW: OpRow("buffer", "(offset_bytes, size)", "element", _GR),
-    Op.PARAM: OpRow("", "ParamArg(slot, size, device)", "element", _ALL),
-    Op.DEFINE_LOCAL: OpRow("", "(id, size)", "element", _KL),
-    Op.DEFINE_REG: OpRow("", "(id, size)", "element, may be a vector", _KL),
+    Op.BUFFER: OpRow("", args.BufferArg, "element", _GR),
+    Op.BUFFER_VIEW: OpRow("buffer", args.ViewArg, "element", _GR),
+    Op.PARAM: OpRow("", args.ParamArg, "element", _ALL),
+    Op.DEFINE_LOCAL: OpRow("", args.ScratchArg, "element", _KL),
+    Op.DEFINE_REG: OpRow("", args.ScratchArg, "element, may be a vector", _KL),
     Op.INDEX: OpRow("buffer index* gate?", "None", "element, or n lanes of it", "ranged kernel lowered"),
     Op.LOAD: OpRow("location alternative?", "None", "location's", _KL),
     Op.STORE: OpRow("location value", "None", "void", "ranged kernel lowered"),
@@ -178,12 +188,12 @@ TABLE: Final[dict[Op, OpRow]] = {
     **{op: OpRow("x y", "None", "bool", _ALL) for op in COMPARISON},
     Op.WHERE: OpRow("condition x y", "None", "x's (= y's)", _ALL),
     Op.MULACC: OpRow("x y z", "None", "x's: x * y + z, rounded once", "lowered"),
-    Op.REDUCE_AXIS: OpRow("x", "(op, axes): reduced axes stay with size 1", "x's", _G),
-    Op.SCAN_AXIS: OpRow("x", "(op, axis): inclusive prefix", "x's", _G),
+    Op.REDUCE_AXIS: OpRow("x", args.ReduceArg, "x's", _G),
+    Op.SCAN_AXIS: OpRow("x", args.ScanArg, "x's", _G),
     Op.REDUCE: OpRow("x range*", "op; no range: over the lanes", "x's, or x's scalar over lanes", "ranged kernel lowered"),
     Op.SCAN: OpRow("x range", "op", "x's", "ranged kernel"),
-    Op.ALLREDUCE: OpRow("stack", "(op, device)", "stack's", _G),
-    Op.RANGE: OpRow("end", "(axis id, AxisType)", "index", "ranged kernel lowered"),
+    Op.ALLREDUCE: OpRow("stack", args.AllReduceArg, "stack's", _G),
+    Op.RANGE: OpRow("end", args.RangeArg, "index", "ranged kernel lowered"),
     Op.END: OpRow("effect range*", "None", "void", "ranged kernel lowered"),
     Op.IF: OpRow("condition dependency*", "None", "void", "lowered"),
     Op.ENDIF: OpRow("if effect*", "None", "void", "lowered"),
@@ -200,13 +210,16 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.CUSTOM_FUNCTION: OpRow("operand*", "kind", "of its memory; void in a CALL", _GR),
     Op.ASSIGN: OpRow("target value", "None", "target's", _G),
     Op.DETACH: OpRow("x", "None", "x's", _G),
-    Op.CHECK: OpRow("x size?", "CheckArg(operation, axis, size): what `x` must be", "x's", _G),
+    Op.CHECK: OpRow("x size?", args.CheckArg, "x's", _G),
     Op.CONTIGUOUS: OpRow("x", "None", "x's", _G),
     Op.CONTIGUOUS_BACKWARD: OpRow("x", "None", "x's", _G),
-    Op.BUFFERIZE: OpRow("x range*", "BufferizeArg(device, address space)", "x's", "ranged kernel"),
+    Op.BUFFERIZE: OpRow("x range*", args.BufferizeArg, "x's", "ranged kernel"),
     Op.VECTORIZE: OpRow("lane*", "None", "lane's, n lanes", "lowered"),
     Op.BROADCAST: OpRow("x", "None", "given: x's, n lanes", "lowered"),
     Op.GEP: OpRow("vector", "lanes", "vector's scalar, n lanes", "lowered"),
     Op.CAT: OpRow("vector*", "None", "lanes added up", "lowered"),
     Op.WMMA: OpRow("a b accumulator", "TensorCore: its tiles are all lanes of vectors", "accumulator's", "lowered"),
 }  # fmt: skip
+
+ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(row.arg, str)}
+"""The NamedTuples that args of several fields are."""

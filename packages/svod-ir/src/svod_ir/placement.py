@@ -83,7 +83,7 @@ def infer_placement(node: UOp) -> Placement:
         case Op.COPY:
             return node.arg
         case Op.ALLREDUCE:
-            return node.arg[1]
+            return node.arg.device
         case Op.MSTACK:
             devices = [s.placement for s in node.src]
             return Sharding(tuple(d if isinstance(d, str) else "" for d in devices))
@@ -190,12 +190,12 @@ def _lay_out_move(node: UOp, first: Sharding) -> Layout:
 
 def _lay_out_reduce(node: UOp, first: Sharding) -> Layout:
     """A reduction over the split axis gives every device the whole result."""
-    return Layout(first.replicated if first.axis in node.arg[1] else first, (first,))
+    return Layout(first.replicated if first.axis in node.arg.axes else first, (first,))
 
 
 def _lay_out_scan(node: UOp, first: Sharding) -> Layout:
     """A scan along the split axis needs all of it."""
-    return _lay_out_whole(node, first) if first.axis == node.arg[1] else Layout(first, (first,))
+    return _lay_out_whole(node, first) if first.axis == node.arg.axis else Layout(first, (first,))
 
 
 def _lay_out_gather(node: UOp, first: Sharding) -> Layout:

@@ -34,7 +34,7 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         return None
     match op:
         case Op.BUFFER | Op.PARAM | Op.BUFFER_VIEW | Op.DEFINE_LOCAL | Op.DEFINE_REG:
-            return (node.arg[1],)
+            return (node.arg.size,)
         case Op.IOTA:
             return node.src if node.src else (node.arg,)
         case Op.RESHAPE | Op.EXPAND:
@@ -55,7 +55,7 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             source, positions = node.src[0].shape, node.src[1].shape
             return (*source[: node.arg], *positions, *source[node.arg + 1 :])
         case Op.REDUCE_AXIS:
-            return tuple(1 if a in node.arg[1] else s for a, s in enumerate(node.src[0].shape))
+            return tuple(1 if a in node.arg.axes else s for a, s in enumerate(node.src[0].shape))
         case Op.CUSTOM_FUNCTION if node.dtype is not void:
             from svod_ir.custom_function import read_signature
 

@@ -119,7 +119,7 @@ def _format_node(node: UOp, texts: Mapping[UOp, str]) -> str:
         case Op.CONST:
             return str(node.arg)
         case Op.DEFINE_VAR:
-            return node.arg[0]
+            return node.arg.name
         case Op.BIND | Op.CAST:
             return texts[node.src[0]]
         case Op.MUL if node.src[1].op is Op.CONST:

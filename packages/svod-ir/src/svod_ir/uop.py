@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
 
 from svod_dtype import DType, cast_value, index, void
+from svod_ir.args import RangeArg, VariableArg
 from svod_ir.errors import GraphError, OperandError
-from svod_ir.ops import Op
+from svod_ir.ops import ARG_TYPES, AxisType, Op
 from svod_ir.origins import make_images
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class UOp:
             found = ref()
             if found is not None:
                 return found
+        if arg.__class__ is tuple and op in ARG_TYPES:
+            arg = ARG_TYPES[op](*arg)
         self = object.__new__(cls)
         self.op, self.dtype, self.src, self.arg = op, dtype, src, arg
         self.attached = None
@@ -260,14 +263,14 @@ class UOp:
         return UOp(_CONST, dtype, (), cast_value(value, dtype))
 
     @staticmethod
-    def range(end: SInt, axis_id: int, axis_type: Any) -> UOp:
+    def range(end: SInt, axis_id: int, kind: AxisType) -> UOp:
         """The induction variable of a loop from 0 to `end` - 1."""
-        return UOp(Op.RANGE, index, (to_node(end),), (axis_id, axis_type))
+        return UOp(Op.RANGE, index, (to_node(end),), RangeArg(axis_id, kind))
 
     @staticmethod
     def variable(name: str, low: int, high: int, dtype: DType = index) -> UOp:
         """A runtime value with inclusive bounds."""
-        return UOp(Op.DEFINE_VAR, dtype, (), (name, low, high))
+        return UOp(Op.DEFINE_VAR, dtype, (), VariableArg(name, low, high))
 
     @staticmethod
     def sink(*effects: UOp, arg: Any = None) -> UOp:

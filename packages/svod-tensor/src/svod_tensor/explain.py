@@ -130,7 +130,7 @@ def _show_pre_schedule(pre: PreSchedule) -> str:
 
 
 def _number(node: UOp) -> str:
-    return f"{node.op.name} {node.arg[0]}"
+    return f"{node.op.name} {node.arg.slot if node.op is Op.PARAM else node.arg.id}"
 
 
 def _show_schedule(schedule: ScheduleResult) -> str:

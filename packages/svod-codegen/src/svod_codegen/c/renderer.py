@@ -131,7 +131,7 @@ class CRenderer:
         position = 0
         for variable in variables:
             type_name = self.type_name(variable.node.dtype)
-            if variable.node.arg[0] == "core_id":
+            if variable.node.arg.name == "core_id":
                 lines.append(f"  const {type_name} {variable.name} = ({type_name})core_id;")
             else:
                 lines.append(f"  const {type_name} {variable.name} = ({type_name})values[{position}];")
@@ -178,7 +178,7 @@ class CRenderer:
         params = sorted({n for n in linear if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
         buffers = [Buffer(f"data{n.arg.slot}", n, n in written) for n in params]
         named = dict.fromkeys(n for n in linear if n.op is Op.DEFINE_VAR)
-        variables = [Variable("part" if n.arg[0] == "core_id" else f"var_{n.arg[0]}", n) for n in named]
+        variables = [Variable("part" if n.arg.name == "core_id" else f"var_{n.arg.name}", n) for n in named]
         writer.names.update((item.node, item.name) for item in (*buffers, *variables))
         for node in linear:
             writer.write(node)

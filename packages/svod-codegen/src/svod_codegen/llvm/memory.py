@@ -44,7 +44,7 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
         name = _gather(w, node, location, gate)
     elif gate is None:
         name = w.emit(f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}")
-    elif gate.dtype.lanes == 1 and memory_of(location).arg[1] >= node.dtype.lanes:
+    elif gate.dtype.lanes == 1 and memory_of(location).arg.size >= node.dtype.lanes:
         name = _load_safely(w, location, gate)
     else:
         name = _masked_load(w, node, location, gate)

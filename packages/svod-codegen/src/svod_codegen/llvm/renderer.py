@@ -75,7 +75,7 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
     for node in linear:
         if node.op is not Op.DEFINE_VAR or node in w.names:
             continue
-        if node.arg[0] == "core_id":
+        if node.arg.name == "core_id":
             word = "%core_id"
         else:
             word, position = _load_word(w, "i64", "%values", position), position + 1
@@ -125,7 +125,7 @@ def _alias(w: FunctionWriter, node: UOp) -> None:
 
 
 def _allocate(w: FunctionWriter, node: UOp) -> None:
-    size = node.arg[1]
+    size = node.arg.size
     w.names[node] = w.emit_at_entry(f"alloca [{size} x {memory_type(node.dtype)}], align {_LOCAL_ALIGNMENT}")
 
 

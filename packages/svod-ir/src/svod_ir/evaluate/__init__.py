@@ -75,7 +75,7 @@ def _run_body(body: UOp, inputs: Inputs) -> Values | None:
 
 def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layout], None]) -> None:
     """Run a kernel for each core and workgroup; the threads of a workgroup advance from barrier to barrier together."""
-    cores = [n for n in nodes if n.op is Op.DEFINE_VAR and n.arg[0] == "core_id" and not environment.has(n)]
+    cores = [n for n in nodes if n.op is Op.DEFINE_VAR and n.arg.name == "core_id" and not environment.has(n)]
     specials = sorted({n for n in nodes if n.op is Op.SPECIAL and not environment.has(n)}, key=lambda n: n.arg)
     grid = [*dict.fromkeys(cores), *(s for s in specials if not s.arg.startswith("l"))]
     local = [s for s in specials if s.arg.startswith("l")]
@@ -98,7 +98,7 @@ def _iter_positions(nodes: Sequence[UOp], environment: Environment) -> Iterator[
     extents: list[tuple[int, int]] = []
     for node in nodes:
         if node.op is Op.DEFINE_VAR:
-            extents.append((node.arg[1], node.arg[2]))
+            extents.append((node.arg.low, node.arg.high))
         else:
             extents.append((0, int(evaluate(node.src[0], environment.given)) - 1))
     position = [low for low, _ in extents]

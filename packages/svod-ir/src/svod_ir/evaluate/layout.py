@@ -75,8 +75,8 @@ class Layout:
         if node.op in (Op.BUFFER, Op.PARAM):
             return self.environment.array(node)[: node.arg.size]
         if node.op is Op.DEFINE_REG:
-            return new_memory(node.dtype, node.arg[1])
-        return self.shared.setdefault(node, new_memory(node.dtype, node.arg[1]))
+            return new_memory(node.dtype, node.arg.size)
+        return self.shared.setdefault(node, new_memory(node.dtype, node.arg.size))
 
     def step(self, run: Callable[..., Any], target: int, *operands: int) -> None:
         self.code.append((STEP, run, target, operands))
@@ -275,7 +275,7 @@ class Layout:
     def _add_scan(self, node: UOp) -> None:
         """SCAN(x, r) at r = i combines x at 0 to i; it goes on from i - 1 where the loop came from there."""
         scanned, target, current = node.src[1], self.slot(node), self.slot(node.src[1])
-        others = [self.slot(r) for r in sorted(node.src[0].ranges - {scanned}, key=lambda r: r.arg[0])]
+        others = [self.slot(r) for r in sorted(node.src[0].ranges - {scanned}, key=lambda r: r.arg.id)]
         saved, start, end, state = self.new_slot(), self.new_slot(), self.new_slot(), {}
         self.step(lambda x: x, saved, current)
         self.step(make_resume(node, state), start, current, *others)

@@ -57,7 +57,7 @@ class Environment:
         if node.op is Op.PARAM:
             return self.given.get(node.arg.slot)
         if node.op is Op.DEFINE_VAR:
-            return self.given.get(node.arg[0])
+            return self.given.get(node.arg.name)
         return self.given.get(node.arg) if node.op is Op.SPECIAL else None
 
     def array(self, node: UOp) -> Values:

@@ -105,7 +105,7 @@ def all_reduce(shards: Any, node: UOp) -> Values:
     parts = shards if isinstance(shards, tuple) else (shards,)
     total = parts[0].astype(accumulator_dtype(node.dtype))
     for part in parts[1:]:
-        total = combine(node.arg[0], total, part.astype(total.dtype))
+        total = combine(node.arg.op, total, part.astype(total.dtype))
     return convert(total, float64, node.dtype) if node.dtype.is_float else total
 
 

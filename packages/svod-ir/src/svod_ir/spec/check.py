@@ -7,7 +7,7 @@ from typing import Final
 
 from svod_dtype import SvodError
 from svod_ir.errors import SpecError
-from svod_ir.ops import STAGES, TABLE, AxisType, Op
+from svod_ir.ops import ARG_TYPES, STAGES, TABLE, AxisType, Op
 from svod_ir.scope import ENDS_RANGES_FROM
 from svod_ir.spec.common import Rule, location_of
 from svod_ir.spec.kernels import KERNEL_RULES
@@ -44,6 +44,8 @@ def find_violation(node: UOp, stage: str) -> str | None:
     low, high = _COUNTS[node.op]
     if not low <= len(node.src) <= high:
         return f"{node.op.name} takes {TABLE[node.op].operands or 'no operand'}, not {len(node.src)} operands"
+    if node.op in ARG_TYPES and not isinstance(node.arg, ARG_TYPES[node.op]):
+        return f"{node.op.name} holds {TABLE[node.op].arg_text}"
     rule = _RULES.get(node.op)
     if rule is not None:
         broken = rule(node)
@@ -77,7 +79,7 @@ def _find_root_violation(root: UOp, stage: str) -> str | None:
             return "a kernel is a SINK"
         # After they met, the members of a workgroup go on in one scope until place-launch-axes numbers them.
         is_free = stage == "lowering"
-        left = [r for r in root.ranges if not (is_free and r.arg[1] is AxisType.GROUP_REDUCE)]
+        left = [r for r in root.ranges if not (is_free and r.arg.kind is AxisType.GROUP_REDUCE)]
         if left:
             return f"every RANGE is closed: {left[0]} is not"
     return _find_closed_again(root) if stage == "kernel" else None
@@ -105,7 +107,7 @@ def _rule_lowered(node: UOp) -> str | None:
         return "the dtype index is lowered to int32 or int64"
     if node.op is Op.REDUCE and node.src[1:]:
         return "a lowered REDUCE is over the lanes of a vector"
-    if node.op is Op.RANGE and node.arg[1] not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
+    if node.op is Op.RANGE and node.arg.kind not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
         return "axes of the launch and of vectors are no loops any more"
     if node.op is Op.LOAD:
         location = location_of(node)

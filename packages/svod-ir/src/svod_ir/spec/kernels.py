@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from svod_dtype import AddressSpace, void
-from svod_ir.args import BufferArg, BufferizeArg, KernelInfo, ParamArg
-from svod_ir.ops import MEMORY, REDUCTIONS, TABLE, AxisType, Op
+from svod_ir.args import KernelInfo
+from svod_ir.ops import MEMORY, REDUCTIONS, AxisType, Op
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void, location_of
 from svod_ir.uop import UOp
 
@@ -14,10 +14,8 @@ __all__ = ["KERNEL_RULES"]
 
 
 def _rule_memory(node: UOp) -> str | None:
-    expected = {Op.BUFFER: BufferArg, Op.PARAM: ParamArg}.get(node.op, tuple)
-    arg: Any = node.arg
-    if not isinstance(node.arg, expected) or arg[1] < 0:
-        return f"{node.op.name} holds {TABLE[node.op].arg}"
+    if node.arg.size < 0:
+        return f"{node.op.name} has no negative size"
     if node.dtype is void or (node.dtype.lanes > 1 and node.op is not Op.DEFINE_REG):
         return f"{node.op.name} has the dtype of its elements"
     return None
@@ -74,9 +72,8 @@ def _rule_scan(node: UOp) -> str | None:
 
 
 def _rule_range(node: UOp) -> str | None:
-    number, axis_type = node.arg
-    if not isinstance(number, int) or not isinstance(axis_type, AxisType):
-        return "RANGE holds (axis id, AxisType)"
+    if not isinstance(node.arg.id, int) or not isinstance(node.arg.kind, AxisType):
+        return "RANGE holds a number and an AxisType"
     return check_integer(node) or (None if node.src[0].dtype.is_int else "a RANGE has an integer end")
 
 
@@ -93,9 +90,8 @@ def _rule_sink(node: UOp) -> str | None:
 
 
 def _rule_bufferize(node: UOp) -> str | None:
-    arg: Any = node.arg
-    if not isinstance(node.arg, BufferizeArg) or not isinstance(arg.space, AddressSpace):
-        return "BUFFERIZE holds BufferizeArg(device, address space)"
+    if not isinstance(node.arg.space, AddressSpace):
+        return "BUFFERIZE holds a device and an address space"
     if any(r.op is not Op.RANGE and not r.dtype.is_int for r in node.src[1:]):
         return "an axis of a BUFFERIZE is a RANGE or an index"
     return check_same_as_first(node)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from svod_ir.args import CheckArg
 from svod_ir.ops import MOVEMENT, REDUCTIONS, Op
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first
 from svod_ir.uop import UOp
@@ -18,10 +17,7 @@ def _rule_iota(node: UOp) -> str | None:
 
 
 def _rule_check(node: UOp) -> str | None:
-    arg: Any = node.arg
-    if not isinstance(arg, CheckArg):
-        return "CHECK holds CheckArg(operation, axis, size)"
-    n_sizes = int(arg.axis is not None) - int(arg.size is not None)
+    n_sizes = int(node.arg.axis is not None) - int(node.arg.size is not None)
     if len(node.src) - 1 != n_sizes:
         return "CHECK of positions has a size, as arg or as operand"
     return check_same_as_first(node) if node.src[0].dtype.is_int else "CHECK is about integers"

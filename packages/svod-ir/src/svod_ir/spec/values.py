@@ -103,7 +103,7 @@ def _rule_vconst(node: UOp) -> str | None:
 def _rule_variable(node: UOp) -> str | None:
     name, low, high = node.arg
     if not isinstance(name, str) or not low <= high:
-        return "DEFINE_VAR holds (name, min, max)"
+        return "DEFINE_VAR holds a name and bounds"
     return check_integer(node)
 
 

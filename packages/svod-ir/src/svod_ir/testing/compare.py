@@ -91,13 +91,12 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
 
 
 def _is_core(node: UOp) -> bool:
-    return node.op is Op.DEFINE_VAR and node.arg[0] == "core_id"
+    return node.op is Op.DEFINE_VAR and node.arg.name == "core_id"
 
 
 def _random_input(node: UOp, rng: np.random.Generator) -> Any:
     if node.op is Op.DEFINE_VAR:
-        bounds: tuple[int, int] = node.arg[1:3]
-        return int(rng.integers(*bounds, endpoint=True))
+        return int(rng.integers(int(node.arg.low), int(node.arg.high), endpoint=True))
     size: int = node.arg.size
     return random_array(node.dtype, size, rng)
 
@@ -128,7 +127,7 @@ def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> 
     """Assignments with both ends of every interval, and random ones between."""
     columns: dict[UOp, Any] = {}
     for i, node in enumerate(nodes):
-        low, high = (node.arg[1], node.arg[2]) if node.op is Op.DEFINE_VAR else (0, max(0, int(node.vmax)))
+        low, high = (node.arg.low, node.arg.high) if node.op is Op.DEFINE_VAR else (0, max(0, int(node.vmax)))
         drawn = rng.integers(low, high, n_samples, endpoint=True)
         n_corners = min(n_samples // 2, 1 << min(len(nodes), 12))
         corners = np.arange(n_corners) >> min(i, 11) & 1
@@ -142,7 +141,7 @@ def _copy(given: Mapping[UOp, Any]) -> dict[UOp, Any]:
 
 
 def _run(graph: UOp | Sequence[UOp], inputs: dict[UOp, Any]) -> tuple[Any, ...]:
-    names = {n.arg[0]: v for n, v in inputs.items() if n.op is Op.DEFINE_VAR}
+    names = {n.arg.name: v for n, v in inputs.items() if n.op is Op.DEFINE_VAR}
     if not isinstance(graph, UOp):
         evaluate_linear(graph, {**inputs, **names}, {})
         return ()

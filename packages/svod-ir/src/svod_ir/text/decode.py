@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype
-from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg
-from svod_ir.ops import AxisType, Op
+from svod_ir.args import KernelInfo, Opt, OptOp
+from svod_ir.ops import ARG_TYPES, AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.text.reader import Reader, Record, Symbol
 
@@ -21,7 +21,7 @@ def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] 
         ParseError: if the op takes other values.
     """
     decode = _ARGS.get(op)
-    if decode is None:
+    if decode is None and op not in ARG_TYPES:
         if values is not None:
             raise reader.error(f"{op.name} takes no arg")
         return None
@@ -30,7 +30,7 @@ def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] 
             return None
         raise reader.error(f"{op.name} needs an arg in brackets")
     try:
-        return decode(dtype, values)
+        return _decode_fields(op, values) if decode is None else decode(dtype, values)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise reader.error(f"the arg of {op.name} is wrong: {error}") from error
 
@@ -109,6 +109,11 @@ def _fields(values: Values, *decoders: Callable[[object], Any], optional: int = 
     return [decode(value) for decode, value in zip(decoders, values, strict=False)]
 
 
+def _decode_fields(op: Op, values: Values) -> object:
+    kind: Any = ARG_TYPES[op]
+    return kind(*_fields(values, *_FIELDS[op], optional=len(kind._field_defaults)))
+
+
 def _or_none(decode: Callable[[object], Any]) -> Callable[[object], Any]:
     return lambda value: None if value is None else decode(value)
 
@@ -163,10 +168,6 @@ def _one(decode: Callable[[object], Any]) -> Callable[[DType, Values], Any]:
     return lambda _, values: decode(_only(values))
 
 
-def _several(*decoders: Callable[[object], Any]) -> Callable[[DType, Values], tuple[Any, ...]]:
-    return lambda _, values: tuple(_fields(values, *decoders))
-
-
 def _axis_type(value: object) -> AxisType:
     return _symbol(dict(AxisType.__members__), value)
 
@@ -179,19 +180,20 @@ def _axes(value: object) -> tuple[int, ...]:
     return tuple(_int(v) for v in _tuple(value))
 
 
+_FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
+    Op.DEFINE_VAR: (_text, _int, _int), Op.RANGE: (_int, _axis_type), Op.DEFINE_LOCAL: (_int, _int), Op.DEFINE_REG: (_int, _int),
+    Op.BUFFER: (_int, _int, _text), Op.BUFFER_VIEW: (_int, _int), Op.PARAM: (_int, _int, _or_none(_text)), Op.BUFFERIZE: (_text, _space),
+    Op.REDUCE_AXIS: (_op, _axes), Op.SCAN_AXIS: (_op, _int), Op.ALLREDUCE: (_op, _text), Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
+}  # fmt: skip
+"""How the fields of the args in `ARG_TYPES` are read."""
+
 _OPTIONAL: Final = frozenset({Op.IOTA, Op.MULTI, Op.SINK, Op.CALL, Op.WMMA, Op.PROGRAM})
 
 _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.CONST: lambda dtype, values: _decode_scalar(dtype, _only(values)),
     Op.VCONST: lambda dtype, values: tuple(_decode_scalar(dtype.scalar, v) for v in values),
     Op.IOTA: _one(_int),
-    Op.DEFINE_VAR: _several(_text, _int, _int),
     Op.SPECIAL: _one(_text),
-    Op.BUFFER: lambda _, values: BufferArg(*_fields(values, _int, _int, _text)),
-    Op.BUFFER_VIEW: _several(_int, _int),
-    Op.PARAM: lambda _, values: ParamArg(*_fields(values, _int, _int, _or_none(_text), optional=1)),
-    Op.DEFINE_LOCAL: _several(_int, _int),
-    Op.DEFINE_REG: _several(_int, _int),
     Op.COPY: _one(_text),
     Op.MSELECT: _one(_int),
     Op.RESHAPE: _sizes,
@@ -201,21 +203,15 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.PERMUTE: _ints,
     Op.FLIP: _flags,
     Op.GATHER: _one(_int),
-    Op.CHECK: lambda _, values: CheckArg(*_fields(values, _text, _or_none(_int), _or_none(_int))),
     Op.MULTI: _one(_int),
-    Op.REDUCE_AXIS: _several(_op, _axes),
-    Op.SCAN_AXIS: _several(_op, _int),
     Op.REDUCE: _one(_op),
     Op.SCAN: _one(_op),
-    Op.ALLREDUCE: _several(_op, _text),
-    Op.RANGE: _several(_int, _axis_type),
     Op.SINK: lambda _, values: KernelInfo(*_fields(values, _text, _or_none(_opts), optional=1)),
     Op.PROGRAM: _one(_text),
     Op.SOURCE: _one(_text),
     Op.PROGRAM_BINARY: _bytes,
     Op.CUSTOM: _one(_text),
     Op.CUSTOM_FUNCTION: _one(_text),
-    Op.BUFFERIZE: lambda _, values: BufferizeArg(*_fields(values, _text, _space, optional=1)),
     Op.GEP: _ints,
     Op.WMMA: _tensor_core,
 }  # fmt: skip

@@ -34,17 +34,17 @@ def _show(node: UOp, operands: list[str]) -> str:
         case Op.CONST:
             return format_value(node.arg, repr)
         case Op.DEFINE_VAR:
-            return node.arg[0]
+            return node.arg.name
         case Op.SPECIAL:
             return node.arg
         case Op.RANGE:
-            return f"{node.arg[1].letter}{node.arg[0]}"
+            return f"{node.arg.kind.letter}{node.arg.id}"
         case Op.PARAM:
             return f"p{node.arg.slot}"
         case Op.BUFFER:
             return f"b{node.arg.id}"
         case Op.DEFINE_LOCAL | Op.DEFINE_REG:
-            return f"{'local' if op is Op.DEFINE_LOCAL else 'reg'}{node.arg[0]}"
+            return f"{'local' if op is Op.DEFINE_LOCAL else 'reg'}{node.arg.id}"
         case Op.INDEX:
             gate = f" if {operands.pop()}" if node.gate is not None else ""
             return f"{operands[0]}[{', '.join(operands[1:])}{gate}]"

@@ -144,7 +144,7 @@ def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) ->
             for r in node.ranges:
                 if r in depth:
                     depth[r] += 1
-    return tuple(sorted(ranges, key=lambda r: (r.arg[1] is AxisType.SCAN, -depth[r])))
+    return tuple(sorted(ranges, key=lambda r: (r.arg.kind is AxisType.SCAN, -depth[r])))
 
 
 class _Kernel:
@@ -180,7 +180,7 @@ class _Kernel:
     def renumber(self, r: UOp) -> UOp:
         found = self.ranges.get(r)
         if found is None:
-            found = self.ranges[r] = UOp(Op.RANGE, r.dtype, r.src, (len(self.ranges), r.arg[1]))
+            found = self.ranges[r] = UOp(Op.RANGE, r.dtype, r.src, (len(self.ranges), r.arg.kind))
         return found
 
     def rewrite(self, body: UOp) -> UOp:

@@ -64,7 +64,7 @@ def _loosen(body: UOp) -> _Shared | None:
     for node in nodes:
         if node.op is Op.INDEX and node.src[0].op is Op.PARAM and node.src[0] not in written:
             accesses.setdefault(node.src[0], []).append(node)
-    taken = {n.arg[0] for n in nodes if n.op is Op.DEFINE_VAR}
+    taken = {n.arg.name for n in nodes if n.op is Op.DEFINE_VAR}
     begins: dict[UOp, tuple[UOp, int]] = {}
     moved: dict[UOp, UOp] = {}
     for param, own in accesses.items():

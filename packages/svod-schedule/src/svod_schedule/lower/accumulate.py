@@ -31,7 +31,7 @@ def accumulate(sink: UOp) -> UOp:
         return sink
     done: dict[UOp, UOp] = {}
     around = _find_loops_around(sink)
-    n_registers = 1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
+    n_registers = 1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
     for node in _toposort_groups(sink, groups):
         if node.op not in _LOOPED or len(node.src) < 2:
             done[node] = node.with_images(done)
@@ -100,7 +100,7 @@ def _find_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
 
 
 def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) -> UOp:
-    outer = sorted(value.ranges - set(loops), key=lambda r: r.arg[0])
+    outer = sorted(value.ranges - set(loops), key=lambda r: r.arg.id)
     return register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
 
 
@@ -125,7 +125,7 @@ def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], register_id: 
     """A scan begins anew in each turn of the loops around its own, whether its value depends on them or not."""
     value, loop = done[node.src[0]], done[node.src[1]]
     register = UOp(Op.DEFINE_REG, node.dtype, (), (register_id, 1))
-    outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg[0])
+    outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id)
     start = register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
     inside = register.after(start, loop).index(_ZERO)
     update = inside.store(UOp(node.arg, node.dtype, (inside.load(), value)))

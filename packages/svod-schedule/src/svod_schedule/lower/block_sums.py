@@ -43,7 +43,7 @@ class _Blocks:
     """The blocks of each loop: sums that shared a loop share its blocks."""
 
     def __init__(self, sink: UOp) -> None:
-        self.next_id = 1 + max((r.arg[0] for r in sink.iter_ops(Op.RANGE)), default=0)
+        self.next_id = 1 + max((r.arg.id for r in sink.iter_ops(Op.RANGE)), default=0)
         self.found: dict[UOp, tuple[UOp, UOp]] = {}
 
     def split(self, node: UOp) -> UOp:
@@ -66,7 +66,7 @@ class _Blocks:
             end = UOp.const(index, block) if exact is None else UOp.const(index, exact)
             if exact is None:
                 end = (UOp.const(index, size) - outer * block).minimum(block)
-            inner = UOp(Op.RANGE, index, (end,), (self.next_id, r.arg[1]))
+            inner = UOp(Op.RANGE, index, (end,), (self.next_id, r.arg.kind))
             self.next_id += 1
             found = self.found[r] = (outer, inner)
         return found

@@ -31,8 +31,8 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     found = [n for n in sink.iter_ops(*ops) if n.dtype.scalar in (float32, float64)]
     if not found:
         return sink
-    registers = count(1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1))
-    loops = count(1 + max((n.arg[0] for n in sink.iter_ops(Op.RANGE)), default=-1))
+    registers = count(1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1))
+    loops = count(1 + max((n.arg.id for n in sink.iter_ops(Op.RANGE)), default=-1))
     done: dict[UOp, UOp] = {}
     rare = frozenset(found)
     for node in sink.toposort():
@@ -50,7 +50,7 @@ def _branch(op: Op, x: UOp, ids: tuple[int, int, int], *, has_fma: bool) -> UOp:
     is_rare = case.is_rare(x, has_fma=has_fma)
     has_any = UOp(Op.REDUCE, is_rare.dtype.scalar, (is_rare,), Op.MAX) if x.dtype.lanes > 1 else is_rare
     loop = UOp.range(has_any.cast(index), ids[2], AxisType.LOOP)
-    outer = sorted(x.ranges, key=lambda r: r.arg[0])
+    outer = sorted(x.ranges, key=lambda r: r.arg.id)
     argument, value = (UOp(Op.DEFINE_REG, x.dtype, (), (register, 1)) for register in ids[:2])
     given = argument.after(*outer).index(_ZERO).store(x)
     common = value.after(*outer).index(_ZERO).store(case.common(x, has_fma=has_fma))

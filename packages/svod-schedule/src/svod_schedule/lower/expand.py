@@ -40,7 +40,7 @@ MAX_ACCUMULATORS = 8
 
 def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
     """`sink` without UPCAST and UNROLL ranges, and without the tiles of tensor cores, which are among `cores`."""
-    axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg[1] in _EXPANDED]
+    axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg.kind in _EXPANDED]
     if not axes:
         return sink
     expanded = _Expander(sink, axes, cores).run()
@@ -80,7 +80,9 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     taken = 0
     masks = set(depends.values())
     # What fills a tile of a tensor core is made of its own vectors.
-    fills = [depends[n.src[0]] for n in order if n.op is Op.END and any(r.arg[1] is AxisType.TILE_K for r in n.src[1:])]
+    fills = [
+        depends[n.src[0]] for n in order if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.src[1:])
+    ]
     for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
         bit = 1 << axes.index(axis)
         size = int(axis.vmax) + 1
@@ -92,7 +94,7 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
 
 
 def _is_column(axis: UOp) -> bool:
-    return axis.arg[1] is AxisType.TILE_N
+    return axis.arg.kind is AxisType.TILE_N
 
 
 def _find_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
@@ -172,7 +174,7 @@ class _Expander:
         joined = _find_joined_axis(sink, axes, lanes)
         if joined is not None:
             inside = UOp(
-                Op.RANGE, index, joined.src, (1 + max(a.arg[0] for a in sink.iter_ops(Op.RANGE)), joined.arg[1])
+                Op.RANGE, index, joined.src, (1 + max(a.arg.id for a in sink.iter_ops(Op.RANGE)), joined.arg.kind)
             )
             sink = _join_results(sink, joined, inside, lanes)
             axes = [*axes, inside]

@@ -33,22 +33,22 @@ _ENCLOSING = (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN)
 
 def group_reduce(sink: UOp) -> UOp:
     """`sink` without REDUCE over GROUP_REDUCE ranges."""
-    if not any(r.arg[1] is AxisType.GROUP_REDUCE for r in sink.iter_ops(Op.RANGE)):
+    if not any(r.arg.kind is AxisType.GROUP_REDUCE for r in sink.iter_ops(Op.RANGE)):
         return sink
-    meeting = _Meeting(1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE)), find_members(sink)[-1])
+    meeting = _Meeting(1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE)), find_members(sink)[-1])
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
-        members = [r for r in new.src[1:] if r.arg[1] is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
+        members = [r for r in new.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
         done[node] = meeting.reduce(new, members) if members else new
     return done[sink]
 
 
 def count_shared(node: UOp) -> int:
     """How many elements of shared memory a REDUCE takes."""
-    members = [r for r in node.src[1:] if r.arg[1] is AxisType.GROUP_REDUCE]
+    members = [r for r in node.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE]
     n_members = _count(members)
-    n_shared = _count(r for r in node.ranges if r.arg[1] in _SHARED)
+    n_shared = _count(r for r in node.ranges if r.arg.kind in _SHARED)
     return n_shared * (n_members + _count_parts(n_members)) if members else 0
 
 
@@ -72,11 +72,11 @@ class _Meeting:
         """A REDUCE by members that meet."""
         own = tuple(r for r in node.src[1:] if r not in members)
         partial = node.with_src((node.src[0], *own)) if own else node.src[0]
-        scope = sorted(partial.ranges - set(members), key=lambda r: r.arg[0])
-        shared = [r for r in scope if r.arg[1] in _SHARED]
+        scope = sorted(partial.ranges - set(members), key=lambda r: r.arg.id)
+        shared = [r for r in scope if r.arg.kind in _SHARED]
         n_members = _count(members)
         memory = self._make_memory(node, _count(shared) * n_members)
-        loops = tuple(r for r in scope if r.arg[1] in _ENCLOSING)
+        loops = tuple(r for r in scope if r.arg.kind in _ENCLOSING)
         # In a loop, nobody may overwrite what another member still reads from the turn before.
         place = memory.after(UOp(Op.BARRIER, void, loops)) if loops else memory
         number = _position(members)

@@ -33,8 +33,8 @@ def place_launch_axes(sink: UOp, target: Target) -> UOp:
     """`sink` without THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges."""
     axes = _find_axes(sink)
     members = find_members(sink)
-    grid = [r for r in axes if r.arg[1] is AxisType.GLOBAL]
-    replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg[1] is AxisType.THREAD}
+    grid = [r for r in axes if r.arg.kind is AxisType.GLOBAL]
+    replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg.kind is AxisType.THREAD}
     replaced |= _number(members, target.max_local_dims, "lidx")
     replaced |= _number(grid, target.max_global, "gidx" if members else "idx")
     return _substitute(sink, replaced, members) if replaced else sink
@@ -45,7 +45,7 @@ def find_members(sink: UOp) -> list[UOp]:
 
     That is the one along which memory is read and written most nearly in order.
     """
-    members = [r for r in _find_axes(sink) if r.arg[1] in _MEMBERS]
+    members = [r for r in _find_axes(sink) if r.arg.kind in _MEMBERS]
     if len(members) > 1:
         accesses = [n for n in sink.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM]
         members.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
@@ -55,7 +55,7 @@ def find_members(sink: UOp) -> list[UOp]:
 def _distance(access: UOp, member: UOp) -> float:
     """How far apart in memory neighbours along a member axis are, each time that they run an access."""
     stride = find_stride(access.src[1], member)
-    loops = (r for r in access.ranges if r.arg[1] in (AxisType.LOOP, AxisType.REDUCE))
+    loops = (r for r in access.ranges if r.arg.kind in (AxisType.LOOP, AxisType.REDUCE))
     return min(abs(stride or 0), FAR) * prod(int(r.vmax) + 1 for r in loops)
 
 
@@ -64,7 +64,7 @@ def _find_axes(sink: UOp) -> list[UOp]:
     place: dict[UOp, int] = {}
     for end in sink.iter_ops(Op.END):
         place |= {r: i for i, r in enumerate(end.src[1:])}
-    return sorted(sink.iter_ops(Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg[0]))
+    return sorted(sink.iter_ops(Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg.id))
 
 
 def _number(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, UOp]:

@@ -85,12 +85,12 @@ def _is_wider(narrow: DType, wide: DType) -> bool:
 
 def tile_axes(node: UOp, kind: AxisType) -> list[UOp]:
     """The axes of a tensor core's tile that `node` depends on, from outer to inner."""
-    return sorted((r for r in node.ranges if r.arg[1] is kind), key=lambda r: r.arg[0])
+    return sorted((r for r in node.ranges if r.arg.kind is kind), key=lambda r: r.arg.id)
 
 
 def is_tiled(reduce: UOp) -> bool:
     """Whether a REDUCE is taken by a tensor core."""
-    return any(r.arg[1] is AxisType.TILE_K for r in reduce.src[1:])
+    return any(r.arg.kind is AxisType.TILE_K for r in reduce.src[1:])
 
 
 def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, UOp, UOp] | None:
@@ -101,7 +101,7 @@ def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, U
     a, b = sorted(operands, key=lambda n: bool(tile_axes(n, AxisType.TILE_N)))
     k = 1
     for r in reduce.src[1:]:
-        k *= _size(r) if r.arg[1] is AxisType.TILE_K else 1
+        k *= _size(r) if r.arg.kind is AxisType.TILE_K else 1
     n, m = (_product(tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
     for core in cores:
         dtypes = core.dtypes

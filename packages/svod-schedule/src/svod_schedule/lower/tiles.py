@@ -33,7 +33,7 @@ __all__ = ["add_to", "is_tile", "make_tiles"]
 
 def make_tiles(sink: UOp, cores: tuple[TensorCore, ...]) -> UOp:
     """`sink` without TILE_K axes."""
-    if not any(r.arg[1] is AxisType.TILE_K for r in sink.iter_ops(Op.RANGE)):
+    if not any(r.arg.kind is AxisType.TILE_K for r in sink.iter_ops(Op.RANGE)):
         return sink
     maker = _TileMaker(sink, cores)
     done: dict[UOp, UOp] = {}
@@ -41,7 +41,7 @@ def make_tiles(sink: UOp, cores: tuple[TensorCore, ...]) -> UOp:
         new = node.with_images(done)
         if node.op is Op.REDUCE and is_tiled(node):
             new = maker.multiply(node, done)
-        elif node.op is Op.END and any(r.arg[1] is AxisType.TILE_K for r in node.src[1:]):
+        elif node.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in node.src[1:]):
             new = _fill(new)
         done[node] = new
     return done[sink]
@@ -68,15 +68,15 @@ class _TileMaker:
 
     def __init__(self, sink: UOp, cores: tuple[TensorCore, ...]) -> None:
         self.cores = cores
-        self.next_register = 1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
-        self.next_range = 1 + max(n.arg[0] for n in sink.iter_ops(Op.RANGE))
+        self.next_register = 1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
+        self.next_range = 1 + max(n.arg.id for n in sink.iter_ops(Op.RANGE))
 
     def multiply(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
         found = find_core(node, self.cores)
         assert found is not None, node
         core, a, b = found
         rows, columns = tile_axes(a, AxisType.TILE_M), tile_axes(b, AxisType.TILE_N)
-        depth = [r for r in node.src[1:] if r.arg[1] is AxisType.TILE_K]
+        depth = [r for r in node.src[1:] if r.arg.kind is AxisType.TILE_K]
         dtype_a, dtype_b, dtype = core.operand_dtypes
         values = (
             _read_value(a, done, [*rows, *depth]).cast(dtype_a),
@@ -106,7 +106,7 @@ class _TileMaker:
     def _store(self, value: UOp) -> tuple[UOp, UOp]:
         """Private memory that holds the lanes of `value`, and where those of this copy begin."""
         copied = sorted(
-            (r for r in value.ranges if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL)), key=lambda r: r.arg[0]
+            (r for r in value.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)), key=lambda r: r.arg.id
         )
         lanes = value.dtype.lanes
         register = UOp(
@@ -129,7 +129,7 @@ def _fill(end: UOp) -> UOp:
     """The stores of a tile as one."""
     store = end.src[0]
     location, value = store.src
-    axes = [r for r in end.src[1:] if r.arg[1] is AxisType.TILE_K]
+    axes = [r for r in end.src[1:] if r.arg.kind is AxisType.TILE_K]
     strides = {r: find_stride(location.src[1], r) or 0 for r in axes}
     axes.sort(key=lambda r: -strides[r])
     memory = {n.src[0]: n.src[0] for n in find_locations(value)}

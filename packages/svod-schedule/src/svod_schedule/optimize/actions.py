@@ -35,7 +35,7 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
     amounts = sorted({*_TILES, *(n * v for n in lanes for v in _VECTORS)} - {1})
     axes = scheduler.axes
     for position, axis in enumerate(axes):
-        kind = axis.arg[1]
+        kind = axis.arg.kind
         if kind in (AxisType.LOOP, AxisType.GLOBAL):
             yield from _iter_tiles(position, axis, amounts, scheduler.target.max_upcast)
         yield from _iter_shares(position, axis, scheduler.target)
@@ -44,10 +44,10 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
             unaligned = (n for n in sorted({4, *lanes} - {1}) if isinstance(size, int) and size % n)
             yield from (Opt(OptOp.PADTO, position, n) for n in unaligned)
     for position, axis in enumerate(scheduler.reduced_axes):
-        if axis.arg[1] is AxisType.REDUCE:
+        if axis.arg.kind is AxisType.REDUCE:
             yield from _iter_reduced(position, axis, amounts, scheduler.target)
     for first, second in combinations(range(len(axes)), 2):
-        if axes[first].arg[1] is axes[second].arg[1] and axes[first].arg[1] in (AxisType.LOOP, AxisType.REDUCE):
+        if axes[first].arg.kind is axes[second].arg.kind and axes[first].arg.kind in (AxisType.LOOP, AxisType.REDUCE):
             yield Opt(OptOp.SWAP, first, second)
     if not scheduler.applied_opts:
         yield from _iter_cores(scheduler)
@@ -74,7 +74,7 @@ def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -
 
 def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
     """Ways to share an axis out to threads or members, and to copy what a thread reads again and again."""
-    kind = axis.arg[1]
+    kind = axis.arg.kind
     if kind in (AxisType.LOOP, AxisType.GLOBAL):
         yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(target))
         if target.has_local:

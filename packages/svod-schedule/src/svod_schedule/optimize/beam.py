@@ -252,7 +252,7 @@ class _Search:
         config = self.config
         if cost.n_taken > config.max_upcast:
             return Dropped(DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one turn")
-        n_members = prod(int(r.vmax) + 1 for r in scheduler.axes if r.arg[1] in _MEMBERS)
+        n_members = prod(int(r.vmax) + 1 for r in scheduler.axes if r.arg.kind in _MEMBERS)
         if n_members > config.max_local:
             return Dropped(DropReason.LIMIT, f"{n_members} > {config.max_local} members of a workgroup")
         return None

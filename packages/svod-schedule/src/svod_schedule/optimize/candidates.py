@@ -105,7 +105,7 @@ def make_key(kernel: UOp) -> str:
     """Names an optimised kernel whatever its opts, its name and the numbers of its loops: equal keys compute the same in the same way."""
     order = kernel.toposort()
     ranges = [n for n in order if n.op is Op.RANGE]
-    renumbered = {r: r.with_arg((i, r.arg[1])) for i, r in enumerate(ranges)}
+    renumbered = {r: r.with_arg(r.arg._replace(id=i)) for i, r in enumerate(ranges)}
     return kernel.substitute(renumbered).with_arg(KernelInfo()).content_hash
 
 

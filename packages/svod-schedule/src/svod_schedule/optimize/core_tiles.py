@@ -228,14 +228,14 @@ class _CoreTiles:
             self.scheduler.try_opt(Opt(OptOp.SPLIT, self._position(self.columns), n_tiles))
 
     def _take_threads(self, n_threads: int) -> None:
-        loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
+        loops = [r for r in self.scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.src[0].vmin) >= n_threads]
         for r in sorted(loops, key=lambda r: not _splits_well(r, n_threads)):
             if self.scheduler.try_opt(Opt(OptOp.THREAD, self._position(r.arg), n_threads)):
                 return
 
     def _pack(self, *, is_packed: bool, has_rows_outside: bool) -> None:
         """Pack b outside of the rows that use it, and a in the loop over rows if need be."""
-        loops = [r for r in self.scheduler.axes if r.arg[1] is AxisType.LOOP]
+        loops = [r for r in self.scheduler.axes if r.arg.kind is AxisType.LOOP]
         rows = [i for i, r in enumerate(loops) if r.arg in self.rows]
         outside = loops[: rows[0]] if rows else loops[:-1]
         if has_rows_outside:

@@ -95,7 +95,7 @@ class _Estimate:
     def __init__(self, kernel: UOp, target: Target) -> None:
         self.target = target
         self.order = kernel.toposort()
-        axes = [n for n in self.order if n.op is Op.RANGE and n.arg[1] in _EXPANDED]
+        axes = [n for n in self.order if n.op is Op.RANGE and n.arg.kind in _EXPANDED]
         self.lane_axes = choose_lane_axes(kernel, axes) if axes else set[UOp]()
         self.nest = LoopNest(self.order)
         self.accesses = {a.node: a for a in find_accesses(self.order, self.nest)}
@@ -111,7 +111,7 @@ class _Estimate:
         self._add_loops()
         self._add_spills()
         target, rates = self.target, self.target.rates
-        parallel = (n for n in self.order if n.op is Op.RANGE and n.arg[1] in (AxisType.THREAD, AxisType.GLOBAL))
+        parallel = (n for n in self.order if n.op is Op.RANGE and n.arg.kind in (AxisType.THREAD, AxisType.GLOBAL))
         n_threads = min(prod(map(trip_count, parallel)), target.cores)
         cycle = 1.0 / rates.clock / n_threads
         bodies = [(body, count_runs(loops)) for loops, body in self.bodies.items()]
@@ -152,7 +152,7 @@ class _Estimate:
         """How many copies of a node there are, and its lanes."""
         copies = lanes = 1
         for r in node.ranges:
-            if r.arg[1] in _EXPANDED and r not in without:
+            if r.arg.kind in _EXPANDED and r not in without:
                 if r in self.lane_axes:
                     lanes = trip_count(r)
                 else:
@@ -161,11 +161,11 @@ class _Estimate:
 
     def _tile_size(self, node: UOp) -> int:
         """How many elements of an operand of a tensor core, or of what fills one, are taken in a step; 1 elsewhere."""
-        return prod(trip_count(r) for r in node.ranges if r.arg[1] in TILED) if _is_in_step(node) else 1
+        return prod(trip_count(r) for r in node.ranges if r.arg.kind in TILED) if _is_in_step(node) else 1
 
     def _count_steps(self, node: UOp) -> int:
         """How often an operand of a tensor core is taken in one turn of the loops."""
-        return prod(trip_count(r) for r in node.ranges if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL))
+        return prod(trip_count(r) for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL))
 
     def _registers(self, lanes: int, dtype: DType) -> int:
         return ceil(lanes * max(dtype.itemsize, 1) * 8 / self.target.vector_bits) if lanes > 1 else 1
@@ -237,7 +237,7 @@ class _Estimate:
         node = access.node
         steps, size = self._count_steps(node), self._tile_size(node)
         dense = max(
-            (trip_count(r) for r, s in access.strides.items() if r.arg[1] in TILED and s == node.dtype.itemsize),
+            (trip_count(r) for r, s in access.strides.items() if r.arg.kind in TILED and s == node.dtype.itemsize),
             default=1,
         )
         is_packed = node.src[0].op is not Op.PARAM
@@ -258,7 +258,7 @@ class _Estimate:
         body.issued += steps
         body.vector += steps * core.cycles * self.target.rates.vector
         self.n_operations += steps * prod(core.dims) * count_runs(loops)
-        own_loops = [r for r in node.src[1:] if r.arg[1] not in (*_EXPANDED, AxisType.TILE_K)]
+        own_loops = [r for r in node.src[1:] if r.arg.kind not in (*_EXPANDED, AxisType.TILE_K)]
         if own_loops:
             body.chain = max(body.chain, max(self.target.rates.add_latency, 3 * core.cycles))
             body.run = _run_length(node, own_loops)
@@ -280,7 +280,7 @@ class _Estimate:
         value, op = node.src[0], node.arg
         own = set(node.src[1:])
         loops = self.nest.loops_of(value)
-        own_loops = [r for r in own if r.arg[1] not in _EXPANDED]
+        own_loops = [r for r in own if r.arg.kind not in _EXPANDED]
         # A value may depend on none of the loops it is added up in.
         loops = max([loops, *(self.nest.around[r] for r in own_loops)], key=len)
         copies, lanes = self._shape(value)
@@ -305,7 +305,7 @@ class _Estimate:
 
     def _add_loops(self) -> None:
         for loop, loops in self.nest.around.items():
-            if loop.arg[1] not in (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL):
+            if loop.arg.kind not in (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL):
                 self.bodies[loops].issued += 2
                 outside = self.bodies[loops[:-1]]
                 outside.issued += self.target.rates.loop_entry * self.target.rates.issued
@@ -326,7 +326,7 @@ class _Estimate:
 
 
 def _is_in_step(node: UOp) -> bool:
-    return any(r.arg[1] is AxisType.TILE_K for r in node.ranges)
+    return any(r.arg.kind is AxisType.TILE_K for r in node.ranges)
 
 
 def _is_sum(node: UOp) -> bool:

@@ -24,8 +24,8 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
         return sink
     # What several effects share would have to be the same loop; a kernel has one effect.
     nest = sink.src[0].src[1:] if len(sink.src) == 1 and sink.src[0].op is Op.END else ()
-    loops = [r for r in nest if r.arg[1] is AxisType.LOOP]
-    sink = sink.substitute({r: r.with_arg((r.arg[0], AxisType.GLOBAL)) for r in loops})
+    loops = [r for r in nest if r.arg.kind is AxisType.LOOP]
+    sink = sink.substitute({r: r.with_arg(r.arg._replace(kind=AxisType.GLOBAL)) for r in loops})
     while (group := _find_too_large(sink, target)) is not None:
         sink = _take_in_turns(sink, group, min(target.max_global))
     return sink
@@ -33,7 +33,7 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
 
 def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
     nest = sink.src[0].src[1:] if sink.src and sink.src[0].op is Op.END else ()
-    axes = [r for r in nest if r.arg[1] is AxisType.GLOBAL]
+    axes = [r for r in nest if r.arg.kind is AxisType.GLOBAL]
     return next((g for g in arrange_axes(axes, target.max_global) if g.is_over), None)
 
 
@@ -49,10 +49,10 @@ def _take_in_turns(sink: UOp, group: AxisGroup, limit: int) -> UOp:
     # As even as possible: the last turn is then nearly full.
     part = -(-size // int(n_turns.vmax)) if isinstance(size, int) else most
     if part == 1:
-        return sink.substitute({axis: axis.with_arg((axis.arg[0], AxisType.LOOP))})
-    first_id = 1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE))
+        return sink.substitute({axis: axis.with_arg(axis.arg._replace(kind=AxisType.LOOP))})
+    first_id = 1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE))
     turn = UOp(Op.RANGE, index, (n_turns,), (first_id, AxisType.LOOP))
-    inner = UOp(Op.RANGE, index, (UOp.const(index, part),), (axis.arg[0], AxisType.GLOBAL))
+    inner = UOp(Op.RANGE, index, (UOp.const(index, part),), (axis.arg.id, AxisType.GLOBAL))
     value = turn * part + inner
     sink = replace_range(sink, axis, value, (turn, inner))
     return sink if isinstance(size, int) and size % part == 0 else mask_accesses(sink, turn, value < to_node(size))

@@ -168,7 +168,7 @@ class _Heuristics:
         used = [a for a in self.outputs if a in reduce.ranges]
         is_short = any(prod(int(a.vmax) + 1 for a in used if a not in n.ranges) < FEW_ROWS for n in loads)
         return is_short and any(
-            r.arg[1] is AxisType.REDUCE
+            r.arg.kind is AxisType.REDUCE
             and int(r.vmax) + 1 >= MIN_DEEP_VECTORS * self.lanes
             and all(find_stride(n.src[1], r) == 1 for n in loads)
             for r in reduce.src[1:]
@@ -194,7 +194,7 @@ class _Heuristics:
         axes = self.scheduler.axes
         position = next((i for i, r in enumerate(axes) if r.arg == axis.arg), None)
         if position is None:
-            position = next((i for i, r in enumerate(axes) if r.arg[1] in (AxisType.THREAD, AxisType.LOOP)), None)
+            position = next((i for i, r in enumerate(axes) if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)), None)
         if position is not None:
             self.scheduler.try_opt(Opt(OptOp.PACK, position))
 
@@ -269,7 +269,7 @@ class _Heuristics:
             if lane_axis is not None and lane_axis in reduce.ranges:
                 continue
             accesses = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
-            candidates = [r for r in reduce.src[1:] if r.arg[1] is AxisType.REDUCE and r not in done]
+            candidates = [r for r in reduce.src[1:] if r.arg.kind is AxisType.REDUCE and r not in done]
             axis = self._best_lane_axis(candidates, accesses)
             if axis is None:
                 continue
@@ -394,7 +394,7 @@ def _find_nests(sink: UOp) -> tuple[set[UOp], list[UOp]]:
     outer = set(sink.src)
     for node in sink.iter_ops(Op.END):
         if node in outer:
-            results.update(r for r in node.src[1:] if r.arg[1] is AxisType.LOOP)
+            results.update(r for r in node.src[1:] if r.arg.kind is AxisType.LOOP)
         else:
             own.append(node)
     return results, own

@@ -43,7 +43,7 @@ def merge_loops(sink: UOp) -> UOp:
 
 
 def _is_one_walk(accesses: list[UOp], outer: UOp, inner: UOp) -> bool:
-    if outer.arg[1] is not inner.arg[1] or not isinstance(extent(outer), int) or not isinstance(extent(inner), int):
+    if outer.arg.kind is not inner.arg.kind or not isinstance(extent(outer), int) or not isinstance(extent(inner), int):
         return False
     for node in accesses:
         outer_stride, inner_stride = find_stride(node.src[1], outer), find_stride(node.src[1], inner)

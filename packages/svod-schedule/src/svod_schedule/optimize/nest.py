@@ -118,9 +118,9 @@ class LoopNest:
                 self._open(node)
 
     def _open(self, node: UOp) -> None:
-        own = [r for r in node.src[1:] if r.arg[1] not in _EXPANDED]
+        own = [r for r in node.src[1:] if r.arg.kind not in _EXPANDED]
         around = self.loops_of(node)
-        for r in sorted(own, key=lambda r: r.arg[1] not in _PARALLEL):
+        for r in sorted(own, key=lambda r: r.arg.kind not in _PARALLEL):
             if r not in self.around:
                 self.around[r] = (*around, r)
             around = self.around[r]
@@ -182,7 +182,7 @@ class Traffic:
         """What `access` moves."""
         loops = access.loops
         # Each thread has its part in a cache of its own.
-        is_split = self._is_private and loops[:1] and loops[0].arg[1] is AxisType.THREAD
+        is_split = self._is_private and loops[:1] and loops[0].arg.kind is AxisType.THREAD
         if self._does_fit(loops[:1] if is_split else ()):
             return 0.0
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
@@ -210,7 +210,7 @@ class Traffic:
 
 
 def _expanded(access: Access) -> list[UOp]:
-    return [r for r in access.strides if r.arg[1] in _EXPANDED]
+    return [r for r in access.strides if r.arg.kind in _EXPANDED]
 
 
 def _memory(node: UOp) -> UOp:
@@ -221,4 +221,4 @@ def _memory(node: UOp) -> UOp:
 
 
 def _n_elements(memory: UOp) -> int:
-    return memory.arg.size if memory.op is Op.PARAM else memory.arg[1]
+    return memory.arg.size

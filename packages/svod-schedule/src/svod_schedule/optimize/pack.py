@@ -41,16 +41,16 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     if nest is None:
         return NO_NEST
     outer = () if axis is None else nest[: nest.index(axis) + 1]
-    enclosing = {r for r in nest if r.arg[1] is AxisType.THREAD or (r.arg[1] is AxisType.LOOP and r in outer)}
-    inside = [r for r in nest if r.arg[1] is AxisType.LOOP and r not in enclosing]
+    enclosing = {r for r in nest if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)}
+    inside = [r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing]
     tiles = _find_tile_dtypes(sink, cores)
     # What does not depend on the next loop inside is read again in each of its turns.
     reused = [n for n in _reduction_loads(sink, tiles) if (inside[0] not in n.ranges if inside else n in tiles)]
     if not reused:
         return "no load of a reduction is repeated inside the loop"
     packed: dict[UOp, UOp] = {}
-    first_id = 1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE))
-    first_register = 1 + max((n.arg[0] for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
+    first_id = 1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE))
+    first_register = 1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
     for load in reused:
         own = sorted(load.ranges - enclosing, key=lambda r: _layout_rank(r, load))
         dtype = tiles.get(load, load.dtype)
@@ -78,7 +78,7 @@ def _find_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DTy
 
 
 def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
-    if any(r.arg[1] is AxisType.SCAN or r.src[0].ranges for r in own):
+    if any(r.arg.kind is AxisType.SCAN or r.src[0].ranges for r in own):
         return False
     is_constant = all(isinstance(extent(r), int) for r in own)
     return is_constant or (is_tile and prod(int(r.vmax) + 1 for r in own) * dtype.itemsize <= MAX_VARYING_BYTES)
@@ -111,8 +111,8 @@ def _find_steps(load: UOp) -> UOp | None:
     if len(groups) != 1 or tile_axes(load, AxisType.TILE_N) or tile_axes(load, AxisType.TILE_M):
         return None
     locations, size = find_locations(load), extent(groups[0])
-    for r in sorted(load.ranges, key=lambda r: r.arg[0]):
-        if r.arg[1] is AxisType.REDUCE and isinstance(extent(r), int) and int(r.vmax) > 0:
+    for r in sorted(load.ranges, key=lambda r: r.arg.id):
+        if r.arg.kind is AxisType.REDUCE and isinstance(extent(r), int) and int(r.vmax) > 0:
             strides = {(find_stride(n.src[1], groups[0]), find_stride(n.src[1], r)) for n in locations}
             if strides == {(1, size)}:
                 return r
@@ -147,7 +147,7 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, first_id: int, registe
 
 def _fill_kind(r: UOp, load: UOp) -> AxisType:
     """How a packed axis is filled: a tile in whole vectors, a row of a, or a group of b's rows."""
-    kind = r.arg[1]
+    kind = r.arg.kind
     if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
         return AxisType.TILE_K
     lies_along = all(find_stride(n.src[1], r) == 1 for n in find_locations(load))
@@ -165,7 +165,7 @@ def _is_filled_alone(r: UOp, load: UOp) -> bool:
     Places that are a power of two apart share a few sets of the cache, which hold those of one vector and not of several.
     """
     columns = tile_axes(load, AxisType.TILE_N)
-    return r.arg[1] is AxisType.UPCAST and any(
+    return r.arg.kind is AxisType.UPCAST and any(
         find_stride(n.src[1], c) != 1 for n in find_locations(load) for c in columns
     )
 

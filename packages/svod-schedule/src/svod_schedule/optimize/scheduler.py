@@ -85,11 +85,11 @@ class Scheduler:
                     nest.setdefault(r, len(nest))
             else:
                 nest.setdefault(node.src[1], len(nest))
-        return sorted(nest, key=lambda r: (r.arg[1].rank, nest[r]))
+        return sorted(nest, key=lambda r: (r.arg.kind.rank, nest[r]))
 
     @property
     def reduced_axes(self) -> list[UOp]:
-        return [r for r in self.axes if r.arg[1] in _REDUCED]
+        return [r for r in self.axes if r.arg.kind in _REDUCED]
 
     @property
     def shape(self) -> list[SInt]:
@@ -100,10 +100,10 @@ class Scheduler:
         """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it varies)."""
         prefix = (
             "r"
-            if any(r.arg[1] in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN) for r in self.axes)
+            if any(r.arg.kind in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN) for r in self.axes)
             else "E"
         )
-        parts = [f"{r.arg[1].letter}{size if isinstance(size := extent(r), int) else 'v'}" for r in self.axes]
+        parts = [f"{r.arg.kind.letter}{size if isinstance(size := extent(r), int) else 'v'}" for r in self.axes]
         return "_".join([prefix, *parts])
 
     def finish(self) -> UOp:
@@ -157,8 +157,8 @@ class Scheduler:
         if place is None or not 0 <= place < len(axes):
             raise OptError(opt=opt, reason=f"the kernel has {len(axes)} such axes")
         axis = axes[place]
-        if axis.arg[1] not in kinds:
-            raise OptError(opt=opt, reason=f"axis {place} is a {axis.arg[1].name} axis")
+        if axis.arg.kind not in kinds:
+            raise OptError(opt=opt, reason=f"axis {place} is a {axis.arg.kind.name} axis")
         return axis
 
     def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
@@ -216,7 +216,7 @@ class Scheduler:
 
     def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
         size = axis.src[0]
-        outer = self._range((size + (amount - 1)) // amount, axis.arg[0], axis.arg[1])
+        outer = self._range((size + (amount - 1)) // amount, axis.arg.id, axis.arg.kind)
         inner = self._range(UOp.const(index, amount), self._next_id(), kind)
         start = (outer * amount).minimum(size - amount)
         return replace_range(self.sink, axis, start + inner, (outer, inner))
@@ -234,15 +234,15 @@ class Scheduler:
         inner = self._range(UOp.const(index, amount), self._next_id(sink), AxisType.UNROLL)
         if isinstance(rounds, int) and rounds == 1:
             return replace_range(sink, axis, inner, (inner,))
-        outer = self._range(to_node(rounds), axis.arg[0], axis.arg[1])
+        outer = self._range(to_node(rounds), axis.arg.id, axis.arg.kind)
         return replace_range(sink, axis, outer * amount + inner, (outer, inner))
 
     def _split_off_rest(self, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, UOp]:
         """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
-        main_axis = self._range(to_node(main), axis.arg[0], axis.arg[1])
+        main_axis = self._range(to_node(main), axis.arg.id, axis.arg.kind)
         # A rest of one element needs no loop.
         is_loop = not (isinstance(rest, int) and rest == 1)
-        rest_axis = self._range(to_node(rest), self._next_id(), axis.arg[1]) if is_loop else UOp.const(index, 0)
+        rest_axis = self._range(to_node(rest), self._next_id(), axis.arg.kind) if is_loop else UOp.const(index, 0)
         first_id = self._next_id() + 1
         done: dict[UOp, UOp] = {}
         for node in self.sink.toposort():
@@ -250,7 +250,7 @@ class Scheduler:
             if node.op is Op.REDUCE and axis in node.src[1:]:
                 # The other loops of this reduction are run twice, so the second time under new names.
                 copies = {
-                    r: self._range(r.src[0], first_id + i, r.arg[1])
+                    r: self._range(r.src[0], first_id + i, r.arg.kind)
                     for i, r in enumerate(node.src[1:])
                     if r is not axis
                 }
@@ -274,13 +274,13 @@ class Scheduler:
             self._check_repeatable(opt)
         if int(size.vmin) <= amount:
             raise OptError(opt=opt, reason=f"the axis may be no longer than {amount}")
-        outer = self._range((size + (amount - 1)) // amount, axis.arg[0], axis.arg[1])
+        outer = self._range((size + (amount - 1)) // amount, axis.arg.id, axis.arg.kind)
         inner = self._range(UOp.const(index, amount), self._next_id(), AxisType.LOOP)
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
         sink = replace_range(self.sink, axis, start + inner, (outer,))
         # A scan goes on from turn to turn, so it stays inside.
         nests = (n for n in sink.src if n.op is Op.END and outer in n.src[1:])
-        ends = {n: (n.src[0], *sorted((*n.src[1:], inner), key=lambda r: r.arg[1] is AxisType.SCAN)) for n in nests}
+        ends = {n: (n.src[0], *sorted((*n.src[1:], inner), key=lambda r: r.arg.kind is AxisType.SCAN)) for n in nests}
         return sink.substitute({n: n.with_src(src) for n, src in ends.items()})
 
     def _pad_to(self, opt: Opt) -> UOp:
@@ -291,13 +291,13 @@ class Scheduler:
         if any(axis in n.src[1:] and is_tiled(n) for n in self.sink.iter_ops(Op.REDUCE)):
             raise OptError(opt=opt, reason="a tensor core takes the axis in whole steps")
         size = axis.src[0]
-        padded = self._range((size + (amount - 1)) // amount * amount, axis.arg[0], axis.arg[1])
+        padded = self._range((size + (amount - 1)) // amount * amount, axis.arg.id, axis.arg.kind)
         return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
     def _pack(self, opt: Opt) -> UOp:
         kinds = (AxisType.LOOP, AxisType.THREAD, AxisType.REDUCE)
         axis = None if opt.axis is None else self._axis(opt, self.axes, kinds)
-        if axis is not None and axis.arg[1] is AxisType.REDUCE:
+        if axis is not None and axis.arg.kind is AxisType.REDUCE:
             packed = share_tiles(self.sink, axis, self.target)
         elif self.target.has_local:
             packed = NO_NEST
@@ -312,7 +312,7 @@ class Scheduler:
         if self.target.has_local or self.target.cores < 2:
             raise OptError(opt=opt, reason="the target has no threads of this kind")
         self._check_result_loop(opt, axis)
-        if any(r.arg[1] is AxisType.THREAD for r in self.axes):
+        if any(r.arg.kind is AxisType.THREAD for r in self.axes):
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
         amount, size = self._amount(opt, axis, self.target.cores), extent(axis)
         if isinstance(size, int) and size % amount == 0:
@@ -322,7 +322,7 @@ class Scheduler:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
         part = (axis.src[0] + (amount - 1)) // amount
         outer = self._range(UOp.const(index, amount), self._next_id(), AxisType.THREAD)
-        inner = self._range(part, axis.arg[0], axis.arg[1])
+        inner = self._range(part, axis.arg.id, axis.arg.kind)
         return replace_range(self.sink, axis, (outer * part).minimum(axis.src[0] - part) + inner, (outer, inner))
 
     def _local(self, opt: Opt) -> UOp:
@@ -361,7 +361,7 @@ class Scheduler:
     def _swap(self, opt: Opt) -> UOp:
         axes = self.axes
         first = self._axis(opt, axes, (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE))
-        second = self._axis(opt, axes, (first.arg[1],), opt.amount)
+        second = self._axis(opt, axes, (first.arg.kind,), opt.amount)
         if first is second:
             raise OptError(opt=opt, reason="it names one axis twice")
         return _exchange(self.sink, first, second, opt)
@@ -391,7 +391,7 @@ class Scheduler:
         return sink
 
     def _forbid_locals(self, opt: Opt) -> UOp:
-        if any(r.arg[1] in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes):
+        if any(r.arg.kind in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes):
             raise OptError(opt=opt, reason="the kernel uses workgroups already")
         self.has_locals_forbidden = True
         return self.sink
@@ -402,7 +402,7 @@ class Scheduler:
         inner = self._range(UOp.const(index, amount), self._next_id(), kind)
         if part == 1:
             return replace_range(self.sink, axis, inner, (inner,))
-        outer = self._range(to_node(part), axis.arg[0], axis.arg[1])
+        outer = self._range(to_node(part), axis.arg.id, axis.arg.kind)
         if is_top:
             return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
@@ -411,7 +411,7 @@ class Scheduler:
         return UOp(Op.RANGE, index, (end,), (axis_id, kind))
 
     def _next_id(self, sink: UOp | None = None) -> int:
-        return 1 + max((r.arg[0] for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
+        return 1 + max((r.arg.id for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
 
 
 def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:

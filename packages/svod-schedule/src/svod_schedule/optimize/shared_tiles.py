@@ -46,7 +46,7 @@ def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
     members = tuple(find_members(sink))
     if not target.has_shared:
         return "the target has no shared memory"
-    if not members or any(r.arg[1] is not AxisType.LOCAL for r in members):
+    if not members or any(r.arg.kind is not AxisType.LOCAL for r in members):
         return "no members of a workgroup take results"
     if any(True for _ in sink.iter_ops(Op.DEFINE_LOCAL)):
         return "shared memory holds tiles already"
@@ -70,10 +70,10 @@ def _find_shared(reduce: UOp, axis: UOp, members: Sequence[UOp]) -> Iterator[tup
     inside = loops.difference(_turns(reduce, axis)).union(members)
     for load in reduce.src[0].toposort():
         if load.op is Op.INDEX and load.src[0].op is Op.PARAM and load.ranges & loops:
-            own = [r for r in load.ranges if r in inside or r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL)]
+            own = [r for r in load.ranges if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)]
             is_constant = all(isinstance(extent(r), int) for r in own)
             if own and is_constant and not load.ranges.issuperset(members):
-                yield load, tuple(sorted(own, key=lambda r: r.arg[0]))
+                yield load, tuple(sorted(own, key=lambda r: r.arg.id))
 
 
 def _make_tile(load: UOp, own: tuple[UOp, ...]) -> _Tile:
@@ -85,7 +85,7 @@ def _make_tile(load: UOp, own: tuple[UOp, ...]) -> _Tile:
         return inf if stride is None else abs(stride)
 
     given_order = tuple(sorted(own, key=distance, reverse=True))
-    return _Tile(load, tuple(sorted(own, key=lambda r: (ranks[r.arg[1]], -distance(r)))), given_order)
+    return _Tile(load, tuple(sorted(own, key=lambda r: (ranks[r.arg.kind], -distance(r)))), given_order)
 
 
 class _Copier:
@@ -93,7 +93,7 @@ class _Copier:
         self.sink, self.turns, self.target = sink, turns, target
         self.n_members = prod(_size(r) for r in members)
         self.member = _number(members, [_size(r) for r in members])
-        self.next_id = 1 + max(r.arg[0] for r in sink.iter_ops(Op.RANGE))
+        self.next_id = 1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE))
 
     def copy(self, tiles: list[_Tile]) -> UOp:
         turn = UOp(Op.BARRIER, void, self.turns)

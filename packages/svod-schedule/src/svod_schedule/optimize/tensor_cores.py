@@ -53,7 +53,7 @@ def find_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
     found: list[Layout] = []
     reason = "the kernel adds up nothing"
     stored = [n.src[0] for n in sink.iter_ops(Op.STORE)]
-    nests = [[r for r in end.src[1:] if r.arg[1] is AxisType.LOOP] for end in sink.iter_ops(Op.END)]
+    nests = [[r for r in end.src[1:] if r.arg.kind is AxisType.LOOP] for end in sink.iter_ops(Op.END)]
     for reduce in sink.iter_ops(Op.REDUCE):
         operands = find_operands(reduce)
         if operands is None:
@@ -78,7 +78,7 @@ def _name_operands(operands: tuple[UOp, UOp], core: TensorCore) -> str:
 
 
 def _iter_layouts(reduce: UOp, a: UOp, b: UOp, core: TensorCore, nests: list[list[UOp]]) -> Iterator[Layout]:
-    depths = [r for r in reduce.src[1:] if r.arg[1] is AxisType.REDUCE and r in a.ranges and r in b.ranges]
+    depths = [r for r in reduce.src[1:] if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges]
     found: dict[tuple[UOp, UOp | None], None] = {}
     for nest in nests:
         results = [r for r in nest if r in reduce.ranges]

@@ -29,5 +29,5 @@ def find_excess(sink: UOp, target: Target) -> str:
 
 
 def _count_shared_bytes(sink: UOp) -> int:
-    tiles = sum(n.arg[1] * n.dtype.itemsize for n in sink.iter_ops(Op.DEFINE_LOCAL))
+    tiles = sum(n.arg.size * n.dtype.itemsize for n in sink.iter_ops(Op.DEFINE_LOCAL))
     return tiles + sum(count_shared(n) * n.dtype.itemsize for n in sink.iter_ops(Op.REDUCE))

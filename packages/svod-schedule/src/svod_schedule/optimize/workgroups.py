@@ -123,13 +123,13 @@ class _Chooser:
 
     def _share_tiles(self, reduce: UOp) -> None:
         """Take several steps of the longest reduced axis at a time, as many as shared memory has room for."""
-        numbers = {r.arg[0] for r in reduce.src[1:]}
+        numbers = {r.arg.id for r in reduce.src[1:]}
         longest = max(reduce.src[1:], key=_size)
         before = self.scheduler.copy()
         for depth in DEPTHS:
             if depth <= _size(longest) and self._try_reduced(OptOp.UNROLL, longest, depth):
                 for position, r in enumerate(self.scheduler.axes):
-                    is_own = r.arg[1] is AxisType.REDUCE and r.arg[0] in numbers
+                    is_own = r.arg.kind is AxisType.REDUCE and r.arg.id in numbers
                     if is_own and self.scheduler.try_opt(Opt(OptOp.PACK, position)):
                         return
             self.scheduler.restore(before)
@@ -248,7 +248,7 @@ class _Chooser:
 def _find_results(sink: UOp) -> list[UOp]:
     """The loops over results, from outer to inner."""
     nests = [node.src[1:] for node in sink.src if node.op is Op.END]
-    return [r for nest in nests for r in nest if r.arg[1] is AxisType.LOOP]
+    return [r for nest in nests for r in nest if r.arg.kind is AxisType.LOOP]
 
 
 def _moves_along(loads: list[UOp], axis: UOp) -> bool:

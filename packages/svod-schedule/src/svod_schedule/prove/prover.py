@@ -59,7 +59,9 @@ class Counterexample:
 
 
 def _name(leaf: UOp) -> str:
-    return str(leaf.arg[0]) if leaf.op is Op.DEFINE_VAR else f"{leaf.op.name} {leaf.arg[0]}"
+    if leaf.op is Op.DEFINE_VAR:
+        return leaf.arg.name
+    return f"{leaf.op.name} {leaf.arg.slot if leaf.op is Op.PARAM else leaf.arg.id}"
 
 
 @dataclass(slots=True)

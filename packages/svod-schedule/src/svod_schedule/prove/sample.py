@@ -162,7 +162,7 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
         if before.op is Op.END or before.op is Op.STORE:
             for root, given in ((before, left), (after, right)):
                 buffers = {n: v for n, v in given.items() if n.op is Op.PARAM}
-                scalars: dict[str, Any] = {n.arg[0]: v for n, v in given.items() if n.op is Op.DEFINE_VAR}
+                scalars: dict[str, Any] = {n.arg.name: v for n, v in given.items() if n.op is Op.DEFINE_VAR}
                 evaluate_kernel(UOp.sink(root), {**buffers}, scalars)
             return any(bool(_differs(left[n], right[n], None).any()) for n in left if n.op is Op.PARAM)
         with quiet():

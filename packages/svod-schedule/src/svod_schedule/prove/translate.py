@@ -63,7 +63,7 @@ class Translation:
             case Op.VCONST:
                 return tuple(self.meaning.constant(lane, dtype) for lane in node.arg)
             case Op.DEFINE_VAR:
-                return (self._make_leaf(node, node.arg[1], node.arg[2]),)
+                return (self._make_leaf(node, node.arg.low, node.arg.high),)
             case Op.RANGE:
                 return (self._make_counter(node, get(node.src[0])[0]),)
             case Op.REDUCE:

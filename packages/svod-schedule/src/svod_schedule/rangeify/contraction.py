@@ -27,9 +27,9 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     product = node.src[0]
     while product.op is Op.CAST:
         product = product.src[0]
-    if node.arg[0] is not Op.ADD or product.op is not Op.MUL:
+    if node.arg.op is not Op.ADD or product.op is not Op.MUL:
         return set(), set()
-    kept = [a for a, s in enumerate(product.shape) if a not in node.arg[1] and s != 1]
+    kept = [a for a, s in enumerate(product.shape) if a not in node.arg.axes and s != 1]
     left, right = (_broadcast_axes(s, kept) for s in product.src)
     return right - left, left - right
 

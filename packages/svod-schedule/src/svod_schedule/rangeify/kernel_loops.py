@@ -19,7 +19,7 @@ class KernelLoops:
 
     def open(self, node: UOp) -> tuple[UOp, ...]:
         """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
-        scanned = node.arg[1] if node.op is Op.SCAN_AXIS else None
+        scanned = node.arg.axis if node.op is Op.SCAN_AXIS else None
         first = self._n_opened
         self._n_opened += len(node.shape)
         return tuple(
@@ -32,7 +32,7 @@ class KernelLoops:
         ranges = self._reduced.get((node, indices))
         if ranges is None:
             sizes, first = node.src[0].shape, self._n_opened
-            axes: tuple[int, ...] = node.arg[1]
+            axes: tuple[int, ...] = node.arg.axes
             ranges = {a: _make_range(sizes[a], first + i, AxisType.REDUCE) for i, a in enumerate(axes)}
             self._n_opened += len(ranges)
             self._reduced[(node, indices)] = ranges

@@ -227,8 +227,8 @@ class _Puller:
             case Op.REDUCE_AXIS:
                 return (yield from self._reduced(node, at))
             case Op.SCAN_AXIS:
-                scan_op: Op = node.arg[0]
-                axis: int = node.arg[1]
+                scan_op: Op = node.arg.op
+                axis: int = node.arg.axis
                 value = yield node.src[0], at
                 return value if node.shape[axis] == 1 else UOp(Op.SCAN, node.dtype, (value, at.indices[axis]), scan_op)
             case Op.IOTA:
@@ -251,7 +251,7 @@ class _Puller:
         return UOp(Op.WHERE, node.dtype, (inner.valid, value, UOp.const(node.dtype, 0)))
 
     def _reduced(self, node: UOp, at: Coordinates) -> Pulling:
-        reduce_op: Op = node.arg[0]
+        reduce_op: Op = node.arg.op
         if 0 in node.src[0].shape:
             return identity_of(reduce_op, node.dtype)
         ranges = self.loops.open_reduced(node, at.indices)

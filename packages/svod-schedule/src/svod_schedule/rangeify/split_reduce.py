@@ -46,7 +46,7 @@ def split_reduce(sink: UOp) -> UOp:
 
 
 def _split(node: UOp) -> UOp:
-    axes: tuple[int, ...] = node.arg[1]
+    axes: tuple[int, ...] = node.arg.axes
     sizes = [s for s in node.src[0].shape if isinstance(s, int)]
     if len(sizes) < len(node.src[0].shape) or node.device is None:
         return node
@@ -64,7 +64,7 @@ def _split(node: UOp) -> UOp:
 
 def _reduce_in_parts(node: UOp, x: UOp, sizes: list[int], axes: tuple[int, ...], n_parts: int) -> UOp:
     """`node`, a reduction of `x` over `axes`, as the reduction of `n_parts` results for parts of the longest axis."""
-    op: Op = node.arg[0]
+    op: Op = node.arg.op
     axis = max(axes, key=lambda a: sizes[a])
     part = sizes[axis] // n_parts
     if part < 2:

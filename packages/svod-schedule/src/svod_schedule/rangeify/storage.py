@@ -335,7 +335,7 @@ def _is_serial(kernel: UOp) -> bool:
     """Whether a kernel takes one element after the other: a scan along memory has no lanes."""
     if kernel.op is not Op.SCAN_AXIS:
         return False
-    axis: int = kernel.arg[1]
+    axis: int = kernel.arg.axis
     return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
 
 

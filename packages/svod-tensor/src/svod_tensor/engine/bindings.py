@@ -73,7 +73,7 @@ def add_binding(values: dict[str, int], bind: UOp) -> None:
     Raises:
         VariableConflictError: if the variable has another value already.
     """
-    name, value = bind.src[0].arg[0], _value_of(bind)
+    name, value = bind.src[0].arg.name, _value_of(bind)
     if values.setdefault(name, value) != value:
         raise VariableConflictError(name=name, first=values[name], second=value)
 
@@ -85,7 +85,9 @@ def is_bound(bind: UOp) -> bool:
 
 def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
     """`root` with its variables bound to what `values`, the changing values of a plan, say at any time."""
-    replaced = {bind: _bind_to(bind.src[0], values) for bind in root.iter_ops(Op.BIND) if bind.src[0].arg[0] in values}
+    replaced = {
+        bind: _bind_to(bind.src[0], values) for bind in root.iter_ops(Op.BIND) if bind.src[0].arg.name in values
+    }
     return root.substitute(replaced) if replaced else root
 
 
@@ -133,7 +135,7 @@ def _value_of(bind: UOp) -> int:
         return value.arg
     values = _find_plan_values(value)
     assert values is not None, bind
-    return values[bind.src[0].arg[0]]
+    return values[bind.src[0].arg.name]
 
 
 def _find_plan_values(place: UOp) -> Mapping[str, int] | None:

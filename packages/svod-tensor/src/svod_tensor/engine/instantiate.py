@@ -122,7 +122,7 @@ def _allocate(node: UOp, memory: Sequence[UOp], inputs: InputBuffers, allocated:
         case Op.PARAM if node.arg.device is None:
             device, size = None, node.arg.size
         case Op.DEFINE_LOCAL:
-            device, size = None, node.arg[1]
+            device, size = None, node.arg.size
         case Op.BUFFER | Op.PARAM:
             raise BufferNotFoundError(node=node)
         case _:
@@ -150,4 +150,4 @@ def is_disk(device: str) -> bool:
 
 def buffer_id(node: UOp) -> int:
     """The number of a BUFFER; of a PARAM or DEFINE_LOCAL one that no BUFFER has."""
-    return node.arg.id if node.op is Op.BUFFER else -(1 << 40) - node.arg[0]
+    return node.arg.id if node.op is Op.BUFFER else -(1 << 40) - (node.arg.slot if node.op is Op.PARAM else node.arg.id)

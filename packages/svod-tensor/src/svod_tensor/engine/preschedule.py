@@ -227,7 +227,7 @@ def _find_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
             continue
         ranges = [r for r in node.src[1:] if r.op is Op.RANGE]
         if len(ranges) > 1:
-            raise ScheduleError(rule="an END(CALL) closes at most one range", found=[r.arg[0] for r in ranges])
+            raise ScheduleError(rule="an END(CALL) closes at most one range", found=[r.arg.id for r in ranges])
         if ranges:
             loops[node.src[0]] = ranges[0]
     return loops
@@ -242,16 +242,16 @@ def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, in
 def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]) -> PreScheduleItem:
     body, *arguments = call.src
     scheduled = set(loops.values())
-    bound = tuple(BoundRange(a.src[0].arg[0], a.src[1]) for a in arguments if _is_loop_counter(a, scheduled))
+    bound = tuple(BoundRange(a.src[0].arg.name, a.src[1]) for a in arguments if _is_loop_counter(a, scheduled))
     for counter in bound:
         if loops.get(call) is not counter.range:
             raise ScheduleError(
                 rule=f"kernel {number} reads variable {counter.name!r} inside the loop that counts it",
-                found=f"range {counter.range.arg[0]}, which is not active there",
+                found=f"range {counter.range.arg.id}, which is not active there",
             )
     memory = tuple(find_memory(a) for a in arguments if a.op is not Op.BIND)
-    variables = frozenset(n.arg[0] for n in body.iter_ops(Op.DEFINE_VAR))
-    constants = {a.src[0].arg[0]: a.src[1].arg for a in arguments if a.op is Op.BIND and a.src[1].op is Op.CONST}
+    variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
+    constants = {a.src[0].arg.name: a.src[1].arg for a in arguments if a.op is Op.BIND and a.src[1].op is Op.CONST}
     return PreScheduleItem(
         number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call), constants,
         _find_aliases(arguments, memory),
@@ -285,7 +285,7 @@ def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Itera
 def _loop_values(loop: UOp) -> range:
     end = loop.src[0]
     if end.op is not Op.CONST or not isinstance(end.arg, int):
-        raise ScheduleError(rule=f"schedule range {loop.arg[0]} has a concrete integer bound", found=end)
+        raise ScheduleError(rule=f"schedule range {loop.arg.id} has a concrete integer bound", found=end)
     if end.arg < 1:
-        raise ScheduleError(rule=f"schedule range {loop.arg[0]} runs at least once", found=end.arg)
+        raise ScheduleError(rule=f"schedule range {loop.arg.id} runs at least once", found=end.arg)
     return range(end.arg)
