@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import tracemalloc
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from svod_device import Buffer, get_allocator
+from svod_ir.testing import run_in_threads, run_script
 from svod_runtime import ExecutionPlan, ExecutionPlanBuilder, PreparedBufferView, PreparedCopy, PreparedKernel
 from svod_tensor import Tensor, Variable, jit
 
@@ -90,27 +90,6 @@ def test_executing_a_plan_allocates_nothing_for_its_kernels(has_launcher: bool, 
         assert many[1] <= few[1] + 500
 
 
-def run_together(*functions: Callable[[], None]) -> None:
-    """Call each function in a thread of its own, and raise what one of them raises."""
-    errors: list[BaseException] = []
-    start = threading.Barrier(len(functions))
-
-    def run(function: Callable[[], None]) -> None:
-        try:
-            start.wait(300)
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
 def test_one_plan_run_by_two_threads_with_variables_gives_each_run_one_value():
     x, plan = make_chain(50)
     found: set[tuple[float, ...]] = set()
@@ -120,7 +99,7 @@ def test_one_plan_run_by_two_threads_with_variables_gives_each_run_one_value():
             plan.execute_with_vars({"n": value})
             found.add(tuple(plan.output_buffer.as_numpy().tolist()))
 
-    run_together(lambda: work(2), lambda: work(7))
+    run_in_threads(lambda: work(2), lambda: work(7))
     # A reader may see the other one's result, but never a mixture of both.
     assert found <= {tuple(i + 50.0 * value for i in range(16)) for value in (2, 7)}
     assert x.tolist() == list(range(16))
@@ -134,7 +113,7 @@ def test_two_plans_with_variables_run_at_once():
             plan.execute_with_vars({"n": value % 10})
             assert plan.output_buffer.as_numpy()[0] == 50.0 * (value % 10)
 
-    run_together(lambda: work(plans[0], range(200)), lambda: work(plans[1], range(200, 0, -1)))
+    run_in_threads(lambda: work(plans[0], range(200)), lambda: work(plans[1], range(200, 0, -1)))
 
 
 def test_other_python_threads_run_while_a_plan_runs():
@@ -181,7 +160,7 @@ def test_threads_realize_and_execute_the_same_and_different_plans_at_once():
             assert (Tensor(big) + seed).numpy()[2, -1] == big[2, -1] + seed
         np.testing.assert_allclose(same.numpy(), np.exp(arrays[0]) * 3, rtol=1e-5)
 
-    run_together(*(lambda seed=seed: work(seed) for seed in range(32)))
+    run_in_threads(*(lambda seed=seed: work(seed) for seed in range(32)))
 
 
 SCRIPT_HEAD = """\
@@ -203,16 +182,10 @@ check()
 """
 
 
-def run_script(body: str, *, head: str = SCRIPT_HEAD, n_threads: int = 3, is_cached: bool = True) -> list[str]:
+def run_in_process(body: str, *, head: str = SCRIPT_HEAD, n_threads: int = 3, is_cached: bool = True) -> list[str]:
     """The words that a script prints; without `is_cached`, every kernel is compiled in the process itself."""
-    environment = {**os.environ, "SVOD_THREADS": str(n_threads)}
-    if not is_cached:
-        environment["SVOD_OBJECT_CACHE"] = "0"
-    command = [sys.executable, "-W", "ignore", "-c", head + body]
-    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=300)
-    # What fails around a fork is printed and ignored.
-    assert done.returncode == 0 and "Exception ignored" not in done.stderr, done.stderr
-    return done.stdout.split()
+    environment = {"SVOD_THREADS": str(n_threads)} | ({} if is_cached else {"SVOD_OBJECT_CACHE": "0"})
+    return run_script(head + body, environment=environment).split()
 
 
 has_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -220,17 +193,9 @@ has_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 @has_fork
 def test_the_child_of_a_fork_computes_and_so_do_its_children():
-    out = run_script("""
+    out = run_in_process("""
 for _ in range(3):
-    child = os.fork()
-    if child == 0:
-        check()
-        grandchild = os.fork()
-        if grandchild == 0:
-            check()
-            os._exit(0)
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(run_in_child(lambda: (check(), run_in_child(check))[1]))
 check()
 """)
     assert out == ["0"] * 3
@@ -238,7 +203,7 @@ check()
 
 @has_fork
 def test_a_fork_amid_other_threads_work_leaves_a_child_that_computes():
-    out = run_script(
+    out = run_in_process(
         """
 stop = threading.Event()
 def execute():
@@ -252,16 +217,9 @@ def realize():
 def call():
     while not stop.is_set():
         step(x)
-threads = [threading.Thread(target=f) for f in (execute, realize, call)]
-for thread in threads:
-    thread.start()
+threads = start_threads(execute, realize, call)
 for _ in range(10):
-    child = os.fork()
-    if child == 0:
-        signal.alarm(200)
-        check()
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(run_in_child(check))
 stop.set()
 for thread in threads:
     thread.join()
@@ -275,23 +233,17 @@ check()
 @has_fork
 def test_a_fork_amid_another_threads_first_computation_leaves_a_child_that_computes():
     # What a process imports when it first computes, the child of a fork imports too.
-    out = run_script(
+    out = run_in_process(
         """
 import os, signal, threading
 from svod_tensor import Tensor, jit
 def check():
     assert (Tensor([1.0, 2.0]) ** 2 + 1).sum().item() == 7.0
     assert jit(lambda x: x * 3)(Tensor([1.0, 2.0])).tolist() == [3.0, 6.0]
-thread = threading.Thread(target=check)
-thread.start()
+(thread,) = start_threads(check)
 codes = []
 while thread.is_alive() and len(codes) < 10:
-    child = os.fork()
-    if child == 0:
-        signal.alarm(200)
-        check()
-        os._exit(0)
-    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    codes.append(run_in_child(check))
 thread.join()
 check()
 print(*set(codes))
@@ -304,7 +256,7 @@ print(*set(codes))
 
 @has_fork
 def test_worker_processes_made_by_fork_compute():
-    out = run_script("""
+    out = run_in_process("""
 import multiprocessing
 def work(value):
     check()
@@ -319,7 +271,7 @@ check()
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself SIGINT here")
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_an_interrupt_ends_a_long_plan_and_leaves_everything_usable(n_threads: int):
-    out = run_script(
+    out = run_in_process(
         """
 from svod_runtime import ExecutionPlanBuilder, PreparedCustomFunction, register_custom_function
 w = Tensor((np.random.default_rng(0).standard_normal((384, 384)) / 20).astype(np.float32)).realize()

@@ -19,6 +19,7 @@ from svod_codegen.llvm.cached import LlvmCompiler
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
 from svod_codegen.llvm.target import host_target
 from svod_device.spec import ProgramSpec
+from svod_ir.testing import run_script
 
 MULTIPLY_ADD = """\
 define void @f(ptr %buffers, ptr %values, i64 %core) nounwind {{
@@ -176,8 +177,7 @@ def test_llvmlite_outside_svod_still_waits_for_its_lock():
 
 def run_fork_amid(block: str) -> str:
     """What a script prints whose child compiles, forked while another thread was inside `block`; whether the thread left it first."""
-    script = f"""
-import os, signal, threading
+    return run_script(f"""
 from svod_codegen.llvm.binding import load_binding, unlocked
 from svod_codegen.llvm.compiler import compile_ir
 source = "define i64 @f() nounwind {{\\n  ret i64 1\\n}}"
@@ -190,18 +190,11 @@ def enter():
         is_inside.set()
         is_forking.wait()
         has_left.append(True)
-thread = threading.Thread(target=enter)
-thread.start()
+(thread,) = start_threads(enter)
 is_inside.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(200)
-    os._exit(has_left != [True] or compile_ir(source) != expected)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(run_in_child(lambda: has_left != [True] or compile_ir(source) != expected))
 thread.join()
-"""
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+""")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from array import array
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.target import find_machine
 from svod_device.protocols import Launch
 from svod_device.spec import CompiledSpec
+from svod_ir.testing import run_script
 
 ADD_AT_PART = """\
 define void @add_at_part(ptr noalias %buffers, ptr noalias %values, i64 %core_id) nounwind {
@@ -342,28 +341,21 @@ def run():
 """
 
 
-def run_script(body: str) -> str:
-    environment = {**os.environ, "SVOD_THREADS": "3", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-c", SCRIPT_HEAD + body]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=300).stdout
+def run_in_process(body: str) -> str:
+    return run_script(SCRIPT_HEAD + body, environment={"SVOD_THREADS": "3"})
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_the_child_of_a_fork_has_workers_of_its_own():
-    out = run_script("""
+    out = run_in_process("""
 run()
+def work():
+    before = get_pool().n_workers
+    run()
+    assert run_in_child(lambda: (run(), data.tolist() != [600] * 4)[1]) == 0
+    return not (data.tolist() == [400] * 4 and before == 0 and get_pool().n_workers == 2)
 for _ in range(10):
-    child = os.fork()
-    if child == 0:
-        before = get_pool().n_workers
-        run()
-        grandchild = os.fork()
-        if grandchild == 0:
-            run()
-            os._exit(0 if data.tolist() == [600] * 4 else 1)
-        assert os.waitpid(grandchild, 0)[1] == 0
-        os._exit(0 if data.tolist() == [400] * 4 and before == 0 and get_pool().n_workers == 2 else 1)
-    print(os.waitpid(child, 0)[1])
+    print(run_in_child(work))
 run()
 print(data.tolist())
 """)
@@ -372,7 +364,7 @@ print(data.tolist())
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_while_another_thread_launches_leaves_a_pool_that_works():
-    out = run_script("""
+    out = run_in_process("""
 import threading
 stop = threading.Event()
 def load():
@@ -380,14 +372,9 @@ def load():
     table = launcher.make_table([Launch(program, array("Q", [other.buffer_info()[0]]), array("q", [1]), (64, 1, 1), None, 0)])
     while not stop.is_set():
         launcher.run(table)
-thread = threading.Thread(target=load)
-thread.start()
+(thread,) = start_threads(load)
 for _ in range(20):
-    child = os.fork()
-    if child == 0:
-        run()
-        os._exit(0 if data.tolist() == [200] * 4 else 1)
-    print(os.waitpid(child, 0)[1])
+    print(run_in_child(lambda: (run(), data.tolist() != [200] * 4)[1]))
 stop.set()
 thread.join()
 """)
@@ -395,8 +382,8 @@ thread.join()
 
 
 def test_a_process_ends_with_workers_asleep_or_at_work():
-    assert run_script("run()\nprint(get_pool().n_workers)\n").split() == ["2"]
-    run_script("""
+    assert run_in_process("run()\nprint(get_pool().n_workers)\n").split() == ["2"]
+    run_in_process("""
 import threading
 def forever():
     while True:
@@ -407,10 +394,10 @@ run()
 
 
 def test_the_thread_count_comes_from_the_environment():
-    assert run_script("print(get_pool().n_threads)\n").split() == ["3"]
+    assert run_in_process("print(get_pool().n_threads)\n").split() == ["3"]
 
 
 def test_a_warm_cache_needs_no_llvm():
-    run_script("run()\n")
+    run_in_process("run()\n")
     if find_parking() == "futex" and find_machine() == "x86_64":
-        assert run_script("run()\nprint('llvmlite.binding' in sys.modules)\n").split() == ["False"]
+        assert run_in_process("run()\nprint('llvmlite.binding' in sys.modules)\n").split() == ["False"]

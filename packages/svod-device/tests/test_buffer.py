@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import subprocess
-import sys
 import threading
 import weakref
 
@@ -28,6 +26,7 @@ from svod_device import (
     copy_buffer,
 )
 from svod_dtype import bfloat16, bool_, float32, int16, uint8
+from svod_ir.testing import run_script
 
 
 class FarAllocator:
@@ -347,20 +346,13 @@ def test_a_buffer_says_what_it_is() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_thread_that_forks_may_allocate_meanwhile():
     # As a finalizer does. What is registered first is called last before a fork, and first after it.
-    script = """
-import os, signal
+    out = run_script("""
 made = []
 def allocate():
     made.append(Buffer(get_allocator("CPU"), float32, 4).ensure_allocated())
 os.register_at_fork(before=allocate, after_in_child=allocate, after_in_parent=allocate)
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
-signal.alarm(200)
-child = os.fork()
-if child == 0:
-    os._exit(len(made))
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(made))
-"""
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-    assert done.stdout.split() == ["2", "2"]
+print(run_in_child(lambda: len(made)), len(made))
+""")
+    assert out.split() == ["2", "2"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from svod_device import (
 from svod_device.registry import ALLOCATORS, COMPILERS
 from svod_dtype import uint8
 from svod_ir.target import Target
+from svod_ir.testing import run_in_child
 
 
 @dataclass
@@ -363,18 +363,15 @@ def test_a_child_of_os_fork_opens_the_device_itself() -> None:
     try:
         buffer = Buffer(svod_device.get_allocator("REMOTE"), uint8, 4)
         buffer.copyin(b"abcd")
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                with pytest.raises(DeviceLostError, match="the process that opened it is the parent"):
-                    buffer.to_bytes()
-                own = Buffer(svod_device.get_allocator("REMOTE"), uint8, 4)
-                own.copyin(b"efgh")
-                status = 0 if own.to_bytes() == b"efgh" else 2
-            finally:
-                os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
+
+        def use() -> bool:
+            with pytest.raises(DeviceLostError, match="the process that opened it is the parent"):
+                buffer.to_bytes()
+            own = Buffer(svod_device.get_allocator("REMOTE"), uint8, 4)
+            own.copyin(b"efgh")
+            return own.to_bytes() != b"efgh"
+
+        assert run_in_child(use) == 0
         assert buffer.to_bytes() == b"abcd"
     finally:
         svod_device.clear()

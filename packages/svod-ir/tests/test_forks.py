@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from svod_ir import forks
+from svod_ir.testing import run_script
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-def run_script(body: str) -> str:
-    command = [sys.executable, "-W", "ignore", "-c", body]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
-
-
 def test_a_lock_that_another_thread_holds_is_free_in_the_child():
     out = run_script("""
-import os, threading
 from svod_ir.forks import make_lock
 lock, is_held, may_end = make_lock(), threading.Event(), threading.Event()
 def hold():
     with lock:
         is_held.set()
         may_end.wait()
-thread = threading.Thread(target=hold)
-thread.start()
+(thread,) = start_threads(hold)
 is_held.wait()
-child = os.fork()
-if child == 0:
+def take():
     with lock, lock:
-        os._exit(7)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), lock.acquire(blocking=False))
+        return 7
+print(run_in_child(take), lock.acquire(blocking=False))
 may_end.set()
 thread.join()
 print(lock.acquire(blocking=False))
@@ -46,7 +37,6 @@ print(lock.acquire(blocking=False))
 
 def test_a_fork_waits_for_locks_that_are_held_across_it():
     out = run_script("""
-import os, threading
 from svod_ir.forks import hold_across_fork
 outer, inner = hold_across_fork(threading.RLock()), hold_across_fork(threading.Lock())
 pairs, stop = [0, 0], threading.Event()
@@ -56,16 +46,11 @@ def change():
             pairs[0] += 1
             with inner:
                 pairs[1] += 1
-threads = [threading.Thread(target=change) for _ in range(3)]
-for thread in threads:
-    thread.start()
-codes = []
-for _ in range(20):
-    child = os.fork()
-    if child == 0:
-        with outer, inner:
-            os._exit(0 if pairs[0] == pairs[1] else 1)
-    codes.append(os.waitpid(child, 0)[1])
+threads = start_threads(*[change] * 3)
+def compare():
+    with outer, inner:
+        return pairs[0] != pairs[1]
+codes = [run_in_child(compare) for _ in range(20)]
 stop.set()
 for thread in threads:
     thread.join()
@@ -76,21 +61,16 @@ print(codes.count(0), pairs[0] == pairs[1])
 
 def test_what_the_thread_that_forks_holds_is_its_own_in_the_child():
     out = run_script("""
-import os
 from svod_ir.forks import make_lock
 lock = make_lock()
 with lock:
-    child = os.fork()
-if child == 0:
-    os._exit(7)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(run_in_child(lambda: 7))
 """)
     assert out.split() == ["7"]
 
 
 def test_a_fork_waits_for_calls_that_delay_it_and_comes_before_new_ones():
     out = run_script("""
-import os, threading
 from svod_ir.forks import delaying_forks
 inside, stop = [0, 0, 0], threading.Event()
 def enter_in_turn(number):
@@ -100,15 +80,8 @@ def enter_in_turn(number):
             for _ in range(1000):
                 pass
             inside[number] = 0
-threads = [threading.Thread(target=enter_in_turn, args=(number,)) for number in range(3)]
-for thread in threads:
-    thread.start()
-codes = []
-for _ in range(20):
-    child = os.fork()
-    if child == 0:
-        os._exit(sum(inside))
-    codes.append(os.waitpid(child, 0)[1])
+threads = start_threads(*(lambda number=number: enter_in_turn(number) for number in range(3)))
+codes = [run_in_child(lambda: sum(inside)) for _ in range(20)]
 stop.set()
 for thread in threads:
     thread.join()
@@ -119,7 +92,6 @@ print(codes.count(0))
 
 def test_a_thread_that_holds_what_a_fork_waits_for_may_delay_it():
     out = run_script("""
-import os, threading
 from svod_ir.forks import delaying_forks, hold_across_fork
 lock, is_held, is_forking = hold_across_fork(threading.RLock()), threading.Event(), threading.Event()
 os.register_at_fork(before=is_forking.set)
@@ -130,13 +102,9 @@ def hold():
         is_forking.wait()
         with delaying_forks():
             value.append(3)
-thread = threading.Thread(target=hold)
-thread.start()
+(thread,) = start_threads(hold)
 is_held.wait()
-child = os.fork()
-if child == 0:
-    os._exit(*value)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(run_in_child(lambda: value[0]))
 thread.join()
 """)
     assert out.split() == ["3"]
@@ -144,21 +112,14 @@ thread.join()
 
 def test_threads_that_fork_at_the_same_time_leave_every_lock_free():
     out = run_script("""
-import os, sys, threading
 sys.setswitchinterval(1e-6)
 from svod_ir.forks import hold_across_fork
 locks = [hold_across_fork(threading.Lock()) for _ in range(20)]
 codes = []
 def fork():
     for _ in range(50):
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if all(lock.acquire(blocking=False) for lock in locks) else 1)
-        codes.append(os.waitpid(child, 0)[1])
-threads = [threading.Thread(target=fork) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
+        codes.append(run_in_child(lambda: not all(lock.acquire(blocking=False) for lock in locks)))
+for thread in start_threads(*[fork] * 4):
     thread.join()
 print(codes.count(0), all(lock.acquire(blocking=False) for lock in locks))
 """)
@@ -167,7 +128,6 @@ print(codes.count(0), all(lock.acquire(blocking=False) for lock in locks))
 
 def test_no_lock_comes_to_be_held_while_a_thread_forks():
     out = run_script("""
-import os, threading
 locks, is_added, stop = [], threading.Event(), threading.Event()
 def add():
     lock = hold_across_fork(threading.Lock())
@@ -185,10 +145,7 @@ def give_it_the_chance():
 # What is registered first is called last.
 os.register_at_fork(before=give_it_the_chance)
 from svod_ir.forks import hold_across_fork
-child = os.fork()
-if child == 0:
-    os._exit(0 if all(lock.acquire(blocking=False) for lock in locks) else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(run_in_child(lambda: not all(lock.acquire(blocking=False) for lock in locks)))
 is_added.wait()
 stop.set()
 thread.join()
@@ -205,25 +162,21 @@ __main__.may_go_on.wait()
 value = 3
 """)
     return run_script(f"""
-import os, signal, sys, threading
 sys.path.insert(0, {str(folder)!r})
 from svod_ir import forks
 is_inside, may_go_on = threading.Event(), threading.Event()
 def load():
     import {module}
-thread = threading.Thread(target=load)
-thread.start()
+(thread,) = start_threads(load)
 is_inside.wait()
 if {module.startswith("svod_")}:
     os.register_at_fork(before=may_go_on.set)
-child = os.fork()
-if child == 0:
+def find():
     if may_go_on.is_set():
-        signal.alarm(200)
         import {module}
-        os._exit({module}.value)
-    os._exit(4)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return {module}.value
+    return 4
+print(run_in_child(find))
 may_go_on.set()
 thread.join()
 import {module}, json
@@ -241,15 +194,13 @@ def test_a_fork_waits_for_no_import_of_a_program(tmp_path: Path):
 
 def test_a_module_may_fork_while_it_is_imported(tmp_path: Path):
     (tmp_path / "svod_forking.py").write_text("""
-import os
-child = os.fork()
-if child == 0:
+from __main__ import run_in_child
+def load():
     import json.tool
-    os._exit(5)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return 5
+print(run_in_child(load))
 """)
     out = run_script(f"""
-import sys
 sys.path.insert(0, {str(tmp_path)!r})
 from svod_ir import forks
 import svod_forking

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,9 @@ from svod_ir.testing import (
     graphs,
     random_inputs,
     read_cases,
+    run_in_child,
+    run_in_threads,
+    run_script,
     shapes,
     tolerance,
 )
@@ -262,3 +268,32 @@ def test_every_kind_of_graph_is_drawn() -> None:
     assert any(0 in shape for shape in shapes_seen)
     assert any(len(shape) >= 4 for shape in shapes_seen)
     assert is_view_of_view
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_answers_with_its_status_and_255_where_it_fails() -> None:
+    assert [run_in_child(work) for work in (lambda: None, lambda: 7, lambda: True, lambda: 1 // 0)] == [0, 7, 1, 255]
+
+
+def test_threads_run_together_and_raise_what_one_of_them_raises() -> None:
+    meeting = threading.Barrier(3)
+    run_in_threads(*[lambda: meeting.wait(60)] * 3)
+    interval = sys.getswitchinterval()
+    with pytest.raises(ZeroDivisionError):
+        run_in_threads(lambda: None, lambda: 1 // 0, switching_often=True)
+    assert sys.getswitchinterval() == interval
+
+
+def test_a_script_prints_and_its_failure_is_an_error_that_shows_it() -> None:
+    out = run_script(
+        """
+for thread in start_threads(lambda: print(os.environ["SHOWN"], sys.argv[1])):
+    thread.join()
+""",
+        3,
+        environment={"SHOWN": "yes"},
+    )
+    assert out.split() == ["yes", "3"]
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run_script("1 // 0")

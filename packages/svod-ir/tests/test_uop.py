@@ -10,7 +10,6 @@ import pickle
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 from svod_dtype import bool_, float32, float64, index, int8, int32, void
 from svod_ir import AxisType, GraphError, Op, OperandError, UOp, parse_graph, print_graph
 from svod_ir.args import BufferArg, ParamArg
+from svod_ir.testing import run_in_threads
 from svod_ir.uop import count_interned
 
 DEPTH = 100_000
@@ -101,33 +101,17 @@ def test_a_node_that_nothing_refers_to_is_freed() -> None:
     assert count_interned() == before
 
 
-def _run_in_threads(work: Callable[[], None], n_threads: int) -> None:
-    """Run `work` in several threads that take turns as often as Python lets them."""
-    threads = [threading.Thread(target=work) for _ in range(n_threads)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-
-
 def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
     found: list[list[UOp]] = []
-    start = threading.Barrier(8)
 
     def build() -> None:
-        start.wait()
         x = UOp.variable("shared", 0, 9)
         nodes = [x]
         for i in range(500):
             nodes.append(UOp(Op.ADD, index, (nodes[-1], UOp.const(index, i))))
         found.append(nodes)
 
-    _run_in_threads(build, 8)
+    run_in_threads(*[build] * 8, switching_often=True)
     assert len(found) == 8
     for nodes in found[1:]:
         assert all(a is b for a, b in zip(nodes, found[0], strict=True))
@@ -168,11 +152,9 @@ def test_a_node_that_is_built_while_its_equal_is_built_is_that_one() -> None:
 
 
 def test_threads_that_build_and_drop_the_same_nodes_hold_the_same_ones() -> None:
-    start = threading.Barrier(4)
     twins: list[UOp] = []
 
     def build() -> None:
-        start.wait()
         for i in range(4000):
             x = UOp.variable("dropped", 0, i % 3)
             y = UOp(Op.NEG, index, (x,))
@@ -181,7 +163,7 @@ def test_threads_that_build_and_drop_the_same_nodes_hold_the_same_ones() -> None
 
     gc.collect()
     before = count_interned()
-    _run_in_threads(build, 4)
+    run_in_threads(*[build] * 4, switching_often=True)
     assert twins == []
     assert count_interned() == before
 

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_device.testing.memory import run_in_threads
 from svod_ir.errors import OperandError
-from svod_ir.testing import count_examples
+from svod_ir.testing import count_examples, run_in_child, run_in_threads
 from svod_schedule.optimize import heuristics
 from svod_tensor import (
     Generator,
@@ -535,7 +534,7 @@ def test_threads_draw_different_numbers_and_no_draw_is_lost(zeros: Tensor) -> No
             found.append(other(zeros).numpy().tobytes())
 
     works = (draw, call, draw, call, call_other)
-    run_in_threads(len(works), lambda number: works[number]())
+    run_in_threads(*works)
     assert default_generator().get_state() == (3, 175)
     drawn = expect(lambda g: Tensor.rand(4, generator=g), 175)
     assert sorted(found) == sorted(array.tobytes() for array in drawn)
@@ -547,13 +546,7 @@ def test_the_child_of_a_fork_draws_what_its_parent_does() -> None:
     generator = Generator(3)
     Tensor.rand(4, generator=generator).realize()
     here, there = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(there, Tensor.rand(4, generator=generator).numpy().tobytes())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+    assert run_in_child(lambda: os.write(there, Tensor.rand(4, generator=generator).numpy().tobytes())) == 16
     os.close(there)
     with os.fdopen(here, "rb") as answer:
         assert answer.read() == Tensor.rand(4, generator=generator).numpy().tobytes()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from svod_ir.testing import run_in_child
 from svod_runtime import clear_custom_functions
 from svod_tensor import Tensor, custom_function, jit, register_custom_function
 from svod_tensor.cells import registry
@@ -395,13 +396,11 @@ def test_a_child_does_not_wait_for_the_threads_of_its_parent(pause: Pause) -> No
     other = Other((pause(x) + x).numpy)
     other._thread.start()
     stopped.wait()
-    child = os.fork()
-    if child == 0:
-        try:
-            x.assign(x + 1)
-            os._exit(0 if x.tolist() == [1, 2, 3, 4] else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def assign() -> bool:
+        x.assign(x + 1)
+        return x.tolist() != [1, 2, 3, 4]
+
+    assert run_in_child(assign) == 0
     forked.set()
     np.testing.assert_array_equal(other.finish(), START * 2)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import pytest
 
 from svod_device import OutOfMemoryError
 from svod_dtype import float32, int32
+from svod_ir.testing import run_in_threads
 from svod_runtime import ExecutionPlan, clear_custom_functions
 from svod_tensor import Generator, Tensor, Variable, custom_function, jit, register_custom_function
 from svod_tensor.capture.function import MAX_CAPTURES
@@ -285,14 +286,6 @@ def _no_custom_functions() -> Iterator[None]:
     clear_custom_functions()
 
 
-def _run_in_threads(*works: Callable[[], object]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def test_threads_may_call_one_function() -> None:
     weight = Tensor(np.arange(100, dtype=np.float32)).realize()
     f = jit(lambda x: ((x * 2).sum() + x[0], (x + weight).contiguous().cumsum()[-1]))
@@ -304,7 +297,7 @@ def test_threads_may_call_one_function() -> None:
             kept.append((n, f(Tensor(np.full(100, n, np.float32)))))
         wrong.extend((n, pair) for n, pair in kept if [part.item() for part in pair] != [201 * n, 100 * n + 4950])
 
-    _run_in_threads(*(partial(work, 100 * i) for i in range(4)))
+    run_in_threads(*(partial(work, 100 * i) for i in range(4)))
     assert wrong == []
     assert f.n_captures == 1
 
@@ -317,7 +310,7 @@ def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPat
     f = jit(lambda x: custom_function("meet", x + 1, outputs=((4,), "float32")) * 2)
     found: dict[int, object] = {}
     works = [lambda n=n: found.setdefault(n, f(Tensor([float(n)] * 4)).tolist()) for n in range(3)]
-    _run_in_threads(*works)
+    run_in_threads(*works)
     assert found == {n: [2.0 * (n + 1)] * 4 for n in range(3)}
     assert f.n_captures == 1
 
@@ -341,7 +334,7 @@ def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(m
     register_custom_function("count", count)
     f = jit(lambda x: custom_function("count", x + 1, outputs=((4,), "float32")) * 2)
     found: list[object] = []
-    _run_in_threads(*[lambda: found.extend(f(Tensor([1.0] * 4)).tolist()[0] for _ in range(10))] * 3)
+    run_in_threads(*[lambda: found.extend(f(Tensor([1.0] * 4)).tolist()[0] for _ in range(10))] * 3)
     assert found == [4.0] * 30
     assert set(most) == {1}
 
@@ -355,7 +348,7 @@ def test_calls_that_assign_run_one_after_the_other() -> None:
         return total * 1
 
     seen: list[float] = []
-    _run_in_threads(*[lambda: seen.extend(add(Tensor([1.0] * 4)).tolist()[0] for _ in range(25))] * 4)
+    run_in_threads(*[lambda: seen.extend(add(Tensor([1.0] * 4)).tolist()[0] for _ in range(25))] * 4)
     assert total.tolist() == [100.0] * 4
     assert sorted(seen) == [float(n) for n in range(1, 101)]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-import pytest
 
 from svod_ir.rewrite import clear_remembered
+from svod_ir.testing import run_in_threads
 from svod_tensor import Tensor, jit, scope, track_origins
 from svod_tensor.engine import build as schedule_cache
 from svod_tensor.engine import kernel_cache
@@ -18,38 +17,12 @@ from svod_tensor.testing import check
 N_THREADS = 8
 
 
-@pytest.fixture
-def run_together() -> Callable[[Callable[[int], None]], None]:
-    """Run a function of its number in each of several threads, which take turns as often as Python lets them."""
-
-    def run(work: Callable[[int], None]) -> None:
-        errors: list[BaseException] = []
-        start = threading.Barrier(N_THREADS)
-
-        def guarded(number: int) -> None:
-            try:
-                start.wait()
-                work(number)
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=guarded, args=(n,)) for n in range(N_THREADS)]
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            sys.setswitchinterval(interval)
-        if errors:
-            raise errors[0]
-
-    return run
+def run_together(work: Callable[[int], None]) -> None:
+    """Run a function of its number in each of several threads."""
+    run_in_threads(*(partial(work, number) for number in range(N_THREADS)), switching_often=True)
 
 
-def test_threads_compile_and_run_the_same_new_graphs(run_together: Callable[[Callable[[int], None]], None]) -> None:
+def test_threads_compile_and_run_the_same_new_graphs() -> None:
     a = np.arange(24, dtype=np.float32)
     shared = Tensor(a)
 
@@ -61,7 +34,7 @@ def test_threads_compile_and_run_the_same_new_graphs(run_together: Callable[[Cal
     run_together(work)
 
 
-def test_threads_do_different_things_at_once(run_together: Callable[[Callable[[int], None]], None]) -> None:
+def test_threads_do_different_things_at_once() -> None:
     weight = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
     held = Tensor(weight).realize()
     layer = jit(lambda x: (x @ held).relu().sum(1))

@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,9 +22,9 @@ from svod_device.report import report_devices
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
 from svod_device.testing.kernels import find_case, iter_kernels
-from svod_device.testing.memory import run_in_threads
 from svod_dtype import SvodError, float64, int32, int64
 from svod_ir.target import COMMON_DTYPES, Target
+from svod_ir.testing import run_in_threads
 
 __all__ = ["BackendConformance", "LauncherConformance", "RegistryConformance"]
 
@@ -125,7 +126,7 @@ class BackendConformance(Conformance):
             for turn in range(8):
                 check_kernel(built, owner, {"scale": number + 1, "shift": turn - 4}, seed=number)
 
-        run_in_threads(4, work)
+        run_in_threads(*(partial(work, number) for number in range(4)))
 
     def test_kernels_are_built_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
@@ -133,7 +134,7 @@ class BackendConformance(Conformance):
         def work(number: int) -> None:
             check_kernel(build(find_case(backend.target, names[number]), backend, owner.name), owner, {})
 
-        run_in_threads(len(names), work)
+        run_in_threads(*(partial(work, number) for number in range(len(names))))
 
     def test_a_launch_sees_what_the_one_before_wrote(self, backend: Backend, owner: Device) -> None:
         built = build(find_case(backend.target, "variables"), backend, owner.name)
@@ -260,7 +261,7 @@ class LauncherConformance(Conformance):
                 launcher.run(tables[number])
                 chains[number].check()
 
-        run_in_threads(len(chains), work)
+        run_in_threads(*(partial(work, number) for number in range(len(chains))))
 
     def test_a_table_keeps_its_programs_alive(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
         chain = _Chain(build(find_case(backend.target, "variables"), backend, owner.name), owner, length=2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -22,31 +22,11 @@ from svod_device.registry import canonical_device, get_allocator
 from svod_device.testing.base import Conformance
 from svod_device.testing.limit import find_plugin_allocator, run_with_limit
 from svod_dtype import ALL_DTYPES, DType, float32, uint8
+from svod_ir.testing import run_in_threads
 
-__all__ = ["AllocatorConformance", "BufferConformance", "run_in_threads"]
+__all__ = ["AllocatorConformance", "BufferConformance"]
 
 _SIZES: Final = (1, 2, 3, 63, 64, 65, 1000, 4096, 4097, (1 << 20) + 1, 8 << 20)
-
-
-def run_in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Run `work` with 0 to `count` - 1 at the same time; the first error is raised here."""
-    errors: list[BaseException] = []
-    start = threading.Barrier(count)
-
-    def run(number: int) -> None:
-        try:
-            start.wait()
-            work(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def _make_bytes(count: int, seed: int) -> bytes:
@@ -179,7 +159,7 @@ class AllocatorConformance(Conformance):
                     assert _read(allocator, memory.address, nbytes) == bytes([number * 3 + k]) * nbytes
                     allocator.free(memory)
 
-        run_in_threads(4, work)
+        run_in_threads(*(partial(work, number) for number in range(4)))
 
     def test_a_block_is_freed_by_another_thread(self, allocator: Allocator) -> None:
         blocks = [allocator.allocate(5000) for _ in range(8)]
@@ -188,7 +168,7 @@ class AllocatorConformance(Conformance):
             for memory in blocks[2 * number : 2 * number + 2]:
                 allocator.free(memory)
 
-        run_in_threads(4, work)
+        run_in_threads(*(partial(work, number) for number in range(4)))
 
     def test_synchronize_returns_with_and_without_work(self, allocator: Allocator) -> None:
         allocator.synchronize()
