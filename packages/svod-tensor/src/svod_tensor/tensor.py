@@ -15,7 +15,33 @@ from svod_tensor.cells.views import read_array
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, DonatedTensorError, ShardError
-from svod_tensor.ops.assignment import Assigning
+from svod_tensor.ops.activation import Activation
+from svod_tensor.ops.arithmetic import Arithmetic
+from svod_tensor.ops.assignment import Assignment
+from svod_tensor.ops.bitwise import Bitwise
+from svod_tensor.ops.comparison import Comparison
+from svod_tensor.ops.conversion import Conversion
+from svod_tensor.ops.creation import Creation
+from svod_tensor.ops.cumulative import Cumulative
+from svod_tensor.ops.cutting import Cutting
+from svod_tensor.ops.distributions import Distributions
+from svod_tensor.ops.exponential import Exponential
+from svod_tensor.ops.indexing import Indexing
+from svod_tensor.ops.joining import Joining
+from svod_tensor.ops.logic import Logic
+from svod_tensor.ops.movement import Movement
+from svod_tensor.ops.neural import Neural
+from svod_tensor.ops.operators import Operators
+from svod_tensor.ops.placing import Placing
+from svod_tensor.ops.products import Products
+from svod_tensor.ops.random import Random
+from svod_tensor.ops.reduction import Reduction
+from svod_tensor.ops.sorting import Sorting
+from svod_tensor.ops.sources import Sources
+from svod_tensor.ops.statistics import Statistics
+from svod_tensor.ops.trigonometry import Trigonometry
+from svod_tensor.ops.update import Update
+from svod_tensor.ops.windows import Windows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +57,11 @@ __all__ = ["Tensor"]
 Nested: TypeAlias = "bool | int | float | list[Nested]"
 
 
-class Tensor(Assigning):
+class Tensor(
+    Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Cutting,
+    Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
+    Random, Reduction, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
+):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,

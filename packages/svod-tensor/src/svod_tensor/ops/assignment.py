@@ -12,21 +12,21 @@ from svod_tensor.cells import writing
 from svod_tensor.cells.views import is_shard, is_writable
 from svod_tensor.errors import AssignmentDtypeError, RepeatedWriteError, ShardError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.indexing import expand_index, is_array_index
+from svod_tensor.ops.index_items import expand_index, is_array_index
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.standard import Standard
+from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.update import check_value
 from svod_tensor.shapes import broadcast_node
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.elementwise import Operand
-    from svod_tensor.ops.indexing import Index
+    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.index_items import Index
 
-__all__ = ["Assigning"]
+__all__ = ["Assignment"]
 
 
 @operations
-class Assigning(Standard):
+class Assignment(Theme):
     """Writing to memory."""
 
     __slots__ = ()

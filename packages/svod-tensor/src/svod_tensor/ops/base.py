@@ -1,10 +1,4 @@
-"""The core of a tensor: its content, what node that is, and its device.
-
-The operations are classes that stand on each other, one a file, in this order: `TensorBase`,
-`Movement`, `Elementwise`, `Operators`, `Functions`, `Creation`, `Placing`, `Reduction`, `Indexing`, `Products`,
-`Neural`, `Updating`, `Windows`, `Random`, `Sorting`, `Standard`, `Assigning`; each uses only what stands below it,
-and `svod_tensor.Tensor` stands on top.
-"""
+"""The core of a tensor: its content, what node that is, and its device."""
 
 from __future__ import annotations
 
@@ -32,6 +26,11 @@ if TYPE_CHECKING:
     TensorData: TypeAlias = (
         "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
     )
+    Operand: TypeAlias = TensorData
+    """What an operation takes beside a tensor."""
+
+    Amounts: TypeAlias = "SInt | Sequence[SInt] | None"
+    """How much is added to one axis: on both sides alike, before and after it, or nothing."""
 
 __all__ = ["DTypeLike", "TensorBase"]
 

@@ -1,47 +1,32 @@
-"""Tensors from nothing: constants, ranges, and the contents of files and arrays."""
+"""Tensors from nothing: constants and ranges."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
-from svod_dtype import DType, float32, float64, int64, to_dtype, uint8
+from svod_dtype import DType, float32, float64, int64, to_dtype
 from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
 from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
-from svod_tensor.data import (
-    check_scalar,
-    copy_to_device,
-    default_int_dtype,
-    make_array_node,
-    make_buffer_node,
-    make_constant,
-    make_node,
-    place_by_default,
-)
+from svod_tensor.data import check_scalar, copy_to_device, default_int_dtype, make_constant, make_node
 from svod_tensor.engine import memory_nodes
-from svod_tensor.errors import MissingFileError
 from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.functions import Functions
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
 from svod_tensor.shards import place_like
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["Creation", "check_sizes"]
 
 
 @operations
-class Creation(Functions):
+class Creation(Theme):
     """Ways to make a tensor; each takes `dtype` and `device` by name."""
 
     __slots__ = ()
@@ -175,47 +160,6 @@ class Creation(Functions):
         views = [a.reshape(tuple(-1 if i == place[k] else 1 for i in range(n))) for k, a in enumerate(axes)]
         shape = broadcast_shapes(*(v.shape for v in views))
         return tuple(v.broadcast_to(shape).clone() for v in views)
-
-    @classmethod
-    def from_numpy(cls, array: NDArray[np.generic], *, copy: bool | None = None) -> Self:
-        """A tensor with the elements of `array`.
-
-        Args:
-            array: of any dtype that svod has.
-            copy: True copies. False shares the array's memory, or fails where kernels cannot read it
-                there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new arrays
-                are) and else copies.
-
-        Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
-        writes to the array: once it is assigned to, it has memory of its own.
-        """
-        from svod_tensor import storage
-
-        if copy is False and not storage.is_shareable(array):
-            raise OperandError(
-                operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
-                expected="contiguous memory aligned to 16 bytes",
-            )  # fmt: skip
-        node = place_by_default(make_array_node(array, may_share=copy is not True))
-        return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """The bytes of a file as a uint8 tensor on its DISK device: nothing is read until it is used.
-
-        Raises:
-            MissingFileError: if the file is not there.
-        """
-        from svod_tensor import storage
-
-        name = os.path.abspath(str(os.fspath(path)))
-        if not os.path.isfile(name):
-            raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
-        size = os.path.getsize(name)
-        if size == 0:
-            return cls.zeros(0, dtype=uint8)
-        device = f"DISK:{name}"
-        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)
 
     @classmethod
     def _place(cls, node: UOp, device: str | None) -> Self:

@@ -6,6 +6,7 @@ Each takes `seed` and `generator` as `rand` does.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import DType, bool_, float32, float64, uint64
@@ -15,24 +16,22 @@ from svod_ir.ops import Op
 from svod_ir.uop import SInt, UOp
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.random import float_dtype, uniform_of
+from svod_tensor.ops.random import draw, draw_like, float_dtype, uniform_of
 from svod_tensor.ops.rounding import accumulation_dtype
-from svod_tensor.ops.sorting import Sorting
+from svod_tensor.ops.theme import Theme
 from svod_tensor.shapes import normalize_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from svod_tensor.generator import Generator, Seed
-    from svod_tensor.ops.elementwise import Operand
+    from svod_tensor.ops.base import Operand
 
 __all__ = ["Distributions"]
 
-T = TypeVar("T", bound="Sorting")
+T = TypeVar("T", bound=Theme)
 
 
 @operations
-class Distributions(Sorting):
+class Distributions(Theme):
     """Random numbers of several distributions, and random choices."""
 
     __slots__ = ()
@@ -47,7 +46,7 @@ class Distributions(Sorting):
         The bounds are numbers, or tensors that broadcast to `shape`.
         """
         kind, wide = _dtypes("uniform", dtype)
-        x = uniform_of(cls._draw("uniform", shape, seed, generator, device), wide)
+        x = uniform_of(draw(cls, "uniform", shape, seed, generator, device), wide)
         first = x._wrap_as(low)
         return x.mul(x._wrap_as(high).sub(first)).add(first).cast(kind)
 
@@ -71,7 +70,7 @@ class Distributions(Sorting):
         Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
         """
         kind, wide = _dtypes("exponential", dtype)
-        x = _exponential_of(cls._draw("exponential", shape, seed, generator, device), wide)
+        x = _exponential_of(draw(cls, "exponential", shape, seed, generator, device), wide)
         return x.mul(x._wrap_as(scale)).cast(kind)
 
     @classmethod
@@ -96,7 +95,7 @@ class Distributions(Sorting):
         near, far = (-last, -first) if is_mirrored else (first, last)
         begin, end = _normal_probability(near), _normal_probability(far)
         # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
-        u = uniform_of(cls._draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
+        u = uniform_of(draw(cls, "truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
         x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
         x = x.neg() if is_mirrored else x
         # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
@@ -107,7 +106,7 @@ class Distributions(Sorting):
     ) -> Self:
         """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64)."""
         wide = _wide_dtype(self)
-        return uniform_of(self._draw_like("bernoulli", seed, generator), wide).lt(self.cast(wide)).cast(dtype)
+        return uniform_of(draw_like(self, "bernoulli", seed, generator), wide).lt(self.cast(wide)).cast(dtype)
 
     def categorical(self, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
         """For each row of logarithms of weights along `axis`, a position, with a probability in proportion to its weight.
@@ -117,7 +116,7 @@ class Distributions(Sorting):
         Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
         """
         axis = normalize_axis("categorical", axis, self.ndim)
-        return self._add_gumbel(self._draw_like("categorical", seed, generator)).argmax(axis)
+        return self._add_gumbel(draw_like(self, "categorical", seed, generator)).argmax(axis)
 
     def multinomial(
         self, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None
@@ -138,7 +137,7 @@ class Distributions(Sorting):
         if replacement:
             rows = logits.unsqueeze(-2).expand(*self.shape[:-1], n, self.shape[-1])
             return rows.categorical(-1, seed=seed, generator=generator)
-        noisy = logits._add_gumbel(logits._draw_like("multinomial", seed, generator))
+        noisy = logits._add_gumbel(draw_like(logits, "multinomial", seed, generator))
         return noisy.topk(n)[1]
 
     @classmethod
@@ -149,12 +148,12 @@ class Distributions(Sorting):
 
         They are sorted by 64 random bits, which are different for each: so no order is preferred.
         """
-        return cls._draw("permutation", (n,), seed, generator, device).argsort()
+        return draw(cls, "permutation", (n,), seed, generator, device).argsort()
 
     def shuffle(self, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
         """A tensor with the parts of this one along `axis` in random order."""
         axis = normalize_axis("shuffle", axis, self.ndim)
-        return self.take(self._draw_like("shuffle", seed, generator, self.shape[axis : axis + 1]).argsort(), axis)
+        return self.take(draw_like(self, "shuffle", seed, generator, self.shape[axis : axis + 1]).argsort(), axis)
 
     def _wrap_as(self, value: Operand) -> Self:
         """A parameter of a distribution, in the dtype of this tensor."""
@@ -172,7 +171,7 @@ def _dtypes(operation: str, dtype: DTypeLike) -> tuple[DType, DType]:
     return kind, accumulation_dtype(kind)
 
 
-def _wide_dtype(x: Sorting) -> DType:
+def _wide_dtype(x: Theme) -> DType:
     return float64 if x.dtype is float64 else float32
 
 
@@ -248,12 +247,16 @@ _CENTRAL: Final = (
     (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3, 2.1213794301586595867e4,
      3.9307895800092710610e4, 2.8729085735721942674e4, 5.2264952788528545610e3),
 )  # fmt: skip
+
+
 _NEAR: Final = (
     (1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
      1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
     (1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
      1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
 )  # fmt: skip
+
+
 _FAR: Final = (
     (6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
      2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),

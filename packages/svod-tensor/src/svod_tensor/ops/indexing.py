@@ -9,17 +9,10 @@ never touches memory outside, unless the plan checks its operands: then it is an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from svod_dtype import DType, int64
-from svod_ir.build import (
-    make_alu,
-    make_check,
-    make_gather,
-    make_permute,
-    make_reshape,
-    make_shrink,
-)
+from svod_ir.build import make_alu, make_check, make_gather, make_permute, make_reshape, make_shrink
 from svod_ir.concat import index_dtype_for, make_positions
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.ops import Op
@@ -27,38 +20,27 @@ from svod_ir.placement import check_devices
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, to_node
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
-from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
+from svod_tensor.errors import IndexKindError
 from svod_tensor.ops.base import DTypeLike, TensorBase
-from svod_tensor.ops.naming import operations
-from svod_tensor.ops.reduction import Reduction
-from svod_tensor.shapes import (
-    Shape,
-    broadcast_node,
-    broadcast_shapes,
-    check_within,
-    concrete_shape,
-    item_count,
-    normalize_axis,
+from svod_tensor.ops.index_items import (
+    Selected,
+    check_positions,
+    expand_index,
+    is_array_index,
+    reject_mask,
+    resolve_item,
+    resolve_position,
+    wrap_negative,
 )
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
+from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, item_count, normalize_axis
 from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
-    from types import EllipsisType
+    from svod_tensor.ops.index_items import Index, IndexItem
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
-    Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
-
-__all__ = ["Indexing", "expand_index", "is_array_index", "resolve_item"]
-
-
-class _Selected(NamedTuple):
-    """Where a mask of known values holds, along one of its axes, which has `size` elements."""
-
-    positions: NDArray[np.intp]
-    size: int
+__all__ = ["Indexing", "look_up"]
 
 
 class _Array(NamedTuple):
@@ -69,7 +51,7 @@ class _Array(NamedTuple):
 
 
 @operations
-class Indexing(Reduction):
+class Indexing(Theme):
     """Slices, integer arrays, and gathers along an axis."""
 
     __slots__ = ()
@@ -95,11 +77,11 @@ class Indexing(Reduction):
         axis = normalize_axis("take", axis, self.ndim)
         return self._take(indices, axis, "take")
 
+    index_select = take
+
     def _take(self, indices: IndexItem, axis: int, operation: str) -> Self:
         array, operand = self._to_array(indices, axis, operation)
         return self._make(make_gather(self.uop, array.positions, axis), *operand)
-
-    index_select = take
 
     def take_along_axis(self, indices: TensorBase, axis: int) -> Self:
         """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
@@ -109,21 +91,20 @@ class Indexing(Reduction):
         axis = normalize_axis("take_along_axis", axis, self.ndim)
         _check_lookup(self, indices, axis)
         size = self.shape[axis]
-        return self._look_up(
-            _wrap_negative(make_check(indices.uop, "take_along_axis", axis, size), size), indices, axis
-        )
-
-    def _look_up(self, positions: UOp, indices: TensorBase, axis: int) -> Self:
-        """`take_along_axis` of `positions`, which are `indices` counted from the front."""
-        coordinates = [positions if a == axis else make_positions(indices.shape, a) for a in range(self.ndim)]
-        outer = tuple(s if a != axis else self.shape[axis] for a, s in enumerate(indices.shape))
-        source = make_shrink(self.uop, tuple((0, s) for s in outer))
-        linear = _linear_position(coordinates, source.shape, checked=[a != axis for a in range(self.ndim)])
-        return self._make(make_gather(make_reshape(source, (product(source.shape),)), linear, 0), self._wrap(indices))  # pyright: ignore[reportArgumentType]
+        positions = wrap_negative(make_check(indices.uop, "take_along_axis", axis, size), size)
+        return self._make(look_up(self.uop, positions, axis), indices)
 
     def gather(self, axis: int, indices: TensorBase) -> Self:
         """`take_along_axis` with torch's argument order."""
         return self.take_along_axis(indices, axis)
+
+    def embedding(self, weight: Self) -> Self:
+        """The rows of `weight` that this integer tensor names; a position out of range reads as zeros."""
+        if not self.dtype.is_int:
+            raise OperandError(operation="embedding", found=self.dtype, expected="integer positions")
+        if not weight.ndim:
+            raise ShapeError(operation="embedding", shape=weight.shape, problem="has no rows")
+        return weight._take(self, 0, "embedding")
 
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
         """1 at the position that each element names along a new last axis, 0 elsewhere."""
@@ -148,7 +129,7 @@ class Indexing(Reduction):
         import numpy as np
 
         if isinstance(mask, TensorBase):
-            _reject_mask()
+            reject_mask()
         try:
             known = np.asarray(mask)
         except ValueError:
@@ -238,170 +219,28 @@ class Indexing(Reduction):
         size = self.shape[axis]
         if isinstance(item, TensorBase):
             if item.dtype.is_bool:
-                _reject_mask()
+                reject_mask()
             if not item.dtype.is_int:
                 raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
-            return _Array(_wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
+            return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
         if isinstance(item, UOp):
-            position = to_node(_resolve_position(item, size, axis))
+            position = to_node(resolve_position(item, size, axis))
             return _Array(position.cast(int64), True), ()
-        if isinstance(item, _Selected):
+        if isinstance(item, Selected):
             if item.size != size:
                 raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
             item = item.positions
-        return _Array(bring_to(_check_positions(item, size, axis), self.uop), True), ()
+        return _Array(bring_to(check_positions(item, size, axis), self.uop), True), ()
 
 
-def is_array_index(item: object) -> bool:
-    return not (item is None or isinstance(item, (int, slice, UOp)))
-
-
-def expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
-    """One item for each axis, besides Nones: `...` written out, missing slices added, known masks made positions."""
-    items = [part for item in index for part in _normalize_item(item)]
-    n_axes = sum(item is not None and item is not Ellipsis for item in items)
-    n_dots = sum(item is Ellipsis for item in items)
-    if n_dots > 1:
-        raise IndexKindError(found=index, problem="it has more than one ...")
-    if n_axes > ndim:
-        raise IndexKindError(found=index, problem=f"it has {n_axes} indices for {ndim} dimensions")
-    missing: list[object] = [slice(None)] * (ndim - n_axes)
-    dots = next((i for i, item in enumerate(items) if item is Ellipsis), None)
-    if dots is None:
-        items.extend(missing)
-    else:
-        items[dots : dots + 1] = missing
-    return tuple(items)  # pyright: ignore[reportReturnType]
-
-
-def _normalize_item(item: object) -> tuple[object, ...]:
-    if isinstance(item, TensorBase) and item.dtype.is_bool:
-        _reject_mask()
-    if isinstance(item, bool):
-        raise IndexKindError(found=item, problem="a bool is no position")
-    if item is None or item is Ellipsis or isinstance(item, (int, slice, UOp, TensorBase)):
-        return (item,)  # pyright: ignore[reportUnknownVariableType]
-    return _normalize_concrete(item)
-
-
-def _normalize_concrete(item: object) -> tuple[object, ...]:
-    import numpy as np
-
-    is_array = isinstance(item, (np.ndarray, np.integer))
-    if not is_array and not isinstance(item, (list, tuple, range)):
-        raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(item, np.integer):
-        return (item.__index__(),)
-    array = _to_numpy(item)  # pyright: ignore[reportUnknownArgumentType]
-    if array.size == 0 and not is_array:
-        array = array.astype(np.int64)
-    if array.dtype == np.bool_:
-        return tuple(_Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
-    if array.dtype.kind not in "iu":
-        raise IndexKindError(found="a list or array", problem="its elements are no integers")
-    return (array,)
-
-
-def _to_numpy(item: object) -> NDArray[np.generic]:
-    import numpy as np
-
-    try:
-        return np.asarray(item)
-    except ValueError as error:
-        raise IndexKindError(found="a list", problem="its rows have different lengths") from error
-
-
-def _reject_mask() -> None:
-    raise DataDependentShapeError(
-        operation="indexing with a bool tensor",
-        hint="use mask.where(x, other), or index with mask.numpy() where the mask is known",
-    )
-
-
-def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
-    """Begin, end and step of one axis; the whole axis where an array selects from it."""
-    if isinstance(item, slice):
-        return _resolve_slice(item, size, axis)
-    if isinstance(item, (int, UOp)):
-        begin = _resolve_position(item, size, axis)
-        return begin, normalize_size(begin + 1), 1
-    return 0, size, 1
-
-
-def _resolve_position(item: SInt, size: SInt, axis: int) -> SInt:
-    if isinstance(item, int) and isinstance(size, int):
-        if not -size <= item < size:
-            raise IndexOutOfRangeError(index=item, axis=axis, size=size)
-        return size + item if item < 0 else item
-    position = normalize_size(item + size if isinstance(item, int) and item < 0 else item)
-    check_within("indexing", axis, position, 0, normalize_size(size - 1))
-    return position
-
-
-def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
-    step = 1 if item.step is None else item.step.__index__()
-    if step == 0:
-        raise IndexKindError(found=item, problem="the step is 0")
-    if isinstance(size, UOp) or isinstance(item.start, UOp) or isinstance(item.stop, UOp):
-        return _resolve_symbolic(item, size, step, axis)
-    begin, end, step = item.indices(size)
-    count = len(range(begin, end, step))
-    if count == 0:
-        return 0, 0, 1
-    last = begin + (count - 1) * step
-    return min(begin, last), max(begin, last) + 1, step
-
-
-def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SInt, SInt, int]:
-    """Known bounds are clamped to the axis, as Python does; symbolic ones must lie in it for all values."""
-    # A negative step begins at the element `start` and ends before `stop`: the ends of the part are one higher.
-    first, last = (item.start, item.stop) if step > 0 else (item.stop, item.start)
-    shift = 0 if step > 0 else 1
-    begin = 0 if first is None else _resolve_end(first, shift, size, axis)
-    end = size if last is None else _resolve_end(last, shift, size, axis)
-    return begin, normalize_size(to_node(begin).maximum(end)), step
-
-
-def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
-    if isinstance(bound, UOp):
-        place = normalize_size(bound + shift)
-        check_within("indexing with a slice", axis, place, 0, size)
-        return place
-    place = to_node(size) + (bound.__index__() + shift) if bound < 0 else to_node(bound.__index__() + shift)
-    return normalize_size(place.maximum(0).minimum(size))
-
-
-def _check_positions(item: object, size: SInt, axis: int) -> UOp:
-    """Known positions, checked, counted from the front, as a node."""
-    import numpy as np
-
-    array = _to_numpy(item)
-    if array.size and array.dtype.kind not in "iu":
-        raise IndexKindError(found=item, problem="positions are integers")
-    array = array.astype(np.int64)
-    if array.size:
-        for extreme in (int(array.min()), int(array.max())):
-            _resolve_position(extreme, size, axis)
-        array = np.where(array < 0, array + size, array) if isinstance(size, int) else array
-    dtype = index_dtype_for(size)
-    from svod_tensor.data import make_array_node
-
-    is_known = isinstance(size, int) or not array.size or int(array.min()) >= 0
-    node = (
-        UOp.const(dtype, int(array)) if array.ndim == 0 else make_array_node(array.astype(dtype.numpy), may_share=True)
-    )
-    return node if is_known else _wrap_negative(node, size)
-
-
-def _wrap_negative(positions: UOp, size: SInt) -> UOp:
-    if not positions.dtype.is_signed:
-        return positions
-    if isinstance(size, int) and size > positions.dtype.max:
-        positions = positions.cast(int64)
-    dtype = positions.dtype
-    length = size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
-    from_end = make_alu(Op.ADD, positions, length)
-    return make_alu(Op.WHERE, make_alu(Op.LT, positions, UOp.const(dtype, 0)), from_end, positions)
+def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
+    """What `take_along_axis` gives for `positions`, which are counted from the front."""
+    ndim = len(source.shape)
+    coordinates = [positions if a == axis else make_positions(positions.shape, a) for a in range(ndim)]
+    outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(positions.shape))
+    part = make_shrink(source, tuple((0, s) for s in outer))
+    linear = _linear_position(coordinates, part.shape, checked=[a != axis for a in range(ndim)])
+    return make_gather(make_reshape(part, (product(part.shape),)), linear, 0)
 
 
 def _linear_position(coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]) -> UOp:

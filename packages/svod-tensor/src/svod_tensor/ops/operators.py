@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Self
 
 from svod_dtype import bool_
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.elementwise import Elementwise
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.elementwise import Operand
+    from svod_tensor.ops.base import Operand
 
 __all__ = ["Operators"]
 
 
 @operations
-class Operators(Elementwise):
+class Operators(Theme):
     """Arithmetic, comparison and bit operators."""
 
     __slots__ = ()
@@ -131,5 +131,11 @@ class Operators(Elementwise):
 
     def __ge__(self, other: Operand) -> Self:
         return self.ge(other)
+
+    def __matmul__(self, other: Operand) -> Self:
+        return self.matmul(other)
+
+    def __rmatmul__(self, other: Operand) -> Self:
+        return self._wrap(other).matmul(self)
 
     __hash__ = TensorBase.__hash__

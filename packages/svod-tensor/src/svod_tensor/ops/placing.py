@@ -9,8 +9,8 @@ from svod_ir.placement import Sharding, split_evenly
 from svod_tensor.cells.views import Shard
 from svod_tensor.data import copy_to_device
 from svod_tensor.errors import ShardError
-from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
 from svod_tensor.shapes import concrete_shape, normalize_axis
 from svod_tensor.shards import join_parts, parts_of, spread
 
@@ -18,7 +18,7 @@ __all__ = ["Placing"]
 
 
 @operations
-class Placing(Creation):
+class Placing(Theme):
     """Moving tensors between devices."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Sums of products: matmul, dot, einsum, linear.
+"""Sums of products: matmul, einsum, linear.
 
 A product is a multiplication of broadcast operands and a sum over one or more axes; the optimizer,
 not this module, recognises it. float16, bfloat16 and float8 are multiplied and added in float32.
@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import promote_types, to_dtype
 from svod_ir.errors import ShapeError
-from svod_ir.ops import Op
-from svod_ir.sizes import format_shape
+from svod_ir.sizes import format_shape, product
 from svod_ir.uop import SInt
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.indexing import Indexing
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
-from svod_tensor.shapes import Shape, normalize_axis
+from svod_tensor.ops.theme import Theme
+from svod_tensor.shapes import Shape, normalize_axes, normalize_axis
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.elementwise import Operand
+    from svod_tensor.ops.base import Operand
 
 __all__ = ["Products"]
 
-T = TypeVar("T", bound="Products")
+T = TypeVar("T", bound=Theme)
 
 
 @operations
-class Products(Indexing):
+class Products(Theme):
     """Matrix products and their generalisations."""
 
     __slots__ = ()
@@ -53,18 +52,12 @@ class Products(Indexing):
         # (..., m, 1, k) * (..., 1, n, k), summed over k.
         x = self.cast(inner) if self.ndim > 1 else self.cast(inner).unsqueeze(0)
         y = right.cast(inner).transpose(-2, -1) if right.ndim > 1 else right.cast(inner).unsqueeze(0)
-        total = x.unsqueeze(-2).mul(y.unsqueeze(-3))._reduce("matmul", Op.ADD, -1, False, empty=0).cast(kind)
+        total = x.unsqueeze(-2).mul(y.unsqueeze(-3)).sum(-1, dtype=inner).cast(kind)
         if right.ndim == 1:
             total = total.squeeze(-1)
         return total.squeeze(-1 if right.ndim == 1 else -2) if self.ndim == 1 else total
 
     dot = matmul
-
-    def __matmul__(self, other: Operand) -> Self:
-        return self.matmul(other)
-
-    def __rmatmul__(self, other: Operand) -> Self:
-        return self._wrap(other).matmul(self)
 
     @rounds_once
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
@@ -89,6 +82,23 @@ class Products(Indexing):
         inner = accumulation_dtype(kind)
         return self.cast(inner).mul(other.cast(inner)).sum(axis, dtype=inner).cast(kind)
 
+    def tensordot(self, other: Self, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Self:
+        """The sum of products over `axes`: the last ones of this tensor and the first of `other`, or those of two lists."""
+        if isinstance(axes, int):
+            if not 0 <= axes <= min(self.ndim, other.ndim):
+                raise ShapeError(operation="tensordot", shape=self.shape, problem=f"has no {axes} axes to share")
+            axes = tuple(range(self.ndim - axes, self.ndim)), tuple(range(axes))
+        left, right = normalize_axes("tensordot", axes[0], self.ndim), normalize_axes("tensordot", axes[1], other.ndim)
+        rows, columns = ([a for a in range(t.ndim) if a not in used] for t, used in ((self, left), (other, right)))
+        shape = (*(self.shape[a] for a in rows), *(other.shape[a] for a in columns))
+        if tuple(self.shape[a] for a in left) != tuple(other.shape[a] for a in right):
+            raise ShapeError(
+                operation="tensordot", shape=self.shape, problem=f"does not fit {other.shape} along {axes}"
+            )
+        x = self.permute(*rows, *left).reshape(_count(self, rows), _count(self, left))
+        y = other.permute(*right, *columns).reshape(_count(other, right), _count(other, columns))
+        return x.matmul(y).reshape(shape)
+
     @classmethod
     def einsum(cls, formula: str, *operands: Self) -> Self:
         """A sum of products by Einstein's convention: `"ij,jk->ik"`; `...` and repeated letters as in numpy.
@@ -109,7 +119,11 @@ class Products(Indexing):
             result = aligned if result is None else result.mul(aligned)
         assert result is not None
         result = result.broadcast_to(tuple(sizes[c] for c in letters))
-        return result._reduce("einsum", Op.ADD, tuple(range(len(output), len(letters))), False, empty=0).cast(kind)
+        return result.sum(tuple(range(len(output), len(letters))), dtype=inner).cast(kind)
+
+    def trace(self, *, dtype: DTypeLike | None = None) -> Self:
+        """The sum of the diagonal of the last two axes."""
+        return self.diagonal().sum(-1, dtype=dtype)
 
 
 def _check_contracted(left: Shape, right: Shape) -> None:
@@ -127,7 +141,7 @@ def _check_contracted(left: Shape, right: Shape) -> None:
 _DOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def _parse_formula(formula: str, operands: Sequence[Products]) -> tuple[list[str], str]:
+def _parse_formula(formula: str, operands: Sequence[Theme]) -> tuple[list[str], str]:
     """Input terms and output term; the axes of `...` get letters of their own, aligned at the last."""
     left, arrow, right = formula.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -161,7 +175,7 @@ def _parse_formula(formula: str, operands: Sequence[Products]) -> tuple[list[str
     return inputs, output
 
 
-def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Products]) -> dict[str, SInt]:
+def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Theme]) -> dict[str, SInt]:
     sizes: dict[str, SInt] = {}
     for term, operand in zip(inputs, operands, strict=True):
         for letter, size in zip(term, operand.shape, strict=True):
@@ -185,3 +199,7 @@ def _align(operand: T, term: str, letters: Sequence[str]) -> T:
     operand = operand.permute([term.index(c) for c in present]) if present else operand
     sizes = dict(zip(present, operand.shape, strict=True))
     return operand.reshape(tuple(sizes.get(c, 1) for c in letters))
+
+
+def _count(x: Theme, axes: Sequence[int]) -> SInt:
+    return product(tuple(x.shape[a] for a in axes))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint32, uint64
@@ -23,25 +24,23 @@ from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.creation import check_sizes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.windows import Windows
+from svod_tensor.ops.theme import Theme
 from svod_tensor.shapes import Shape, to_shape
 from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from svod_tensor.generator import Generator, Seed
 
-__all__ = ["Random", "float_dtype", "uniform_of"]
+__all__ = ["Random", "draw", "draw_like", "float_dtype", "uniform_of"]
 
-T = TypeVar("T", bound="Random")
+T = TypeVar("T", bound=Theme)
 
 _WORDS: Final = 1 << 56
 """Between the counters of one word of an element and those of the next."""
 
 
 @operations
-class Random(Windows):
+class Random(Theme):
     """Tensors of random numbers.
 
     Each function draws from `generator`, by default from the one that `manual_seed` seeds. With a `seed` instead, an integer, a 0-d
@@ -65,7 +64,7 @@ class Random(Windows):
             ((2, 3), True)
         """
         kind = float_dtype("rand", dtype)
-        return uniform_of(cls._draw("rand", shape, seed, generator, device), kind)
+        return uniform_of(draw(cls, "rand", shape, seed, generator, device), kind)
 
     @classmethod
     def randn(
@@ -78,10 +77,10 @@ class Random(Windows):
         """
         kind = float_dtype("randn", dtype)
         if kind is float64:
-            bits, more = cls._draw_words("randn", shape, seed, generator, device, n_words=2)
+            bits, more = draw_words(cls, "randn", shape, seed, generator, device, n_words=2)
             first, second = uniform_of(bits, kind), uniform_of(more, kind)
         else:
-            bits = cls._draw("randn", shape, seed, generator, device)
+            bits = draw(cls, "randn", shape, seed, generator, device)
             first, second = uniform_of(bits.lshift(32), float32), uniform_of(bits, float32)
         radius = first.neg().add(1).log().mul(-2).sqrt()
         return radius.mul(second.mul(2 * math.pi).cos()).cast(kind)
@@ -109,9 +108,9 @@ class Random(Windows):
                 raise IntegerOverflowError(value=bound, dtype=kind)
         count = high - low
         if count <= 1 << 32:
-            offset = cls._draw("randint", shape, seed, generator, device).remainder(count)
+            offset = draw(cls, "randint", shape, seed, generator, device).remainder(count)
         else:
-            first, second = cls._draw_words("randint", shape, seed, generator, device, n_words=2)
+            first, second = draw_words(cls, "randint", shape, seed, generator, device, n_words=2)
             offset = _scale(first, second, count)
         found = offset.add(low % (1 << 64))
         return (found if low >= 0 else found.cast(int64)).cast(kind)
@@ -126,38 +125,37 @@ class Random(Windows):
             raise OperandError(operation="dropout", found=p, expected="a probability")
         if p == 0:
             return self.clone()
-        keep = uniform_of(self._draw_like("dropout", seed, generator), float32).ge(p)
+        keep = uniform_of(draw_like(self, "dropout", seed, generator), float32).ge(p)
         return keep.where(self.mul(1 / (1 - p)) if p < 1 else self.zeros_like(), 0)
 
-    @classmethod
-    def _draw(
-        cls, operation: str, shape: Sequence[SInt | Sequence[SInt]], seed: Seed | None, generator: Generator | None,
-        device: str | None,
-    ) -> Self:  # fmt: skip
-        """64 random bits for each element."""
-        return cls._draw_words(operation, shape, seed, generator, device)[0]
 
-    @classmethod
-    def _draw_words(
-        cls, operation: str, shape: Sequence[SInt | Sequence[SInt]], seed: Seed | None, generator: Generator | None,
-        device: str | None, *, n_words: int = 1,
-    ) -> tuple[Self, ...]:  # fmt: skip
-        """For each element so many times 64 random bits."""
-        from svod_tensor.generator import find_key
+def draw(
+    cls: type[T], operation: str, shape: Sequence[SInt | Sequence[SInt]], seed: Seed | None, generator: Generator | None,
+    device: str | None,
+) -> T:  # fmt: skip
+    """64 random bits for each element."""
+    return draw_words(cls, operation, shape, seed, generator, device)[0]
 
-        sizes = check_sizes(operation, to_shape(operation, shape))
-        key = find_key(operation, seed, generator)
-        key = place_by_default(key) if device is None else copy_to_device(key, device)
-        return tuple(cls.from_uop(_make_bits(key, sizes, word)) for word in range(n_words))
 
-    def _draw_like(
-        self, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None
-    ) -> Self:
-        """64 random bits for each element of this tensor, or of one with another shape, where this tensor is."""
-        from svod_tensor.generator import find_key
+def draw_words(
+    cls: type[T], operation: str, shape: Sequence[SInt | Sequence[SInt]], seed: Seed | None, generator: Generator | None,
+    device: str | None, *, n_words: int = 1,
+) -> tuple[T, ...]:  # fmt: skip
+    """For each element so many times 64 random bits."""
+    from svod_tensor.generator import find_key
 
-        key = bring_to(find_key(operation, seed, generator), self.uop)
-        return self.from_uop(_make_bits(key, self.shape if shape is None else shape, 0))
+    sizes = check_sizes(operation, to_shape(operation, shape))
+    key = find_key(operation, seed, generator)
+    key = place_by_default(key) if device is None else copy_to_device(key, device)
+    return tuple(cls.from_uop(_make_bits(key, sizes, word)) for word in range(n_words))
+
+
+def draw_like(x: T, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None) -> T:
+    """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
+    from svod_tensor.generator import find_key
+
+    key = bring_to(find_key(operation, seed, generator), x.uop)
+    return x.from_uop(_make_bits(key, x.shape if shape is None else shape, 0))
 
 
 def float_dtype(operation: str, dtype: DTypeLike) -> DType:
@@ -172,10 +170,7 @@ def float_dtype(operation: str, dtype: DTypeLike) -> DType:
     return kind
 
 
-def uniform_of(
-    bits: T,
-    kind: DType,
-) -> T:
+def uniform_of(bits: T, kind: DType) -> T:
     """The highest of 64 random bits as a number of `kind` from 0 up to but without 1: as many as are exact."""
     n_bits = kind.mantissa_bits + 1
     # Nodes instead of tensors between: a small draw takes no longer to compute than to build.

@@ -11,11 +11,11 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.origins import wrap
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.elementwise import Elementwise
+    from svod_tensor.ops.theme import Theme
 
 __all__ = ["accumulation_dtype", "rounds_once"]
 
-T = TypeVar("T", bound="Elementwise")
+T = TypeVar("T", bound="Theme")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -50,12 +50,8 @@ def _is_narrow(dtype: DType) -> bool:
 
 
 def _widen(value: object) -> object:
-    return (
-        cast("Elementwise", value).cast(float32) if isinstance(value, TensorBase) and _is_narrow(value.dtype) else value
-    )
+    return cast("Theme", value).cast(float32) if isinstance(value, TensorBase) and _is_narrow(value.dtype) else value
 
 
 def _narrow(result: object, kind: DType) -> object:
-    return (
-        cast("Elementwise", result).cast(kind) if isinstance(result, TensorBase) and result.dtype is float32 else result
-    )
+    return cast("Theme", result).cast(kind) if isinstance(result, TensorBase) and result.dtype is float32 else result

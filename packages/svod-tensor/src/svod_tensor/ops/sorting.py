@@ -9,32 +9,39 @@ arrays, since loops over independent elements, which kernels are, are no way to 
 from __future__ import annotations
 
 import operator
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
-from svod_dtype import float32, int32, int64, uint32
+from svod_dtype import float32, int32, int64, promote_types, uint32
+from svod_ir.build import make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
 from svod_ir.uop import SInt
+from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.random import Random
+from svod_tensor.ops.theme import Theme
 from svod_tensor.shapes import check_within, normalize_axis
 from svod_tensor.shards import bring_to
 
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
 __all__ = ["MAX_PASSES", "SORT", "Sorting", "ordered_key"]
 
-T = TypeVar("T", bound="Sorting")
+T = TypeVar("T", bound=Theme)
+
 
 SORT: Final = "svod.sort"
 """The custom function that sorts rows."""
+
 
 MAX_PASSES: Final = 8
 """How many of the largest elements are found by so many reductions of the rows; for more, rows are sorted."""
 
 
 @operations
-class Sorting(Random):
-    """Orders and ranks."""
+class Sorting(Theme):
+    """Orders, ranks and searches."""
 
     __slots__ = ()
 
@@ -93,7 +100,32 @@ class Sorting(Random):
 
     def _in_order(self, order: Self, axis: int) -> Self:
         """`take_along_axis` of positions that are known to be there."""
-        return self._look_up(order.uop, order, normalize_axis("sort", axis, self.ndim))
+        return self._make(look_up(self.uop, order.uop, normalize_axis("sort", axis, self.ndim)), order)
+
+    def searchsorted(self, values: Operand, side: Literal["left", "right"] = "left") -> Self:
+        """Where in this sorted 1-d tensor each of `values` can be inserted: before equal elements, or behind them (`right`)."""
+        if self.ndim != 1:
+            raise ShapeError(operation="searchsorted", shape=self.shape, problem="is no sorted tensor of one axis")
+        wanted = self._wrap(values)
+        dtype = promote_types(self.dtype, wanted.dtype)
+        (size,) = self.shape
+        # Keys compare NaNs too, which come last.
+        keys, sought = ordered_key(self.cast(dtype)), ordered_key(wanted.cast(dtype))
+        place = sought.zeros_like(dtype=int64)
+        step = 1 << max_size(size).bit_length()
+        while step := step // 2:
+            end = place.add(step)
+            key = keys._make(make_gather(keys.uop, end.sub(1).uop, 0), sought)
+            is_before = key.lt(sought) if side == "left" else key.le(sought)
+            is_inside = end.le(size if isinstance(size, int) else self._make(size.cast(int64)))
+            place = is_before.logical_and(is_inside).where(end, place)
+        return place
+
+    def isin(self, values: Operand, *, invert: bool = False) -> Self:
+        """Whether each element is among `values`."""
+        x, y = self._pair(values)
+        found = x.unsqueeze(-1).eq(y.flatten()).any(-1)
+        return found.logical_not() if invert else found
 
 
 def ordered_key(x: T) -> T:

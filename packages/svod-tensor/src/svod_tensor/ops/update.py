@@ -22,9 +22,9 @@ from svod_tensor.cells.views import put
 from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.indexing import expand_index, is_array_index
+from svod_tensor.ops.index_items import expand_index, is_array_index
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.neural import Neural
+from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import ADD_ROWS, INVERT, invert_places
 from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 from svod_tensor.shards import bring_to
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from svod_tensor.ops.elementwise import Operand
-    from svod_tensor.ops.indexing import Index, IndexItem
+    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.index_items import Index, IndexItem
 
-__all__ = ["Updating", "check_value"]
+__all__ = ["Update", "check_value"]
 
 
 @operations
-class Updating(Neural):
+class Update(Theme):
     """Replacing elements."""
 
     __slots__ = ()
@@ -58,13 +58,7 @@ class Updating(Neural):
         items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
         if any(is_array_index(item) for item in items):
             return self._with_arrays(index, items, new)
-        return self._with_slices(items, new)
-
-    def _to_value(self, value: Operand) -> Self:
-        """What is assigned to elements of this tensor, in its dtype and, if it is the caller's data, on its device."""
-        if isinstance(value, TensorBase):
-            return self._wrap(value).cast(self.dtype)
-        return self.from_uop(bring_to(type(self)(value, dtype=self.dtype).uop, self.uop))
+        return self._with_slices(index, new)
 
     def _with_masked(self, mask: Self, value: Self) -> Self:
         if mask.shape != self.shape[: mask.ndim]:
@@ -78,9 +72,9 @@ class Updating(Neural):
             )
         return wide.where(value.broadcast_to(self.shape), self)
 
-    def _with_slices(self, items: Sequence[IndexItem], value: Self) -> Self:
+    def _with_slices(self, index: Index, value: Self) -> Self:
         """The value where slices and integers lead to."""
-        view = self._apply_basic(items, keep_ints=False)[0]
+        view = self[index]
         check_value("x[index]", value.shape, view.shape)
         path = view.content.path[len(self.content.path) :]
         return self._make(put(path, self.uop, broadcast_node(value.uop, view.shape)), value)
@@ -149,7 +143,7 @@ class Updating(Neural):
         if not self.dtype.is_int:
             raise OperandError(operation="bincount", found=self.dtype, expected="integers")
         values = self._wrap(1 if weights is None else weights)
-        inside = self.ge(0) & self.lt(n_bins)
+        inside = self.ge(0).logical_and(self.lt(n_bins))
         counts = self.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
         places = inside.where(self.cast(int64), -1).reshape(-1)
         return counts._with_sums(places, values.broadcast_to(self.shape).reshape(-1).cast(counts.dtype), 1)
@@ -177,7 +171,7 @@ class Updating(Neural):
         read = [rows._gathered(), places.reshape(n_places)._gathered()]
         node = make_custom_function(ADD_ROWS, [ArraySpec(dtype, (n_rows, width))], read)
         sums = self.from_uop(bring_to(node, self.uop)).reshape(shape)
-        return self.cast(dtype).add(sums).cast(self.dtype) if self.dtype is not bool_ else self | sums
+        return self.cast(dtype).add(sums).cast(self.dtype) if self.dtype is not bool_ else self.bitwise_or(sums)
 
     def _number_elements(self, shape: tuple[int, ...]) -> Self:
         """1, 2, ... in the shape of this tensor, where it is, so that a lookup beyond it finds a 0."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from itertools import product as combinations
 from math import gcd
 from typing import NamedTuple, Self, TypeVar
 
@@ -19,16 +19,16 @@ from svod_ir.sizes import bounds_of_size, format_shape, normalize_size
 from svod_ir.uop import SInt
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
-from svod_tensor.ops.update import Updating
+from svod_tensor.ops.theme import Theme
 from svod_tensor.shapes import check_within, concrete_shape
 
 __all__ = ["Windows"]
 
-T = TypeVar("T", bound="Windows")
+T = TypeVar("T", bound=Theme)
 
 
 @operations
-class Windows(Updating):
+class Windows(Theme):
     """Convolution, its transpose, and pooling."""
 
     __slots__ = ()
@@ -140,7 +140,8 @@ class Windows(Updating):
         filters = weight.cast(inner).reshape(groups, channels // groups, per_group, *kernel).transpose(1, 2)
         filters = filters.reshape(groups * per_group, channels // groups, *kernel)
         parts = [
-            self.cast(inner)._compute_phase(filters, phases, groups) for phases in product(*(a.phases for a in axes))
+            self.cast(inner)._compute_phase(filters, phases, groups)
+            for phases in combinations(*(a.phases for a in axes))
         ]
         result = _interleave(parts, [len(a.phases) for a in axes]).shrink(None, None, *((0, a.size) for a in axes))
         shifted = result if bias is None else result.add(bias.cast(inner).reshape(1, -1, *(1,) * n))

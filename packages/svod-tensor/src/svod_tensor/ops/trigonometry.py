@@ -1,8 +1,7 @@
-"""Elementary functions. Integers and bools are computed as float32.
+"""Trigonometric and hyperbolic functions, and angles. Integers and bools are computed as float32.
 
-The IR has exp, exp2, expm1, log, log2, log1p, sin, cos, tan, sinh, cosh, tanh, erf, sqrt and their like; the
-others are built from them here. For dtypes narrower than float64 these run in float64, so that cancellation inside a
-formula stays below the last bit of the result.
+The IR has sin, cos, tan, sinh, cosh and tanh; the others are built from them and from exponentials here. For dtypes narrower
+than float64 these run in float64, so that cancellation inside a formula stays below the last bit of the result.
 """
 
 from __future__ import annotations
@@ -14,40 +13,22 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from svod_dtype import float64
 from svod_ir.ops import Op
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.rounding import rounds_once
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.elementwise import Operand
+    from svod_tensor.ops.base import Operand
 
-__all__ = ["Functions"]
+__all__ = ["Trigonometry"]
 
-T = TypeVar("T", bound="Functions")
+T = TypeVar("T", bound=Theme)
 
 
 @operations
-class Functions(Operators):
-    """Exponentials, logarithms, trigonometric and hyperbolic functions."""
+class Trigonometry(Theme):
+    """Trigonometric and hyperbolic functions, and their inverses."""
 
     __slots__ = ()
-
-    def sqrt(self) -> Self:
-        return self._to_float()._unary(Op.SQRT)
-
-    def rsqrt(self) -> Self:
-        return self._to_float()._unary(Op.RSQRT)
-
-    def exp(self) -> Self:
-        return self._to_float()._unary(Op.EXP)
-
-    def exp2(self) -> Self:
-        return self._to_float()._unary(Op.EXP2)
-
-    def log(self) -> Self:
-        return self._to_float()._unary(Op.LOG)
-
-    def log2(self) -> Self:
-        return self._to_float()._unary(Op.LOG2)
 
     def sin(self) -> Self:
         return self._to_float()._unary(Op.SIN)
@@ -58,59 +39,20 @@ class Functions(Operators):
     def tan(self) -> Self:
         return self._to_float()._unary(Op.TAN)
 
-    def tanh(self) -> Self:
-        return self._to_float()._unary(Op.TANH)
+    def asin(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a)))))
 
-    def erf(self) -> Self:
-        return self._to_float()._unary(Op.ERF)
+    arcsin = asin
 
-    @rounds_once
-    def sigmoid(self) -> Self:
-        """`1 / (1 + exp(-x))`."""
-        return self._to_float().neg().exp().add(1).reciprocal()
+    def acos(self) -> Self:
+        return self._through_float64(_acos)
 
-    def expm1(self) -> Self:
-        """`exp(x) - 1`, accurate near 0."""
-        return self._to_float()._unary(Op.EXPM1)
-
-    def log1p(self) -> Self:
-        """`log(1 + x)`, accurate near 0."""
-        return self._to_float()._unary(Op.LOG1P)
-
-    def log10(self) -> Self:
-        return self._through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)))
-
-    @rounds_once
-    def logaddexp(self, other: Operand) -> Self:
-        """`log(exp(x) + exp(y))` without overflow."""
-        x, y = self._float_pair(other)
-        high, low = x.maximum(y), x.minimum(y)
-        difference = low.sub(high)
-        return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
-
-    def sinh(self) -> Self:
-        return self._to_float()._unary(Op.SINH)
-
-    def cosh(self) -> Self:
-        return self._to_float()._unary(Op.COSH)
-
-    def asinh(self) -> Self:
-        return self._through_float64(lambda x: _odd(x, _asinh_of_positive))
-
-    def acosh(self) -> Self:
-        return self._through_float64(_acosh)
-
-    def atanh(self) -> Self:
-        return self._through_float64(lambda x: _odd(x, lambda a: a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)))
+    arccos = acos
 
     def atan(self) -> Self:
         return self._through_float64(lambda x: _odd(x, _atan_of_positive))
 
-    def asin(self) -> Self:
-        return self._through_float64(lambda x: _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a)))))
-
-    def acos(self) -> Self:
-        return self._through_float64(_acos)
+    arctan = atan
 
     def atan2(self, x: Operand) -> Self:
         """The angle of the point (`x`, this), from -pi to pi, with the signs of zeros respected."""
@@ -118,27 +60,45 @@ class Functions(Operators):
         dtype = up.dtype
         return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
 
-    arcsin, arccos, arctan, arctan2, arcsinh, arccosh, arctanh = asin, acos, atan, atan2, asinh, acosh, atanh
+    arctan2 = atan2
 
-    def copysign(self, other: Operand) -> Self:
-        """The size of this tensor with the sign of `other`."""
-        x, y = self._float_pair(other)
-        return y.signbit().where(x.abs().neg(), x.abs())
+    def sinh(self) -> Self:
+        return self._to_float()._unary(Op.SINH)
 
-    def hypot(self, other: Operand) -> Self:
-        """`sqrt(x^2 + y^2)`."""
-        x, y = self._float_pair(other)
-        dtype = x.dtype
-        x, y = x.cast(float64).abs(), y.cast(float64).abs()
-        large, small = x.maximum(y), x.minimum(y)
-        ratio = small.div(large.eq(0).where(1.0, large))
-        result = ratio.square().add(1).sqrt().mul(large)
-        infinite = x.isinf().logical_or(y.isinf())
-        return infinite.where(math.inf, result).cast(dtype)
+    def cosh(self) -> Self:
+        return self._to_float()._unary(Op.COSH)
 
-    def _through_float64(self, function: Callable[[Self], Self]) -> Self:
-        x = self._to_float()
-        return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
+    def tanh(self) -> Self:
+        return self._to_float()._unary(Op.TANH)
+
+    def asinh(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, _asinh_of_positive))
+
+    arcsinh = asinh
+
+    def acosh(self) -> Self:
+        return self._through_float64(_acosh)
+
+    arccosh = acosh
+
+    def atanh(self) -> Self:
+        return self._through_float64(lambda x: _odd(x, lambda a: a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)))
+
+    arctanh = atanh
+
+    @rounds_once
+    def deg2rad(self) -> Self:
+        """Degrees as radians."""
+        return self._to_float().mul(math.pi / 180.0)
+
+    radians = deg2rad
+
+    @rounds_once
+    def rad2deg(self) -> Self:
+        """Radians as degrees."""
+        return self._to_float().mul(180.0 / math.pi)
+
+    degrees = rad2deg
 
 
 def _odd(x: T, positive: Callable[[T], T]) -> T:
@@ -166,6 +126,7 @@ _ATAN = (
     0.07690083462408763, -0.0664124715511082, 0.05693169444550421, -0.04360838557183534, 0.021280300976936225,
 )  # fmt: skip
 """Coefficients of P in atan(t) = t + t^3 P(t^2) for |t| <= tan(pi / 8), minimax (Remez) with relative error 3.5e-17."""
+
 
 _HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
 """pi / 2 as a float64, and what it lacks."""

@@ -1,0 +1,214 @@
+"""Arithmetic, with broadcasting and promotion.
+
+Dtypes promote as the array API standard says, with Python scalars weak: `x + 1.5` keeps the dtype
+of a floating-point `x` and gives float32 for integers. A Python integer that does not fit the
+tensor's dtype is an error. Integer arithmetic wraps; `//` and `%` round toward negative infinity,
+and an integer divided by zero gives 0, or an error in a plan that checks its operands.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+from svod_dtype import DType, bool_, float64
+from svod_ir.build import make_check
+from svod_ir.errors import OperandError
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.rounding import rounds_once
+from svod_tensor.ops.theme import INFINITY, Theme
+from svod_tensor.shapes import broadcast_node, broadcast_shapes
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = ["Arithmetic"]
+
+
+@operations
+class Arithmetic(Theme):
+    """Sums, products, quotients, powers, and numbers without their sign or their fraction."""
+
+    __slots__ = ()
+
+    def add(self, other: Operand) -> Self:
+        return self._binary(Op.ADD, other)
+
+    def sub(self, other: Operand) -> Self:
+        """The difference; bool operands are an error, as in numpy."""
+        return self._binary(Op.SUB, other, refused=(bool_,))
+
+    subtract = sub
+
+    def mul(self, other: Operand) -> Self:
+        return self._binary(Op.MUL, other)
+
+    multiply = mul
+
+    def div(self, other: Operand) -> Self:
+        """The quotient; integers are divided as float32."""
+        x, y = self._float_pair(other)
+        return x._apply(Op.FDIV, x.uop, y.uop, y)
+
+    divide = true_divide = div
+
+    def floor_divide(self, other: Operand) -> Self:
+        """The quotient rounded toward negative infinity; an integer divided by zero gives 0."""
+        x, y = self._pair(other, refused=(bool_,))
+        return x._float_divmod(y)[0] if x.dtype.is_float else x._integer_division("floor_divide", Op.IDIV, y)
+
+    def remainder(self, other: Operand) -> Self:
+        """`x - (x // y) * y`: it has the sign of `y`, and is 0 for an integer divided by zero.
+
+        Of floats it is exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+        """
+        x, y = self._pair(other, refused=(bool_,))
+        return x._float_divmod(y)[1] if x.dtype.is_float else x._integer_division("remainder", Op.MOD, y)
+
+    mod = remainder
+
+    def _integer_division(self, operation: str, op: Op, divisor: Self) -> Self:
+        return self._apply(op, self.uop, make_check(divisor.uop, operation), divisor)
+
+    def _float_divmod(self, divisor: Self) -> tuple[Self, Self]:
+        # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.
+        dtype = self.dtype
+        x, y = (self.cast(float64), divisor.cast(float64)) if dtype.itemsize < 8 else (self, divisor)
+        # Of the sizes first: where the signs differ, a tiny quotient would be lost in the step to -1.
+        size, step = x.abs(), y.abs()
+        quotient = size.div(step).floor()
+        rest = size.sub(quotient.mul(step))
+        is_short, is_long = rest.lt(0), rest.ge(step)
+        quotient = is_short.where(quotient.sub(1), is_long.where(quotient.add(1), quotient))
+        rest = is_short.where(rest.add(step), is_long.where(rest.sub(step), rest))
+        # Nothing is left of a quotient that has more digits than the dtype.
+        rest = rest.lt(0).logical_or(rest.ge(step)).where(0.0, rest)
+        # An infinite divisor leaves a finite dividend whole; an infinite dividend has no last multiple.
+        is_whole = step.eq(INFINITY).logical_and(size.lt(INFINITY))
+        quotient, rest = is_whole.where(0.0, quotient), is_whole.where(size, rest)
+        quotient = size.eq(INFINITY).logical_and(y.ne(0)).where(math.nan, quotient)
+        # Between operands of different signs one more step leads below the quotient, unless nothing is left.
+        differs = x.lt(0).ne(y.lt(0))
+        is_stepped = differs.logical_and(rest.gt(0))
+        quotient = is_stepped.where(quotient.add(1), quotient)
+        rest = is_stepped.where(step.sub(rest), rest)
+        quotient = x.signbit().ne(y.signbit()).where(quotient.neg(), quotient)
+        return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
+
+    def fmod(self, other: Operand) -> Self:
+        """The remainder of division rounded toward zero: it has the sign of this tensor, and is 0 for an integer divided by zero."""
+        x, y = self._pair(other)
+        if x.dtype.is_float:
+            return x.abs().remainder(y.abs()).copysign(x)
+        # The size of the smallest integer is none of the dtype.
+        rest = x.remainder(y)
+        return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest
+
+    @rounds_once
+    def pow(self, exponent: Operand) -> Self:
+        """This tensor to the power of `exponent`. Integer powers wrap; a negative integer exponent gives
+        the integer part of the true value, which is 0 unless the base is 1 or -1."""
+        if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and self.dtype.is_float:
+            power = self._constant_power(exponent)
+            if power is not None:
+                return power
+        x, y = self._pair(exponent, refused=(bool_,))
+        if x.dtype.is_float:
+            return x._apply(Op.POW, x.uop, y.uop, y)
+        return x._integer_power(y, exponent if isinstance(exponent, int) else None)
+
+    power = pow
+
+    def _constant_power(self, exponent: int | float) -> Self | None:
+        match exponent:
+            case 0:
+                return self._make(broadcast_node(UOp.const(self.dtype, 1.0), self.shape))
+            case 1:
+                return self.clone()
+            case 2:
+                return self.mul(self)
+            case 3:
+                return self.mul(self).mul(self)
+            case -1:
+                return self.reciprocal()
+            case _:
+                return None
+
+    def _integer_power(self, exponent: Self, constant: int | None) -> Self:
+        bits = exponent.dtype.bits - exponent.dtype.is_signed
+        if constant is not None:
+            bits = max(constant, 0).bit_length()
+        one = UOp.const(self.dtype, 1)
+        result = self._make(broadcast_node(one, broadcast_shapes(self.shape, exponent.shape)))
+        square = self
+        for bit in range(bits):
+            if constant is None:
+                is_set = exponent.rshift(bit).bitwise_and(1).ne(0)
+                result = is_set.where(result.mul(square), result)
+            elif constant >> bit & 1:
+                result = result.mul(square)
+            square = square.mul(square) if bit + 1 < bits else square
+        if not exponent.dtype.is_signed or (constant is not None and constant >= 0):
+            return result
+        # 1 / x, in integers: x itself where x is 1 or -1, to an odd or even power, and 0 for every other base.
+        sign = exponent.bitwise_and(1).eq(0).where(self.mul(self), self)
+        inverse = self.abs().eq(1).where(sign, 0)
+        return exponent.lt(0).where(inverse, result)
+
+    def square(self) -> Self:
+        return self.mul(self)
+
+    def reciprocal(self) -> Self:
+        return self._to_float()._unary(Op.RECIPROCAL)
+
+    def neg(self) -> Self:
+        """The negative; of a bool it is an error, as in numpy."""
+        return self._refuse("neg", bool_)._unary(Op.NEG)
+
+    negative = neg
+
+    def positive(self) -> Self:
+        return self._refuse("positive", bool_).clone()
+
+    def _refuse(self, operation: str, dtype: DType) -> Self:
+        if self.dtype is dtype:
+            raise OperandError(
+                operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)"
+            )
+        return self
+
+    def abs(self) -> Self:
+        return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
+
+    def sign(self) -> Self:
+        """-1, 0 or 1, and NaN for NaN."""
+        return self._refuse("sign", bool_)._unary(Op.SIGN)
+
+    def floor(self) -> Self:
+        return self._rounded(Op.FLOOR)
+
+    def ceil(self) -> Self:
+        return self._rounded(Op.CEIL)
+
+    def trunc(self) -> Self:
+        return self._rounded(Op.TRUNC)
+
+    @rounds_once
+    def round(self, decimals: int = 0) -> Self:
+        """The nearest integer, or multiple of 10^-decimals; halves go to the even one."""
+        if not decimals or not self.dtype.is_float:
+            return self._rounded(Op.ROUND)
+        scale = 10.0 ** abs(decimals)
+        return self.mul(scale).round().div(scale) if decimals > 0 else self.div(scale).round().mul(scale)
+
+    rint = round
+
+    def _rounded(self, op: Op) -> Self:
+        return self._unary(op) if self.dtype.is_float else self.clone()
+
+    @rounds_once
+    def lerp(self, end: Operand, weight: Operand) -> Self:
+        """`x + (end - x) * weight`."""
+        return self.add(self._wrap(end).sub(self).mul(weight))

@@ -1,0 +1,64 @@
+"""The same elements as another dtype, in memory of their own, or as a constant."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from svod_dtype import to_dtype
+from svod_ir.errors import OperandError
+from svod_ir.ops import Op
+from svod_ir.sizes import divide_size, format_shape
+from svod_ir.uop import UOp
+from svod_tensor.cells.views import Detach
+from svod_tensor.engine import memory_nodes
+from svod_tensor.memory_views import view_bytes
+from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
+from svod_tensor.shapes import broadcast_node
+
+__all__ = ["Conversion"]
+
+
+@operations
+class Conversion(Theme):
+    """What changes how elements are kept."""
+
+    __slots__ = ()
+
+    def cast(self, dtype: DTypeLike) -> Self:
+        """Convert each element. Floats truncate toward zero on the way to integers; what a float outside
+        the integer's range, or NaN, becomes depends on the device."""
+        return self._make(self.uop.cast(to_dtype(dtype)))
+
+    astype = cast
+
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """The same bits read as another dtype; where its elements have another size, the last axis changes with it.
+
+        Bytes that lie together in a file or in memory are then read where they are.
+        """
+        target = to_dtype(dtype)
+        last = divide_size((self.shape or (1,))[-1] * self.itemsize, target.itemsize)
+        is_possible = target.itemsize == self.itemsize or (last is not None and self.ndim > 0)
+        if target.is_bool != self.dtype.is_bool or not is_possible:
+            raise OperandError(
+                operation="bitcast", found=f"{self.dtype} of shape {format_shape(self.shape)}",
+                expected=f"elements whose bytes make whole elements of {target}",
+            )  # fmt: skip
+        if target.itemsize == self.itemsize or last is None:
+            return self._make(self.uop.bitcast(target))
+        shape = (*self.shape[:-1], last)
+        if 0 in shape:
+            return self._make(broadcast_node(UOp.const(target, 0), shape))
+        return self._make(view_bytes(self.uop, target, shape))
+
+    def contiguous(self) -> Self:
+        """The same values as a tensor of its own that is computed into a buffer, and read from there."""
+        if self.uop.op is Op.CONTIGUOUS or memory_nodes.is_buffer_identity(self.uop) or self.size == 0:
+            return self.clone()
+        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self.uop,)))
+
+    def detach(self) -> Self:
+        """The same elements, taken as a constant where gradients are computed."""
+        return self.along(Detach())

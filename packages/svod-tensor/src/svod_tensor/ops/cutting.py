@@ -1,0 +1,168 @@
+"""Parts of a tensor, and room around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from svod_dtype import bool_, int64
+from svod_ir.build import make_alu, make_pad
+from svod_ir.concat import make_positions
+from svod_ir.errors import AxisError, OperandError, ShapeError
+from svod_ir.ops import Op
+from svod_ir.sizes import normalize_size
+from svod_ir.uop import SInt, UOp, to_node
+from svod_tensor.cells.views import Shrink
+from svod_tensor.data import make_constant
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
+from svod_tensor.shapes import Axes, Shape, broadcast_node, check_within, normalize_axes, to_shape
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from svod_tensor.ops.base import Amounts
+
+
+__all__ = ["Cutting"]
+
+
+@operations
+class Cutting(Theme):
+    """Cutting, padding, rolling, and the parts beside a diagonal."""
+
+    __slots__ = ()
+
+    def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
+        """The part from `begin` up to `end` of each axis; None keeps an axis whole."""
+        if len(bounds) != self.ndim:
+            raise ShapeError(
+                operation="shrink", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(bounds)}"
+            )
+        pairs = tuple((0, s) if b is None else b for s, b in zip(self.shape, bounds, strict=True))
+        for axis, (size, (begin, end)) in enumerate(zip(self.shape, pairs, strict=True)):
+            if not all(isinstance(n, int) for n in (size, begin, end)):
+                check_within("shrink", axis, begin, 0, end)
+                check_within("shrink", axis, end, begin, size)
+        return self.along(Shrink(self.shape, pairs))
+
+    def pad(self, *padding: Amounts | Sequence[Amounts], value: bool | int | float = 0) -> Self:
+        """Add `value` before and after each axis; None leaves an axis, negative amounts crop it.
+
+        Args:
+            padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all axes,
+                and a number stands for a pair of it, as in numpy.
+            value: what is added.
+        """
+        pairs = _to_pairs(padding, self.shape)
+        cropped = self._crop(pairs)
+        pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
+        return self._make(_pad_node(cropped.uop, pairs, make_constant(value, self.dtype)))
+
+    def _crop(self, pairs: Sequence[tuple[SInt, SInt]]) -> Self:
+        if not any(isinstance(n, int) and n < 0 for pair in pairs for n in pair):
+            return self
+        bounds: list[tuple[SInt, SInt]] = []
+        for size, (before, after) in zip(self.shape, pairs, strict=True):
+            begin = -before if isinstance(before, int) and before < 0 else 0
+            bounds.append((begin, size + after if isinstance(after, int) and after < 0 else size))
+        return self.shrink(*bounds)
+
+    def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
+        """Move elements by `shift` along `axis`, those that leave at the end coming back at the start."""
+        if axis is None:
+            return self.flatten().roll(shift, 0).reshape(self.shape) if self.ndim else self.clone()
+        axes = normalize_axes("roll", axis, self.ndim)
+        shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+        if len(shifts) != len(axes):
+            raise ShapeError(operation="roll", shape=shifts, problem=f"does not match the axes {axes}")
+        result = self.clone()
+        for amount, a in zip(shifts, axes, strict=True):
+            size = self.shape[a]
+            cut = normalize_size(-amount % _at_least_one(size))
+            if not isinstance(cut, int) or cut:
+                result = result._slice_axis(a, cut, size).concat(result._slice_axis(a, 0, cut), axis=a)
+        return result
+
+    def diagonal(self) -> Self:
+        """The elements `[..., i, i]` of the last two axes, as values of their own."""
+        if self.ndim < 2:
+            raise AxisError(operation="diagonal", axis=-2, ndim=self.ndim)
+        rows, columns = self.shape[-2:]
+        n = normalize_size(to_node(rows).minimum(columns))
+        batch = self.shape[:-2]
+        square = self.shrink(*(None,) * len(batch), (0, n), (0, n)).reshape(*batch, n * n)
+        padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
+        return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1).clone()
+
+    def triu(self, diagonal: int = 0) -> Self:
+        """The elements on and above a diagonal of the last two axes, zero below it."""
+        return self._triangle("triu", diagonal, is_upper=True)
+
+    def tril(self, diagonal: int = 0) -> Self:
+        """The elements on and below a diagonal of the last two axes, zero above it."""
+        return self._triangle("tril", diagonal, is_upper=False)
+
+    def _triangle(self, operation: str, diagonal: int, *, is_upper: bool) -> Self:
+        if self.ndim < 2:
+            raise AxisError(operation=operation, axis=-2, ndim=self.ndim)
+        rows, columns = self.shape[-2:]
+        row = make_positions((rows, columns), 0, int64) + UOp.const(int64, diagonal)
+        column = make_positions((rows, columns), 1, int64)
+        keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
+        mask = broadcast_node(keep, self.shape)
+        return self._make(make_alu(Op.WHERE, mask, self.uop, make_constant(0, self.dtype)))
+
+
+def _to_pairs(padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape) -> tuple[tuple[SInt, SInt], ...]:
+    """How much is added before and after each axis."""
+    given: Sequence[object] = padding
+    if len(padding) == 1 and _is_sequence(padding[0]) and any(p is None or _is_sequence(p) for p in padding[0]):
+        given = padding[0]
+    if len(given) > 1 and any(isinstance(p, (int, UOp)) for p in given):
+        raise OperandError(operation="pad", found=given, expected="a pair (before, after) for each axis")
+    pairs = tuple(_to_pair(p) for p in given)
+    pairs = pairs * len(shape) if len(pairs) == 1 else pairs
+    if len(pairs) != len(shape):
+        raise ShapeError(operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}")
+    return pairs
+
+
+def _to_pair(amounts: object) -> tuple[SInt, SInt]:
+    values = to_shape("pad", tuple(amounts) if _is_sequence(amounts) else (0 if amounts is None else amounts,))  # pyright: ignore[reportArgumentType]
+    if len(values) not in (1, 2):
+        raise OperandError(operation="pad", found=amounts, expected="a pair (before, after) for each axis")
+    return values[0], values[-1]
+
+
+def _is_sequence(value: object) -> TypeIs[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _positive_part(axis: int, amount: SInt) -> SInt:
+    if isinstance(amount, int):
+        return max(amount, 0)
+    check_within("pad", axis, amount, 0, None)
+    return amount
+
+
+def _at_least_one(size: SInt) -> SInt:
+    """`size`, or 1 where it is 0, to divide by."""
+    return max(size, 1) if isinstance(size, int) else size.maximum(1)
+
+
+def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
+    if any(isinstance(s, int) and s == 0 for s in node.shape):
+        # Nothing of the tensor shows in the result, which may yet have elements.
+        shape = tuple(s + b + a for s, (b, a) in zip(node.shape, pairs, strict=True))
+        return broadcast_node(value, shape)
+    padded = make_pad(node, pairs)
+    if padded is node or _is_positive_zero(value):
+        return padded
+    inside = make_pad(broadcast_node(UOp.const(bool_, True), node.shape), pairs)
+    return make_alu(Op.WHERE, inside, padded, value)
+
+
+def _is_positive_zero(value: UOp) -> bool:
+    return value.arg == 0 and not (isinstance(value.arg, float) and math.copysign(1.0, value.arg) < 0)

@@ -1,0 +1,196 @@
+"""The items of an index: what each of them names on its axis, checked as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from svod_dtype import int64
+from svod_ir.build import make_alu
+from svod_ir.concat import index_dtype_for
+from svod_ir.ops import Op
+from svod_ir.sizes import normalize_size
+from svod_ir.uop import SInt, UOp, to_node
+from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.shapes import check_within
+
+if TYPE_CHECKING:
+    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
+    Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+    from types import EllipsisType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+__all__ = [
+    "Index",
+    "IndexItem",
+    "Selected",
+    "check_positions",
+    "expand_index",
+    "is_array_index",
+    "reject_mask",
+    "resolve_item",
+    "wrap_negative",
+]
+
+
+class Selected(NamedTuple):
+    """Where a mask of known values holds, along one of its axes, which has `size` elements."""
+
+    positions: NDArray[np.intp]
+    size: int
+
+
+def is_array_index(item: object) -> bool:
+    return not (item is None or isinstance(item, (int, slice, UOp)))
+
+
+def expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
+    """One item for each axis, besides Nones: `...` written out, missing slices added, known masks made positions."""
+    items = [part for item in index for part in _normalize_item(item)]
+    n_axes = sum(item is not None and item is not Ellipsis for item in items)
+    n_dots = sum(item is Ellipsis for item in items)
+    if n_dots > 1:
+        raise IndexKindError(found=index, problem="it has more than one ...")
+    if n_axes > ndim:
+        raise IndexKindError(found=index, problem=f"it has {n_axes} indices for {ndim} dimensions")
+    missing: list[object] = [slice(None)] * (ndim - n_axes)
+    dots = next((i for i, item in enumerate(items) if item is Ellipsis), None)
+    if dots is None:
+        items.extend(missing)
+    else:
+        items[dots : dots + 1] = missing
+    return tuple(items)  # pyright: ignore[reportReturnType]
+
+
+def _normalize_item(item: object) -> tuple[object, ...]:
+    if isinstance(item, TensorBase) and item.dtype.is_bool:
+        reject_mask()
+    if isinstance(item, bool):
+        raise IndexKindError(found=item, problem="a bool is no position")
+    if item is None or item is Ellipsis or isinstance(item, (int, slice, UOp, TensorBase)):
+        return (item,)  # pyright: ignore[reportUnknownVariableType]
+    return _normalize_concrete(item)
+
+
+def _normalize_concrete(item: object) -> tuple[object, ...]:
+    import numpy as np
+
+    is_array = isinstance(item, (np.ndarray, np.integer))
+    if not is_array and not isinstance(item, (list, tuple, range)):
+        raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(item, np.integer):
+        return (item.__index__(),)
+    array = _to_numpy(item)  # pyright: ignore[reportUnknownArgumentType]
+    if array.size == 0 and not is_array:
+        array = array.astype(np.int64)
+    if array.dtype == np.bool_:
+        return tuple(Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
+    if array.dtype.kind not in "iu":
+        raise IndexKindError(found="a list or array", problem="its elements are no integers")
+    return (array,)
+
+
+def _to_numpy(item: object) -> NDArray[np.generic]:
+    import numpy as np
+
+    try:
+        return np.asarray(item)
+    except ValueError as error:
+        raise IndexKindError(found="a list", problem="its rows have different lengths") from error
+
+
+def reject_mask() -> None:
+    raise DataDependentShapeError(
+        operation="indexing with a bool tensor",
+        hint="use mask.where(x, other), or index with mask.numpy() where the mask is known",
+    )
+
+
+def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
+    """Begin, end and step of one axis; the whole axis where an array selects from it."""
+    if isinstance(item, slice):
+        return _resolve_slice(item, size, axis)
+    if isinstance(item, (int, UOp)):
+        begin = resolve_position(item, size, axis)
+        return begin, normalize_size(begin + 1), 1
+    return 0, size, 1
+
+
+def resolve_position(item: SInt, size: SInt, axis: int) -> SInt:
+    if isinstance(item, int) and isinstance(size, int):
+        if not -size <= item < size:
+            raise IndexOutOfRangeError(index=item, axis=axis, size=size)
+        return size + item if item < 0 else item
+    position = normalize_size(item + size if isinstance(item, int) and item < 0 else item)
+    check_within("indexing", axis, position, 0, normalize_size(size - 1))
+    return position
+
+
+def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
+    step = 1 if item.step is None else item.step.__index__()
+    if step == 0:
+        raise IndexKindError(found=item, problem="the step is 0")
+    if isinstance(size, UOp) or isinstance(item.start, UOp) or isinstance(item.stop, UOp):
+        return _resolve_symbolic(item, size, step, axis)
+    begin, end, step = item.indices(size)
+    count = len(range(begin, end, step))
+    if count == 0:
+        return 0, 0, 1
+    last = begin + (count - 1) * step
+    return min(begin, last), max(begin, last) + 1, step
+
+
+def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SInt, SInt, int]:
+    """Known bounds are clamped to the axis, as Python does; symbolic ones must lie in it for all values."""
+    # A negative step begins at the element `start` and ends before `stop`: the ends of the part are one higher.
+    first, last = (item.start, item.stop) if step > 0 else (item.stop, item.start)
+    shift = 0 if step > 0 else 1
+    begin = 0 if first is None else _resolve_end(first, shift, size, axis)
+    end = size if last is None else _resolve_end(last, shift, size, axis)
+    return begin, normalize_size(to_node(begin).maximum(end)), step
+
+
+def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
+    if isinstance(bound, UOp):
+        place = normalize_size(bound + shift)
+        check_within("indexing with a slice", axis, place, 0, size)
+        return place
+    place = to_node(size) + (bound.__index__() + shift) if bound < 0 else to_node(bound.__index__() + shift)
+    return normalize_size(place.maximum(0).minimum(size))
+
+
+def check_positions(item: object, size: SInt, axis: int) -> UOp:
+    """Known positions, checked, counted from the front, as a node."""
+    import numpy as np
+
+    array = _to_numpy(item)
+    if array.size and array.dtype.kind not in "iu":
+        raise IndexKindError(found=item, problem="positions are integers")
+    array = array.astype(np.int64)
+    if array.size:
+        for extreme in (int(array.min()), int(array.max())):
+            resolve_position(extreme, size, axis)
+        array = np.where(array < 0, array + size, array) if isinstance(size, int) else array
+    dtype = index_dtype_for(size)
+    from svod_tensor.data import make_array_node
+
+    is_known = isinstance(size, int) or not array.size or int(array.min()) >= 0
+    node = (
+        UOp.const(dtype, int(array)) if array.ndim == 0 else make_array_node(array.astype(dtype.numpy), may_share=True)
+    )
+    return node if is_known else wrap_negative(node, size)
+
+
+def wrap_negative(positions: UOp, size: SInt) -> UOp:
+    if not positions.dtype.is_signed:
+        return positions
+    if isinstance(size, int) and size > positions.dtype.max:
+        positions = positions.cast(int64)
+    dtype = positions.dtype
+    length = size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
+    from_end = make_alu(Op.ADD, positions, length)
+    return make_alu(Op.WHERE, make_alu(Op.LT, positions, UOp.const(dtype, 0)), from_end, positions)

@@ -1,0 +1,73 @@
+"""Truth values, and selecting by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from svod_dtype import bool_, promote_types
+from svod_ir.build import make_alu
+from svod_ir.errors import OperandError
+from svod_ir.ops import Op
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme, is_scalar
+from svod_tensor.shapes import broadcast_node, broadcast_shapes
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = ["Logic"]
+
+
+@operations
+class Logic(Theme):
+    """Logic and selection."""
+
+    __slots__ = ()
+
+    def logical_and(self, other: Operand) -> Self:
+        return self._logical(Op.AND, other)
+
+    def logical_or(self, other: Operand) -> Self:
+        return self._logical(Op.OR, other)
+
+    def logical_xor(self, other: Operand) -> Self:
+        return self._logical(Op.XOR, other)
+
+    def logical_not(self) -> Self:
+        return self.cast(bool_)._unary(Op.NOT)
+
+    def _logical(self, op: Op, other: Operand) -> Self:
+        y = self._wrap(other).cast(bool_)
+        return self._apply(op, self.uop.cast(bool_), y.uop, y)
+
+    def where(self, x: Operand, y: Operand) -> Self:
+        """Elements of `x` where this (bool) tensor holds, else of `y`; `Tensor.where(c, x, y)` reads as numpy's."""
+        if not self.dtype.is_bool:
+            raise OperandError(
+                operation="where",
+                found=self.dtype,
+                expected="a bool condition",
+                hint="compare it, as in (x != 0).where(a, b)",
+            )
+        left, right = self._values(x, y)
+        shape = broadcast_shapes(self.shape, left.shape, right.shape)
+        nodes = [node if not node.shape else broadcast_node(node, shape) for node in (self.uop, left.uop, right.uop)]
+        return self._make(broadcast_node(make_alu(Op.WHERE, *nodes), shape), left, right)
+
+    def _values(self, x: Operand, y: Operand) -> tuple[Self, Self]:
+        """Two values of one dtype, at least one of which may be a Python scalar."""
+        if is_scalar(x) and not is_scalar(y):
+            right, left = self._wrap(y)._pair(x)
+            return left, right
+        return self._wrap(x)._pair(y) if not is_scalar(x) else self._scalars(x, y)
+
+    def _scalars(self, x: Operand, y: Operand) -> tuple[Self, Self]:
+        left, right = self._wrap(x), self._wrap(y)
+        dtype = promote_types(left.dtype, right.dtype)
+        return left.cast(dtype), right.cast(dtype)
+
+    def heaviside(self, at_zero: Operand) -> Self:
+        """0 for negative numbers, 1 for positive ones, and `at_zero` for zeros."""
+        x, y = self._pair(at_zero)
+        x, y = x._to_float(), y._to_float()
+        return x.isnan().where(x, x.eq(0).where(y, x.gt(0).cast(x.dtype)))

@@ -1,0 +1,69 @@
+"""Tensors of what exists already: arrays of numpy and files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from svod_dtype import uint8
+from svod_ir.errors import OperandError
+from svod_tensor.data import make_array_node, make_buffer_node, place_by_default
+from svod_tensor.engine import memory_nodes
+from svod_tensor.errors import MissingFileError
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+__all__ = ["Sources"]
+
+
+@operations
+class Sources(Theme):
+    """Ways to share or copy what is in memory or in files."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_numpy(cls, array: NDArray[np.generic], *, copy: bool | None = None) -> Self:
+        """A tensor with the elements of `array`.
+
+        Args:
+            array: of any dtype that svod has.
+            copy: True copies. False shares the array's memory, or fails where kernels cannot read it
+                there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new arrays
+                are) and else copies.
+
+        Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
+        writes to the array: once it is assigned to, it has memory of its own.
+        """
+        from svod_tensor import storage
+
+        if copy is False and not storage.is_shareable(array):
+            raise OperandError(
+                operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
+                expected="contiguous memory aligned to 16 bytes",
+            )  # fmt: skip
+        node = place_by_default(make_array_node(array, may_share=copy is not True))
+        return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """The bytes of a file as a uint8 tensor on its DISK device: nothing is read until it is used.
+
+        Raises:
+            MissingFileError: if the file is not there.
+        """
+        from svod_tensor import storage
+
+        name = os.path.abspath(str(os.fspath(path)))
+        if not os.path.isfile(name):
+            raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
+        size = os.path.getsize(name)
+        if size == 0:
+            return cls.zeros(0, dtype=uint8)
+        device = f"DISK:{name}"
+        return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)

@@ -1,0 +1,124 @@
+"""Means, deviations and norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+from svod_dtype import DType, float64
+from svod_ir.errors import AxisError, OperandError
+from svod_ir.sizes import product
+from svod_ir.uop import UOp
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.rounding import rounds_once
+from svod_tensor.ops.theme import Theme
+from svod_tensor.shapes import Axes, normalize_axes
+
+__all__ = ["Statistics"]
+
+
+@operations
+class Statistics(Theme):
+    """Moments and norms.
+
+    Everywhere: `axis` is one axis, several, or None for all; `keepdims` leaves reduced axes with size 1.
+    """
+
+    __slots__ = ()
+
+    @rounds_once
+    def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The mean; NaN over no elements. Integers are added as float64, and their mean is float32."""
+        total = self._to_wide().sum(axis, keepdims=keepdims)
+        return total.div(self._count(axis, total.dtype)).cast(self._to_float().dtype)
+
+    @rounds_once
+    def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
+        """The variance: squared distances from the mean, summed and divided by count - `correction`."""
+        wide = self._to_wide()
+        centred = wide.sub(wide.mean(axis, keepdims=True))
+        total = centred.square().sum(axis, keepdims=keepdims)
+        count = self._count(axis, total.dtype)
+        divisor = count.sub(correction).maximum(0.0) if correction else count
+        return total.div(divisor).cast(self._to_float().dtype)
+
+    @rounds_once
+    def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
+        """The square root of the variance."""
+        variance = self._to_wide().var(axis, correction=correction, keepdims=keepdims)
+        return variance.sqrt().cast(self._to_float().dtype)
+
+    @rounds_once
+    def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The mean without NaNs; NaN where there is nothing else."""
+        if not self.dtype.is_float:
+            return self.mean(axis, keepdims=keepdims)
+        count = self.isnan().logical_not().count_nonzero(axis, keepdims=keepdims)
+        return self.nansum(axis, keepdims=keepdims).div(count.cast(self.dtype))
+
+    @rounds_once
+    def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """`log(sum(exp(x)))` without overflow."""
+        x = self._to_float()
+        peak = x.max(axis, keepdims=True)
+        # Where the peak is infinite, so is the result; subtracting it would give NaN.
+        shift = peak.isfinite().where(peak, 0.0)
+        total = x.sub(shift).exp().sum(axis, keepdims=True).log().add(shift)
+        return total if keepdims else total.squeeze(axis)
+
+    @rounds_once
+    def norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
+        """The norm of order `ord` of the elements along all of `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`.
+
+        Infinity gives the largest size, minus infinity the smallest one, 0 the number of elements that are not zero, and
+        `"fro"`, of two axes, their norm of order 2. `matrix_norm` has the norms of matrices.
+        """
+        if isinstance(ord, str):
+            n_axes = len(normalize_axes("norm", axis, self.ndim))
+            if ord != "fro" or n_axes != 2:
+                expected = 'a number as ord, or "fro" of two axes'
+                raise OperandError(operation="norm", found=f"{ord!r} of {n_axes}", expected=expected)
+            ord = 2
+        x = self._to_float().abs()
+        if ord == math.inf:
+            return x.max(axis, keepdims=keepdims)
+        if ord == -math.inf:
+            return x.min(axis, keepdims=keepdims)
+        if ord == 1:
+            return x.sum(axis, keepdims=keepdims)
+        if ord == 0:
+            return x.ne(0).cast(x.dtype).sum(axis, keepdims=keepdims)
+        total = x.pow(ord).sum(axis, keepdims=keepdims)
+        return total.sqrt() if ord == 2 else total.pow(1.0 / ord)
+
+    vector_norm = norm
+
+    @rounds_once
+    def matrix_norm(self, *, ord: float | Literal["fro"] = "fro", keepdims: bool = False) -> Self:
+        """The norm of the matrices in the last two axes.
+
+        Args:
+            ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's sizes;
+                infinity and minus infinity, those of a row's. Others need singular values, which svod does not compute.
+            keepdims: whether both axes stay, with size 1.
+        """
+        if self.ndim < 2:
+            raise AxisError(operation="matrix_norm", axis=-2, ndim=self.ndim)
+        if ord == "fro":
+            return self.norm((-2, -1), keepdims=keepdims)
+        if ord not in (1, -1, math.inf, -math.inf):
+            raise OperandError(operation="matrix_norm", found=ord, expected='"fro", 1, -1 or an infinity as ord')
+        added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
+        sums = self.norm(added, ord=1, keepdims=True)
+        result = sums.max(compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)
+        return result if keepdims else result.squeeze((-2, -1))
+
+    def _to_wide(self) -> Self:
+        """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
+        return self if self.dtype.is_float else self.cast(float64)
+
+    def _count(self, axis: Axes, dtype: DType) -> Self:
+        """How many elements a reduction takes together, as a 0-d tensor."""
+        count = product(tuple(self.shape[a] for a in normalize_axes("count", axis, self.ndim)))
+        node = count.cast(dtype) if isinstance(count, UOp) else UOp.const(dtype, float(count))
+        return self._make(node)

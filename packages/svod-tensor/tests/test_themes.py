@@ -1,0 +1,54 @@
+"""The themes that `Tensor` is composed of: side by side, on one base."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections import defaultdict
+from pathlib import Path
+
+from svod_tensor import Tensor
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.theme import Theme
+
+THEMES = Tensor.__bases__
+FOLDER = Path(inspect.getfile(Theme)).parent
+
+
+def test_each_theme_stands_on_the_one_base_alone():
+    assert [theme.__bases__ for theme in THEMES] == [(Theme,)] * len(THEMES)
+    assert Theme.__bases__ == (TensorBase,)
+
+
+def test_a_theme_has_the_name_of_its_file():
+    assert [theme.__name__.lower() for theme in THEMES] == [theme.__module__.rpartition(".")[2] for theme in THEMES]
+
+
+def test_the_themes_are_composed_in_alphabetical_order_which_means_nothing():
+    names = [theme.__name__ for theme in THEMES]
+    assert names == sorted(names)
+
+
+def test_no_name_is_defined_twice():
+    places: dict[str, list[str]] = defaultdict(list)
+    for place in (Tensor, *THEMES):
+        for name in vars(place):
+            places[name].append(place.__name__)
+    of_every_class = vars(type("Empty", (), {"__slots__": (), "__doc__": "", "__module__": ""}))
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in of_every_class} == {}
+
+
+def test_what_themes_call_of_each_other_is_defined_by_one_of_them():
+    (declared,) = (node for node in ast.parse((FOLDER / "theme.py").read_text()).body if isinstance(node, ast.ClassDef))
+    for node in declared.body:
+        if isinstance(node, ast.FunctionDef) and ast.unparse(node.body) == "...":
+            assert [t.__name__ for t in THEMES if node.name in vars(t)], f"no theme defines {node.name}"
+
+
+def test_no_theme_imports_the_class_of_another():
+    classes = {theme.__name__ for theme in THEMES}
+    for theme in THEMES:
+        module = importlib.import_module(theme.__module__)
+        others = {name for name, value in vars(module).items() if name in classes and isinstance(value, type)}
+        assert others == {theme.__name__}, module.__name__
