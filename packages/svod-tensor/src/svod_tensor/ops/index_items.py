@@ -16,23 +16,22 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.shapes import check_within
 
 if TYPE_CHECKING:
-    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
-    Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
     from types import EllipsisType
 
     import numpy as np
     from numpy.typing import NDArray
 
+    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
+    Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
 __all__ = [
-    "Index",
-    "IndexItem",
     "Selected",
     "check_positions",
     "expand_index",
     "is_array_index",
     "reject_mask",
     "resolve_item",
+    "resolve_position",
     "wrap_negative",
 ]
 

@@ -31,7 +31,7 @@ from svod_tensor.shards import bring_to
 if TYPE_CHECKING:
     from svod_tensor.generator import Generator, Seed
 
-__all__ = ["Random", "draw", "draw_like", "float_dtype", "uniform_of"]
+__all__ = ["Random", "draw", "draw_like", "draw_words", "float_dtype", "uniform_of"]
 
 T = TypeVar("T", bound=Theme)
 
