@@ -18,7 +18,7 @@ from typing import Final
 
 from svod_dtype import DType
 from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir.uop import UOp, defines
 
 __all__ = ["Bounds", "dtype_bounds", "infer_bounds"]
 
@@ -30,6 +30,7 @@ _UNKNOWN_BOOL: Final = (False, True)
 _full: dict[DType, Bounds] = {}
 
 
+@defines("_bounds")
 def infer_bounds(node: UOp) -> Bounds:
     """The interval of `node`, whose operands' intervals are known."""
     rule = _RULES.get(node.op)

@@ -13,8 +13,9 @@ from svod_ir.args import CheckArg, ReduceArg, ScanArg
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
-from svod_ir.sizes import format_shape, format_size, normalize_size, product
-from svod_ir.uop import SInt, UOp
+from svod_ir.size_text import format_shape, format_size
+from svod_ir.sizes import normalize_size, product
+from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
     "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_check", "make_copy", "make_expand", "make_flip", "make_gather",
@@ -34,6 +35,7 @@ _REGROUPED = frozenset({Op.ADD, Op.MUL})
 _CONST, _WHERE = Op.CONST, Op.WHERE
 
 
+@defines("cast")
 def make_cast(x: UOp, dtype: DType) -> UOp:
     """CAST to the scalar of `dtype`, keeping the lanes of `x`."""
     target = dtype.vec(x.dtype.lanes) if dtype.lanes == 1 else dtype
@@ -46,6 +48,7 @@ def make_cast(x: UOp, dtype: DType) -> UOp:
     return UOp(Op.CAST, target, (x,))
 
 
+@defines("alu")
 def make_alu(op: Op, *operands: UOp) -> UOp:
     """An elementwise node, its operands checked and integer constants folded.
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import InternalError, UserError
+from svod_ir.size_text import format_shape, format_size
 
 __all__ = [
     "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "OperandError", "OptionError", "ParseError",
@@ -33,7 +34,7 @@ class ShapeError(UserError, ValueError):
 
     def __init__(self, *, operation: str, shape: tuple[object, ...], problem: str, hint: str | None = None) -> None:
         self.operation, self.shape = operation, shape
-        super().__init__(f"{operation}: shape {_show(shape)} {problem}", hint=hint)
+        super().__init__(f"{operation}: shape {format_shape(shape)} {problem}", hint=hint)
 
 
 class BroadcastError(ShapeError):
@@ -41,11 +42,11 @@ class BroadcastError(ShapeError):
 
     def __init__(self, *, left: tuple[object, ...], right: tuple[object, ...], axis: int) -> None:
         self.left, self.right, self.axis = left, right, axis
-        shown = _show_size(left[axis]), _show_size(right[axis])
+        shown = format_size(left[axis]), format_size(right[axis])
         sizes = " and ".join(shown) + (", which are bound apart" if shown[0] == shown[1] else "")
         UserError.__init__(
             self,
-            f"shapes {_show(left)} and {_show(right)} do not broadcast: axis {axis} has sizes {sizes}",
+            f"shapes {format_shape(left)} and {format_shape(right)} do not broadcast: axis {axis} has sizes {sizes}",
             hint="sizes must be equal or 1, counted from the last axis; reshape or expand one side",
         )
         self.operation, self.shape = "broadcast", left
@@ -143,16 +144,3 @@ class RewriteError(InternalError, RuntimeError):
         super().__init__(
             f"rewriting with {ruleset} does not end: {loop}", notes=(f"at {node}", f"which became {result}")
         )
-
-
-def _show(shape: Sequence[object]) -> str:
-    # A size may be a graph, which this module stands below.
-    from svod_ir.sizes import format_shape
-
-    return format_shape(shape)
-
-
-def _show_size(size: object) -> str:
-    from svod_ir.sizes import format_size
-
-    return format_size(size)

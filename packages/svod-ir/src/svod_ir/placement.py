@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, TypeAlias
 from svod_dtype import void
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
-from svod_ir.uop import SInt, UOp
+from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
     "Layout", "Placement", "Sharding", "check_devices", "infer_placement", "is_file", "lay_out", "split_evenly",
@@ -69,6 +69,7 @@ def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
 _COMMON: Final = (MOVEMENT - {Op.RESHAPE, Op.MULTI}) | {Op.CONST, Op.REDUCE_AXIS}
 
 
+@defines("_placement")
 def infer_placement(node: UOp) -> Placement:
     """The placement of `node`, whose operands' placements are known.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir.uop import UOp, defines
 
 __all__ = ["ENDS_RANGES_FROM", "infer_ranges"]
 
@@ -15,6 +15,7 @@ _NOTHING: frozenset[UOp] = frozenset()
 _RANGE, _CALL = Op.RANGE, Op.CALL
 
 
+@defines("_ranges")
 def infer_ranges(node: UOp) -> frozenset[UOp]:
     """The RANGEs in scope at `node`: those below it, less the ones that are closed below or by it."""
     op = node.op

@@ -5,8 +5,9 @@ from __future__ import annotations
 from svod_dtype import void
 from svod_ir.errors import GraphError
 from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.sizes import format_shape, max_size, normalize_size
-from svod_ir.uop import SInt, UOp
+from svod_ir.size_text import format_shape
+from svod_ir.sizes import max_size, normalize_size
+from svod_ir.uop import SInt, UOp, defines
 
 __all__ = ["infer_shape", "max_size"]
 
@@ -21,6 +22,7 @@ _LIKE_FIRST = frozenset({
 })  # fmt: skip
 
 
+@defines("_shape")
 def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
     """The shape of `node`, whose operands' shapes are known; None for effects and structure."""
     op = node.op

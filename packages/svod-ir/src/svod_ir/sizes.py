@@ -22,10 +22,11 @@ from typing import TypeAlias
 from svod_dtype import index
 from svod_ir.ops import Op
 from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, divide_monomial, get_interval, multiply_terms
+from svod_ir.size_text import format_size
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
-    "bounds_of_size", "divide_size", "format_shape", "format_size", "is_known_at_most", "max_size", "normalize_size",
+    "bounds_of_size", "divide_size", "is_known_at_most", "max_size", "normalize_size",
     "product", "unbind",
 ]  # fmt: skip
 
@@ -88,14 +89,9 @@ def unbind(node: UOp) -> UOp:
     return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
 
 
-def format_size(size: object) -> str:
-    """A size as it is written in Python, with the names of its variables; anything else as `str` shows it."""
-    return _format(_to_choice(_to_polynomial(size))) if isinstance(size, UOp) and size.dtype is index else str(size)
-
-
-def format_shape(shape: Sequence[object]) -> str:
-    """A shape, with `format_size` for each size."""
-    return f"({', '.join(map(format_size, shape))}{',' if len(shape) == 1 else ''})"
+@format_size.register
+def _format_normalized(size: UOp) -> str:
+    return _format(_to_choice(_to_polynomial(size))) if size.dtype is index else str(size)
 
 
 def _format(size: UOp) -> str:

@@ -7,13 +7,10 @@ and kept on the node. The intern table holds nodes weakly: a node that nothing r
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
 
 from svod_dtype import DType, cast_value, index, void
@@ -25,10 +22,10 @@ from svod_ir.origins import make_images
 if TYPE_CHECKING:
     from svod_ir.placement import Placement
 
-__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "to_node"]
+__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "defines", "to_node"]
 
 Key = tuple[Op, DType, tuple["UOp", ...], object]
-T = TypeVar("T")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _UNSET: Any = object()
 # A member of an enum costs more than the rest of the comparison.
@@ -81,11 +78,6 @@ class UOp:
         # Another thread may have made the same node since the look-up above; one operation of the table decides.
         ref = _table.setdefault(key, own)
         return self if ref is own else _find_rival(self, own)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from svod_ir.text import parse_graph, print_graph
-
-        return parse_graph, (print_graph(self),)
 
     def __repr__(self) -> str:
         operands = ", ".join(s.op.name for s in self.src[:8]) + (", ..." if len(self.src) > 8 else "")
@@ -198,14 +190,14 @@ class UOp:
     def find_shape(self) -> tuple[SInt, ...] | None:
         """The shape, or None for effects and structure."""
         if self._shape is _UNSET:
-            _derive(self, "_shape", _import_rule("svod_ir.shape", "infer_shape"))
+            _derive(self, "_shape")
         return self._shape
 
     @property
     def bounds(self) -> tuple[Any, Any]:
         """The smallest and largest value that this node can have, from `svod_ir.bounds`."""
         if self._bounds is _UNSET:
-            _derive(self, "_bounds", _import_rule("svod_ir.bounds", "infer_bounds"))
+            _derive(self, "_bounds")
         return self._bounds
 
     @property
@@ -220,14 +212,14 @@ class UOp:
     def ranges(self) -> frozenset[UOp]:
         """The RANGE nodes whose loops this node must stand in."""
         if self._ranges is _UNSET:
-            _derive(self, "_ranges", _import_rule("svod_ir.scope", "infer_ranges"))
+            _derive(self, "_ranges")
         return self._ranges
 
     @property
     def content_hash(self) -> str:
         """A hash of the graph that is the same in every process and on every machine."""
         if self._hash is _UNSET:
-            _derive(self, "_hash", _hash_node)
+            _derive(self, "_hash")
         return self._hash
 
     @property
@@ -246,7 +238,7 @@ class UOp:
             DeviceMismatchError: if operands are on different devices.
         """
         if self._placement is _UNSET:
-            _derive(self, "_placement", _import_rule("svod_ir.placement", "infer_placement"))
+            _derive(self, "_placement")
         return self._placement
 
     @property
@@ -278,24 +270,18 @@ class UOp:
 
     def cast(self, dtype: DType) -> UOp:
         """Convert each lane to `dtype`'s scalar."""
-        from svod_ir.build import make_cast
-
-        return make_cast(self, dtype)
+        return _rules["cast"](self, dtype)
 
     def bitcast(self, dtype: DType) -> UOp:
         return self if dtype is self.dtype else UOp(Op.BITCAST, dtype, (self,))
 
     def alu(self, op: Op, *others: Operand) -> UOp:
         """Apply an elementwise op; Python scalars become constants of this dtype."""
-        from svod_ir.build import make_alu
-
-        return make_alu(op, self, *(o if isinstance(o, UOp) else _to_constant(o, self.dtype) for o in others))
+        return _rules["alu"](op, self, *(o if isinstance(o, UOp) else _to_constant(o, self.dtype) for o in others))
 
     def where(self, x: UOp, y: Operand) -> UOp:
         """`x` where this (bool) holds, else `y`."""
-        from svod_ir.build import make_alu
-
-        return make_alu(Op.WHERE, self, x, y if isinstance(y, UOp) else _to_constant(y, x.dtype))
+        return _rules["alu"](Op.WHERE, self, x, y if isinstance(y, UOp) else _to_constant(y, x.dtype))
 
     def after(self, *dependencies: UOp) -> UOp:
         """This value, not used before the dependencies have happened."""
@@ -453,8 +439,22 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
     return struct.pack(f"{len(arg)}d", *arg) if dtype.kind == "float" else arg
 
 
-def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
+def defines(name: str) -> Callable[[Rule], Rule]:
+    """Give nodes a rule that stands in a module above this one: what fills a slot, or makes the node of a method."""
+
+    def define(rule: Rule) -> Rule:
+        _rules[name] = rule
+        return rule
+
+    return define
+
+
+_rules: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def _derive(root: UOp, slot: str) -> None:
     """Fill `slot` of `root` and of every node below that lacks it, operands first, on an explicit stack."""
+    infer = _rules[slot]
     for operand in root.src:
         if getattr(operand, slot) is _UNSET:
             break
@@ -472,24 +472,6 @@ def _derive(root: UOp, slot: str, infer: Callable[[UOp], Any]) -> None:
         if getattr(node, slot) is _UNSET:
             setattr(node, slot, infer(node))
         stack.pop()
-
-
-@cache
-def _import_rule(module: str, name: str) -> Callable[[UOp], Any]:
-    """How a fact is derived; the modules that know import this one, and a look-up by `import` costs half a microsecond."""
-    return getattr(import_module(module), name)
-
-
-def _hash_node(node: UOp) -> str:
-    from svod_ir.text import format_arg
-
-    parts = [
-        node.op.name,
-        node.dtype.short,
-        "" if node.arg is None else format_arg(node),
-        *(s.content_hash for s in node.src),
-    ]
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def count_interned() -> int:

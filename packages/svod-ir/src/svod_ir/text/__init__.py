@@ -30,8 +30,14 @@ and of the line's dtype otherwise; `i32(0)` says which.
 
 from __future__ import annotations
 
+import copyreg
+
 from svod_ir.text.expression import format_expression
 from svod_ir.text.parser import parse_graph
 from svod_ir.text.printer import format_arg, print_graph
+from svod_ir.uop import UOp
 
 __all__ = ["format_arg", "format_expression", "parse_graph", "print_graph"]
+
+# A pickle, and a copy, is the text read again: the identical node where there is one.
+copyreg.pickle(UOp, lambda node: (parse_graph, (print_graph(node),)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import struct
@@ -15,9 +16,9 @@ from svod_ir.args import KernelInfo, Opt, ParamArg
 from svod_ir.errors import GraphError
 from svod_ir.ops import Op
 from svod_ir.target import TensorCore
-from svod_ir.uop import UOp
+from svod_ir.uop import UOp, defines
 
-__all__ = ["format_arg", "format_top", "format_value", "print_graph"]
+__all__ = ["format_arg", "format_top", "format_value", "hash_node", "print_graph"]
 
 
 def print_graph(node: UOp, limit: int | None = None) -> str:
@@ -38,6 +39,13 @@ def format_arg(node: UOp) -> str:
     if node.arg is None:
         return ""
     return format_top(node, _refuse(node))
+
+
+@defines("_hash")
+def hash_node(node: UOp) -> str:
+    """The content hash of a node whose operands have theirs."""
+    parts = [node.op.name, node.dtype.short, format_arg(node), *(s.content_hash for s in node.src)]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def format_top(node: UOp, fallback: Callable[[object], str]) -> str:

@@ -30,7 +30,8 @@ from collections.abc import Callable, Iterable
 from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.ops import AxisType, Op
-from svod_ir.sizes import divide_size, format_size, max_size, normalize_size
+from svod_ir.size_text import format_size
+from svod_ir.sizes import divide_size, max_size, normalize_size
 from svod_ir.target import Target, TensorCore
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
 from svod_ir.placement import Sharding, check_devices
-from svod_ir.sizes import format_shape, max_size, product
+from svod_ir.size_text import format_shape
+from svod_ir.sizes import max_size, product
 from svod_ir.uop import SInt, UOp
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step

@@ -7,7 +7,8 @@ from typing import Self
 from svod_dtype import to_dtype
 from svod_ir.errors import OperandError
 from svod_ir.ops import Op
-from svod_ir.sizes import divide_size, format_shape
+from svod_ir.size_text import format_shape
+from svod_ir.sizes import divide_size
 from svod_ir.uop import UOp
 from svod_tensor.cells.views import Detach
 from svod_tensor.engine import memory_nodes

@@ -12,7 +12,8 @@ from svod_ir.build import make_expand, make_reshape
 from svod_ir.concat import make_concat, make_empty
 from svod_ir.errors import OperandError, ShapeError
 from svod_ir.placement import check_devices
-from svod_ir.sizes import bounds_of_size, format_shape
+from svod_ir.size_text import format_shape
+from svod_ir.sizes import bounds_of_size
 from svod_ir.uop import SInt, UOp
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations

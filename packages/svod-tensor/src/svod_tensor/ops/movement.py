@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from svod_ir.errors import AxisError, ShapeError
-from svod_ir.sizes import divide_size, format_shape, format_size, product
+from svod_ir.size_text import format_shape, format_size
+from svod_ir.sizes import divide_size, product
 from svod_ir.uop import SInt
 from svod_tensor.cells.views import Expand, Flip, Permute, Reshape, Step
 from svod_tensor.ops.naming import operations

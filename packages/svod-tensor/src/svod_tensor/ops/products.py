@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import promote_types, to_dtype
 from svod_ir.errors import ShapeError
-from svod_ir.sizes import format_shape, product
+from svod_ir.size_text import format_shape
+from svod_ir.sizes import product
 from svod_ir.uop import SInt
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike

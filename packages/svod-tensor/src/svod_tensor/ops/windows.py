@@ -15,7 +15,8 @@ from typing import NamedTuple, Self, TypeVar
 from svod_dtype import promote_types
 from svod_ir.build import make_gather
 from svod_ir.errors import OperandError, ShapeError
-from svod_ir.sizes import bounds_of_size, format_shape, normalize_size
+from svod_ir.size_text import format_shape
+from svod_ir.sizes import bounds_of_size, normalize_size
 from svod_ir.uop import SInt
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
