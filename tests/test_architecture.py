@@ -57,6 +57,16 @@ def test_the_environment_is_read_by_options_alone(path: Path) -> None:
             assert not {alias.name for alias in node.names} & {"environ", "getenv"}, f"line {node.lineno}"
 
 
+@pytest.mark.parametrize("path", [*SOURCES, *sorted(ROOT.glob("plugins/*/src/**/*.py"))], ids=lambda path: path.stem)
+def test_the_environment_is_written_by_no_module(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            targets = [node.func] if node.func.attr in ("update", "pop", "setdefault", "clear", "popitem") else []
+        written = {ast.unparse(t.value) for t in targets if isinstance(t, (ast.Subscript, ast.Attribute))}
+        assert not written & {"os.environ", "os.environb", "environ"}, f"line {node.lineno}"
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_distribution_has_its_parts(layer: str) -> None:
     folder = ROOT / f"packages/svod-{layer}"

@@ -13,7 +13,10 @@ import pytest
 from svod_device import (
     INTERFACE_VERSION,
     Backend,
+    Buffer,
+    CachingAllocator,
     CompiledSpec,
+    DeviceLostError,
     DeviceOptions,
     Dims,
     DiskError,
@@ -35,7 +38,7 @@ from svod_device import (
 )
 from svod_device.device import CompiledCache
 from svod_device.registry import ALLOCATORS, COMPILERS
-from svod_dtype import DeviceNameError, parse_device_name
+from svod_dtype import DeviceNameError, parse_device_name, uint8
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 
@@ -220,13 +223,20 @@ def test_the_same_factory_declared_twice_is_no_conflict(registry: Registry) -> N
 
 
 def test_a_device_chooses_its_backend() -> None:
+    class Choosing(HostAllocator):
+        default_backend = "llvm"
+
     def make(options: DeviceOptions, names: Sequence[str]) -> Registry:
         registry = Registry([CPU], options)
-        for name in names:
-            registry.register(COMPILERS, f"CPU.{name}", make_backend)
+        registry.register(ALLOCATORS, "MINE", lambda device: CachingAllocator(Choosing(device), 0))
+        registry.register(ALLOCATORS, "FAKE", make_allocator)
+        for kind in ("CPU", "MINE", "FAKE"):
+            for name in names:
+                registry.register(COMPILERS, f"{kind}.{name}", make_backend)
         return registry
 
-    assert make(DeviceOptions(), ["clang", "llvm", "zig"]).get_device("CPU").default_backend == "llvm"
+    several = make(DeviceOptions(), ["clang", "llvm", "zig"])
+    assert [several.get_device(kind).default_backend for kind in ("CPU", "MINE:1", "FAKE")] == ["llvm", "llvm", "clang"]
     assert make(DeviceOptions(), ["zig", "clang"]).get_device("CPU").default_backend == "clang"
     chosen = DeviceOptions(backends={"CPU": "zig"})
     assert make(chosen, ["clang", "llvm", "zig"]).get_device("CPU").default_backend == "zig"
@@ -237,6 +247,24 @@ def test_a_device_chooses_its_backend() -> None:
         "  note: backends that are there: clang, llvm\n"
         "  hint: set SVOD_CPU_BACKEND=clang"
     )
+
+
+def test_what_is_permanent_stays_usable_when_it_is_closed(registry: Registry) -> None:
+    class Permanent(HostAllocator):
+        is_permanent = True
+
+    registry.register(ALLOCATORS, "KEPT", lambda device: CachingAllocator(Permanent(device), 0))
+    for name, is_lost in (("KEPT", False), ("CPU", False), ("FAKE", True)):
+        device = registry.get_device(name)
+        buffer = Buffer(device.allocator, uint8, 3)
+        buffer.copyin(b"abc")
+        registry.close(name)
+        assert (device.opening == 0) is not is_lost
+        if is_lost:
+            with pytest.raises(DeviceLostError):
+                buffer.to_bytes()
+        else:
+            assert buffer.to_bytes() == b"abc"
 
 
 def test_a_device_without_backends_runs_no_kernels(registry: Registry) -> None:

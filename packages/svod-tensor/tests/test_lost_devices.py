@@ -75,7 +75,7 @@ def make_backend(device: str) -> Backend:
                 raise BrokenPipeError("nobody listens")
             self.inner(*arguments)
 
-    return replace(backend, loader=Program, launcher=None)
+    return replace(backend, loader=Program, launcher=None, is_host_parallel_safe=False)
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from svod_device import Buffer, ProgramSpec, get_allocator
+from svod_codegen.backend import make_llvm_backend
+from svod_device import (
+    Buffer,
+    HostAllocator,
+    ProgramSpec,
+    clear,
+    get_allocator,
+    register_allocator,
+    register_backend,
+)
 from svod_dtype import float32, int32, uint8, void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
@@ -235,3 +246,18 @@ def test_schedule_loops_fix_their_variables():
     assert len(plan.prepared_ops) == 4
     plan.execute_with_vars({"i": 3})
     assert plan.output_buffer.as_numpy().tolist() == [0, 10, 20, 30]
+
+
+@pytest.mark.parametrize("is_safe", [True, False])
+def test_a_plugin_s_backend_says_whether_its_kernels_may_run_beside_others(is_safe):
+    register_allocator("SIDE", HostAllocator)
+    register_backend("SIDE.llvm", lambda device: replace(make_llvm_backend(device), is_host_parallel_safe=is_safe))
+    try:
+        plan = Tensor.stack([Tensor([1.0, 2.0], device="SIDE") + n for n in range(2)]).prepare()
+        kernels = [op.kernel for op in plan.prepared_ops if isinstance(op, PreparedKernel)]
+        assert kernels
+        assert {kernel.is_host_parallel_safe for kernel in kernels} == {is_safe}
+        plan.execute()
+        assert plan.output_buffers[0].as_numpy().tolist() == [1, 2, 2, 3]
+    finally:
+        clear()

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from svod_ir.args import parse_opts
 from svod_ir.errors import OptionError
 from svod_schedule.errors import ConfigError
-from svod_schedule.options import OptimizerConfig, set_search
+from svod_schedule.options import OptimizerConfig, read_search
+from svod_tensor.options import resolve_config, using_optimizer
 from svod_tensor.tuning.choose import Tuned
 from svod_tensor.tuning.progress import Lines, RichBar, format_seconds, format_table, make_observer
 
@@ -78,17 +80,26 @@ def test_what_is_not_asked_for_stays_as_the_environment_has_it(monkeypatch: pyte
     for name in ("SVOD_BEAM", "BEAM_TIMEOUT", "BEAM_PLAN_TIMEOUT", "BEAM_IGNORE_CACHE", "SVOD_NOOPT"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("BEAM_TIMEOUT", "7")
-    set_search(width=None, kernel_seconds=None, plan_seconds=20.0, is_again=True)
-    found = OptimizerConfig.from_env()
+    before = dict(os.environ)
+    found = read_search(width=None, kernel_seconds=None, plan_seconds=20.0, is_again=True)
     assert (found.strategy, found.width, found.kernel_seconds, found.plan_seconds) == ("beam", 4, 7.0, 20.0)
     assert not found.use_cache
     with pytest.raises((OptionError, ConfigError)):
-        set_search(width=None, kernel_seconds=-1.0, plan_seconds=None)
-    assert OptimizerConfig.from_env() == found
+        read_search(width=None, kernel_seconds=-1.0, plan_seconds=None)
+    assert dict(os.environ) == before
     monkeypatch.setenv("SVOD_BEAM", "")
     monkeypatch.setenv("SVOD_NOOPT", "1")
     with pytest.raises(OptionError):
-        set_search(width=None, kernel_seconds=None, plan_seconds=None)
+        read_search(width=None, kernel_seconds=None, plan_seconds=None)
+
+
+def test_an_optimizer_is_used_where_no_configuration_is_given_until_its_block_ends() -> None:
+    before = resolve_config(None)
+    search = OptimizerConfig(strategy="beam", width=2)
+    with using_optimizer(search):
+        assert resolve_config(None) == replace(before, optimizer=search)
+        assert resolve_config(before) is before
+    assert resolve_config(None) == before
 
 
 TABLE = """\

@@ -26,6 +26,7 @@ def make_llvm_backend(device: str) -> Backend:
         loader=CpuProgram.load,
         target=target,
         launcher=CpuBatchLauncher(),
+        is_host_parallel_safe=True,
     )
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from itertools import count
 
 from svod_device.errors import OutOfMemoryError
-from svod_device.protocols import Allocator, ClosableAllocator, ExclusiveAllocator, Memory
+from svod_device.protocols import Allocator, ClosableAllocator, Memory
 from svod_device.wrapped import WrappedAllocator
 from svod_ir.forks import hold_across_fork
 
@@ -27,7 +27,6 @@ class CachingAllocator(WrappedAllocator):
     def __init__(self, inner: Allocator, budget_bytes: int) -> None:
         super().__init__(inner)
         self.budget_bytes = budget_bytes
-        self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive
         self.in_use_bytes = self.cached_bytes = 0
         self._lock = hold_across_fork(threading.RLock())
         # The cached blocks, for each size the latest last, with a number that grows from one to the next.

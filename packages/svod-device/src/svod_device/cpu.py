@@ -40,6 +40,13 @@ class HostAllocator:
         """Kernels of the CPU have ended when their launch returns."""
 
 
+class _CpuAllocator(HostAllocator):
+    """The memory of the device CPU, which ends with the process."""
+
+    is_permanent = True
+    default_backend = "llvm"
+
+
 def make_cpu_allocator(device: str) -> CachingAllocator:
     """The factory behind the entry point `CPU`.
 
@@ -47,4 +54,4 @@ def make_cpu_allocator(device: str) -> CachingAllocator:
         DeviceNameError: if something else than a number stands behind the colon.
     """
     parse_device_name(device).get_index()
-    return CachingAllocator(HostAllocator(device), DeviceOptions.from_env().allocator_cache_bytes)
+    return CachingAllocator(_CpuAllocator(device), DeviceOptions.from_env().allocator_cache_bytes)

@@ -23,6 +23,7 @@ class DiskAllocator:
 
     is_host_addressable = True
     is_writable = False
+    is_permanent = True
 
     def __init__(self, device: str) -> None:
         self.device = device

@@ -22,7 +22,6 @@ from svod_device.protocols import (
     ClosableAllocator,
     Compiler,
     Dims,
-    ExclusiveAllocator,
     Launch,
     Memory,
     Program,
@@ -130,12 +129,11 @@ def _describe(error: Exception) -> str:
 class GuardedAllocator(WrappedAllocator):
     """The memory of a plugin's device during one opening; `inner` is the plugin's allocator."""
 
-    __slots__ = ("_in_use", "_own_opening", "is_exclusive")
+    __slots__ = ("_in_use", "_own_opening")
 
     def __init__(self, inner: Allocator) -> None:
         super().__init__(inner)
         self.opening = self._own_opening = Opening(inner.device, inner.synchronize)
-        self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive
         # By address: a finalizer may take a block out at any moment, which needs no lock this way.
         self._in_use: dict[int, int] = {}
 

@@ -22,7 +22,7 @@ class DeviceOptions:
         allocator_cache_bytes: how many bytes of freed blocks each allocator keeps for reuse
             (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
         backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND).
-            Without it a kind uses `llvm` if it has that, else its first one by name.
+            Without it a device uses the one that its allocator names (`llvm` for the CPU), else the first by name.
     """
 
     allocator_cache_bytes: int = DEFAULT_CACHE_BYTES

@@ -65,11 +65,13 @@ class Probe:
     Attributes:
         failure: why its memory cannot be used.
         untried: why there was nothing to try: its plugin asks for a name that says more.
+        default_backend: the name of the one that the device uses; None where it has none, or could not be opened.
         backends: by name.
     """
 
     failure: Failure | None = None
     untried: str | None = None
+    default_backend: str | None = None
     backends: dict[str, BackendProbe] = field(default_factory=dict[str, BackendProbe])
 
 
@@ -83,6 +85,7 @@ def probe_device(registry: Registry, name: str, note: Step = lambda _: None) -> 
         try:
             step(f"opening {name}")
             device = registry.get_device(name)
+            found.default_backend = device.default_backend
             _try_memory(device.allocator, step)
         except DeviceNameError as error:
             found.untried = error.headline
@@ -221,6 +224,6 @@ def _read_probe(content: dict[str, object]) -> Probe:
 
     backends = cast("dict[str, dict[str, object]]", content["backends"])
     return Probe(
-        read_failure(content["failure"]), cast("str | None", content["untried"]),
+        read_failure(content["failure"]), cast("str | None", content["untried"]), cast("str | None", content["default_backend"]),
         {name: BackendProbe(cast("str | None", b["target"]), read_failure(b["failure"])) for name, b in backends.items()},
     )  # fmt: skip

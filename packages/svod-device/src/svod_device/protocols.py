@@ -20,6 +20,7 @@ __all__ = [
     "Allocator",
     "Backend",
     "BatchLauncher",
+    "ChoosingAllocator",
     "ClosableAllocator",
     "Compiler",
     "Dims",
@@ -27,6 +28,7 @@ __all__ = [
     "Launch",
     "Loader",
     "Memory",
+    "PermanentAllocator",
     "Program",
     "Renderer",
     "TimedProgram",
@@ -103,6 +105,26 @@ class ExclusiveAllocator(Protocol):
     @property
     def is_exclusive(self) -> bool:
         """True if no second process may open the device. A search then compiles and measures in this one."""
+        ...
+
+
+@runtime_checkable
+class ChoosingAllocator(Protocol):
+    """An allocator that says which backend makes kernels for its device; without this it is the first by name."""
+
+    @property
+    def default_backend(self) -> str | None:
+        """The backend's name, as in `llvm` for `CPU.llvm`; another is used where this one is not installed or not wanted."""
+        ...
+
+
+@runtime_checkable
+class PermanentAllocator(Protocol):
+    """An allocator that says whether its memory can be lost or closed; without this it can be."""
+
+    @property
+    def is_permanent(self) -> bool:
+        """True if the memory is there as long as the process, and in its forks: ordinary memory, or files."""
         ...
 
 
@@ -222,10 +244,16 @@ Loader = Callable[["CompiledSpec"], Program]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One way to make kernels for a device. Factories of `svod.compilers` return this."""
+    """One way to make kernels for a device. Factories of `svod.compilers` return this.
+
+    `is_host_parallel_safe` says that its kernels run on the threads which launch them, so that those that do not depend on
+    each other are launched at the same time, from several threads. Without it a kernel is launched when the one before
+    has been.
+    """
 
     renderer: Renderer
     compiler: Compiler
     loader: Loader
     target: Target
     launcher: BatchLauncher | None = None
+    is_host_parallel_safe: bool = False

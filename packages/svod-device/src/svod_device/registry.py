@@ -34,7 +34,7 @@ from svod_device.interface import GROUP as INTERFACE
 from svod_device.interface import INTERFACE_VERSION, parse_interface
 from svod_device.opening import GuardedAllocator
 from svod_device.options import DeviceOptions
-from svod_device.protocols import Allocator, Backend
+from svod_device.protocols import Allocator, Backend, ChoosingAllocator, PermanentAllocator
 from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir.forks import make_lock
 
@@ -63,19 +63,8 @@ T = TypeVar("T")
 ALLOCATORS: Final = "svod.allocators"
 COMPILERS: Final = "svod.compilers"
 
-_PREFERRED: Final = "llvm"
-
 AllocatorFactory = Callable[[str], Allocator]
 BackendFactory = Callable[[str], Backend]
-
-# Ours, for a source tree that was never installed and so has no entry points.
-_BUILT_IN: Final = {
-    "CPU": "svod_device.cpu:make_cpu_allocator",
-    "DISK": "svod_device.disk:make_disk_allocator",
-}
-
-
-_OWN: Final = frozenset(_BUILT_IN.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +178,10 @@ class Registry:
     def _list_entry_points(self) -> Sequence[EntryPoint]:
         if self._installed is not None:
             return self._installed
-        from importlib.metadata import EntryPoint, entry_points  # 30 ms, and only needed for the first device
+        from importlib.metadata import entry_points  # 30 ms, and only needed for the first device
 
         found = entry_points()
-        declared = [point for group in (INTERFACE, ALLOCATORS, COMPILERS) for point in found.select(group=group)]
-        values = {point.value for point in declared}
-        missing = [EntryPoint(kind, value, ALLOCATORS) for kind, value in _BUILT_IN.items() if value not in values]
-        return [*declared, *missing]
+        return [point for group in (INTERFACE, ALLOCATORS, COMPILERS) for point in found.select(group=group)]
 
     def _find_plugin(self, group: str, name: str) -> Plugin | None:
         same = self._get_plugins().get((group, name))
@@ -237,8 +223,8 @@ class Registry:
                     raise UnknownDeviceError(device=device, known=self.list_kinds())
                 with self._noting_devices():
                     made = plugin.make(name, Allocator)
-                # Memory of this process, and files, cannot be lost.
-                self._allocators[name] = made if plugin.value in _OWN else GuardedAllocator(made)
+                is_permanent = isinstance(made, PermanentAllocator) and made.is_permanent
+                self._allocators[name] = made if is_permanent else GuardedAllocator(made)
             self._allocators[device] = self._allocators[name]
             return self._allocators[name]
 
@@ -255,11 +241,12 @@ class Registry:
         name, kind = self._parse(device)
         with self._lock:
             if name not in self._devices:
+                allocator = self.get_allocator(name)
                 backends = self.list_backends(kind)
                 factories = {backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends}
-                self._devices[name] = Device(
-                    name, self.get_allocator(name), factories, self._choose_backend(kind, backends), self._compiled
-                )
+                named = allocator.default_backend if isinstance(allocator, ChoosingAllocator) else None
+                default = self.choose_backend(kind, named)
+                self._devices[name] = Device(name, allocator, factories, default, self._compiled)
             self._devices[device] = self._devices[name]
             return self._devices[name]
 
@@ -276,9 +263,13 @@ class Registry:
             return self.get_device(kind).get_backend(backend)
         return self._make_backend_factory(f"{kind}.{backend}")(kind)
 
-    def find_default_backend(self, kind: str) -> str | None:
-        """The backend that devices of a kind use, None where they have none."""
-        return self._choose_backend(kind, self.list_backends(kind))
+    def choose_backend(self, kind: str, named: str | None = None) -> str | None:
+        """The backend that a device uses: which the options say, `named` by the device, the first by name; None without any."""
+        backends = self.list_backends(kind)
+        if not backends:
+            return None
+        options = self._options or DeviceOptions.from_env()
+        return options.backends.get(kind) or (named if named in backends else backends[0])
 
     def _make_backend_factory(self, name: str) -> BackendFactory:
         def make(device: str) -> Backend:
@@ -287,12 +278,6 @@ class Registry:
             return plugin.make(device, Backend)
 
         return make
-
-    def _choose_backend(self, kind: str, backends: tuple[str, ...]) -> str | None:
-        options = self._options or DeviceOptions.from_env()
-        if not backends:
-            return None
-        return options.backends.get(kind) or (_PREFERRED if _PREFERRED in backends else backends[0])
 
     def _parse(self, device: str) -> tuple[str, str]:
         with self._noting_devices():
@@ -311,7 +296,7 @@ class Registry:
     def close(self, device: str) -> None:
         """Close a device, if it is open: its buffers and programs fail from now on, and the next use opens it again.
 
-        The memory of the CPU, and files, stay usable.
+        Permanent memory, as that of the CPU and files, stays usable.
         """
         name, _ = self._parse(device)
         with self._lock:
@@ -344,8 +329,8 @@ class Registry:
 
 def _to_plugin(point: EntryPoint, interfaces: Mapping[str, int | None]) -> Plugin:
     if point.dist is None:
-        # It stands in for a distribution of ours that is not installed.
-        owner = f"{point.value.partition('.')[0]} (not installed)"
+        # Made by hand, for a test.
+        owner = point.value.partition(".")[0]
         return Plugin(point.group, point.name, point.value, owner, point.load, is_installed=True)
     name, version = point.dist.name, point.dist.version
     interface = interfaces.get(name)

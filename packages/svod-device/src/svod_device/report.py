@@ -92,7 +92,7 @@ def _report(registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: f
 def _report_backend(registry: Registry, kind: str, name: str, own: Sequence[Plugin], probe: Probe) -> BackendReport:
     found = probe.backends.get(name, BackendProbe())
     problem, hint = (None, None) if found.failure is None else (found.failure.problem, found.failure.hint)
-    is_default = registry.find_default_backend(kind) == name
+    is_default = name == (probe.default_backend or registry.choose_backend(kind))
     return BackendReport(name, _find_providers(own, COMPILERS, name), is_default, found.target, problem, hint)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from svod_device.protocols import ChoosingAllocator, ExclusiveAllocator, PermanentAllocator
+
 if TYPE_CHECKING:
     from svod_device.opening import Opening
     from svod_device.protocols import Allocator, Memory
@@ -17,13 +19,18 @@ class WrappedAllocator:
     `opening` is that of the device whose memory it is, None for memory that cannot be lost.
     """
 
-    __slots__ = ("device", "inner", "is_host_addressable", "is_writable", "opening")
+    __slots__ = (
+        "default_backend", "device", "inner", "is_exclusive", "is_host_addressable", "is_permanent", "is_writable", "opening",
+    )  # fmt: skip
 
     def __init__(self, inner: Allocator) -> None:
         self.inner = inner
         self.opening: Opening | None = inner.opening if isinstance(inner, WrappedAllocator) else None
         self.device, self.is_host_addressable = inner.device, inner.is_host_addressable
         self.is_writable = inner.is_writable
+        self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive
+        self.is_permanent: bool = isinstance(inner, PermanentAllocator) and inner.is_permanent
+        self.default_backend = inner.default_backend if isinstance(inner, ChoosingAllocator) else None
 
     def allocate(self, nbytes: int) -> Memory:
         return self.inner.allocate(nbytes)

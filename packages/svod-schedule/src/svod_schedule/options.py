@@ -13,7 +13,7 @@ from svod_ir.errors import OptionError
 from svod_ir.target import Target
 from svod_schedule.errors import ConfigError
 
-__all__ = ["OptimizerConfig", "Strategy", "set_search"]
+__all__ = ["OptimizerConfig", "Strategy", "read_search"]
 
 Strategy: TypeAlias = Literal["none", "heuristic", "beam"]
 
@@ -136,10 +136,10 @@ class OptimizerConfig:
         return f"beam {' '.join(limits)}"
 
 
-def set_search(
+def read_search(
     *, width: int | None, kernel_seconds: float | None, plan_seconds: float | None, is_again: bool = False
-) -> None:
-    """Ask in this process's environment for searches; what is None stays as the user set it.
+) -> OptimizerConfig:
+    """A search as the environment asks for it, but for what is given here.
 
     Raises:
         OptionError, ConfigError: if a value, or one that the user set, cannot be used.
@@ -150,5 +150,4 @@ def set_search(
     if is_again:
         given["BEAM_IGNORE_CACHE"] = 1
     changes = {name: str(value) for name, value in given.items() if value is not None}
-    OptimizerConfig.from_env({**os.environ, **changes})
-    os.environ.update(changes)
+    return OptimizerConfig.from_env({**os.environ, **changes})

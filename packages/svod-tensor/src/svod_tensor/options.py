@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -32,6 +33,7 @@ __all__ = [
     "read_opt_cache_max",
     "read_origins",
     "resolve_config",
+    "using_optimizer",
 ]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
@@ -139,8 +141,30 @@ class PrepareConfig:
         return name or None if not dot or kind.upper() == device.partition(":")[0] else None
 
 
-find_config: Final = remember(PrepareConfig.from_env, os.environ)
+_read_config: Final = remember(PrepareConfig.from_env, os.environ)
 """`PrepareConfig.from_env`, read anew only when the environment has changed."""
+
+_optimizers: Final[list[OptimizerConfig]] = []
+
+
+@contextmanager
+def using_optimizer(optimizer: OptimizerConfig) -> Generator[None]:
+    """Let `optimizer` choose opts in all threads where no configuration is given, instead of what the environment says."""
+    _optimizers.append(optimizer)
+    try:
+        yield
+    finally:
+        _optimizers.remove(optimizer)
+
+
+def find_config() -> PrepareConfig:
+    """What holds where no configuration is given.
+
+    Raises:
+        OptionError: if a variable of the environment has a value that it does not take.
+    """
+    config = _read_config()
+    return replace(config, optimizer=_optimizers[-1]) if _optimizers else config
 
 
 AnyConfig: TypeAlias = PrepareConfig | OptimizerConfig

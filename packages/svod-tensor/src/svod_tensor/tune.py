@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from svod_schedule.options import set_search
+from svod_schedule.options import OptimizerConfig, read_search
+from svod_tensor.options import using_optimizer
 from svod_tensor.tuning.choose import observe
 from svod_tensor.tuning.progress import Observed, format_table, make_observer
 
@@ -34,10 +35,12 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     parser.add_argument("script", help="a Python file that computes tensors")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
     given = parser.parse_args(arguments)
-    set_search(width=given.width, kernel_seconds=given.seconds, plan_seconds=given.plan_seconds, is_again=given.again)
+    search = read_search(
+        width=given.width, kernel_seconds=given.seconds, plan_seconds=given.plan_seconds, is_again=given.again
+    )
     observer = make_observer(sys.stderr)
     try:
-        _run(given.script, given.arguments, observer)
+        _run(given.script, given.arguments, observer, search)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; what was found so far is kept\n")
         return 130
@@ -46,11 +49,11 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     return 0
 
 
-def _run(script: str, arguments: Sequence[str], observer: Observed) -> None:
+def _run(script: str, arguments: Sequence[str], observer: Observed, search: OptimizerConfig) -> None:
     before = sys.argv
     sys.argv = [script, *arguments]
     try:
-        with observer.show(), observe(observer):
+        with observer.show(), observe(observer), using_optimizer(search):
             runpy.run_path(script, run_name="__main__")
     finally:
         sys.argv = before

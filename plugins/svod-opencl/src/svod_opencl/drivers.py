@@ -51,11 +51,12 @@ def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None
             Path(folder, f"wheel-{number}.icd").write_text(f"{driver}\n")
         for path in system.glob("*.icd"):
             Path(folder, path.name).symlink_to(path)
-        os.environ[_VENDORS] = folder
+        # The loader asks its own C library. What Python code reads, and hands to processes, stays as it is.
+        os.putenv(_VENDORS, folder)
         try:
             yield
         finally:
-            os.environ.pop(_VENDORS, None)
+            os.unsetenv(_VENDORS)
 
 
 def _find_wheels() -> Iterator[Path]:

@@ -29,4 +29,5 @@ def make_c_backend(device: str) -> Backend:
         loader=CpuProgram.load,
         target=target,
         launcher=CpuBatchLauncher(),
+        is_host_parallel_safe=True,
     )

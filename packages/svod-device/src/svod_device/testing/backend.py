@@ -128,6 +128,18 @@ class BackendConformance(Conformance):
 
         run_in_threads(*(partial(work, number) for number in range(4)))
 
+    def test_kernels_that_may_run_beside_others_do(self, backend: Backend, owner: Device) -> None:
+        if not backend.is_host_parallel_safe:
+            pytest.skip("the backend does not say that its kernels may run beside others")
+        names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
+        built = [build(find_case(backend.target, name), backend, owner.name) for name in names]
+
+        def work(number: int) -> None:
+            for seed in range(8):
+                check_kernel(built[number], owner, {}, seed)
+
+        run_in_threads(len(names), work)
+
     def test_kernels_are_built_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
 

@@ -425,8 +425,7 @@ def _load_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> C
 
 
 def _load_kernel(device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> CachedKernel:
-    # A kernel that is launched by a thread pool of its own, or none, may run beside others.
-    is_parallel_safe = device.base_key == "CPU"
+    is_parallel_safe = device.backend.is_host_parallel_safe
     return CachedKernel(device.loader(compiled), spec, device.launcher, is_host_parallel_safe=is_parallel_safe)
 
 
