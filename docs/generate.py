@@ -7,6 +7,7 @@ python docs/generate.py --check    # exit status 1 where a page differs from wha
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tomllib
@@ -46,6 +47,48 @@ def ops_page() -> str:
     lines += ["", "The stages:", ""]
     lines += [f"- **{stage}**" for stage in ops.STAGES]
     return "\n".join(lines)
+
+
+def operations_page() -> str:
+    """Every public name of `Tensor`, theme by theme."""
+    from svod_tensor import Tensor
+    from svod_tensor.ops.table import TABLE
+
+    lines = [
+        "# Operations",
+        "",
+        "What a `Tensor` can do, from the table in `svod_tensor/ops/table.py`: each theme is a file of `svod_tensor/ops/`, and",
+        "`help(Tensor.softmax)` says more. The last column is what the array API standard (2024.12) calls an operation.",
+    ]
+    themes = list(dict.fromkeys(row.theme for row in TABLE))
+    places = {place.__module__.rpartition(".")[2]: place for place in Tensor.__mro__}
+    for theme in themes:
+        lines += [
+            "",
+            f"## {theme}",
+            "",
+            _first_line(places[theme].__doc__),
+            "",
+            "| call | does | standard |",
+            "|---|---|---|",
+        ]
+        for row in TABLE:
+            if row.theme == theme:
+                value = vars(places[theme])[row.name]
+                also = f"; also {', '.join(f'`{name}`' for name in row.also)}" if row.also else ""
+                standard = f"`{row.standard}`" if row.standard else ""
+                lines.append(f"| `{_call(row.name, value)}`{also} | {_cell(_first_line(value.__doc__))} | {standard} |")
+    return "\n".join(lines)
+
+
+def _call(name: str, value: object) -> str:
+    """How a method is called: its arguments with their defaults, without their types."""
+    if not callable(getattr(value, "__func__", value)):
+        return f"x.{name}"
+    owner = "Tensor" if isinstance(value, classmethod) else "x"
+    _, *given = inspect.signature(getattr(value, "__func__", value)).parameters.values()
+    shown = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in given]
+    return f"{owner}.{name}{inspect.Signature(shown)}"
 
 
 def pipeline_page() -> str:
@@ -254,6 +297,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/journey.md": journey_page,
     "docs/pipeline.md": pipeline_page,
     "docs/ops.md": ops_page,
+    "docs/operations.md": operations_page,
     "docs/errors.md": errors_page,
     "docs/environment.md": environment_page,
     "tests/contract.md": contract_page,

@@ -88,10 +88,6 @@ class Theme(TensorBase):
         x = self._to_float()
         return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
 
-    def number(self, value: bool | int | float) -> Self:
-        """A constant of this tensor's dtype."""
-        return self._make(make_constant(value, self.dtype))
-
     def _unary(self, op: Op) -> Self:
         return self._make(make_alu(op, self.uop))
 

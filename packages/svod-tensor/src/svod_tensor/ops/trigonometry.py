@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float64
 from svod_ir.ops import Op
+from svod_tensor.data import make_constant
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
@@ -140,8 +141,9 @@ def _atan_of_positive(a: T) -> T:
     p = z.mul(_ATAN[-1])
     for coefficient in reversed(_ATAN[1:-1]):
         p = p.add(coefficient).mul(z)
-    rest = is_small.where(0.0, is_large.where(a.number(_HALF_PI_REST), _HALF_PI_REST / 2))
-    base = is_small.where(0.0, is_large.where(a.number(_HALF_PI), _HALF_PI / 2))
+    half_pi, rest_of_half_pi = (a.from_uop(make_constant(part, a.dtype)) for part in (_HALF_PI, _HALF_PI_REST))
+    rest = is_small.where(0.0, is_large.where(rest_of_half_pi, _HALF_PI_REST / 2))
+    base = is_small.where(0.0, is_large.where(half_pi, _HALF_PI / 2))
     return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
 
 
