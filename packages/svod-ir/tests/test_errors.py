@@ -11,6 +11,7 @@ from svod_ir import (
     DeviceMismatchError,
     EvaluationError,
     GraphError,
+    MeaningError,
     OperandError,
     OptionError,
     ParseError,
@@ -102,6 +103,21 @@ def test_messages_for_users(error: SvodError, builtin: type[Exception], message:
             "after lower:expand: stage kernel: a rule: CONST():f32[1.0]",
         ),
         (SpecError(pass_name=None, stage="kernel", rule="a rule", node=ONE), "stage kernel: a rule: CONST():f32[1.0]"),
+        (
+            SpecError(
+                pass_name="lower:expand", stage="kernel", rule="a rule", node=ONE, made_by="r of R", notes=("a note",)
+            ),
+            "after lower:expand: stage kernel: a rule: CONST():f32[1.0]\n"
+            "  note: the rewrite rule r of R made it\n  note: a note",
+        ),
+        (
+            MeaningError(pass_name="lower:masks", rule="r of R", node="(i % 8)", problem="1 became 0", values={"i": 9}),
+            "in lower:masks, the rewrite rule r of R changes (i % 8): 1 became 0 at i = 9",
+        ),
+        (
+            MeaningError(pass_name="lower:masks", rule=None, node="p0", problem="element 0 is 1, expected 2"),
+            "in lower:masks, the pass changes p0: element 0 is 1, expected 2",
+        ),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, SvodError) else None,
 )

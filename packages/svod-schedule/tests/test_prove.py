@@ -7,6 +7,7 @@ from importlib import import_module
 import pytest
 
 from svod_dtype import bool_, float8_e5m2, float16, index, int8, int32, uint8
+from svod_ir.compare import find_difference, list_special
 from svod_ir.ops import Op
 from svod_ir.pattern import FLOAT, INT, const, node, var
 from svod_ir.ruleset import Rule, RuleSet, rule
@@ -18,7 +19,6 @@ pytest.importorskip("z3")
 from svod_schedule.prove import Effort, list_rule_sets, prove_rules
 from svod_schedule.prove.__main__ import find_rules, main
 from svod_schedule.prove.mutants import make_mutants
-from svod_schedule.prove.sample import find_difference, list_special
 
 # What every run of the tests proves; `python -m svod_schedule.prove` takes all dtypes and more instances.
 EFFORT = Effort(n_plain=8, n_structured=1500, max_fired=2, n_samples=256)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from svod_codegen.kernel_store import get_kernel_store
+from svod_ir.errors import MeaningError
 from svod_ir.ops import Op
-from svod_ir.pattern import const, node
+from svod_ir.pattern import FLOAT, const, node, splat, var
 from svod_ir.rewrite import count_matches, graph_rewrite
 from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
@@ -55,6 +57,45 @@ def test_kernels_of_other_passes_are_not_kept_on_disk(monkeypatch: pytest.Monkey
     monkeypatch.setattr(get_kernel_store(), "find", refuse)
     monkeypatch.setattr(get_kernel_store(), "add", refuse)
     assert compute(make_table([])) == [2.0, 3.0, 4.0]
+
+
+def plant(pipeline: str) -> PassTable:
+    """A wrong rule at the end of a pipeline."""
+
+    @rule(var("x", FLOAT) + splat(value=0.5))
+    def add_too_much(x: UOp) -> UOp:
+        """x + 0.5 -> x + 1."""
+        return x + UOp.const(x.dtype, 1.0)
+
+    rules = RuleSet("planted", (add_too_much,))
+    stage = PIPELINES[pipeline][-1].stage
+    run = Pass("wrong", lambda graph, _: graph_rewrite(rules, graph, enter_calls=True), "adds too much", stage)
+    return PIPELINES.with_pass(pipeline, run)
+
+
+@pytest.mark.parametrize("pipeline", [name for name, _ in PIPELINES.items()])
+def test_a_check_of_values_names_the_rule_that_a_tensor_is_computed_wrong_by(
+    pipeline: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SVOD_CHECK", "values")
+    with pytest.raises(MeaningError) as caught:
+        compute(plant(pipeline))
+    assert (caught.value.pass_name, caught.value.rule) == (f"{pipeline}:wrong", "add_too_much of planted")
+    assert " + 0.5)" in str(caught.value.node) or "vconst" in str(caught.value.node)
+
+
+def test_what_the_compiler_itself_does_passes_a_check_of_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("SVOD_CHECK", "values")
+    x = np.arange(60, dtype=np.float32).reshape(5, 12) / 60
+    tensor = Tensor(x)
+    logits = (tensor @ tensor[:, ::-1].T).exp()
+    found = (logits / logits.sum(1, keepdims=True)).cumsum(0)[1:].max(0)
+    expected = np.exp(x @ x[:, ::-1].T)
+    expected = (expected / expected.sum(1, keepdims=True)).cumsum(0)[1:].max(0)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    assert "not compared" not in capsys.readouterr().err
 
 
 def test_explain_shows_what_the_passes_of_the_configuration_make():

@@ -29,6 +29,7 @@ from svod_ir.errors import (
     DeviceMismatchError,
     EvaluationError,
     GraphError,
+    MeaningError,
     OperandError,
     OptionError,
     ParseError,
@@ -36,6 +37,7 @@ from svod_ir.errors import (
     RuleError,
     ShapeError,
     SpecError,
+    UnknownMeaningError,
 )
 from svod_ir.log import get_logger
 from svod_ir.ops import AxisType, Op
@@ -51,10 +53,11 @@ from svod_ir.uop import SInt, UOp
 
 __all__ = [
     "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "CheckArg", "DeviceMismatchError",
-    "EvaluationError", "GraphError", "IROptions", "KernelInfo", "Match", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg",
-    "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding",
-    "SpecError", "Target", "TensorCore", "UOp", "count_matches", "format_expression", "format_opts", "get_logger",
-    "graph_rewrite", "make_alu", "make_cast", "make_check", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
-    "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts",
-    "print_graph", "rule", "verify", "watch_matches",
+    "EvaluationError", "GraphError", "IROptions", "KernelInfo", "Match", "MeaningError", "Op", "OperandError", "Opt",
+    "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleError",
+    "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target", "TensorCore", "UOp", "UnknownMeaningError",
+    "count_matches", "format_expression", "format_opts", "get_logger", "graph_rewrite", "make_alu", "make_cast",
+    "make_check", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute",
+    "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts", "print_graph",
+    "rule", "verify", "watch_matches",
 ]  # fmt: skip

@@ -7,25 +7,27 @@ UserError
 ├── OperandError (TypeError)      a dtype or operand that an op does not take
 ├── DeviceMismatchError (ValueError)
 ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
+│   └── UnknownMeaningError       one with a node that has no reference meaning
 ├── ParseError (ValueError)       text that is no graph
 ├── RuleError (TypeError)         a rule whose function does not fit its patterns, or that makes no node
 └── OptionError (ValueError)      an environment variable with a value that it does not take
 InternalError
 ├── GraphError (ValueError)       a node that breaks the rules of its op or stage
 │   └── SpecError                 the same, found after a pass
+├── MeaningError (ValueError)     a pass or a rule that changes what a graph computes
 └── RewriteError (RuntimeError)   rewriting that does not end
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from svod_dtype import InternalError, UserError
 from svod_ir.size_text import format_shape, format_size
 
 __all__ = [
-    "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "OperandError", "OptionError", "ParseError",
-    "RewriteError", "RuleError", "ShapeError", "SpecError",
+    "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError", "OperandError", "OptionError",
+    "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "UnknownMeaningError",
 ]  # fmt: skip
 
 
@@ -78,15 +80,35 @@ class GraphError(InternalError, ValueError):
 
 
 class SpecError(GraphError):
-    """A node that breaks a rule of its stage, with the pass that made it."""
+    """A node that breaks a rule of its stage, with the pass that made it, and the rewrite rule where one did."""
 
     def __init__(
-        self, *, pass_name: str | None, stage: str, rule: str, node: object, notes: tuple[str, ...] = ()
-    ) -> None:
-        self.pass_name, self.stage = pass_name, stage
-        self.rule, self.node = rule, node
+        self, *, pass_name: str | None, stage: str, rule: str, node: object, made_by: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.pass_name, self.stage, self.made_by = pass_name, stage, made_by
+        self.rule, self.node, self.notes = rule, node, notes
         after = f"after {pass_name}: " if pass_name is not None else ""
-        InternalError.__init__(self, f"{after}stage {stage}: {rule}: {node}", notes=notes)
+        maker = (f"the rewrite rule {made_by} made it",) if made_by is not None else ()
+        InternalError.__init__(self, f"{after}stage {stage}: {rule}: {node}", notes=(*maker, *notes))
+
+
+class MeaningError(InternalError, ValueError):
+    """A pass or a rewrite rule that changes what a graph computes.
+
+    `rule` is None where no single rule does; `node` is what changed: the node that matched, or a result or memory of the
+    graph; `values` are those of its variables.
+    """
+
+    def __init__(
+        self, *, pass_name: str, rule: str | None, node: object, problem: str, values: Mapping[str, object] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.pass_name, self.rule, self.node, self.problem = pass_name, rule, node, problem
+        self.values = dict(values or {})
+        where = " at " + ", ".join(f"{n} = {v}" for n, v in self.values.items()) if self.values else ""
+        maker = f"the rewrite rule {rule} changes" if rule is not None else "the pass changes"
+        super().__init__(f"in {pass_name}, {maker} {node}: {problem}{where}", notes=notes)
 
 
 class DeviceMismatchError(UserError, ValueError):
@@ -108,6 +130,10 @@ class EvaluationError(UserError, ValueError):
     def __init__(self, *, problem: str, node: object = None, hint: str | None = None) -> None:
         self.problem, self.node = problem, node
         super().__init__(problem if node is None else f"{problem}: {node}", hint=hint)
+
+
+class UnknownMeaningError(EvaluationError):
+    """A graph that the reference evaluation cannot run on any inputs."""
 
 
 class ParseError(UserError, ValueError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from svod_ir.args import Opt
 from svod_ir.errors import OptionError
@@ -47,6 +47,9 @@ from svod_schedule.rangeify.protect_assigned import protect_assigned
 from svod_schedule.rangeify.range_values import range_values
 from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.split_reduce import split_reduce
+
+if TYPE_CHECKING:
+    from svod_schedule.pass_check import PassCheck
 
 __all__ = ["PIPELINES", "Context", "Pass", "PassTable", "compile_kernel", "format_table", "run_pipeline"]
 
@@ -233,27 +236,37 @@ def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None =
     options = context.options
     if options.dump or options.stop_after:
         _check_names(options, context.passes)
+    check = _make_check(name, options) if options.check else None
     for number, row in enumerate(context.passes[name]):
         if row.name == until:
             break
         started = perf_counter()
-        graph = row.run(graph, context)
+        graph = (
+            row.run(graph, context)
+            if check is None
+            else check.run(row.name, row.stage, lambda g, row=row: row.run(g, context), graph)
+        )
         elapsed = perf_counter() - started
         log.debug(f"{name}.{row.name}", elapsed_us=round(elapsed * 1e6))
         if context.observe is not None:
             context.observe(name, row.name, graph, elapsed)
-        if options.check:
-            from svod_ir.spec import verify
-
-            verify(graph, row.stage, pass_name=f"{name}:{row.name}")
         if options.dump.matches(name, row.name):
             from svod_ir.text import print_graph
 
             print(f"--- {name} {number} {row.name}\n{print_graph(graph)}", file=sys.stderr)
         if options.stop_after.matches(name, row.name):
             break
+    if check is not None:
+        for line in check.list_skipped(graph):
+            print(line, file=sys.stderr)
     log.debug(f"{name}.done", n_nodes=_NodeCount(graph))
     return graph
+
+
+def _make_check(name: str, options: IROptions) -> PassCheck:
+    from svod_schedule.pass_check import PassCheck
+
+    return PassCheck(name, has_values=options.check == "values")
 
 
 def _check_names(options: IROptions, passes: PassTable) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from svod_ir.arithmetic import Values, apply_elementwise, constant
-from svod_ir.errors import EvaluationError
+from svod_ir.errors import UnknownMeaningError
 from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
 from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
@@ -100,7 +100,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.WMMA:
             return lambda *tiles: find_poison(tiles) or multiply_tiles(node.arg, *tiles)
         case _:
-            raise EvaluationError(problem=f"{node.op.name} has no reference meaning", node=node)
+            raise UnknownMeaningError(problem=f"{node.op.name} has no reference meaning", node=node)
 
 
 def _elementwise(node: UOp) -> Callable[..., Any]:
@@ -147,7 +147,7 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
             else:
                 inputs[slot] = value
         if body.op not in (Op.SINK, Op.COPY, Op.BUFFER_VIEW):
-            raise EvaluationError(problem=f"a CALL of {body.op.name} has no reference meaning", node=node)
+            raise UnknownMeaningError(problem=f"a CALL of {body.op.name} has no reference meaning", node=node)
         value = environment.run_body(body, inputs)
         if value is not None:
             operands[0].reshape(-1)[:] = value.reshape(-1)

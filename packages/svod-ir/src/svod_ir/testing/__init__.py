@@ -10,7 +10,7 @@ def test_my_pass_keeps_the_meaning(graph):
 
 from __future__ import annotations
 
-from svod_ir.testing.compare import assert_close, assert_same, random_array, random_inputs, tolerance
+from svod_ir.compare import assert_close, assert_same, random_array, random_inputs, tolerance
 from svod_ir.testing.effort import count_examples
 from svod_ir.testing.golden import GoldenCase, GoldenMismatch, check_case, find_cases, read_cases
 from svod_ir.testing.processes import run_in_child, run_in_threads, run_script, start_threads

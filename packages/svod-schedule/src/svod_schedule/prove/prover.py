@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from svod_dtype import DType
+from svod_ir.compare import differ_at, find_difference
 from svod_ir.ops import Op
 from svod_ir.pattern import Pattern
 from svod_ir.ruleset import Rule
 from svod_ir.text import print_graph
 from svod_ir.uop import UOp
 from svod_schedule.prove.instances import MAIN_DTYPES, iter_instances
-from svod_schedule.prove.sample import differ_at, find_difference
 from svod_schedule.prove.solve import decide_equal
 
 __all__ = ["QUICK", "THOROUGH", "Counterexample", "Effort", "Report", "RuleReport", "prove_rules"]

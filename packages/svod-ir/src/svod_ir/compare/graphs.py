@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -15,10 +15,17 @@ from svod_ir.uop import UOp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["assert_close", "assert_same", "random_array", "random_inputs", "tolerance"]
+__all__ = ["Change", "assert_close", "assert_same", "find_change", "random_array", "random_inputs", "tolerance"]
 
 _INPUTS: Final = (Op.BUFFER, Op.PARAM, Op.DEFINE_VAR)
 _EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER, Op.ENDIF)
+
+
+class Change(NamedTuple):
+    """A value in which two graphs differ: a result of the first one or memory that it writes, and in what."""
+
+    node: UOp
+    problem: str
 
 
 def assert_same(
@@ -29,38 +36,71 @@ def assert_same(
     seed: int = 0,
     n_samples: int = 200,
 ) -> None:
-    """Check that two graphs give equal values, and leave equal buffers behind.
+    """Check that two graphs give equal values, and leave equal buffers behind (see `find_change`).
+
+    Raises:
+        AssertionError: with the first difference and the two graphs.
+        EvaluationError: if one of them cannot be evaluated.
+    """
+    found = find_change(before, after, inputs=inputs, seed=seed, n_samples=n_samples)
+    if found is not None:
+        raise AssertionError(f"{found.problem}\nbefore:\n{_show(before)}\nafter:\n{_show(after)}")
+
+
+def find_change(
+    before: UOp,
+    after: UOp | Sequence[UOp],
+    *,
+    inputs: Mapping[UOp, Any] | None = None,
+    seed: int = 0,
+    n_samples: int = 200,
+) -> Change | None:
+    """The first difference in the values that two graphs give and the buffers that they leave behind, or None.
 
     `after` may be a linearized kernel.  Inputs that are not given are random.  Integers must be
     equal; floats agree within the rounding of the least precise dtype.  In expressions without
     buffers and loops, variables and ranges take many values at once, the corners among them.
 
     Raises:
-        AssertionError: with the first difference and the two graphs.
+        EvaluationError: if one of them cannot be evaluated.
     """
     nodes = (before, after) if isinstance(after, UOp) else (before, *after)
     given: dict[UOp, Any] = {**_random_inputs(nodes, seed, n_samples), **(inputs or {})}
     loose = tolerance(*nodes)
     left, right = _copy(given), _copy(given)
     before_values, after_values = _run(before, left), _run(after, right)
-    try:
-        for b, a in zip(before_values, after_values, strict=True):
-            assert_close(a, b, loose=loose)
-        for node, array in left.items():
-            if isinstance(array, np.ndarray) and node.op in (Op.BUFFER, Op.PARAM):
-                assert_close(right[node], array, loose=loose, what=f"{node}")
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nbefore:\n{_show(before)}\nafter:\n{_show(after)}") from None
+    if len(before_values) != len(after_values):
+        return Change(before, f"{len(after_values)} results, expected {len(before_values)}")
+    results = before.src if len(before_values) == len(before.src) else (before,) * len(before_values)
+    written = [n for n, array in left.items() if isinstance(array, np.ndarray) and n.op in (Op.BUFFER, Op.PARAM)]
+    compared = [*zip(results, before_values, after_values, strict=True), *((n, left[n], right[n]) for n in written)]
+    for node, expected, actual in compared:
+        problem = _find_mismatch(actual, expected, loose, f"{node}" if node in left else "value")
+        if problem is not None:
+            return Change(node, problem)
+    return None
 
 
 def assert_close(actual: Any, expected: Any, *, loose: float = 0.0, what: str = "value") -> None:
-    """Check arrays for equality; floats may differ by `loose` times the largest finite magnitude (or 1)."""
+    """Check arrays for equality; floats may differ by `loose` times the largest finite magnitude (or 1).
+
+    Raises:
+        AssertionError: with the first difference.
+    """
+    problem = _find_mismatch(actual, expected, loose, what)
+    if problem is not None:
+        raise AssertionError(problem)
+
+
+def _find_mismatch(actual: Any, expected: Any, loose: float, what: str) -> str | None:
     actual, expected = np.asarray(actual).reshape(-1), np.asarray(expected).reshape(-1)
     if actual.size > expected.size:
         # Memory of a symbolic size has room for its largest value.
         actual = actual[: expected.size]
-    assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
-    assert actual.size == expected.size, f"{what}: {actual.size} elements, expected {expected.size}"
+    if actual.dtype != expected.dtype:
+        return f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
+    if actual.size != expected.size:
+        return f"{what}: {actual.size} elements, expected {expected.size}"
     if expected.dtype.kind in "iub":
         differs = actual != expected
     else:
@@ -69,12 +109,10 @@ def assert_close(actual: Any, expected: Any, *, loose: float = 0.0, what: str = 
         allowed = loose * max(1.0, float(finite.max()) if finite.size else 0.0)
         with np.errstate(all="ignore"):
             differs = ~((a == e) | (np.isnan(a) & np.isnan(e)) | (np.abs(a - e) <= allowed))
-    if differs.any():
-        where = int(np.flatnonzero(differs)[0])
-        count = int(differs.sum())
-        raise AssertionError(
-            f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of {differs.size} differ)"
-        )
+    if not differs.any():
+        return None
+    where, count = int(np.flatnonzero(differs)[0]), int(differs.sum())
+    return f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of {differs.size} differ)"
 
 
 def tolerance(*roots: UOp) -> float:

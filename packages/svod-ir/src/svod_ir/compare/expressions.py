@@ -1,4 +1,4 @@
-"""Values at which two graphs differ, sought by evaluating both: for floats, and for what z3 cannot decide.
+"""Values at which two expressions differ, sought by evaluating both.
 
 Floats are compared to the last bit: zeros with their signs, any NaN for any other. Formats of 8 and 16
 bits are gone through whole where one variable is all there is.
@@ -23,9 +23,11 @@ from svod_ir.uop import UOp
 
 __all__ = ["differ_at", "find_difference", "list_special"]
 
-_LEAVES: Final = (Op.DEFINE_VAR, Op.RANGE)
+_LEAVES: Final = (Op.DEFINE_VAR, Op.RANGE, Op.SPECIAL)
+_MEMORIES: Final = (Op.PARAM, Op.BUFFER)
 _VECTORISED: Final = ELEMENTWISE | {Op.DEFINE_VAR, Op.RANGE, Op.CONST}
-_N_SINGLE: Final = 40
+_CALM: Final = 4
+"""Special values soon make every result infinite or NaN: where roundings are allowed, half of the memories hold quarters up to this."""
 _MAX_COLUMN: Final = 1 << 16
 
 
@@ -43,25 +45,32 @@ def list_special(dtype: DType) -> np.ndarray[Any, Any]:
     return np.array([s * size for size in sizes for s in (1.0, -1.0)]).astype(dtype.numpy)
 
 
-def find_difference(before: UOp, after: UOp, seed: int, n_samples: int, roundings: int = 0) -> dict[UOp, Any] | None:
-    """Values at which the graphs differ, or None where none of the tried ones does.
+def find_difference(
+    before: UOp, after: UOp, seed: int, n_samples: int, roundings: int = 0, n_single: int = 40
+) -> dict[UOp, Any] | None:
+    """Values at which the expressions, or effects, differ, or None where none of the tried ones does.
 
-    With `roundings`, floats may differ by so many roundings of the largest value on the way, where all are finite.
+    Args:
+        n_samples: how many values are tried at once, in expressions of scalars without memory and loops.
+        roundings: floats may differ by so many roundings of the largest value on the way, where all are finite.
+        n_single: how many values are tried in others, one after the other.
     """
     random = np.random.default_rng(seed)
     before, after = _spell_loops(before), _spell_loops(after)
     nodes = dict.fromkeys([*before.toposort(), *after.toposort()])
-    memories = [n for n in nodes if n.op is Op.PARAM]
+    memories = [n for n in nodes if n.op in _MEMORIES]
     leaves = [n for n in nodes if n.op in _LEAVES]
     with quiet():
         if not memories and all(n.op in _VECTORISED and n.dtype.lanes == 1 for n in nodes):
             return _find_in_columns(before, after, leaves, random, n_samples, roundings)
-        for _ in range(_N_SINGLE):
+        for attempt in range(n_single):
             values: dict[UOp, Any] = {}
             for leaf in leaves:
                 column = _column(leaf, random, 64, values)
-                values[leaf] = column[random.integers(0, len(column))]
-            values.update({m: _content(m, random) for m in memories})
+                lanes = (leaf.dtype.lanes,) if leaf.dtype.lanes > 1 else None
+                values[leaf] = column[random.integers(0, len(column), lanes)]
+            is_calm = roundings > 0 and attempt % 2 == 0
+            values.update({m: _content(m, random, is_calm=is_calm) for m in memories})
             if differ_at(before, after, values, roundings):
                 return values
     return None
@@ -74,7 +83,9 @@ def _find_in_columns(
     given: Mapping[UOp, Any] = {**columns}
     shape = np.shape(next(iter(columns.values()))) if columns else ()
     x, y = (np.broadcast_to(evaluate(root, {**given}), shape) for root in (before, after))
-    differs = _differs(x, y, _find_tolerance(before, {**given}, roundings))
+    differs = _differs(x, y, None)
+    if roundings and differs.any():
+        differs = _differs(x, y, _find_tolerance(before, {**given}, roundings))
     if not differs.any():
         return None
     first = int(np.flatnonzero(differs)[0])
@@ -116,7 +127,7 @@ def _crossed(leaves: list[UOp], random: np.random.Generator, n_samples: int) -> 
 
 
 def _column(leaf: UOp, random: np.random.Generator, n: int, given: Mapping[UOp, Any]) -> Any:
-    dtype = leaf.dtype
+    dtype = leaf.dtype.scalar
     if dtype.is_float:
         bits = random.integers(0, 256, n * dtype.itemsize, dtype=np.uint8)
         return np.concatenate([list_special(dtype), list_special(dtype), bits.view(dtype.numpy)])
@@ -133,8 +144,10 @@ def _column(leaf: UOp, random: np.random.Generator, n: int, given: Mapping[UOp, 
     )
 
 
-def _content(memory: UOp, random: np.random.Generator) -> Any:
+def _content(memory: UOp, random: np.random.Generator, *, is_calm: bool) -> Any:
     size = memory.arg.size
+    if memory.dtype.is_float and is_calm:
+        return (random.integers(-4 * _CALM, 4 * _CALM + 1, size) / 4).astype(memory.dtype.numpy)
     if memory.dtype.is_float:
         return random.choice(list_special(memory.dtype), size)
     low, high = int(memory.dtype.min), int(memory.dtype.max)
@@ -161,13 +174,13 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
     try:
         if before.op is Op.END or before.op is Op.STORE:
             for root, given in ((before, left), (after, right)):
-                buffers = {n: v for n, v in given.items() if n.op is Op.PARAM}
-                scalars: dict[str, Any] = {n.arg.name: v for n, v in given.items() if n.op is Op.DEFINE_VAR}
-                evaluate_kernel(UOp.sink(root), {**buffers}, scalars)
+                evaluate_kernel(UOp.sink(root), {**given})
             return any(bool(_differs(left[n], right[n], None).any()) for n in left if n.op is Op.PARAM)
         with quiet():
-            tolerance = _find_tolerance(before, left, roundings)
-            return bool(_differs(evaluate(before, {**left}), evaluate(after, {**right}), tolerance).any())
+            x, y = evaluate(before, {**left}), evaluate(after, {**right})
+            if not roundings or not _differs(x, y, None).any():
+                return bool(_differs(x, y, None).any())
+            return bool(_differs(x, y, _find_tolerance(before, left, roundings)).any())
     except EvaluationError:
         # These values read outside of memory: nothing is said of them.
         return False
@@ -179,6 +192,9 @@ def _find_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> A
     parts = [np.abs(evaluate(n, {**values}).astype(np.float64)) for n in before.toposort() if n.dtype.is_float]
     dtype = before.dtype.scalar
     least = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2 + dtype.mantissa_bits)
+    if any(np.ndim(part) and np.shape(part) != np.shape(parts[-1]) for part in parts):
+        # Elements move: what is largest anywhere stands for all.
+        parts = [np.max(np.abs(part), initial=0.0) for part in parts]
     # Where a value on the way is infinite or NaN, the sum with what is left of the rounding says nothing.
     largest = np.max(np.nan_to_num(np.stack(np.broadcast_arrays(*parts)), nan=np.inf, posinf=np.inf), axis=0)
     return np.where(largest < dtype.finfo_max / 4, roundings * (dtype.finfo_eps * largest + least), np.inf)

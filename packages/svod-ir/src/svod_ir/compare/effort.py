@@ -1,0 +1,38 @@
+"""How much work an evaluation is, without doing it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["count_steps"]
+
+_ELEMENTS_AT_ONCE: Final = 256
+"""So many elements of an array take as long as a step of the interpreter."""
+
+
+def count_steps(root: UOp) -> int:
+    """About how many steps `svod_ir.evaluate` takes: each node once for each iteration around it, arrays by their size.
+
+    Sizes and loop ends that depend on variables count with their largest values.
+    """
+    launches, steps = 1, 0
+    for node in root.toposort(enter_calls=False):
+        if node.op is Op.SPECIAL or (node.op is Op.DEFINE_VAR and node.arg.name == "core_id"):
+            launches *= _count_values(node)
+        elif node.op is Op.CALL:
+            steps += count_steps(node.src[0])
+        steps += math.prod(map(_count_values, node.ranges)) * (1 + _count_elements(node) // _ELEMENTS_AT_ONCE)
+    return launches * steps
+
+
+def _count_values(node: UOp) -> int:
+    return max(1, int(node.vmax) + 1)
+
+
+def _count_elements(node: UOp) -> int:
+    sizes = node.find_shape() or ()
+    return node.dtype.lanes * math.prod(int(s.vmax) if isinstance(s, UOp) else s for s in sizes)

@@ -1,0 +1,100 @@
+"""Any value in place of what two expressions read or reduce alike, so that comparing them takes no loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from svod_ir.args import BufferArg, VariableArg
+from svod_ir.build import make_reshape
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["hide_reads"]
+
+_READS: Final = frozenset({
+    Op.LOAD, Op.INDEX, Op.REDUCE, Op.SCAN, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.GATHER, Op.CONTIGUOUS, Op.COPY, Op.ASSIGN, Op.AFTER,
+    Op.MULTI, Op.MSELECT, Op.ALLREDUCE, Op.CUSTOM_FUNCTION,
+})  # fmt: skip
+_FIRST_ID: Final = 1 << 40
+_LIMIT: Final = 1 << 20
+"""Elements of memory are counted without overflow: what an index is computed from is at most this."""
+
+
+def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | None:
+    """Both expressions with a variable, or a buffer, for each read and reduction that is the same node in both.
+
+    None where more than `max_nodes` nodes are left. Reads with a gate stay, since rules look at more of them than dtype
+    and bounds.
+    """
+    opened = {before, after}
+    while True:
+        parts = [_walk(root, opened, max_nodes) for root in (before, after)]
+        if any(len(part) > max_nodes for part in parts):
+            return None
+        left, right = ({node for node in part if _is_read(node, opened)} for part in parts)
+        if left == right:
+            break
+        opened |= left ^ right
+    locations = {_below_order(n.src[0]) for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)}
+    has_index = any(n.dtype.kind == "index" for part in parts for n in part)
+    done: dict[UOp, UOp] = {}
+    for node in (*parts[0], *parts[1]):
+        if node in left and node not in locations:
+            done.setdefault(node, _make_leaf(node, len(done), has_index))
+        elif node not in done:
+            done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
+    return done[before], done[after]
+
+
+def _walk(root: UOp, opened: set[UOp], max_nodes: int) -> list[UOp]:
+    """The nodes down to the reads that are not opened, operands first; one more than `max_nodes` where there are more."""
+    order: list[UOp] = []
+    seen: set[UOp] = set()
+    stack: list[tuple[UOp, bool]] = [(root, False)]
+    while stack and len(order) <= max_nodes:
+        node, is_entered = stack.pop()
+        if is_entered:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            if not _is_read(node, opened):
+                stack.extend((s, False) for s in reversed(node.src))
+    return order
+
+
+def _is_read(node: UOp, opened: set[UOp]) -> bool:
+    if node.op not in _READS or node in opened:
+        return False
+    if node.op is Op.AFTER and not node.find_shape():
+        return False
+    if node.op is Op.INDEX:
+        return node.gate is None
+    if node.op is Op.LOAD:
+        location = _below_order(node.src[0])
+        return location.op is Op.INDEX and location.gate is None and len(node.src) == 1
+    shape = node.find_shape()
+    return shape is not None and all(isinstance(s, int) for s in shape)
+
+
+def _below_order(location: UOp) -> UOp:
+    while location.op is Op.AFTER:
+        location = location.src[0]
+    return location
+
+
+def _make_leaf(node: UOp, number: int, has_index: bool) -> UOp:
+    shape = tuple(s for s in node.shape if isinstance(s, int))
+    if shape:
+        memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(_FIRST_ID + number, math.prod(shape), "CPU"))
+        return make_reshape(memory, shape)
+    low, high = (-math.inf, math.inf) if node.dtype.is_float else _find_bounds(node, has_index)
+    return UOp(Op.DEFINE_VAR, node.dtype, (), VariableArg(f"read{number}", low, high))  # pyright: ignore[reportArgumentType]
+
+
+def _find_bounds(node: UOp, has_index: bool) -> tuple[int, int]:
+    low, high = int(node.vmin), int(node.vmax)
+    if has_index and low <= _LIMIT and high >= -_LIMIT:
+        return max(low, -_LIMIT), min(high, _LIMIT)
+    return low, high
