@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import NamedTuple
 
 from svod_ir.ops import BINARY, TERNARY, UNARY, Op
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 
 __all__ = ["Work", "estimate_work"]
@@ -37,4 +37,4 @@ def estimate_work(kernel: UOp) -> Work:
 
 
 def _trips(ranges: frozenset[UOp]) -> int:
-    return prod(int(r.vmax) + 1 for r in ranges)
+    return max_trips(*ranges)

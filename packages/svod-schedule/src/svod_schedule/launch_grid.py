@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from svod_dtype import index
 from svod_ir.ops import Op
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
-from svod_schedule.loops import extent
 
 __all__ = ["AxisGroup", "arrange_axes"]
 
@@ -88,7 +87,7 @@ def _place(group: tuple[UOp, ...], first: int, limits: Sequence[int], n_free: in
     largest = _largest(group)
     if largest <= limits[first]:
         return AxisGroup(group, first, (size,), is_over=False)
-    if n_free and all(isinstance(extent(axis), int) for axis in group):
+    if n_free and all(isinstance(exact_trips(axis), int) for axis in group):
         most = min(limits[first + 1], largest)
         fewest = -(-largest // limits[first])
         parts = next((n for n in range(fewest, most + 1) if largest % n == 0), None)
@@ -99,4 +98,4 @@ def _place(group: tuple[UOp, ...], first: int, limits: Sequence[int], n_free: in
 
 
 def _largest(axes: Sequence[UOp]) -> int:
-    return prod(int(axis.vmax) + 1 for axis in axes)
+    return max_trips(*axes)

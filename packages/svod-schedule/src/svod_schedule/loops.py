@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from svod_dtype import DType
 from svod_ir.ops import Op
-from svod_ir.uop import SInt, UOp
+from svod_ir.uop import UOp
 
-__all__ = ["extent", "identity_of", "mask_accesses", "replace_range"]
-
-
-def extent(r: UOp) -> SInt:
-    """The trip count of a RANGE, an int where it is constant."""
-    end = r.src[0]
-    return int(end.arg) if end.op is Op.CONST else end
+__all__ = ["identity_of", "mask_accesses", "replace_range"]
 
 
 _LOOPED = frozenset({Op.END, Op.REDUCE})

@@ -10,6 +10,7 @@ import numpy as np
 from svod_dtype import DType
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
 from svod_ir.ops import Op
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _random_inputs(nodes: Sequence[UOp], seed: int, n_samples: int) -> dict[UOp,
     if is_expression and (given or free):
         given.update(_samples([*given, *free], np.random.default_rng(seed), n_samples))
     elif free:
-        given.update({r: int(np.random.default_rng(seed).integers(0, max(1, int(r.vmax) + 1))) for r in free})
+        given.update({r: int(np.random.default_rng(seed).integers(0, max(1, max_trips(r)))) for r in free})
     return given
 
 

@@ -18,6 +18,7 @@ from math import prod
 from svod_dtype import AddressSpace, index, void
 from svod_ir.args import BufferArg, KernelInfo, ParamArg
 from svod_ir.custom_function import read_signature
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import MEMORY, AxisType, Op
 from svod_ir.origins import hand_on
 from svod_ir.shape import max_size
@@ -156,7 +157,7 @@ class _Kernel:
         self.bindings: list[UOp] = []
         self.params: dict[UOp, UOp] = {}
         self.ranges: dict[UOp, UOp] = {}
-        self.n_registers = 0
+        self.fresh = FreshIds()
         self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, _memory_of(buffer).arg.size))
 
     def make_call(self, store: UOp, ranges: tuple[UOp, ...]) -> UOp:
@@ -180,7 +181,7 @@ class _Kernel:
     def renumber(self, r: UOp) -> UOp:
         found = self.ranges.get(r)
         if found is None:
-            found = self.ranges[r] = UOp(Op.RANGE, r.dtype, r.src, (len(self.ranges), r.arg.kind))
+            found = self.ranges[r] = self.fresh.make_range(r.src[0], r.arg.kind)
         return found
 
     def rewrite(self, body: UOp) -> UOp:
@@ -214,8 +215,7 @@ class _Kernel:
         """Memory of the thread's own for a row, filled in loops of its own."""
         ranges = tuple(r for r in src[1:] if r.op is Op.RANGE)
         size = prod(max_size(s) for s in node.shape)
-        register = UOp(Op.DEFINE_REG, node.dtype, (), (self.n_registers, size))
-        self.n_registers += 1
+        register = self.fresh.make_register(node.dtype, size)
         sizes = [s if isinstance(s, int) else self._unbind_size(s) for s in node.shape]
         store = register.index(flatten_index(src[1:], sizes)).store(src[0])
         return register.after(store.end(*ranges))

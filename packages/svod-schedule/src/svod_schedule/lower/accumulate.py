@@ -12,6 +12,7 @@ Reductions over the same loops share them: one END closes the loop for all.
 from __future__ import annotations
 
 from svod_dtype import index, void
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_schedule.loops import identity_of
@@ -31,18 +32,15 @@ def accumulate(sink: UOp) -> UOp:
         return sink
     done: dict[UOp, UOp] = {}
     around = _find_loops_around(sink)
-    n_registers = 1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
+    fresh = FreshIds(sink)
     for node in _toposort_groups(sink, groups):
         if node.op not in _LOOPED or len(node.src) < 2:
             done[node] = node.with_images(done)
         elif node.op is Op.REDUCE:
             if node not in done:
-                members = groups[node.src[1:]]
-                done.update(_reduce_together(members, done, n_registers))
-                n_registers += len(members)
+                done.update(_reduce_together(groups[node.src[1:]], done, fresh))
         else:
-            done[node] = _scan(node, done, around[node.src[1]], n_registers)
-            n_registers += 1
+            done[node] = _scan(node, done, around[node.src[1]], fresh)
     return done[sink]
 
 
@@ -74,12 +72,12 @@ def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> lis
     return order
 
 
-def _reduce_together(members: list[UOp], done: dict[UOp, UOp], first_id: int) -> dict[UOp, UOp]:
+def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) -> dict[UOp, UOp]:
     loops = tuple(done[r] for r in members[0].src[1:])
     registers: list[UOp] = []
     updates: list[UOp] = []
-    for i, node in enumerate(members):
-        register = UOp(Op.DEFINE_REG, node.dtype, (), (first_id + i, 1))
+    for node in members:
+        register = fresh.make_register(node.dtype)
         value = done[node.src[0]]
         start = _initialize(register, node, value, loops)
         inside = register.after(start, *loops).index(_ZERO)
@@ -121,10 +119,10 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
     return total
 
 
-def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], register_id: int) -> UOp:
+def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshIds) -> UOp:
     """A scan begins anew in each turn of the loops around its own, whether its value depends on them or not."""
     value, loop = done[node.src[0]], done[node.src[1]]
-    register = UOp(Op.DEFINE_REG, node.dtype, (), (register_id, 1))
+    register = fresh.make_register(node.dtype)
     outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id)
     start = register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
     inside = register.after(start, loop).index(_ZERO)

@@ -14,9 +14,10 @@ from __future__ import annotations
 from math import isqrt
 
 from svod_dtype import index
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import Op
+from svod_ir.trips import exact_trips
 from svod_ir.uop import UOp
-from svod_schedule.loops import extent
 from svod_schedule.lower.tiles import is_tile
 
 __all__ = ["block_sums"]
@@ -43,13 +44,13 @@ class _Blocks:
     """The blocks of each loop: sums that shared a loop share its blocks."""
 
     def __init__(self, sink: UOp) -> None:
-        self.next_id = 1 + max((r.arg.id for r in sink.iter_ops(Op.RANGE)), default=0)
+        self.fresh = FreshIds(sink)
         self.found: dict[UOp, tuple[UOp, UOp]] = {}
 
     def split(self, node: UOp) -> UOp:
         ranges = [r for r in node.src[1:] if r.op is Op.RANGE]
         longest = max(ranges, key=lambda r: int(r.vmax), default=None)
-        if longest is None or not isinstance(size := extent(longest), int) or size <= MAX_RUN:
+        if longest is None or not isinstance(size := exact_trips(longest), int) or size <= MAX_RUN:
             return node
         outer, inner = self._block(longest, size)
         value = node.src[0].substitute({longest: outer * (int(inner.src[0].vmax)) + inner})
@@ -62,11 +63,9 @@ class _Blocks:
         if found is None:
             block = isqrt(size)
             exact = next((b for b in range(block, block // 2, -1) if size % b == 0), None)
-            outer = UOp(Op.RANGE, index, (UOp.const(index, -(-size // (exact or block))),), r.arg)
+            outer = r.with_src((UOp.const(index, -(-size // (exact or block))),))
             end = UOp.const(index, block) if exact is None else UOp.const(index, exact)
             if exact is None:
                 end = (UOp.const(index, size) - outer * block).minimum(block)
-            inner = UOp(Op.RANGE, index, (end,), (self.next_id, r.arg.kind))
-            self.next_id += 1
-            found = self.found[r] = (outer, inner)
+            found = self.found[r] = (outer, self.fresh.make_range(end, r.arg.kind))
         return found

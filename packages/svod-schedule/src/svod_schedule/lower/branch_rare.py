@@ -12,9 +12,8 @@ The argument goes through a register too: read in the loop, it keeps what depend
 
 from __future__ import annotations
 
-from itertools import count
-
 from svod_dtype import float32, float64, index
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
@@ -31,27 +30,25 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     found = [n for n in sink.iter_ops(*ops) if n.dtype.scalar in (float32, float64)]
     if not found:
         return sink
-    registers = count(1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1))
-    loops = count(1 + max((n.arg.id for n in sink.iter_ops(Op.RANGE)), default=-1))
+    fresh = FreshIds(sink)
     done: dict[UOp, UOp] = {}
     rare = frozenset(found)
     for node in sink.toposort():
         operands = tuple(done[s] for s in node.src)
         if node in rare:
-            ids = (next(registers), next(registers), next(loops))
-            done[node] = _branch(node.op, operands[0], ids, has_fma=target.has_fma)
+            done[node] = _branch(node.op, operands[0], fresh, has_fma=target.has_fma)
         else:
             done[node] = node.with_src(operands)
     return done[sink]
 
 
-def _branch(op: Op, x: UOp, ids: tuple[int, int, int], *, has_fma: bool) -> UOp:
+def _branch(op: Op, x: UOp, fresh: FreshIds, *, has_fma: bool) -> UOp:
     case = RARE[op]
     is_rare = case.is_rare(x, has_fma=has_fma)
     has_any = UOp(Op.REDUCE, is_rare.dtype.scalar, (is_rare,), Op.MAX) if x.dtype.lanes > 1 else is_rare
-    loop = UOp.range(has_any.cast(index), ids[2], AxisType.LOOP)
+    loop = fresh.make_range(has_any.cast(index), AxisType.LOOP)
     outer = sorted(x.ranges, key=lambda r: r.arg.id)
-    argument, value = (UOp(Op.DEFINE_REG, x.dtype, (), (register, 1)) for register in ids[:2])
+    argument, value = fresh.make_register(x.dtype), fresh.make_register(x.dtype)
     given = argument.after(*outer).index(_ZERO).store(x)
     common = value.after(*outer).index(_ZERO).store(case.common(x, has_fma=has_fma))
     inside = argument.after(given, loop).index(_ZERO).load()

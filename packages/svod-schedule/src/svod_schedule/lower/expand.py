@@ -23,8 +23,10 @@ from itertools import product as combinations
 from math import prod
 
 from svod_dtype import index, void
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import TensorCore
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.lower.tiles import add_to, is_tile, make_tiles
@@ -71,10 +73,10 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     good = dict.fromkeys(axes, 0.0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
-            n_times = prod(int(r.vmax) + 1 for r in loops.get(node, node.ranges))
+            n_times = max_trips(*loops.get(node, node.ranges))
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
-                    n_lanes = int(axis.vmax) + 1
+                    n_lanes = max_trips(axis)
                     good[axis] += n_times * (1 - access_cost(node, axis, n_lanes, is_read=node not in written))
     chosen: set[UOp] = set()
     taken = 0
@@ -85,7 +87,7 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     ]
     for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
         bit = 1 << axes.index(axis)
-        size = int(axis.vmax) + 1
+        size = max_trips(axis)
         is_good = good[axis] > 0 and size & (size - 1) == 0 and not any(m & bit for m in fills)
         if (is_good or _is_column(axis)) and not any(m & bit and m & taken for m in masks):
             chosen.add(axis)
@@ -146,7 +148,7 @@ def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | 
     inside = {n for r in reduces for n in r.src[0].toposort()}
     outside = [n for n in sink.iter_ops(Op.INDEX) if n not in inside]
     for axis in axes:
-        size = int(axis.vmax) + 1
+        size = max_trips(axis)
         strides = [find_stride(n.src[1], axis) for n in outside if axis in n.ranges]
         is_free = not any(axis in n.ranges and lanes & n.ranges for n in outside)
         if axis not in lanes and size & (size - 1) == 0 and strides and all(s == 1 for s in strides) and is_free:
@@ -173,16 +175,14 @@ class _Expander:
         lanes = choose_lane_axes(sink, axes)
         joined = _find_joined_axis(sink, axes, lanes)
         if joined is not None:
-            inside = UOp(
-                Op.RANGE, index, joined.src, (1 + max(a.arg.id for a in sink.iter_ops(Op.RANGE)), joined.arg.kind)
-            )
+            inside = FreshIds(sink).make_range(joined.src[0], joined.arg.kind)
             sink = _join_results(sink, joined, inside, lanes)
             axes = [*axes, inside]
             lanes = lanes | {joined}
         self.lane_axes = [a for a in axes if a in lanes]
         self.copied = [a for a in axes if a not in lanes]
         self.expanded = set(axes)
-        self.sizes = [int(a.vmax) + 1 for a in self.copied]
+        self.sizes = [max_trips(a) for a in self.copied]
         self.sink = merge_accesses(make_tiles(sink, cores), self.lane_axes)
         self.mask: dict[UOp, int] = {}
         self.lanes: dict[UOp, int] = {}
@@ -199,7 +199,7 @@ class _Expander:
 
     def _count_lanes(self, node: UOp) -> int:
         if node in self.lane_axes:
-            return int(node.vmax) + 1
+            return max_trips(node)
         if _is_vector(node):
             return node.dtype.lanes
         if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.src[1:]):
@@ -229,7 +229,7 @@ class _Expander:
 
     def _expand(self, node: UOp) -> list[UOp]:
         if node in self.expanded:
-            size = int(node.vmax) + 1
+            size = max_trips(node)
             if node in self.lane_axes:
                 return [UOp(Op.VCONST, index.vec(size), (), tuple(range(size)))]
             return [UOp.const(index, i) for i in range(size)]
@@ -272,7 +272,7 @@ class _Expander:
 
     def _join(self, node: UOp) -> list[UOp]:
         value, inside, axis = node.src
-        kept, dtype = self.mask[node], node.dtype.vec(int(axis.vmax) + 1)
+        kept, dtype = self.mask[node], node.dtype.vec(max_trips(axis))
         members = self._members(kept, value, 1 << self.copied.index(inside))
         return [UOp(Op.VECTORIZE, dtype, tuple(values)) for values in members]
 

@@ -14,11 +14,12 @@ So a member reads 2 * sqrt(n) elements, not n; few members read all at once. Eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import isqrt, prod
+from math import isqrt
 
-from svod_dtype import index, void
+from svod_dtype import void
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.lower.place_launch_axes import find_members
 
@@ -35,7 +36,7 @@ def group_reduce(sink: UOp) -> UOp:
     """`sink` without REDUCE over GROUP_REDUCE ranges."""
     if not any(r.arg.kind is AxisType.GROUP_REDUCE for r in sink.iter_ops(Op.RANGE)):
         return sink
-    meeting = _Meeting(1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE)), find_members(sink)[-1])
+    meeting = _Meeting(FreshIds(sink), find_members(sink)[-1])
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
@@ -47,8 +48,8 @@ def group_reduce(sink: UOp) -> UOp:
 def count_shared(node: UOp) -> int:
     """How many elements of shared memory a REDUCE takes."""
     members = [r for r in node.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE]
-    n_members = _count(members)
-    n_shared = _count(r for r in node.ranges if r.arg.kind in _SHARED)
+    n_members = max_trips(*members)
+    n_shared = max_trips(*(r for r in node.ranges if r.arg.kind in _SHARED))
     return n_shared * (n_members + _count_parts(n_members)) if members else 0
 
 
@@ -60,13 +61,13 @@ def _count_parts(n_members: int) -> int:
 
 
 class _Meeting:
-    """Makes shared memory and loops with numbers of their own.
+    """Reductions by members that meet.
 
     What `neighbours`, the members that run together, write and read lies side by side, in banks of its own.
     """
 
-    def __init__(self, first_id: int, neighbours: UOp) -> None:
-        self.next_id, self.n_locals, self.neighbours = first_id, 0, neighbours
+    def __init__(self, fresh: FreshIds, neighbours: UOp) -> None:
+        self.fresh, self.neighbours = fresh, neighbours
 
     def reduce(self, node: UOp, members: list[UOp]) -> UOp:
         """A REDUCE by members that meet."""
@@ -74,8 +75,8 @@ class _Meeting:
         partial = node.with_src((node.src[0], *own)) if own else node.src[0]
         scope = sorted(partial.ranges - set(members), key=lambda r: r.arg.id)
         shared = [r for r in scope if r.arg.kind in _SHARED]
-        n_members = _count(members)
-        memory = self._make_memory(node, _count(shared) * n_members)
+        n_members = max_trips(*members)
+        memory = self.fresh.make_local(node.dtype, max_trips(*shared) * n_members)
         loops = tuple(r for r in scope if r.arg.kind in _ENCLOSING)
         # In a loop, nobody may overwrite what another member still reads from the turn before.
         place = memory.after(UOp(Op.BARRIER, void, loops)) if loops else memory
@@ -84,15 +85,15 @@ class _Meeting:
         n_parts = _count_parts(n_members)
         if not n_parts:
             return self._add_up(node, memory.after(filled), shared, n_members)
-        step = self._make_loop(n_members // n_parts)
+        step = self.fresh.make_range(n_members // n_parts, AxisType.REDUCE)
         at = self._flat(shared, n_members, step * n_parts + number % n_parts)
         part = UOp(Op.REDUCE, node.dtype, (memory.after(filled).index(at), step), node.arg)
-        parts = self._make_memory(node, _count(shared) * n_parts)
+        parts = self.fresh.make_local(node.dtype, max_trips(*shared) * n_parts)
         kept = _store(parts, self._flat(shared, n_parts, number), part, number < n_parts)
         return self._add_up(node, parts.after(kept), shared, n_parts)
 
     def _add_up(self, node: UOp, memory: UOp, shared: list[UOp], size: int) -> UOp:
-        loop = self._make_loop(size)
+        loop = self.fresh.make_range(size, AxisType.REDUCE)
         return UOp(Op.REDUCE, node.dtype, (memory.index(self._flat(shared, size, loop)), loop), node.arg)
 
     def _flat(self, shared: list[UOp], size: int, number: UOp) -> UOp:
@@ -101,16 +102,8 @@ class _Meeting:
             return number
         result = _position(shared)
         if self.neighbours in shared:
-            return number * _count(shared) + result
+            return number * max_trips(*shared) + result
         return result * size + number
-
-    def _make_memory(self, node: UOp, size: int) -> UOp:
-        self.n_locals += 1
-        return UOp(Op.DEFINE_LOCAL, node.dtype, (), (self.n_locals - 1, size))
-
-    def _make_loop(self, size: int) -> UOp:
-        self.next_id += 1
-        return UOp(Op.RANGE, index, (UOp.const(index, size),), (self.next_id - 1, AxisType.REDUCE))
 
 
 def _store(memory: UOp, position: UOp, value: UOp, gate: UOp | None = None) -> UOp:
@@ -121,12 +114,8 @@ def _store(memory: UOp, position: UOp, value: UOp, gate: UOp | None = None) -> U
     return UOp(Op.BARRIER, void, (location.store(value),))
 
 
-def _count(axes: Iterable[UOp]) -> int:
-    return prod(int(r.vmax) + 1 for r in axes)
-
-
 def _position(axes: list[UOp]) -> UOp:
     position = axes[0]
     for r in axes[1:]:
-        position = position * (int(r.vmax) + 1) + r
+        position = position * max_trips(r) + r
     return position

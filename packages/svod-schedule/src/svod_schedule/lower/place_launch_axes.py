@@ -12,10 +12,9 @@ A store to a buffer at a place that does not depend on some member of the workgr
 
 from __future__ import annotations
 
-from math import prod
-
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.linear_index import find_stride
@@ -56,7 +55,7 @@ def _distance(access: UOp, member: UOp) -> float:
     """How far apart in memory neighbours along a member axis are, each time that they run an access."""
     stride = find_stride(access.src[1], member)
     loops = (r for r in access.ranges if r.arg.kind in (AxisType.LOOP, AxisType.REDUCE))
-    return min(abs(stride or 0), FAR) * prod(int(r.vmax) + 1 for r in loops)
+    return min(abs(stride or 0), FAR) * max_trips(*loops)
 
 
 def _find_axes(sink: UOp) -> list[UOp]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from svod_dtype import DType
 from svod_ir.ops import ELEMENTWISE, AxisType, Op
 from svod_ir.target import TensorCore
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
-from svod_schedule.loops import extent
 from svod_schedule.narrow_floats import decode
 
 __all__ = ["TILED", "find_core", "find_locations", "find_operands", "fits", "is_tiled", "tile_axes"]
@@ -99,25 +99,10 @@ def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, U
     if operands is None:
         return None
     a, b = sorted(operands, key=lambda n: bool(tile_axes(n, AxisType.TILE_N)))
-    k = 1
-    for r in reduce.src[1:]:
-        k *= _size(r) if r.arg.kind is AxisType.TILE_K else 1
-    n, m = (_product(tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
+    k = max_trips(*(r for r in reduce.src[1:] if r.arg.kind is AxisType.TILE_K))
+    n, m = (max_trips(*tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
     for core in cores:
         dtypes = core.dtypes
         if core.dims == (n, m, k) and dtypes[2] is reduce.dtype and fits(a, dtypes[0]) and fits(b, dtypes[1]):
             return core, a, b
     return None
-
-
-def _product(axes: list[UOp]) -> int:
-    total = 1
-    for r in axes:
-        total *= _size(r)
-    return total
-
-
-def _size(r: UOp) -> int:
-    size = extent(r)
-    assert isinstance(size, int), r
-    return size

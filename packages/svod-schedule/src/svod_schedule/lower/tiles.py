@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import prod
 
 from svod_dtype import index
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import TensorCore
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.lower.products import find_core, find_locations, is_tiled, tile_axes
@@ -64,12 +65,11 @@ def add_to(total: UOp, value: UOp) -> UOp:
 
 
 class _TileMaker:
-    """Numbers the private memory that tiles take."""
+    """Keeps tiles in private memory."""
 
     def __init__(self, sink: UOp, cores: tuple[TensorCore, ...]) -> None:
         self.cores = cores
-        self.next_register = 1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
-        self.next_range = 1 + max(n.arg.id for n in sink.iter_ops(Op.RANGE))
+        self.fresh = FreshIds(sink)
 
     def multiply(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
         found = find_core(node, self.cores)
@@ -89,8 +89,7 @@ class _TileMaker:
         loops = tuple(r for r in node.src[1:] if r not in depth)
         if has_tiles and not loops:
             # The sum of a single step has a register of its own all the same.
-            loops = (UOp(Op.RANGE, index, (UOp.const(index, 1),), (self.next_range, AxisType.REDUCE)),)
-            self.next_range += 1
+            loops = (self.fresh.make_range(1, AxisType.REDUCE),)
         if loops:
             result = UOp(Op.REDUCE, dtype, (result, *loops), Op.ADD)
         return self._read_row(result, rows[0], columns[0]) if has_tiles else result
@@ -109,18 +108,15 @@ class _TileMaker:
             (r for r in value.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)), key=lambda r: r.arg.id
         )
         lanes = value.dtype.lanes
-        register = UOp(
-            Op.DEFINE_REG, value.dtype.scalar, (), (self.next_register, lanes * prod(int(r.vmax) + 1 for r in copied))
-        )
-        self.next_register += 1
+        register = self.fresh.make_register(value.dtype.scalar, lanes * max_trips(*copied))
         first: UOp = UOp.const(index, 0)
         for r in copied:
-            first = first * (int(r.vmax) + 1) + r
+            first = first * max_trips(r) + r
         first = first * lanes
         return register.after(register.index(first).with_dtype(value.dtype).store(value)), first
 
     def _read_row(self, tile: UOp, row: UOp, columns: UOp) -> UOp:
-        n_columns = int(columns.vmax) + 1
+        n_columns = max_trips(columns)
         memory, first = self._store(tile)
         return memory.index(first + row * n_columns).with_dtype(tile.dtype.scalar.vec(n_columns))
 
@@ -142,22 +138,22 @@ def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> U
     if value.op is Op.INDEX:
         return _read_vector(value, memory[value.src[0]], axes)
     read = {n: _read_value(n, memory, axes) for n in find_locations(value)}
-    return _spread(value, axes, prod(int(r.vmax) + 1 for r in axes), read)
+    return _spread(value, axes, max_trips(*axes), read)
 
 
 def _read_vector(location: UOp, memory: UOp, axes: Sequence[UOp]) -> UOp:
     """What `location` is along `axes`, the last one first, as the lanes of a vector; `memory` is where it lies now."""
     position, gate = location.src[1], location.gate
-    sizes = [int(r.vmax) + 1 for r in axes]
+    sizes = [max_trips(r) for r in axes]
     run = _count_dense(position, axes, sizes)
     dense = list(axes[len(axes) - run :])
     if not dense:
         # What lies together may be elements of different lanes.
         dense = [r for r in axes if find_stride(position, r) == 1][:1]
     others = [r for r in axes if r not in dense]
-    n_lanes = prod(int(r.vmax) + 1 for r in dense)
+    n_lanes = max_trips(*dense)
     parts: list[UOp] = []
-    for place in product(*(range(int(r.vmax) + 1) for r in others)):
+    for place in product(*(range(max_trips(r)) for r in others)):
         fixed = {r: UOp.const(index, p) for r, p in zip(others, place, strict=True)}
         first = simplify(position.substitute({**fixed, **{r: UOp.const(index, 0) for r in dense}}))
         inside = () if gate is None else (_spread(simplify(gate.substitute(fixed)), dense, n_lanes),)
@@ -188,8 +184,8 @@ def _order(parts: list[UOp], n_lanes: int, axes: Sequence[UOp], given: Sequence[
     stride, strides = 1, dict[UOp, int]()
     for r in reversed(given):
         strides[r] = stride
-        stride *= int(r.vmax) + 1
-    places = product(*(range(int(r.vmax) + 1) for r in axes))
+        stride *= max_trips(r)
+    places = product(*(range(max_trips(r)) for r in axes))
     return UOp(
         Op.GEP,
         dtype,
@@ -205,7 +201,7 @@ def _spread(value: UOp, axes: Sequence[UOp], n_lanes: int, read: Mapping[UOp, UO
     spread: dict[UOp, UOp] = dict(read or {})
     stride = n_lanes
     for r in axes:
-        size = int(r.vmax) + 1
+        size = max_trips(r)
         stride //= size
         spread[r] = UOp(Op.VCONST, index.vec(n_lanes), (), tuple(lane // stride % size for lane in range(n_lanes)))
     for node in value.toposort(stop=set(spread)):

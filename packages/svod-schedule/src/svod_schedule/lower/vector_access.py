@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from svod_dtype import index
 from svod_ir.ops import Op
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
 from svod_schedule.symbolic import simplify
@@ -33,7 +34,7 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
         axis = next((a for a in lane_axes if node.op is Op.INDEX and a in node.src[1].ranges), None)
         if axis is None and node.op is Op.INDEX and node not in written:
             new = _read_once(node, new, lane_axes)
-        elif axis is not None and access_cost(node, axis, int(axis.vmax) + 1, is_read=node not in written) < 1:
+        elif axis is not None and access_cost(node, axis, max_trips(axis), is_read=node not in written) < 1:
             stride = find_stride(node.src[1], axis)
             assert stride is not None
             new = (
@@ -78,12 +79,12 @@ def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
 def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
     """As many consecutive elements as `axis` has, from the one that `node` names at `lane` of it."""
     first = simplify(new.src[1].substitute({axis: lane}))
-    return UOp(Op.INDEX, node.dtype.vec(int(axis.vmax) + 1), (new.src[0], first, *new.src[2:]))
+    return UOp(Op.INDEX, node.dtype.vec(max_trips(axis)), (new.src[0], first, *new.src[2:]))
 
 
 def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
     """The elements `stride` apart, picked from vectors that cover all from the first to the last."""
-    n_lanes, step = int(axis.vmax) + 1, abs(stride)
+    n_lanes, step = max_trips(axis), abs(stride)
     lowest = UOp.const(index, 0 if stride > 0 else n_lanes - 1)
     base = _make_vector(node, new, axis, lowest)
     starts = [min(n * n_lanes, (n_lanes - 1) * (step - 1)) for n in range(step)]

@@ -12,8 +12,8 @@ from itertools import combinations
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
+from svod_ir.trips import exact_trips
 from svod_ir.uop import UOp
-from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.optimize.tensor_cores import find_layouts
 
@@ -40,7 +40,7 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
             yield from _iter_tiles(position, axis, amounts, scheduler.target.max_upcast)
         yield from _iter_shares(position, axis, scheduler.target)
         if can_pad and kind in (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE):
-            size = extent(axis)
+            size = exact_trips(axis)
             unaligned = (n for n in sorted({4, *lanes} - {1}) if isinstance(size, int) and size % n)
             yield from (Opt(OptOp.PADTO, position, n) for n in unaligned)
     for position, axis in enumerate(scheduler.reduced_axes):
@@ -63,7 +63,7 @@ def _iter_cores(scheduler: Scheduler) -> Iterator[Opt]:
 
 def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -> Iterator[Opt]:
     """Ways to take several outputs along an axis; the last tile overlaps where the amount does not divide the size."""
-    size = extent(axis)
+    size = exact_trips(axis)
     for amount in amounts:
         if not isinstance(size, int) or amount < size:
             is_even = isinstance(size, int) and size % amount == 0
@@ -89,7 +89,7 @@ def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
 
 def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) -> Iterator[Opt]:
     """Ways to take several reduced elements at a time, or to share them out to members."""
-    size = extent(axis)
+    size = exact_trips(axis)
     if isinstance(size, int):
         yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
         yield Opt(OptOp.UNROLL, position, 0)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TypeAlias
 
 from svod_ir.args import Opt, format_opts
 from svod_ir.ops import AxisType
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.errors import OptError
 from svod_schedule.optimize.actions import iter_neighbours
@@ -252,7 +252,7 @@ class _Search:
         config = self.config
         if cost.n_taken > config.max_upcast:
             return Dropped(DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one turn")
-        n_members = prod(int(r.vmax) + 1 for r in scheduler.axes if r.arg.kind in _MEMBERS)
+        n_members = max_trips(*(r for r in scheduler.axes if r.arg.kind in _MEMBERS))
         if n_members > config.max_local:
             return Dropped(DropReason.LIMIT, f"{n_members} > {config.max_local} members of a workgroup")
         return None

@@ -7,15 +7,15 @@ the tiles of one panel. Register tiles hold as many accumulators as the core, or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf, prod
+from math import ceil, inf
 
 from svod_dtype import DType
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.sizes import max_size
 from svod_ir.target import Target, TensorCore
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
-from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.optimize.tensor_cores import Layout, find_layouts, is_along
 
@@ -104,19 +104,19 @@ def _packing_cost(operand: UOp, dtype: DType, axis: UOp, core: TensorCore) -> fl
 
 def _count_uses(way: Layout, operand: UOp) -> int:
     """How many results each element of an operand is used for once it is packed."""
-    return prod(int(r.vmax) + 1 for r in way.reduce.ranges if r not in operand.ranges)
+    return max_trips(*(r for r in way.reduce.ranges if r not in operand.ranges))
 
 
 def _must_pack_rows(way: Layout, core: TensorCore) -> bool:
     """Whether a cannot be read where it lies."""
     is_plain = way.a.op is Op.INDEX and way.a.dtype is core.dtypes[0] and way.a.gate is None
-    size = extent(way.depth)
+    size = exact_trips(way.depth)
     lies_well = core.dims[1] == 1 and is_plain and is_along(way.a, way.depth)
     return not (lies_well and isinstance(size, int) and size % core.dims[2] == 0)
 
 
 def _fill(axis: UOp, amount: int) -> float:
-    size = max(max_size(extent(axis)), 1)
+    size = max(max_size(exact_trips(axis)), 1)
     return ceil(size / amount) * amount / size
 
 
@@ -157,8 +157,8 @@ class _CoreTiles:
     def _panel_tiles(self) -> int:
         """How many tiles of the core one panel of b may have."""
         n, _, k = self.core.dims
-        depth = prod(int(r.vmax) + 1 for r in self.way.reduce.src[1:] if r is not self.way.depth)
-        depth *= ceil((int(self.way.depth.vmax) + 1) / k) * k
+        depth = max_trips(*(r for r in self.way.reduce.src[1:] if r is not self.way.depth))
+        depth *= ceil(max_trips(self.way.depth) / k) * k
         limit = min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES)
         return limit // (depth * n * self.core.dtypes[1].itemsize)
 
@@ -187,7 +187,7 @@ class _CoreTiles:
 
     def _count(self, axis: tuple[int, AxisType] | None) -> int:
         found = self._find(axis) if axis is not None else None
-        return 1 if found is None else max(max_size(extent(found)), 1)
+        return 1 if found is None else max(max_size(exact_trips(found)), 1)
 
     def _longest_row(self) -> tuple[int, AxisType] | None:
         rows = [r for r in self.rows if self._find(r) is not None]
@@ -197,7 +197,7 @@ class _CoreTiles:
         found = self._find(axis)
         if amount < 2 or found is None:
             return
-        position, size = self._position(axis), extent(found)
+        position, size = self._position(axis), exact_trips(found)
         opts = [Opt(OptOp.UPCAST, position, amount), Opt(OptOp.OVERLAP, position, amount)]
         if isinstance(size, int) and size == amount:
             opts = [Opt(OptOp.UPCAST, position, 0)]
@@ -252,5 +252,5 @@ class _CoreTiles:
 
 
 def _splits_well(r: UOp, n_parts: int) -> bool:
-    size = extent(r)
+    size = exact_trips(r)
     return isinstance(size, int) and (size % n_parts == 0 or size >= 4 * n_parts)

@@ -15,11 +15,12 @@ from math import ceil, inf, log2, prod
 from svod_dtype import DType
 from svod_ir.ops import COMPARISON, ELEMENTWISE, AxisType, Op
 from svod_ir.target import Target, TensorCore
+from svod_ir.trips import typical_trips
 from svod_ir.uop import UOp
 from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.products import TILED, find_core
-from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, find_accesses, trip_count
+from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, find_accesses
 
 __all__ = ["Cost", "estimate_cost"]
 
@@ -112,7 +113,7 @@ class _Estimate:
         self._add_spills()
         target, rates = self.target, self.target.rates
         parallel = (n for n in self.order if n.op is Op.RANGE and n.arg.kind in (AxisType.THREAD, AxisType.GLOBAL))
-        n_threads = min(prod(map(trip_count, parallel)), target.cores)
+        n_threads = min(typical_trips(*parallel), target.cores)
         cycle = 1.0 / rates.clock / n_threads
         bodies = [(body, count_runs(loops)) for loops, body in self.bodies.items()]
         issue = sum(body.cycles(target) * n for body, n in bodies) * cycle
@@ -154,18 +155,18 @@ class _Estimate:
         for r in node.ranges:
             if r.arg.kind in _EXPANDED and r not in without:
                 if r in self.lane_axes:
-                    lanes = trip_count(r)
+                    lanes = typical_trips(r)
                 else:
-                    copies *= trip_count(r)
+                    copies *= typical_trips(r)
         return copies, lanes
 
     def _tile_size(self, node: UOp) -> int:
         """How many elements of an operand of a tensor core, or of what fills one, are taken in a step; 1 elsewhere."""
-        return prod(trip_count(r) for r in node.ranges if r.arg.kind in TILED) if _is_in_step(node) else 1
+        return typical_trips(*(r for r in node.ranges if r.arg.kind in TILED)) if _is_in_step(node) else 1
 
     def _count_steps(self, node: UOp) -> int:
         """How often an operand of a tensor core is taken in one turn of the loops."""
-        return prod(trip_count(r) for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL))
+        return typical_trips(*(r for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)))
 
     def _registers(self, lanes: int, dtype: DType) -> int:
         return ceil(lanes * max(dtype.itemsize, 1) * 8 / self.target.vector_bits) if lanes > 1 else 1
@@ -237,7 +238,7 @@ class _Estimate:
         node = access.node
         steps, size = self._count_steps(node), self._tile_size(node)
         dense = max(
-            (trip_count(r) for r, s in access.strides.items() if r.arg.kind in TILED and s == node.dtype.itemsize),
+            (typical_trips(r) for r, s in access.strides.items() if r.arg.kind in TILED and s == node.dtype.itemsize),
             default=1,
         )
         is_packed = node.src[0].op is not Op.PARAM
@@ -335,9 +336,5 @@ def _is_sum(node: UOp) -> bool:
 
 def _run_length(reduce: UOp, loops: list[UOp]) -> float:
     """How many additions depend on each other; long sums are taken in blocks."""
-    n = max(map(trip_count, loops))
-    return (
-        n**0.5
-        if n > MAX_RUN and reduce.arg is Op.ADD and reduce.dtype.kind == "float"
-        else prod(map(trip_count, loops))
-    )
+    n = max(map(typical_trips, loops))
+    return n**0.5 if n > MAX_RUN and reduce.arg is Op.ADD and reduce.dtype.kind == "float" else typical_trips(*loops)

@@ -9,11 +9,13 @@ before → after, for at most 1000 positions in the grid:
 from __future__ import annotations
 
 from svod_dtype import index
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp, to_node
 from svod_schedule.launch_grid import AxisGroup, arrange_axes
-from svod_schedule.loops import extent, mask_accesses, replace_range
+from svod_schedule.loops import mask_accesses, replace_range
 
 __all__ = ["spread_over_grid"]
 
@@ -42,17 +44,16 @@ def _take_in_turns(sink: UOp, group: AxisGroup, limit: int) -> UOp:
     axis = max(group.axes, key=lambda r: int(r.vmax))
     n_others = 1
     for other in group.axes:
-        n_others *= 1 if other is axis else int(other.vmax) + 1
+        n_others *= 1 if other is axis else max_trips(other)
     most = max(limit // n_others, 1)
-    size = extent(axis)
+    size = exact_trips(axis)
     n_turns = to_node((size + (most - 1)) // most)
     # As even as possible: the last turn is then nearly full.
     part = -(-size // int(n_turns.vmax)) if isinstance(size, int) else most
     if part == 1:
         return sink.substitute({axis: axis.with_arg(axis.arg._replace(kind=AxisType.LOOP))})
-    first_id = 1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE))
-    turn = UOp(Op.RANGE, index, (n_turns,), (first_id, AxisType.LOOP))
-    inner = UOp(Op.RANGE, index, (UOp.const(index, part),), (axis.arg.id, AxisType.GLOBAL))
+    turn = FreshIds(sink).make_range(n_turns, AxisType.LOOP)
+    inner = axis.with_src((UOp.const(index, part),))
     value = turn * part + inner
     sink = replace_range(sink, axis, value, (turn, inner))
     return sink if isinstance(size, int) and size % part == 0 else mask_accesses(sink, turn, value < to_node(size))

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
 from svod_ir.sizes import max_size
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import access_cost, find_stride
-from svod_schedule.loops import extent
 from svod_schedule.optimize.core_tiles import MAX_PANEL_BYTES, take_tensor_core
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.optimize.workgroups import share_out
@@ -131,7 +131,7 @@ class _Heuristics:
         loads = [n for n in self._loads(reduce) if n.ranges & set(reduce.src[1:])]
         if len(loads) != 2 or self._is_short_and_deep(reduce, loads):
             return None
-        n_reduced = prod(int(r.vmax) + 1 for r in reduce.src[1:])
+        n_reduced = max_trips(*reduce.src[1:])
         column_bytes = n_reduced * reduce.dtype.itemsize
         limit = min(max(self.target.l2_bytes // 2, self.target.l1_bytes), MAX_PANEL_BYTES)
         fitting = limit // (column_bytes * self.lanes)
@@ -140,9 +140,9 @@ class _Heuristics:
         for axis in sorted(self.outputs, key=lambda a: not self._is_stored_along(a)):
             packed = [n for n in loads if axis in n.ranges]
             n_rows = prod(
-                int(a.vmax) + 1 for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)
+                max_trips(a) for a in self.outputs if a in reduce.ranges and not any(a in n.ranges for n in packed)
             )
-            size = max_size(extent(axis))
+            size = max_size(exact_trips(axis))
             if len(packed) != 1 or n_rows < MIN_PACKED_ROWS or size < self.lanes * self._count_least_panels(reduce):
                 continue
             is_along = find_stride(packed[0].src[1], axis) == 1
@@ -166,10 +166,10 @@ class _Heuristics:
     def _is_short_and_deep(self, reduce: UOp, loads: list[UOp]) -> bool:
         """Whether both operands of a product of few rows or columns lie along a long reduced axis, whose lanes need no copy."""
         used = [a for a in self.outputs if a in reduce.ranges]
-        is_short = any(prod(int(a.vmax) + 1 for a in used if a not in n.ranges) < FEW_ROWS for n in loads)
+        is_short = any(max_trips(*(a for a in used if a not in n.ranges)) < FEW_ROWS for n in loads)
         return is_short and any(
             r.arg.kind is AxisType.REDUCE
-            and int(r.vmax) + 1 >= MIN_DEEP_VECTORS * self.lanes
+            and max_trips(r) >= MIN_DEEP_VECTORS * self.lanes
             and all(find_stride(n.src[1], r) == 1 for n in loads)
             for r in reduce.src[1:]
         )
@@ -180,7 +180,7 @@ class _Heuristics:
 
     def _cost_in_place(self, axis: UOp | None, loads: list[UOp], column_bytes: int) -> float:
         """What taking lanes along `axis` without a copy adds to the work of a product, as a part of that work."""
-        if axis is None or column_bytes * (int(axis.vmax) + 1) > self.target.l2_bytes // 2:
+        if axis is None or column_bytes * max_trips(axis) > self.target.l2_bytes // 2:
             return inf
         # Lanes stay idle where the axis ends.
         size = int(axis.src[0].vmin)
@@ -243,7 +243,7 @@ class _Heuristics:
     def _take_outputs(self, axis: UOp, amount: int) -> None:
         """Take `amount` outputs along `axis` at a time, or as many (a power of two) as it has."""
         shortest = max(int(axis.src[0].vmin), 1)
-        if shortest < self.lanes and not isinstance(extent(axis), int) and self._take_masked(axis, amount):
+        if shortest < self.lanes and not isinstance(exact_trips(axis), int) and self._take_masked(axis, amount):
             return
         while amount > shortest:
             amount //= 2
@@ -255,9 +255,9 @@ class _Heuristics:
 
     def _take_masked(self, axis: UOp, amount: int) -> bool:
         """Take `amount` outputs at a time along an axis that may be shorter than a vector; the last ones are masked."""
-        while amount > self.lanes and amount * 4 > int(axis.vmax) + 1:
+        while amount > self.lanes and amount * 4 > max_trips(axis):
             amount //= 2
-        return amount <= int(axis.vmax) + 1 and self._mask_and_take(axis, amount)
+        return amount <= max_trips(axis) and self._mask_and_take(axis, amount)
 
     def _mask_and_take(self, axis: UOp, amount: int) -> bool:
         opts = [Opt(op, self._position(axis), amount) for op in (OptOp.PADTO, OptOp.UPCAST)]
@@ -277,9 +277,9 @@ class _Heuristics:
             n_vectors = 1 if tiled is reduce else 2 if self.n_slow else 4
             amount = self.lanes * n_vectors
             # Two rounds at least, so that what is left over is no longer than what is taken; one vector if need be.
-            while amount > self.lanes and amount * 2 > int(axis.vmax) + 1:
+            while amount > self.lanes and amount * 2 > max_trips(axis):
                 amount //= 2
-            while amount > int(axis.vmax) + 1:
+            while amount > max_trips(axis):
                 amount //= 2
             if amount > 1:
                 self.scheduler.try_opt(Opt(OptOp.UNROLL, self._reduced_position(axis), amount))
@@ -350,7 +350,7 @@ class _Heuristics:
 
     def _take_tile(self, axis: UOp, amount: int) -> None:
         """Take `amount` outputs along `axis`, or the largest part of it that divides a short axis."""
-        size = extent(axis)
+        size = exact_trips(axis)
         position = self._position(axis)
         choices = [Opt(OptOp.OVERLAP, position, amount)]
         if isinstance(size, int):
@@ -403,9 +403,9 @@ def _find_nests(sink: UOp) -> tuple[set[UOp], list[UOp]]:
 def _count_steps(sink: UOp) -> int:
     """How often the bodies of all loops run; loops that stand side by side add up."""
     nests = (node.ranges.union(node.src[1:]) for node in sink.iter_ops(Op.END, Op.REDUCE))
-    return sum(prod(int(r.vmax) + 1 for r in nest) for nest in nests)
+    return sum(max_trips(*nest) for nest in nests)
 
 
 def _splits_well(r: UOp, n_parts: int) -> bool:
-    size = extent(r)
+    size = exact_trips(r)
     return isinstance(size, int) and (size % n_parts == 0 or size >= 4 * n_parts)

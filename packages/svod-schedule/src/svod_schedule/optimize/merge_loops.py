@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from svod_dtype import index
 from svod_ir.ops import Op
+from svod_ir.trips import exact_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import extent, replace_range
+from svod_schedule.loops import replace_range
 
 __all__ = ["merge_loops"]
 
@@ -34,7 +35,7 @@ def merge_loops(sink: UOp) -> UOp:
             outer, inner = ranges[position], ranges[position + 1]
             if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
                 # The bounds of an empty loop do not say that it has no turns; its end does.
-                merged = UOp(Op.RANGE, index, (outer.src[0] * inner.src[0],), outer.arg)
+                merged = outer.with_src((outer.src[0] * inner.src[0],))
                 sink = replace_range(replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,))
                 accesses = [n for n in sink.toposort() if n.op is Op.INDEX]
                 ranges[position : position + 2] = [merged]
@@ -43,11 +44,15 @@ def merge_loops(sink: UOp) -> UOp:
 
 
 def _is_one_walk(accesses: list[UOp], outer: UOp, inner: UOp) -> bool:
-    if outer.arg.kind is not inner.arg.kind or not isinstance(extent(outer), int) or not isinstance(extent(inner), int):
+    if (
+        outer.arg.kind is not inner.arg.kind
+        or not isinstance(exact_trips(outer), int)
+        or not isinstance(exact_trips(inner), int)
+    ):
         return False
     for node in accesses:
         outer_stride, inner_stride = find_stride(node.src[1], outer), find_stride(node.src[1], inner)
-        if outer_stride is None or inner_stride is None or outer_stride != inner_stride * int(extent(inner)):  # pyright: ignore[reportArgumentType]
+        if outer_stride is None or inner_stride is None or outer_stride != inner_stride * int(exact_trips(inner)):  # pyright: ignore[reportArgumentType]
             return False
     return True
 

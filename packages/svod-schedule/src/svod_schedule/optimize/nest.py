@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from math import ceil, gcd, inf, prod
 
 from svod_ir.ops import AxisType, Op
+from svod_ir.trips import typical_trips
 from svod_ir.uop import UOp
 
-__all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate_stride", "find_accesses", "trip_count"]
+__all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate_stride", "find_accesses"]
 
 _WAYS = 8
 """So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
@@ -22,12 +23,6 @@ _PAGE_BYTES = 4096
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 _PARALLEL = (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL, AxisType.WARP)
-
-
-def trip_count(r: UOp) -> int:
-    """How many turns a loop takes, the middle of its bounds where it varies."""
-    low, high = int(r.src[0].vmin), int(r.src[0].vmax)
-    return max((low + high) // 2, 1)
 
 
 def estimate_stride(expression: UOp, r: UOp) -> float | None:
@@ -73,7 +68,7 @@ class Access:
 
     def footprint(self, ranges: Iterable[UOp], line_bytes: int) -> Footprint:
         """The cache lines that are touched while `ranges` run and all others stand still."""
-        moved = [(s, trip_count(r)) for r in ranges if (s := self.strides.get(r, 0.0)) != 0]
+        moved = [(s, typical_trips(r)) for r in ranges if (s := self.strides.get(r, 0.0)) != 0]
         run = float(self.node.dtype.itemsize)
         jumps: list[tuple[float, int]] = []
         for stride, n in sorted(((inf if s is None else abs(s)), n) for s, n in moved):
@@ -138,7 +133,7 @@ class LoopNest:
 
 def count_runs(loops: Iterable[UOp]) -> int:
     """How often a node runs that stands in `loops`, in all threads together."""
-    return prod(trip_count(r) for r in loops)
+    return typical_trips(*loops)
 
 
 def find_accesses(order: list[UOp], nest: LoopNest) -> list[Access]:

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from math import prod
 
 from svod_dtype import DType, index
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import TensorCore
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import extent
 from svod_schedule.lower.products import find_core, find_locations, tile_axes
 from svod_schedule.optimize.tensor_cores import gate_operand
 
@@ -49,16 +50,14 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     if not reused:
         return "no load of a reduction is repeated inside the loop"
     packed: dict[UOp, UOp] = {}
-    first_id = 1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE))
-    first_register = 1 + max((n.arg.id for n in sink.iter_ops(Op.DEFINE_REG)), default=-1)
+    fresh = FreshIds(sink)
     for load in reused:
         own = sorted(load.ranges - enclosing, key=lambda r: _layout_rank(r, load))
         dtype = tiles.get(load, load.dtype)
         if not _has_room(own, dtype, is_tile=load in tiles):
             return "a packed axis has no constant size"
-        location = _make_packed(load, own, dtype, first_id, first_register + len(packed))
+        location = _make_packed(load, own, dtype, fresh)
         packed[load] = location if load.op is Op.INDEX else location.cast(load.dtype)
-        first_id += len(own) + 1
     return sink.substitute(packed)
 
 
@@ -80,8 +79,8 @@ def _find_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DTy
 def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
     if any(r.arg.kind is AxisType.SCAN or r.src[0].ranges for r in own):
         return False
-    is_constant = all(isinstance(extent(r), int) for r in own)
-    return is_constant or (is_tile and prod(int(r.vmax) + 1 for r in own) * dtype.itemsize <= MAX_VARYING_BYTES)
+    is_constant = all(isinstance(exact_trips(r), int) for r in own)
+    return is_constant or (is_tile and max_trips(*own) * dtype.itemsize <= MAX_VARYING_BYTES)
 
 
 def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
@@ -110,36 +109,36 @@ def _find_steps(load: UOp) -> UOp | None:
     groups = tile_axes(load, AxisType.TILE_K)
     if len(groups) != 1 or tile_axes(load, AxisType.TILE_N) or tile_axes(load, AxisType.TILE_M):
         return None
-    locations, size = find_locations(load), extent(groups[0])
+    locations, size = find_locations(load), exact_trips(groups[0])
     for r in sorted(load.ranges, key=lambda r: r.arg.id):
-        if r.arg.kind is AxisType.REDUCE and isinstance(extent(r), int) and int(r.vmax) > 0:
+        if r.arg.kind is AxisType.REDUCE and isinstance(exact_trips(r), int) and int(r.vmax) > 0:
             strides = {(find_stride(n.src[1], groups[0]), find_stride(n.src[1], r)) for n in locations}
             if strides == {(1, size)}:
                 return r
     return None
 
 
-def _make_packed(load: UOp, own: list[UOp], dtype: DType, first_id: int, register_id: int) -> UOp:
+def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UOp:
     """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
-    sizes = [int(r.vmax) + 1 for r in own]
-    fresh = [UOp(Op.RANGE, index, r.src, (first_id + i, _fill_kind(r, load))) for i, r in enumerate(own)]
-    places, inside = list(fresh), None
+    sizes = [max_trips(r) for r in own]
+    loops = [fresh.make_range(r.src[0], _fill_kind(r, load)) for r in own]
+    places, inside = list(loops), None
     steps = _find_steps(load)
     if steps is not None:
         i = own.index(steps)
         n_steps, taken = sizes[i], min(STEPS_FILLED, 1 << (sizes[i].bit_length() - 1))
         n_parts = -(-n_steps // taken)
-        fresh[i] = UOp(Op.RANGE, index, (UOp.const(index, n_parts),), fresh[i].arg)
-        fresh.append(UOp(Op.RANGE, index, (UOp.const(index, taken),), (first_id + len(own), AxisType.TILE_K)))
-        places[i] = fresh[i] * taken + fresh[-1]
+        loops[i] = loops[i].with_src((UOp.const(index, n_parts),))
+        loops.append(fresh.make_range(taken, AxisType.TILE_K))
+        places[i] = loops[i] * taken + loops[-1]
         sizes[i] = n_parts * taken
         inside = places[i] < n_steps if sizes[i] > n_steps else None
-    register = UOp(Op.DEFINE_REG, dtype, (), (register_id, prod(sizes)))
+    register = fresh.make_register(dtype, prod(sizes))
     value = load.substitute(dict(zip(own, places, strict=True)))
     if inside is not None:
         value = gate_operand(value, inside)
     nest = sorted(
-        fresh, key=lambda r: not any(r is f and _is_filled_alone(o, load) for o, f in zip(own, fresh, strict=False))
+        loops, key=lambda r: not any(r is f and _is_filled_alone(o, load) for o, f in zip(own, loops, strict=False))
     )
     fill = register.index(_flat(places, sizes)).store(value.cast(dtype)).end(*nest)
     return register.after(fill).index(_flat(own, sizes))

@@ -29,13 +29,15 @@ from collections.abc import Callable, Iterable
 
 from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.size_text import format_size
 from svod_ir.sizes import divide_size, max_size, normalize_size
 from svod_ir.target import Target, TensorCore
+from svod_ir.trips import exact_trips
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
-from svod_schedule.loops import extent, mask_accesses, replace_range
+from svod_schedule.loops import mask_accesses, replace_range
 from svod_schedule.lower.products import is_tiled
 from svod_schedule.optimize.grid import spread_over_grid
 from svod_schedule.optimize.pack import NO_NEST, pack_operands
@@ -95,7 +97,7 @@ class Scheduler:
     @property
     def shape(self) -> list[SInt]:
         """The trip count of each axis, symbolic ones as nodes."""
-        return [extent(r) for r in self.axes]
+        return [exact_trips(r) for r in self.axes]
 
     def kernel_name(self) -> str:
         """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it varies)."""
@@ -104,7 +106,7 @@ class Scheduler:
             if any(r.arg.kind in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN) for r in self.axes)
             else "E"
         )
-        parts = [f"{r.arg.kind.letter}{size if isinstance(size := extent(r), int) else 'v'}" for r in self.axes]
+        parts = [f"{r.arg.kind.letter}{size if isinstance(size := exact_trips(r), int) else 'v'}" for r in self.axes]
         return "_".join([prefix, *parts])
 
     def finish(self) -> UOp:
@@ -163,7 +165,7 @@ class Scheduler:
         return axis
 
     def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
-        size = extent(axis)
+        size = exact_trips(axis)
         amount = size if opt.amount == 0 else opt.amount
         if not isinstance(amount, int):
             raise OptError(opt=opt, reason="it needs an amount, since the axis has no constant size")
@@ -172,7 +174,7 @@ class Scheduler:
         return amount
 
     def _divided(self, opt: Opt, axis: UOp, limit: int) -> int:
-        amount, size = self._amount(opt, axis, limit), extent(axis)
+        amount, size = self._amount(opt, axis, limit), exact_trips(axis)
         if divide_size(size, amount) is None:
             raise OptError(opt=opt, reason=f"{amount} does not divide the axis of {format_size(size)}")
         return amount
@@ -190,7 +192,7 @@ class Scheduler:
         self._check_no_row(opt, axis)
         if int(axis.src[0].vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
-        if extent(axis) == amount:
+        if exact_trips(axis) == amount:
             return self._split(axis, amount, AxisType.UPCAST)
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
 
@@ -217,47 +219,45 @@ class Scheduler:
 
     def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
         size = axis.src[0]
-        outer = self._range((size + (amount - 1)) // amount, axis.arg.id, axis.arg.kind)
-        inner = self._range(UOp.const(index, amount), self._next_id(), kind)
+        outer = axis.with_src(((size + (amount - 1)) // amount,))
+        inner = FreshIds(self.sink).make_range(amount, kind)
         start = (outer * amount).minimum(size - amount)
         return replace_range(self.sink, axis, start + inner, (outer, inner))
 
     def _unroll(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.reduced_axes, _REDUCED)
         self._check_no_row(opt, axis)
-        amount, size = self._amount(opt, axis, MAX_UNROLL), extent(axis)
+        amount, size = self._amount(opt, axis, MAX_UNROLL), exact_trips(axis)
         if max_size(size) < amount:
             raise OptError(opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}")
         rounds, rest = normalize_size(size // amount), normalize_size(size % amount)
         sink = self.sink
         if not (isinstance(rest, int) and rest == 0):
             sink, axis = self._split_off_rest(axis, normalize_size(rounds * amount), rest)
-        inner = self._range(UOp.const(index, amount), self._next_id(sink), AxisType.UNROLL)
+        inner = FreshIds(sink).make_range(amount, AxisType.UNROLL)
         if isinstance(rounds, int) and rounds == 1:
             return replace_range(sink, axis, inner, (inner,))
-        outer = self._range(to_node(rounds), axis.arg.id, axis.arg.kind)
+        outer = axis.with_src((to_node(rounds),))
         return replace_range(sink, axis, outer * amount + inner, (outer, inner))
 
     def _split_off_rest(self, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, UOp]:
         """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
-        main_axis = self._range(to_node(main), axis.arg.id, axis.arg.kind)
+        main_axis = axis.with_src((to_node(main),))
         # A rest of one element needs no loop.
         is_loop = not (isinstance(rest, int) and rest == 1)
-        rest_axis = self._range(to_node(rest), self._next_id(), axis.arg.kind) if is_loop else UOp.const(index, 0)
-        first_id = self._next_id() + 1
+        fresh = FreshIds(self.sink)
+        rest_axis = fresh.make_range(rest, axis.arg.kind) if is_loop else UOp.const(index, 0)
+        copies: dict[UOp, UOp] = {}
         done: dict[UOp, UOp] = {}
         for node in self.sink.toposort():
             new = node.with_images(done)
             if node.op is Op.REDUCE and axis in node.src[1:]:
                 # The other loops of this reduction are run twice, so the second time under new names.
-                copies = {
-                    r: self._range(r.src[0], first_id + i, r.arg.kind)
-                    for i, r in enumerate(node.src[1:])
-                    if r is not axis
-                }
+                others = [r for r in node.src[1:] if r is not axis]
+                copies.update({r: fresh.make_range(r.src[0], r.arg.kind) for r in others if r not in copies})
                 rest_ranges = [rest_axis if r is axis else copies[r] for r in node.src[1:] if r is not axis or is_loop]
                 main_value = new.src[0].substitute({axis: main_axis})
-                rest_value = new.src[0].substitute({axis: rest_axis + to_node(main), **copies})
+                rest_value = new.src[0].substitute({axis: rest_axis + to_node(main), **{r: copies[r] for r in others}})
                 main_ranges = tuple(main_axis if r is axis else r for r in new.src[1:])
                 first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
                 last = UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg) if rest_ranges else rest_value
@@ -270,13 +270,13 @@ class Scheduler:
         self._check_result_loop(opt, axis)
         self._check_no_row(opt, axis)
         amount, size = self._amount(opt, axis, MAX_TURNS), axis.src[0]
-        is_even = divide_size(extent(axis), amount) is not None
+        is_even = divide_size(exact_trips(axis), amount) is not None
         if not is_even:
             self._check_repeatable(opt)
         if int(size.vmin) <= amount:
             raise OptError(opt=opt, reason=f"the axis may be no longer than {amount}")
-        outer = self._range((size + (amount - 1)) // amount, axis.arg.id, axis.arg.kind)
-        inner = self._range(UOp.const(index, amount), self._next_id(), AxisType.LOOP)
+        outer = axis.with_src(((size + (amount - 1)) // amount,))
+        inner = FreshIds(self.sink).make_range(amount, AxisType.LOOP)
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
         sink = replace_range(self.sink, axis, start + inner, (outer,))
         # A scan goes on from turn to turn, so it stays inside.
@@ -292,7 +292,7 @@ class Scheduler:
         if any(axis in n.src[1:] and is_tiled(n) for n in self.sink.iter_ops(Op.REDUCE)):
             raise OptError(opt=opt, reason="a tensor core takes the axis in whole steps")
         size = axis.src[0]
-        padded = self._range((size + (amount - 1)) // amount * amount, axis.arg.id, axis.arg.kind)
+        padded = axis.with_src(((size + (amount - 1)) // amount * amount,))
         return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
     def _pack(self, opt: Opt) -> UOp:
@@ -315,15 +315,15 @@ class Scheduler:
         self._check_result_loop(opt, axis)
         if any(r.arg.kind is AxisType.THREAD for r in self.axes):
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
-        amount, size = self._amount(opt, axis, self.target.cores), extent(axis)
+        amount, size = self._amount(opt, axis, self.target.cores), exact_trips(axis)
         if isinstance(size, int) and size % amount == 0:
             return self._split(axis, amount, AxisType.THREAD, is_top=True)
         self._check_repeatable(opt)
         if int(axis.src[0].vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
         part = (axis.src[0] + (amount - 1)) // amount
-        outer = self._range(UOp.const(index, amount), self._next_id(), AxisType.THREAD)
-        inner = self._range(part, axis.arg.id, axis.arg.kind)
+        outer = FreshIds(self.sink).make_range(amount, AxisType.THREAD)
+        inner = axis.with_src((part,))
         return replace_range(self.sink, axis, (outer * part).minimum(axis.src[0] - part) + inner, (outer, inner))
 
     def _local(self, opt: Opt) -> UOp:
@@ -386,9 +386,9 @@ class Scheduler:
         tiles = [(way.columns, n, AxisType.TILE_N), *([(way.rows, m, AxisType.TILE_M)] if way.rows is not None else [])]
         for axis, _, _ in tiles:
             self._check_no_row(opt, axis)
-        sink = take_depth(self.sink, way, core, self._next_id())
+        sink = take_depth(self.sink, way, core)
         for axis, amount, kind in tiles:
-            sink = take_tile(sink, axis, amount, kind, self._next_id(sink), is_repeatable=not self._reads_own_results())
+            sink = take_tile(sink, axis, amount, kind, is_repeatable=not self._reads_own_results())
         return sink
 
     def _forbid_locals(self, opt: Opt) -> UOp:
@@ -398,21 +398,15 @@ class Scheduler:
         return self.sink
 
     def _split(self, axis: UOp, amount: int, kind: AxisType, *, is_top: bool = False) -> UOp:
-        part = divide_size(extent(axis), amount)
+        part = divide_size(exact_trips(axis), amount)
         assert part is not None, axis
-        inner = self._range(UOp.const(index, amount), self._next_id(), kind)
+        inner = FreshIds(self.sink).make_range(amount, kind)
         if part == 1:
             return replace_range(self.sink, axis, inner, (inner,))
-        outer = self._range(to_node(part), axis.arg.id, axis.arg.kind)
+        outer = axis.with_src((to_node(part),))
         if is_top:
             return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
-
-    def _range(self, end: UOp, axis_id: int, kind: AxisType) -> UOp:
-        return UOp(Op.RANGE, index, (end,), (axis_id, kind))
-
-    def _next_id(self, sink: UOp | None = None) -> int:
-        return 1 + max((r.arg.id for r in (sink or self.sink).iter_ops(Op.RANGE)), default=-1)
 
 
 def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:

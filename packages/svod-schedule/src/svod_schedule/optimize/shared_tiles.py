@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 from math import inf, prod
 from typing import NamedTuple
 
-from svod_dtype import index, void
+from svod_dtype import void
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import extent
 from svod_schedule.lower.place_launch_axes import find_members
 
 __all__ = ["share_tiles"]
@@ -71,7 +72,7 @@ def _find_shared(reduce: UOp, axis: UOp, members: Sequence[UOp]) -> Iterator[tup
     for load in reduce.src[0].toposort():
         if load.op is Op.INDEX and load.src[0].op is Op.PARAM and load.ranges & loops:
             own = [r for r in load.ranges if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)]
-            is_constant = all(isinstance(extent(r), int) for r in own)
+            is_constant = all(isinstance(exact_trips(r), int) for r in own)
             if own and is_constant and not load.ranges.issuperset(members):
                 yield load, tuple(sorted(own, key=lambda r: r.arg.id))
 
@@ -91,13 +92,13 @@ def _make_tile(load: UOp, own: tuple[UOp, ...]) -> _Tile:
 class _Copier:
     def __init__(self, sink: UOp, turns: tuple[UOp, ...], members: tuple[UOp, ...], target: Target) -> None:
         self.sink, self.turns, self.target = sink, turns, target
-        self.n_members = prod(_size(r) for r in members)
-        self.member = _number(members, [_size(r) for r in members])
-        self.next_id = 1 + max(r.arg.id for r in sink.iter_ops(Op.RANGE))
+        self.n_members = max_trips(*members)
+        self.member = _number(members, [max_trips(r) for r in members])
+        self.fresh = FreshIds(sink)
 
     def copy(self, tiles: list[_Tile]) -> UOp:
         turn = UOp(Op.BARRIER, void, self.turns)
-        memories = [self._make_memory(number, tile) for number, tile in enumerate(tiles)]
+        memories = [self._make_memory(tile) for tile in tiles]
         fills = [self._fill(memory.after(turn), tile) for memory, tile in zip(memories, tiles, strict=True)]
         filled = UOp(Op.BARRIER, void, tuple(fills))
         return self.sink.substitute({
@@ -105,25 +106,24 @@ class _Copier:
             for memory, tile in zip(memories, tiles, strict=True)
         })  # fmt: skip
 
-    def _make_memory(self, number: int, tile: _Tile) -> UOp:
-        size = _size(tile.shared_order[0]) * self._pitch(tile)
-        return UOp(Op.DEFINE_LOCAL, tile.load.dtype, (), (number, size))
+    def _make_memory(self, tile: _Tile) -> UOp:
+        return self.fresh.make_local(tile.load.dtype, max_trips(tile.shared_order[0]) * self._pitch(tile))
 
     def _pitch(self, tile: _Tile) -> int:
         """The distance of the outermost rows; where rows become columns, it is odd vectors, so that their banks differ."""
-        pitch = prod(_size(r) for r in tile.shared_order[1:])
+        pitch = max_trips(*tile.shared_order[1:])
         is_turned = tile.shared_order[-1] is not tile.given_order[-1]
         return pitch + self.target.lanes(tile.load.dtype) if is_turned and len(tile.shared_order) > 1 else pitch
 
     def _place(self, tile: _Tile, coordinates: Sequence[UOp]) -> UOp:
         """The position in shared memory of the element with these coordinates, given in its order."""
-        inner = [_size(r) for r in tile.shared_order[1:]]
+        inner = [max_trips(r) for r in tile.shared_order[1:]]
         first = coordinates[0] * self._pitch(tile)
         return first + _number(coordinates[1:], inner) if inner else coordinates[0]
 
     def _fill(self, place: UOp, tile: _Tile) -> UOp:
         """The effect that copies a tile, in which each member does its part."""
-        sizes = [_size(r) for r in tile.given_order]
+        sizes = [max_trips(r) for r in tile.given_order]
         total = prod(sizes)
         n_lanes = self._count_lanes(tile, total)
         n_turns = -(-total // (self.n_members * n_lanes))
@@ -131,7 +131,7 @@ class _Copier:
         number = self.member
         if n_turns > 1:
             kind = AxisType.UPCAST if n_turns <= MAX_AT_ONCE else AxisType.LOOP
-            loops.append(self._range(n_turns, kind))
+            loops.append(self.fresh.make_range(n_turns, kind))
             number = loops[0] * self.n_members + self.member
         rest, found = number, list[UOp]()
         for size in reversed([*sizes[:-1], sizes[-1] // n_lanes]):
@@ -139,7 +139,7 @@ class _Copier:
             rest = rest // size
         coordinates = found[::-1]
         if n_lanes > 1:
-            loops.append(self._range(n_lanes, AxisType.UPCAST))
+            loops.append(self.fresh.make_range(n_lanes, AxisType.UPCAST))
             coordinates[-1] = coordinates[-1] * n_lanes + loops[-1]
         at = dict(zip(tile.given_order, coordinates, strict=True))
         value, target = tile.load.substitute(at), place.index(self._place(tile, [at[r] for r in tile.shared_order]))
@@ -153,17 +153,9 @@ class _Copier:
         """How many elements a member copies at a time: as many as are side by side and leave nobody idle."""
         last = tile.given_order[-1]
         lanes = self.target.lanes(tile.load.dtype) if find_stride(tile.load.src[1], last) == 1 else 1
-        while lanes > 1 and (_size(last) % lanes or total % (self.n_members * lanes)):
+        while lanes > 1 and (max_trips(last) % lanes or total % (self.n_members * lanes)):
             lanes //= 2
         return lanes
-
-    def _range(self, size: int, kind: AxisType) -> UOp:
-        self.next_id += 1
-        return UOp(Op.RANGE, index, (UOp.const(index, size),), (self.next_id - 1, kind))
-
-
-def _size(r: UOp) -> int:
-    return int(r.vmax) + 1
 
 
 def _number(coordinates: Sequence[UOp], sizes: Sequence[int]) -> UOp:

@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from itertools import product
 
 from svod_dtype import index
+from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.sizes import divide_size, normalize_size
 from svod_ir.target import TensorCore
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp, to_node
 from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import extent, mask_accesses, replace_range
+from svod_schedule.loops import mask_accesses, replace_range
 from svod_schedule.lower.products import find_locations, find_operands, fits
 
 __all__ = ["Layout", "find_layouts", "gate_operand", "is_along", "take_depth", "take_tile"]
@@ -103,21 +105,22 @@ def is_along(operand: UOp, axis: UOp) -> bool:
     return all(find_stride(n.src[1], axis) in ((0, 1) if operand is not n else (1,)) for n in find_locations(operand))
 
 
-def take_depth(sink: UOp, way: Layout, core: TensorCore, first_id: int) -> UOp:
+def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
     """`sink` with steps of the core's depth in the reduction, and zeros beyond its end."""
     _, _, k = core.dims
-    size, depth = extent(way.depth), way.depth
+    size, depth = exact_trips(way.depth), way.depth
     rounds = divide_size(size, k)
     is_padded = rounds is None
     steps = normalize_size((to_node(size) + (k - 1)) // k) if rounds is None else rounds
-    kinds = [(k // core.group, first_id), (core.group, first_id + 1)]
-    inner = [UOp(Op.RANGE, index, (UOp.const(index, n),), (i, AxisType.TILE_K)) for n, i in kinds if n > 1]
+    fresh = FreshIds(sink)
+    steps_of_groups = [fresh.make_range(n, AxisType.TILE_K) for n in (k // core.group, core.group)]
+    inner = [r for r in steps_of_groups if max_trips(r) > 1]
     position: UOp = UOp.const(index, 0)
     for r in inner:
-        position = position * extent(r) + r
+        position = position * exact_trips(r) + r
     outer: list[UOp] = []
     if not (isinstance(steps, int) and steps == 1):
-        outer = [UOp(Op.RANGE, index, (to_node(steps),), (first_id + 2, AxisType.REDUCE))]
+        outer = [fresh.make_range(steps, AxisType.REDUCE)]
         position = outer[0] * k + position
     value = way.reduce.src[0].substitute({depth: position})
     if is_padded:
@@ -139,15 +142,15 @@ def gate_operand(operand: UOp, inside: UOp) -> UOp:
     return UOp(Op.INDEX, location.dtype, (*location.src[:2], inside if gate is None else gate & inside))
 
 
-def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, next_id: int, *, is_repeatable: bool) -> UOp:
+def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, *, is_repeatable: bool) -> UOp:
     """`sink` with `amount` results along `axis` taken at a time, and the last ones twice, or masked."""
     size = axis.src[0]
-    inner = UOp(Op.RANGE, index, (UOp.const(index, amount),), (next_id, kind))
-    n_tiles = divide_size(extent(axis), amount)
+    inner = FreshIds(sink).make_range(amount, kind)
+    n_tiles = divide_size(exact_trips(axis), amount)
     if n_tiles is not None and n_tiles == 1:
         return replace_range(sink, axis, inner, (inner,))
     end = (size + (amount - 1)) // amount if n_tiles is None else to_node(n_tiles)
-    outer = UOp(Op.RANGE, index, (end,), axis.arg)
+    outer = axis.with_src((end,))
     start = outer * amount
     if n_tiles is not None:
         return replace_range(sink, axis, start + inner, (outer, inner))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from svod_ir.ops import Op
 from svod_ir.target import Target
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.lower.group_reduce import count_shared
@@ -17,7 +16,7 @@ __all__ = ["find_excess"]
 def find_excess(sink: UOp, target: Target) -> str:
     """In what a kernel's workgroups exceed what the target has; nothing where they do not."""
     members = find_members(sink)
-    n_members = prod(int(r.vmax) + 1 for r in members)
+    n_members = max_trips(*members)
     if members and n_members > target.max_local:
         return f"a workgroup of {n_members} exceeds {target.max_local}"
     if members and any(group.is_over for group in arrange_axes(members, target.max_local_dims)):

@@ -14,13 +14,11 @@ from all this: for such ones, the heuristics are those of other processors.
 
 from __future__ import annotations
 
-from math import prod
-
 from svod_ir.args import Opt, OptOp
 from svod_ir.ops import AxisType, Op
+from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import extent
 from svod_schedule.optimize.scheduler import Scheduler
 
 __all__ = ["share_out"]
@@ -60,7 +58,7 @@ class _Chooser:
         widest = max((n.dtype.itemsize for n in self.accesses), default=4)
         self.lanes = max(self.target.vector_bits // (8 * widest), 1)
         self.itemsize = widest
-        self.n_results = prod(int(r.vmax) + 1 for r in self.results)
+        self.n_results = max_trips(*self.results)
         # Few results are spread over all cores before a workgroup gets more members than run in step.
         wanted = min(N_STEPS * self.target.lockstep, self.n_results // self.target.cores)
         self.n_members = min(1 << max(wanted, self.target.lockstep).bit_length() - 1, self.target.max_local)
@@ -89,9 +87,9 @@ class _Chooser:
 
     def _choose_tile(self, rows: UOp, columns: UOp, side: int) -> tuple[int, int]:
         """The largest tile of a member for which there are enough workgroups of `side` x `side` members."""
-        n_others = self.n_results // (_size(rows) * _size(columns))
+        n_others = self.n_results // (max_trips(rows) * max_trips(columns))
         for n_rows, n_columns in TILES:
-            n_tiles = -(-_size(rows) // (side * n_rows)) * -(-_size(columns) // (side * n_columns))
+            n_tiles = -(-max_trips(rows) // (side * n_rows)) * -(-max_trips(columns) // (side * n_columns))
             if n_tiles * n_others >= N_GROUPS * self.target.cores:
                 return n_rows, n_columns
         return TILES[-1]
@@ -99,15 +97,15 @@ class _Chooser:
     def _find_sides(self, reduce: UOp) -> tuple[UOp, UOp] | None:
         """The longest results' axes that only one and only the other operand of a product depends on; columns are stored in rows."""
         loads = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX and n.ranges & set(reduce.src[1:])]
-        if len(loads) != 2 or prod(_size(r) for r in reduce.src[1:]) < MIN_SIDE:
+        if len(loads) != 2 or max_trips(*reduce.src[1:]) < MIN_SIDE:
             return None
         sides: list[UOp] = []
         for own, other in (loads, loads[::-1]):
-            axes = [r for r in self.results if r in own.ranges and r not in other.ranges and _size(r) >= MIN_SIDE]
+            axes = [r for r in self.results if r in own.ranges and r not in other.ranges and max_trips(r) >= MIN_SIDE]
             stored = [r for r in axes if self._is_stored_along(r)]
             if not axes:
                 return None
-            sides.append((stored or sorted(axes, key=_size))[-1])
+            sides.append((stored or sorted(axes, key=max_trips))[-1])
         first, second = sides
         return (second, first) if self._is_stored_along(first) else (first, second)
 
@@ -124,10 +122,10 @@ class _Chooser:
     def _share_tiles(self, reduce: UOp) -> None:
         """Take several steps of the longest reduced axis at a time, as many as shared memory has room for."""
         numbers = {r.arg.id for r in reduce.src[1:]}
-        longest = max(reduce.src[1:], key=_size)
+        longest = max(reduce.src[1:], key=max_trips)
         before = self.scheduler.copy()
         for depth in DEPTHS:
-            if depth <= _size(longest) and self._try_reduced(OptOp.UNROLL, longest, depth):
+            if depth <= max_trips(longest) and self._try_reduced(OptOp.UNROLL, longest, depth):
                 for position, r in enumerate(self.scheduler.axes):
                     is_own = r.arg.kind is AxisType.REDUCE and r.arg.id in numbers
                     if is_own and self.scheduler.try_opt(Opt(OptOp.PACK, position)):
@@ -139,14 +137,14 @@ class _Chooser:
     def _share_reduction(self, reduce: UOp) -> bool:
         """Give neighbouring elements of a reduction along memory to neighbours, as vectors where rows are of whole ones."""
         loads = [n for n in reduce.src[0].toposort() if n.op is Op.INDEX]
-        along = [r for r in reduce.src[1:] if isinstance(extent(r), int) and _moves_along(loads, r)]
+        along = [r for r in reduce.src[1:] if isinstance(exact_trips(r), int) and _moves_along(loads, r)]
         if not along or not self.target.has_shared:
             return False
-        axis, before = max(along, key=_size), self.scheduler.copy()
+        axis, before = max(along, key=max_trips), self.scheduler.copy()
         lanes = self.lanes
-        while lanes > 1 and _size(axis) % (lanes * min(self.target.lockstep, max(_size(axis) // lanes, 1))):
+        while lanes > 1 and max_trips(axis) % (lanes * min(self.target.lockstep, max(max_trips(axis) // lanes, 1))):
             lanes //= 2
-        n_steps = _size(axis) // lanes
+        n_steps = max_trips(axis) // lanes
         # Members have two steps at least, so that not all they do is to meet.
         most = min(N_STEPS * self.target.lockstep, self.target.max_local, max(n_steps // 2, 1))
         amount = _power_of_two_in(n_steps, most)
@@ -168,8 +166,8 @@ class _Chooser:
         before = self.scheduler.copy()
         if wanted > 1:
             self._take_members(self.target.lockstep)
-            for axis in sorted(reduce.src[1:], key=_size, reverse=True):
-                size = extent(axis)
+            for axis in sorted(reduce.src[1:], key=max_trips, reverse=True):
+                size = exact_trips(axis)
                 amount = _power_of_two_in(size, min(wanted, N_STEPS)) if isinstance(size, int) else 1
                 if amount > 1 and self._try_reduced(OptOp.GROUP, axis, amount):
                     return
@@ -198,7 +196,7 @@ class _Chooser:
         for axis in (turned[0], written):
             self._try(OptOp.UPCAST, axis, amount)
         for axis in (turned[0], written):
-            n_members = _power_of_two_in(_size(axis) // amount, 1 << (self.n_members.bit_length() - 1) // 2)
+            n_members = _power_of_two_in(max_trips(axis) // amount, 1 << (self.n_members.bit_length() - 1) // 2)
             if n_members > 1:
                 self._try(OptOp.LOCAL, axis, n_members)
         return True
@@ -216,7 +214,7 @@ class _Chooser:
     def _take_members(self, left: int) -> None:
         """Give up to `left` neighbouring results to members, along the innermost loops; a long one that nothing divides is masked."""
         for loop in reversed(_find_results(self.scheduler.sink)):
-            size = extent(loop)
+            size = exact_trips(loop)
             if left < 2:
                 return
             if isinstance(size, int) and size <= left:
@@ -232,7 +230,7 @@ class _Chooser:
         return any(find_stride(n.src[1], axis) == 1 for n in self.stores)
 
     def _divides(self, axis: UOp, amount: int) -> bool:
-        size = extent(axis)
+        size = exact_trips(axis)
         return isinstance(size, int) and size % amount == 0
 
     def _try(self, op: OptOp, axis: UOp, amount: int) -> bool:
@@ -255,10 +253,6 @@ def _moves_along(loads: list[UOp], axis: UOp) -> bool:
     """Whether loads that depend on `axis` walk through memory along it."""
     strides = [find_stride(n.src[1], axis) for n in loads if axis in n.ranges]
     return bool(strides) and all(s in (1, -1) for s in strides)
-
-
-def _size(axis: UOp) -> int:
-    return int(axis.vmax) + 1
 
 
 def _power_of_two_in(size: int, most: int) -> int:

@@ -29,6 +29,7 @@ from typing import NamedTuple
 from svod_dtype import index
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.shape import max_size
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
@@ -250,7 +251,7 @@ class _Chooser:
         trips = prod(max_size(s) for s in node.src[0].shape)
         if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
             return False
-        if prod(int(r.vmax) + 1 for r in rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
+        if max_trips(*rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
         return form_chain(rows, kernel.rows)
 
@@ -348,7 +349,7 @@ def _recomputed(node: UOp, use: _Use) -> int:
     used = _ranges_of(use.at)
     factor, pending, n_read = 1, 1, 1
     for loop in use.scope:
-        n_trips = int(loop.vmax) + 1
+        n_trips = max_trips(loop)
         if loop in used:
             factor, pending, n_read = factor * pending, 1, n_read * n_trips
         else:

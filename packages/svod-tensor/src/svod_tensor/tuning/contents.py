@@ -8,11 +8,12 @@ to read or write are random within what they address, found by interval arithmet
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from svod_dtype import DType, find_dtype
 from svod_ir.ops import Op
+from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def estimate_tolerance(kernel: UOp) -> float:
 
 
 def _count_terms(ranges: Iterable[UOp]) -> int:
-    return prod(int(r.vmax) + 1 for r in ranges)
+    return max_trips(*ranges)
 
 
 def make_array(content: Content) -> NDArray[np.generic]:

@@ -1,0 +1,44 @@
+"""Loops and memory of a kernel under numbers that nothing else in it has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_dtype import DType
+from svod_ir.args import ScratchArg
+from svod_ir.ops import AxisType, Op
+from svod_ir.uop import SInt, UOp
+
+__all__ = ["FreshIds"]
+
+_NUMBERED: Final = (Op.RANGE, Op.DEFINE_REG, Op.DEFINE_LOCAL)
+
+
+class FreshIds:
+    """Makes nodes with the next number of their op, which begins after the largest one in `kernel`.
+
+    Example:
+        >>> fresh = FreshIds(UOp.sink())
+        >>> fresh.make_range(4, AxisType.LOOP).arg, fresh.make_range(2, AxisType.UPCAST).arg.id
+        (RangeArg(id=0, kind=<AxisType.LOOP: ('L', 1)>), 1)
+    """
+
+    def __init__(self, kernel: UOp | None = None) -> None:
+        self._next: dict[Op, int] = dict.fromkeys(_NUMBERED, 0)
+        for node in () if kernel is None else kernel.iter_ops(*_NUMBERED):
+            self._next[node.op] = max(self._next[node.op], node.arg.id + 1)
+
+    def make_range(self, end: SInt, kind: AxisType) -> UOp:
+        return UOp.range(end, self._take(Op.RANGE), kind)
+
+    def make_register(self, dtype: DType, size: int = 1) -> UOp:
+        """Memory of a work-item for `size` elements."""
+        return UOp(Op.DEFINE_REG, dtype, (), ScratchArg(self._take(Op.DEFINE_REG), size))
+
+    def make_local(self, dtype: DType, size: int) -> UOp:
+        """Memory of a workgroup for `size` elements."""
+        return UOp(Op.DEFINE_LOCAL, dtype, (), ScratchArg(self._take(Op.DEFINE_LOCAL), size))
+
+    def _take(self, op: Op) -> int:
+        self._next[op] += 1
+        return self._next[op] - 1
