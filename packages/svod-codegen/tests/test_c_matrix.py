@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from svod_codegen.c import CRenderer, GnuCRenderer
 from svod_codegen.errors import RenderError
-from svod_dtype import DType, float32, int16, int32, void
-from svod_ir.args import ParamArg
+from svod_codegen.testing.calls import C_COMPILER, call_c
+from svod_dtype import float32, int16, int32, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target, TensorCore
+from svod_ir.testing.programs import param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
-COMPILER = shutil.which("gcc") or shutil.which("clang")
 DOT = TensorCore((4, 1, 2), 2, (int16, int16, int32))
 MATRIX = TensorCore((4, 2, 2), 1, (float32, float32, float32))
 
@@ -57,10 +53,6 @@ class GnuMatrixC(GnuCRenderer):
         return lanewise_product(self, node, operands)
 
 
-def param(slot: int, size: int, dtype: DType) -> UOp:
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
-
-
 def const(value: int) -> UOp:
     return UOp.const(int32, value)
 
@@ -79,10 +71,10 @@ def product(core: TensorCore, steps: int) -> UOp:
     return UOp.sink(param(0, c_type.lanes, c_type.scalar).index(const(0), lanes=c_type.lanes).store(result))
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
+@pytest.mark.skipif(C_COMPILER is None, reason="no C compiler here")
 @pytest.mark.parametrize("core", [DOT, MATRIX], ids=str)
 @pytest.mark.parametrize("renderer", [PlainMatrixC, GnuMatrixC])
-def test_a_language_with_matrix_instructions_names_them(renderer: type[CRenderer], core: TensorCore, tmp_path: Path):
+def test_a_language_with_matrix_instructions_names_them(renderer: type[CRenderer], core: TensorCore):
     n, m, k = core.dims
     steps = 3
     rng = np.random.default_rng(0)
@@ -93,13 +85,7 @@ def test_a_language_with_matrix_instructions_names_them(renderer: type[CRenderer
     out = np.zeros((m, n), core.dtypes[2].numpy)
 
     target = replace(Target.generic(), tensor_cores=(core,))
-    source, library = tmp_path / "k.c", tmp_path / "k.so"
-    source.write_text(renderer(target).render(linearize(product(core, steps)), "kernel"))
-    assert COMPILER is not None
-    flags = ["-std=gnu99", "-O1", "-shared", "-fPIC", "-Wno-psabi", "-w"]
-    subprocess.run([COMPILER, *flags, str(source), "-o", str(library)], check=True, capture_output=True)
-    buffers = (ctypes.c_void_p * 3)(out.ctypes.data, a_tiles.ctypes.data, b_tiles.ctypes.data)
-    ctypes.CDLL(str(library)).kernel(buffers, None, ctypes.c_int64(0))
+    call_c(renderer(target).render(linearize(product(core, steps)), "kernel"), [out, a_tiles, b_tiles])
     np.testing.assert_array_equal(out, a.astype(out.dtype) @ b.astype(out.dtype))
 
 

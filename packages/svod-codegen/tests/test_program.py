@@ -16,9 +16,9 @@ from svod_codegen.program import (
 )  # fmt: skip
 from svod_device.errors import ProgramStageError
 from svod_device.spec import CompiledSpec, ProgramSpec
-from svod_dtype import float32, int32, void
-from svod_ir.args import KernelInfo, ParamArg
-from svod_ir.ops import AxisType, Op
+from svod_dtype import int32, void
+from svod_ir.ops import Op
+from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
 
 BACKEND = make_llvm_backend("CPU")
@@ -49,10 +49,15 @@ class CountingCompiler:
 
 
 def doubling_kernel(size: int = 10) -> UOp:
-    out, source = (UOp(Op.PARAM, float32, (), ParamArg(slot, size)) for slot in (0, 3))
-    i = UOp(Op.RANGE, int32, (UOp.const(int32, size),), (0, AxisType.LOOP))
-    x = source.index(i).load()
-    return UOp.sink(out.index(i).store(x + x).end(i), arg=KernelInfo("double_it"))
+    return parse_graph(f"""
+        %out = PARAM f32 [0, {size}]
+        %i = RANGE i32 {size} [0, LOOP]
+        %in = PARAM f32 [3, {size}]
+        %x = load(%in[%i])
+        %store = STORE %out[%i], %x + %x
+        %end = END %store, %i
+        SINK %end ["double_it"]
+    """)
 
 
 def test_stages_are_filled_one_by_one() -> None:

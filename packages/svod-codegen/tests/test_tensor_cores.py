@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import subprocess
 import sys
@@ -13,37 +12,25 @@ import numpy as np
 import pytest
 
 from svod_codegen.errors import RenderError
-from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
 from svod_codegen.llvm.tensor_cores import UNITS, Unit
-from svod_codegen.loader import load_object
+from svod_codegen.testing.calls import call_llvm
 from svod_dtype import DType, bfloat16, float32, int8, int32, uint8, void
-from svod_ir.args import ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target, TensorCore
+from svod_ir.testing.programs import param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 DOTS = [unit for unit in UNITS if not unit.core.tiles]
 NATIVE = [unit.core for unit in DOTS if unit.core in host_target().tensor_cores]
 NO_UNIT = TensorCore((16, 1, 2), 2, (float32, float32, float32))
 TARGET = replace(Target.generic(), tensor_cores=(*(unit.core for unit in DOTS), NO_UNIT))
 CPUS = {"avx512bf16": "znver4", "avx512vnni": "cascadelake", "avxvnni": "alderlake"}
-
-
-def run(source: str, arrays: Sequence[np.ndarray]) -> None:
-    code = load_object(compile_ir(source), ("kernel",))
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.addresses["kernel"])
-    buffers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-    entry(ctypes.addressof(buffers), None, 0)
-
-
-def param(slot: int, size: int, dtype: DType) -> UOp:
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
 
 
 def const(value: int) -> UOp:
@@ -90,7 +77,7 @@ def test_sums_of_products_are_exact_modulo_their_type(core: TensorCore, rows: in
     a, b = values(core.dtypes[0], (rows, steps * k)), values(core.dtypes[1], (steps * k, n))
     out = np.zeros((rows, n), core.dtypes[2].numpy)
     packed = np.ascontiguousarray(b.reshape(steps, k, n).transpose(0, 2, 1))
-    run(rendered(rows_times_panel(core, rows, steps)), [out, a, packed])
+    call_llvm(rendered(rows_times_panel(core, rows, steps)), [out, a, packed])
     wide = np.float64 if core.dtypes[2].is_float else np.int64
     expected = a.astype(np.float32).astype(wide) @ b.astype(np.float32).astype(wide)
     np.testing.assert_array_equal(out, expected.astype(out.dtype))
@@ -101,7 +88,7 @@ def test_denormal_bfloat16_counts_as_zero():
     core = next(core for core in NATIVE if core.dtypes[0] is bfloat16)
     a, b = np.zeros((1, 2), bfloat16.numpy), np.zeros((16, 2), bfloat16.numpy)
     a[0, 0], b[0, 0], out = 2.0**-130, 2.0**20, np.ones((1, 16), np.float32)
-    run(rendered(rows_times_panel(core, 1, 1)), [out, a, b])
+    call_llvm(rendered(rows_times_panel(core, 1, 1)), [out, a, b])
     assert not out.any()
 
 
@@ -138,7 +125,7 @@ def test_the_operands_may_be_any_values():
     if core not in NATIVE:
         pytest.skip("this processor has no such unit")
     panel, out = np.arange(b_type.lanes, dtype=np.int8) // 4, np.zeros(c_type.lanes, np.int32)
-    run(source, [out, panel])
+    call_llvm(source, [out, panel])
     np.testing.assert_array_equal(out, 5 + 4 * 2 * 2 * np.arange(c_type.lanes))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import subprocess
 import sys
@@ -13,38 +12,26 @@ import numpy as np
 import pytest
 
 from svod_codegen.errors import RenderError
-from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
 from svod_codegen.llvm.tensor_cores import UNITS
-from svod_codegen.loader import load_object
 from svod_codegen.testing import emulate_tiles
+from svod_codegen.testing.calls import call_llvm
 from svod_dtype import DType, bfloat16, float16, float32, int8, int32, uint8, void
-from svod_ir.args import ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target, TensorCore
+from svod_ir.testing.programs import param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 CORES = [unit.core for unit in UNITS if unit.core.tiles]
 BF16 = CORES[0]
 NO_UNIT = TensorCore((16, 16, 32), 2, (float16, bfloat16, float32), tiles=8)
 TARGET = replace(Target.generic(), tensor_cores=(*CORES, NO_UNIT))
 TILE = 16 * 16
-
-
-def run(source: str, arrays: Sequence[np.ndarray]) -> None:
-    code = load_object(compile_ir(source), ("kernel",))
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.addresses["kernel"])
-    buffers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-    entry(ctypes.addressof(buffers), None, 0)
-
-
-def param(slot: int, size: int, dtype: DType) -> UOp:
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
 
 
 def const(value: int) -> UOp:
@@ -121,7 +108,7 @@ def multiply(source: str, core: TensorCore, rows: int, columns: int, steps: int)
     """Run the kernel and compare with numpy; the sums are exact in every order."""
     a, b = operands(core, rows, columns, steps)
     out = np.full(rows * columns * TILE, 7, core.dtypes[2].numpy)
-    run(source, [out, *pack(core, a, b)])
+    call_llvm(source, [out, *pack(core, a, b)])
     found = out.reshape(rows, columns, 16, 16).transpose(0, 2, 1, 3).reshape(rows * 16, columns * 16)
     np.testing.assert_array_equal(found, exact(core, a, b))
 
@@ -169,11 +156,10 @@ def test_tiles_that_nothing_needs_any_more_are_used_again():
     again = UOp(Op.DEFINE_REG, BF16.operand_dtypes[2], (), (1, 4))
     old = accumulators(BF16, 4)
     later = second.substitute({out: other, old: again, loop(3, 0): loop(3, 1)})
-    after = [UOp(Op.STORE, s.dtype, s.src) for s in later.src]
-    source = emulate_tiles(rendered(UOp.sink(*first.src, *after)))
+    source = emulate_tiles(rendered(UOp.sink(*first.src, *later.src)))
     a, b = operands(BF16, 2, 2, 3)
     results = [np.zeros(4 * TILE, np.float32) for _ in range(2)]
-    run(source, [results[0], *pack(BF16, a, b), results[1]])
+    call_llvm(source, [results[0], *pack(BF16, a, b), results[1]])
     np.testing.assert_array_equal(results[0], results[1])
 
 
@@ -261,7 +247,7 @@ def test_an_old_value_of_an_accumulator_is_refused():
     old = place.load()
     store = place.store(one_product(old))
     out = param(0, TILE, float32)
-    late = UOp(Op.AFTER, out.dtype, (out, store)).index(const(0), lanes=TILE).store(old)
+    late = out.after(store).index(const(0), lanes=TILE).store(old)
     check_refused(UOp.sink(late), "may have changed")
 
 
@@ -320,7 +306,7 @@ def test_the_emulation_treats_denormals_as_the_manual_says():
         a[1, 1], b[1, 1] = (2.0**-70, 2.0**-70) if is_bfloat else (2.0**-14, 2.0**-14)
         out = np.full(TILE, 7, np.float32)
         given = [x.astype(core.dtypes[0].numpy) for x in (a, b)]
-        run(emulate_tiles(rendered(product(core, 1, 1, 1))), [out, *pack(core, *given)])
+        call_llvm(emulate_tiles(rendered(product(core, 1, 1, 1))), [out, *pack(core, *given)])
         expected = np.zeros((16, 16), np.float32)
         if not is_bfloat:
             expected[0, 0], expected[1, 1] = 2.0**-10, 2.0**-28
@@ -334,7 +320,7 @@ def test_the_emulation_adds_even_and_odd_elements_apart():
     b[:4, 0] = 1
     out = np.zeros(TILE, np.float32)
     given = [x.astype(bfloat16.numpy) for x in (a, b)]
-    run(emulate_tiles(rendered(product(BF16, 1, 1, 1))), [out, *pack(BF16, *given)])
+    call_llvm(emulate_tiles(rendered(product(BF16, 1, 1, 1))), [out, *pack(BF16, *given)])
     assert out[0] == 1 + 2.0**-23
 
 

@@ -211,14 +211,21 @@ def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
         %vector = ADD i16x4 %place, 5
         %less = LT boolx4 %place, 6
         %after = after(%memory, %store)[7]
+        %lanes = %memory[%loop if %less : 4]
         %typed = i8(8)
+        %rounded = f32(0.1)
+        %joined = VECTORIZE f32x2 %rounded, 0
+        %spread = BROADCAST f32x2 0
     """)
     wanted = {"loop": int32, "place": index, "store": int16, "vector": int16.vec(4), "less": int16.vec(4)}
     assert {name: nodes[name].src[-1].dtype for name in wanted} == wanted
     assert nodes["store"].src[0] is nodes["memory"].index(nodes["loop"], UOp.const(index, 1))
     assert nodes["vector"].src[1] is UOp.const(int16.vec(4), 5)
     assert nodes["after"] is nodes["memory"].after(nodes["store"]).index(UOp.const(index, 7))
+    assert nodes["lanes"] is nodes["memory"].index(nodes["loop"], gate=nodes["less"], lanes=4)
     assert nodes["typed"] is UOp.const(int8, 8)
+    assert nodes["rounded"] is UOp.const(float32, 0.1)
+    assert nodes["joined"].src[1] is nodes["spread"].src[0] is UOp.const(float32, 0)
 
 
 def test_operators_bind_as_in_python() -> None:
@@ -284,6 +291,7 @@ def test_a_limit_prints_the_first_lines() -> None:
         ("%0 = CONST i8 [1]\n%1 = %0 + 1.5", 2, "1.5 is not a number of int8"),
         ("%0 = CONST i8 [1]\n%1 = foo(%0)", 2, "foo is neither a dtype nor a function"),
         ("%0 = CONST i8 [1]\n%1 = i16(%0, %0)", 2, "i16 takes one operand, not 2"),
+        ("%0 = PARAM i8 [0, 4]\n%1 = %0[1 : %0]", 2, "expected a number, found '%0'"),
         ("%0 = PARAM i8 [0, 4]\n%1 = %0[1", 2, "expected ']', found 'the end of the line'"),
     ],
 )

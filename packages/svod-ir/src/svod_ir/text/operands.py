@@ -101,7 +101,7 @@ class _Expressions:
         return UOp(Op.CAST, dtype, (x,)) if isinstance(x, UOp) else _make_constant(self.reader, x, dtype)
 
     def _read_location(self, memory: UOp) -> UOp:
-        """What follows `%memory[`: positions, and a gate after `if`."""
+        """What follows `%memory[`: positions, a gate after `if`, and a number of lanes after a colon."""
         operands: list[UOp] = [memory]
         while True:
             operands.append(read_expression(self.reader, self.nodes, index))
@@ -109,8 +109,11 @@ class _Expressions:
                 operands.append(read_expression(self.reader, self.nodes, bool_))
             if not self.reader.accept(","):
                 break
+        dtype = memory.dtype
+        if self.reader.accept(":"):
+            dtype = dtype.vec(int(self.reader.take("int")))
         self.reader.expect("]")
-        return UOp(Op.INDEX, memory.dtype, tuple(operands))
+        return UOp(Op.INDEX, dtype, tuple(operands))
 
     def _make(self, op: Op, operands: Sequence[UOp | Number]) -> UOp:
         src = _fill_numbers(self.reader, op, void, operands)
@@ -127,6 +130,8 @@ def _fill_numbers(reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp |
     wanted = dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
     if op is Op.INDEX:
         wanted = index
+    if op in (Op.VECTORIZE, Op.BROADCAST):
+        wanted = dtype.scalar
     return tuple(x if isinstance(x, UOp) else _make_constant(reader, x, wanted) for x in operands)
 
 
@@ -136,4 +141,5 @@ def _make_constant(reader: Reader, number: Number, dtype: DType | None) -> UOp:
     if dtype is None or dtype is void:
         raise reader.error(f"nothing says of which dtype {number} is", hint=f"write f32({number})")
     op = Op.CONST if dtype.lanes == 1 else Op.VCONST
-    return UOp(op, dtype, (), decode_arg(reader, op, dtype, (number.value,) * dtype.lanes))
+    decode_arg(reader, op, dtype, (number.value,) * dtype.lanes)  # refuses what is no number of the dtype
+    return UOp.const(dtype, number.value)

@@ -14,7 +14,7 @@ __all__ = ["Number", "Reader", "Record", "Symbol"]
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
     |(?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)(?!\w))|(?P<int>-?\d+(?!\w))|(?P<word>[A-Za-z_]\w*)
-    |(?P<sign>//|<<|>>|<=|==|!=|\*\*|[=,()\[\]+\-*/%<&|^~]))""",
+    |(?P<sign>//|<<|>>|<=|==|!=|\*\*|[=,:()\[\]+\-*/%<&|^~]))""",
     re.VERBOSE,
 )
 
@@ -72,7 +72,12 @@ class Reader:
     def take(self, kind: str) -> str:
         found, text = self.peek()
         if found != kind:
-            meaning = {"name": "a node such as %0", "word": "an op or a dtype", "operand": "a node or a number"}[kind]
+            meaning = {
+                "name": "a node such as %0",
+                "word": "an op or a dtype",
+                "operand": "a node or a number",
+                "int": "a number",
+            }[kind]
             raise self.error(f"expected {meaning}, found {text!r}")
         self.position += 1
         return text
