@@ -67,6 +67,16 @@ def test_the_environment_is_written_by_no_module(path: Path) -> None:
         assert not written & {"os.environ", "os.environb", "environ"}, f"line {node.lineno}"
 
 
+@pytest.mark.parametrize("path", [p for p in SOURCES if "svod_tensor" not in p.parts], ids=_name)
+def test_what_finds_may_find_nothing(path: Path) -> None:
+    """`get_` gives what is there or raises."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("find_"):
+            assert node.returns is not None and ast.unparse(node.returns).endswith("| None"), (
+                f"{node.name}: line {node.lineno}"
+            )
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_distribution_has_its_parts(layer: str) -> None:
     folder = ROOT / f"packages/svod-{layer}"

@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import svod_tensor.engine.prepare as prepare
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
-from svod_codegen.elf import find_undefined_symbols
+from svod_codegen.elf import list_undefined_symbols
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import HostCpu, host_cpu, make_target
 from svod_schedule.linearize import linearize
@@ -58,7 +58,7 @@ missing, text = set(), []
 for body in bodies.values():
     lowered = run_pipeline("lower", run_pipeline("optimize", body, context), context)
     source = render(tuple(linearize(lowered)), lowered.arg.name, target)
-    missing |= set(find_undefined_symbols(compile_ir(source, cpu=cpu)))
+    missing |= set(list_undefined_symbols(compile_ir(source, cpu=cpu)))
     text.append(compile_assembly(source, cpu=cpu))
 seen = [r for r in ("zmm", "ymm", "xmm", ".4s", "tdpbf16ps", "vdpbf16ps", "vpdpbusd") if any(r in t for t in text)]
 print(json.dumps({"kernels": len(text), "missing": sorted(missing), "seen": seen}))

@@ -13,7 +13,7 @@ from svod_codegen.c import REQUIRED_FLAGS, toolchain
 from svod_device import Launch, get_device
 from svod_device.testing import LauncherConformance
 from svod_device.testing.kernel_runner import build
-from svod_device.testing.kernels import find_case, iter_kernels
+from svod_device.testing.kernels import get_case, iter_kernels
 from svod_ir.target import Target
 
 pytest.importorskip("svod_null", reason="the plugin of plugins/svod-null is not installed")
@@ -57,7 +57,7 @@ def test_the_renderer_of_the_page_writes_every_kernel_without_vectors() -> None:
 def test_the_launcher_of_the_page_launches() -> None:
     launcher = run_page()["LoopLauncher"]()  # type: ignore[operator]
     device = get_device("NULL")
-    built = build(find_case(device.target, "symbolic_loop"), device.backend, "NULL")
+    built = build(get_case(device.target, "symbolic_loop"), device.backend, "NULL")
     memory = [device.allocator.allocate(64) for _ in range(2)]
     device.allocator.copy_in(memory[1].address, memoryview(array("i", range(13)).tobytes()))
     addresses = array("Q", [block.address for block in memory])

@@ -13,9 +13,9 @@ import pytest
 
 from svod_codegen.c.backend import make_c_backend
 from svod_codegen.c.compiler import CCompiler
-from svod_codegen.c.toolchain import Toolchain, find_toolchain, make_c_target
+from svod_codegen.c.toolchain import Toolchain, get_toolchain, make_c_target
 from svod_codegen.disk_store import DiskStore
-from svod_codegen.elf import find_undefined_symbols
+from svod_codegen.elf import list_undefined_symbols
 from svod_codegen.errors import CompileError, CompilerCrashError, NoCompilerError
 from svod_codegen.launcher import CpuProgram
 from svod_codegen.llvm.target import host_target, make_target
@@ -45,18 +45,18 @@ def make_script(path: Path, text: str) -> str:
 
 @needs_compiler
 def test_the_first_compiler_on_the_path_is_found_with_flags_for_this_machine() -> None:
-    toolchain = find_toolchain(None)
+    toolchain = get_toolchain(None)
     assert toolchain.command[0] == COMPILER
     assert {"-fPIC", "-ffp-contract=fast"} <= set(toolchain.command)
     assert any(flag in toolchain.command for flag in ("-march=native", "-mcpu=native"))
     assert not any("fast-math" in flag for flag in toolchain.command)
     assert toolchain.version in str(toolchain)
-    assert find_toolchain(COMPILER).identity == toolchain.identity
+    assert get_toolchain(COMPILER).identity == toolchain.identity
 
 
 @needs_compiler
 def test_flags_that_the_user_adds_make_another_compiler() -> None:
-    plain, other = find_toolchain(COMPILER), find_toolchain(f"{COMPILER} -O1 -DMINE")
+    plain, other = get_toolchain(COMPILER), get_toolchain(f"{COMPILER} -O1 -DMINE")
     assert other.command[1:3] == ("-O1", "-DMINE")
     assert other.identity != plain.identity
     assert str(COMPILER) in plain.identity and plain.version in plain.identity
@@ -65,7 +65,7 @@ def test_flags_that_the_user_adds_make_another_compiler() -> None:
 def test_without_a_compiler_the_error_says_what_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoCompilerError) as caught:
-        find_toolchain(None)
+        get_toolchain(None)
     missing = [f"{name}: not found on PATH={[str(tmp_path)]}" for name in ("cc", "gcc", "clang")]
     assert caught.value.headline == "no C compiler works here"
     assert caught.value.notes == caught.value.tried == tuple(missing)
@@ -78,7 +78,7 @@ def test_without_a_compiler_the_error_says_what_was_looked_for(monkeypatch: pyte
 @pytest.mark.parametrize("wanted", ["/no/such/compiler", "no-such-compiler -O2"])
 def test_a_named_compiler_that_is_not_there_is_an_error(wanted: str) -> None:
     with pytest.raises(NoCompilerError, match=f"the C compiler '{wanted}' does not work") as caught:
-        find_toolchain(wanted)
+        get_toolchain(wanted)
     assert caught.value.wanted == wanted
     assert "not found" in caught.value.tried[0]
 
@@ -86,7 +86,7 @@ def test_a_named_compiler_that_is_not_there_is_an_error(wanted: str) -> None:
 def test_a_compiler_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
     path = make_script(tmp_path / "mycc", "echo 'mycc: no license' >&2; exit 3")
     with pytest.raises(NoCompilerError) as caught:
-        find_toolchain(path)
+        get_toolchain(path)
     assert caught.value.tried == (f"{path}: mycc: no license",)
 
 
@@ -104,7 +104,7 @@ def test_the_registry_keeps_the_hint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_compiler
 def test_a_kernel_is_compiled_once_for_all_processes(store: DiskStore) -> None:
-    toolchain = find_toolchain(None)
+    toolchain = get_toolchain(None)
     spec = ProgramSpec("add_one", ADD_ONE, "CPU")
     first = CCompiler(toolchain, store).compile(spec)
     broken = replace(toolchain, command=("/no/such/compiler",))
@@ -116,9 +116,9 @@ def test_a_kernel_is_compiled_once_for_all_processes(store: DiskStore) -> None:
 
 @needs_compiler
 def test_equal_compilers_have_equal_cache_keys(store: DiskStore) -> None:
-    toolchain = find_toolchain(None)
+    toolchain = get_toolchain(None)
     key = CCompiler(toolchain, store).cache_key
-    assert key == CCompiler(find_toolchain(COMPILER), store).cache_key
+    assert key == CCompiler(get_toolchain(COMPILER), store).cache_key
     assert key != CCompiler(replace(toolchain, identity="another"), store).cache_key
 
 
@@ -126,7 +126,7 @@ def test_equal_compilers_have_equal_cache_keys(store: DiskStore) -> None:
 def test_rejected_source_is_an_error_with_command_place_and_words(store: DiskStore) -> None:
     source = "void f(void) {\n  int x = y;\n}\n"
     with pytest.raises(CompileError) as caught:
-        CCompiler(find_toolchain(None), store).compile(ProgramSpec("f", source, "CPU"))
+        CCompiler(get_toolchain(None), store).compile(ProgramSpec("f", source, "CPU"))
     error = caught.value
     assert error.line == 2 and "y" in error.message and error.message in error.stderr
     assert "    2 |   int x = y;" in str(error)
@@ -151,8 +151,8 @@ def test_functions_of_the_compiler_s_own_library_come_with_the_object(store: Dis
         "#include <stdint.h>\nvoid f(void *const *b, const int64_t *v, int64_t c) {"
         " __int128 x = (__int128)v[0] << 64; ((int64_t *)b[0])[0] = (int64_t)(x / (v[1] + c)); }"
     )
-    code = CCompiler(find_toolchain(None), store).compile_source(source)
-    assert "__divti3" not in find_undefined_symbols(code)
+    code = CCompiler(get_toolchain(None), store).compile_source(source)
+    assert "__divti3" not in list_undefined_symbols(code)
     data = np.zeros(1, np.int64)
     CpuProgram.load(CompiledSpec("f", binary=code))([data.ctypes.data], [1, 1 << 10], (1, 1, 1))
     assert data[0] == 1 << 54

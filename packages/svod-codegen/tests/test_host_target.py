@@ -12,7 +12,7 @@ import pytest
 
 from svod_codegen.llvm import target as target_module
 from svod_codegen.llvm.binding import load_binding
-from svod_codegen.llvm.target import find_cpu_features, find_machine, host_cpu, host_key, host_target, make_target
+from svod_codegen.llvm.target import get_cpu_features, get_machine, host_cpu, host_key, host_target, make_target
 from svod_codegen.llvm.tile_permission import may_use_tiles
 from svod_codegen.options import CodegenOptions
 from svod_dtype import float32, float64
@@ -25,7 +25,7 @@ def test_what_the_kernel_says_of_the_cpu_is_what_llvm_says():
     known = {"avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
     known |= {"avx512bf16", "avx512vnni", "avxvnni", "sse4a"}
     of_llvm = {name for name, present in load_binding().get_host_cpu_features().items() if present}
-    assert find_cpu_features() & known == of_llvm & known
+    assert get_cpu_features() & known == of_llvm & known
 
 
 def test_the_host_has_sensible_sizes():
@@ -99,14 +99,14 @@ def test_the_dot_product_of_bfloat16_is_used_where_it_is_fast():
 @pytest.mark.parametrize("is_permitted", [True, False])
 def test_a_process_without_permission_has_no_tiles(monkeypatch: pytest.MonkeyPatch, is_permitted: bool):
     features = frozenset(AVX512 | {"amx-tile", "amx-bf16"})
-    monkeypatch.setattr(target_module, "_find_all_features", lambda: features)
+    monkeypatch.setattr(target_module, "_get_all_features", lambda: features)
     monkeypatch.setattr(target_module, "may_use_tiles", lambda: is_permitted)
-    found = make_target("x86_64", find_cpu_features(), CACHES).tensor_cores
+    found = make_target("x86_64", get_cpu_features(), CACHES).tensor_cores
     assert [core.tiles for core in found] == ([8] if is_permitted else [])
 
 
 def test_asking_for_tiles_that_the_processor_does_not_have_is_no_error():
-    assert may_use_tiles() or "amx-tile" not in find_cpu_features()
+    assert may_use_tiles() or "amx-tile" not in get_cpu_features()
 
 
 def test_full_width_vectors_are_not_split_on_avx512():
@@ -117,7 +117,7 @@ def test_full_width_vectors_are_not_split_on_avx512():
 def test_one_machine_has_one_name(monkeypatch: pytest.MonkeyPatch):
     for name, canonical in (("AMD64", "x86_64"), ("x86_64", "x86_64"), ("arm64", "aarch64"), ("riscv64", "riscv64")):
         monkeypatch.setattr(platform, "machine", lambda name=name: name)
-        assert find_machine() == canonical
+        assert get_machine() == canonical
 
 
 def test_the_host_key_is_the_same_in_every_process():

@@ -12,10 +12,10 @@ import pytest
 
 from svod_codegen.launcher import CpuBatchLauncher, CpuProgram, Pool
 from svod_codegen.launcher.ir import Parking, PoolLayout, make_launcher_ir
-from svod_codegen.launcher.pool import find_parking
+from svod_codegen.launcher.pool import get_parking
 from svod_codegen.llvm.cached import default_compiler
 from svod_codegen.llvm.compiler import compile_ir
-from svod_codegen.llvm.target import find_machine
+from svod_codegen.llvm.target import get_machine
 from svod_device.protocols import Launch
 from svod_device.spec import CompiledSpec
 from svod_ir.testing import run_script
@@ -89,9 +89,9 @@ PARKINGS: list[Parking] = ["none", "condition", "futex"]
 @pytest.fixture(params=[(parking, n) for parking in PARKINGS for n in (1, 2, 4)], ids=lambda p: f"{p[0]}-{p[1]}")
 def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
     parking, n_threads = request.param
-    if parking == "condition" and find_parking() == "none":
+    if parking == "condition" and get_parking() == "none":
         pytest.skip("no pthreads here")
-    if parking == "futex" and find_parking() != "futex":
+    if parking == "futex" and get_parking() != "futex":
         pytest.skip("no futex here")
     pool = Pool(n_threads, parking=parking)
     yield pool
@@ -313,7 +313,7 @@ def test_a_foreign_table_is_refused():
 def test_the_launchers_ir_has_no_open_placeholders(machine: str, system: str, parking: Parking):
     text = make_launcher_ir(machine, system, parking)
     assert "${" not in text
-    if machine == find_machine():
+    if machine == get_machine():
         assert compile_ir(text)
 
 
@@ -399,5 +399,5 @@ def test_the_thread_count_comes_from_the_environment():
 
 def test_a_warm_cache_needs_no_llvm():
     run_in_process("run()\n")
-    if find_parking() == "futex" and find_machine() == "x86_64":
+    if get_parking() == "futex" and get_machine() == "x86_64":
         assert run_in_process("run()\nprint('llvmlite.binding' in sys.modules)\n").split() == ["False"]

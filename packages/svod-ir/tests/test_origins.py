@@ -16,9 +16,9 @@ from svod_ir.origins import (
     Origin,
     add_origin,
     clear_origins,
-    find_labels,
-    find_origins,
     format_origins,
+    get_labels,
+    get_origins,
     hand_on,
     has_origins,
     make_images,
@@ -46,8 +46,8 @@ def test_a_line_built_all_that_had_no_line_before():
     add_origin(inner, FIRST)
     outer = (inner * 2) * 3
     add_origin(outer, SECOND)
-    assert find_origins(inner) == {FIRST}
-    assert find_origins(outer) == find_origins(outer.src[0]) == {SECOND}
+    assert get_origins(inner) == {FIRST}
+    assert get_origins(outer) == get_origins(outer.src[0]) == {SECOND}
 
 
 def test_leaves_and_whole_memory_have_no_line_since_all_lines_share_them():
@@ -56,8 +56,8 @@ def test_leaves_and_whole_memory_have_no_line_since_all_lines_share_them():
     y = x + make_expand(make_reshape(UOp.const(float32, 1.0), (1, 1)), (2, 2))
     add_origin(y, SECOND)
     assert not needs_origin(x)
-    assert find_origins(x) == find_origins(x.src[0]) == frozenset()
-    assert find_origins(y) == {SECOND}
+    assert get_origins(x) == get_origins(x.src[0]) == frozenset()
+    assert get_origins(y) == {SECOND}
 
 
 def test_what_nobody_built_stays_so():
@@ -66,8 +66,8 @@ def test_what_nobody_built_stays_so():
     newer = older * 2
     add_origin(newer, FIRST)
     assert not needs_origin(older)
-    assert find_origins(older) == frozenset()
-    assert find_origins(newer) == {FIRST}
+    assert get_origins(older) == frozenset()
+    assert get_origins(newer) == {FIRST}
 
 
 def test_substitution_hands_lines_on():
@@ -77,8 +77,8 @@ def test_substitution_hands_lines_on():
     outer = inner * 2
     add_origin(outer, SECOND)
     changed = outer.substitute({x: y})
-    assert find_origins(changed) == {SECOND}
-    assert find_origins(changed.src[0]) == {FIRST}
+    assert get_origins(changed) == {SECOND}
+    assert get_origins(changed.src[0]) == {FIRST}
 
 
 def test_labels_end_with_their_nodes():
@@ -102,10 +102,10 @@ def test_what_a_pass_makes_for_a_node_gets_the_labels_of_the_node():
     with record_labels({node: frozenset((1,)), kept: frozenset((2,))}):
         images = make_images()
         images[node] = made = (kept * 2) + 5
-        assert find_labels(made) == find_labels(made.src[0]) == {1}
-        assert find_labels(kept) == {2}
+        assert get_labels(made) == get_labels(made.src[0]) == {1}
+        assert get_labels(kept) == {2}
         assert images == {node: made}
-    assert find_labels(made) == frozenset()
+    assert get_labels(made) == frozenset()
     assert not has_origins()
 
 
@@ -117,7 +117,7 @@ def test_what_is_made_from_several_nodes_gets_the_labels_of_all():
         hand_on(made, nodes)
         hand_on(made, nodes[:1])
         hand_on(bare, (buffer(8),))
-        assert find_labels(made) == {0, 1, 2}
+        assert get_labels(made) == {0, 1, 2}
         assert bare not in labels
     hand_on(bare, nodes)
     assert needs_origin(bare)

@@ -23,8 +23,8 @@ from svod_ir.testing import (
     count_examples,
     dtypes,
     expressions,
-    find_cases,
     graphs,
+    list_cases,
     random_inputs,
     read_cases,
     run_in_child,
@@ -70,7 +70,7 @@ def test_cases_are_read_with_their_titles(tmp_path: Path) -> None:
     assert [c.title for c in cases] == ["x + 0 is x", "x + 1 stays"]
     assert [c.pass_name for c in cases] == ["drop-zero", "drop-zero"]
     assert str(cases[0]) == "symbolic/drop-zero: x + 0 is x"
-    assert find_cases(tmp_path) == cases
+    assert list_cases(tmp_path) == cases
     for case in cases:
         check_case(case, _drop_zero)
 
@@ -125,9 +125,9 @@ def test_the_plugin_checks_and_blesses(pytester: pytest.Pytester) -> None:
         test_golden="""
         from pathlib import Path
         import pytest
-        from svod_ir.testing import find_cases
+        from svod_ir.testing import list_cases
 
-        @pytest.mark.parametrize("case", find_cases(Path(__file__).parent), ids=str)
+        @pytest.mark.parametrize("case", list_cases(Path(__file__).parent), ids=str)
         def test_case(case, check_golden):
             check_golden(case, lambda node: node)
         """

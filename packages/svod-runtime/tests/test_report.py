@@ -157,8 +157,8 @@ def test_the_limits_of_a_device_are_those_of_its_target() -> None:
     )  # fmt: skip
     limits = Limits.of(target)
     assert limits.operations == 2e9
-    assert [limits.find_bandwidth(1 << n) for n in (21, 22, 24)] == [128e9, 32e9, 1e10]
-    assert limits.find_bound(2_000, 1) == (1e-6, "compute")
+    assert [limits.get_bandwidth(1 << n) for n in (21, 22, 24)] == [128e9, 32e9, 1e10]
+    assert limits.get_bound(2_000, 1) == (1e-6, "compute")
 
 
 def test_limits_come_with_the_devices_that_are_here() -> None:

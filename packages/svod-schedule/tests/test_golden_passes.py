@@ -14,7 +14,7 @@ from svod_ir.args import KernelInfo, OptOp
 from svod_ir.ops import Op
 from svod_ir.rewrite import count_matches
 from svod_ir.target import Target, TensorCore
-from svod_ir.testing import GoldenCase, find_cases
+from svod_ir.testing import GoldenCase, list_cases
 from svod_ir.testing.pytest_plugin import CheckGolden
 from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
@@ -23,7 +23,7 @@ from svod_schedule.optimize.emulate import make_emulation
 from svod_schedule.pipeline import PIPELINES, Context
 
 GOLDEN = Path(__file__).parent / "golden"
-CASES = find_cases(GOLDEN)
+CASES = list_cases(GOLDEN)
 ENDING = [c for c in CASES if not c.expected.startswith("error:")]
 PASSES = {(pipeline, row.name): row for pipeline, rows in PIPELINES.items() for row in rows}
 NOT_REPEATED = ("apply-opts", "split-reduce", "range-values", "cut-kernels")

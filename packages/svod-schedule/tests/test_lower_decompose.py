@@ -28,7 +28,7 @@ from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import COMMON_OPS, Target
 from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import FUSE, make_decompositions
-from svod_schedule.lower.division import find_magic
+from svod_schedule.lower.division import get_magic
 
 GENERIC = Target.generic()
 BARE = replace(
@@ -123,7 +123,7 @@ def test_a_known_sign_needs_no_correction() -> None:
 def test_magic_numbers_are_exact_for_every_dividend() -> None:
     for divisor in range(2, 130):
         for vmax in (divisor, 255, 1000, 4095):
-            factor, shift = find_magic(divisor, vmax)
+            factor, shift = get_magic(divisor, vmax)
             n = np.arange(vmax + 1, dtype=np.int64)
             np.testing.assert_array_equal(n * factor >> shift, n // divisor)
 

@@ -17,7 +17,7 @@ from svod_schedule.errors import UnknownRuleError
 pytest.importorskip("z3")
 
 from svod_schedule.prove import Effort, list_rule_sets, prove_rules
-from svod_schedule.prove.__main__ import find_rules, main
+from svod_schedule.prove.__main__ import get_rules, main
 from svod_schedule.prove.mutants import make_mutants
 
 # What every run of the tests proves; `python -m svod_schedule.prove` takes all dtypes and more instances.
@@ -89,7 +89,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "divide_by_constant",
         "x + splat_like(x, steps * divisor) -> x - splat_like(x, steps * divisor)",
     ),
-    ("lower.division", "find_magic", "divide_by_constant", "hardest * excess -> hardest + excess"),
+    ("lower.division", "get_magic", "divide_by_constant", "hardest * excess -> hardest + excess"),
     ("lower.decompose", "fuse_shift_add", "fuse_shift_add", "(x << c) + z -> (x << c) - z"),
     ("lower.decompose", "sign", "sign", "x < 0 -> x <= 0"),
 ]
@@ -163,7 +163,7 @@ def test_a_rule_that_never_fires_is_named() -> None:
 
 
 def test_two_runs_give_the_same_report() -> None:
-    first, second = (str(prove_rules(find_rules(["drop_mask"]), EFFORT, dtypes=DTYPES)) for _ in range(2))
+    first, second = (str(prove_rules(get_rules(["drop_mask"]), EFFORT, dtypes=DTYPES)) for _ in range(2))
     assert first == second
 
 
@@ -184,7 +184,7 @@ def test_the_command_fails_for_rules_that_are_wrong_or_never_fire(
 
 def test_a_name_that_no_rule_has_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UnknownRuleError, match="no rule or rule set is called 'drop_zeros'") as error:
-        find_rules(["drop_zeros"])
+        get_rules(["drop_zeros"])
     assert "did you mean 'drop_zero'?" in str(error.value)
 
 

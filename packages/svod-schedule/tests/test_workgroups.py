@@ -18,9 +18,9 @@ from svod_ir.testing.programs import layernorm, linear, matmul, reduce, softmax,
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.linearize import linearize
-from svod_schedule.lower.place_launch_axes import find_members
+from svod_schedule.lower.place_launch_axes import get_work_items
 from svod_schedule.optimize import Scheduler, apply_heuristics
-from svod_schedule.optimize.workgroup_limits import find_excess
+from svod_schedule.optimize.workgroup_limits import describe_excess
 from svod_schedule.pipeline import Context, run_pipeline
 
 GPU = replace(
@@ -125,8 +125,8 @@ def test_a_kernel_is_shared_out_as_a_gpu_wants_it(name: str) -> None:
 def test_neighbours_store_side_by_side_within_the_limits(name: str) -> None:
     for scheduler in choose(CHOICES[name][0]()):
         sink = scheduler.sink
-        assert find_excess(sink, GPU) == ""
-        neighbours = find_members(sink)[-1]
+        assert describe_excess(sink, GPU) == ""
+        neighbours = get_work_items(sink)[-1]
         for store in (n.src[0] for n in sink.iter_ops(Op.STORE) if n.src[0].src[0].op is Op.PARAM):
             stride = find_stride(store.src[1], neighbours)
             assert stride is not None
@@ -137,7 +137,7 @@ def test_neighbours_store_side_by_side_within_the_limits(name: str) -> None:
 def test_all_cores_get_a_workgroup_of_whole_steps(name: str) -> None:
     for scheduler in choose(CHOICES[name][0]()):
         sink = scheduler.finish()
-        n_members = prod(int(r.vmax) + 1 for r in find_members(sink))
+        n_members = prod(int(r.vmax) + 1 for r in get_work_items(sink))
         assert n_members % GPU.lockstep == 0
         n_groups = prod(int(r.vmax) + 1 for r in sink.iter_ops(Op.RANGE) if r.arg[1] is AxisType.GLOBAL)
         assert n_groups >= min(GPU.cores, 32)

@@ -15,9 +15,9 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.engine.instantiate import ScheduleItem
 from svod_tensor.engine.live_ranges import (
-    find_levels,
     find_lives,
     find_predecessors,
+    get_levels,
     has_partial_store,
     is_fresh,
     iter_arguments,
@@ -107,7 +107,7 @@ def test_a_life_is_from_the_first_level_that_touches_a_buffer_to_the_last():
         make_item(3, [-4, -3, -2], {0}, BUFFERS),
         make_item(4, [-1, -4], {0}, BUFFERS),
     ]
-    assert find_levels(find_predecessors(items)) == [0, 1, 0, 2, 3]
+    assert get_levels(find_predecessors(items)) == [0, 1, 0, 2, 3]
     lives = find_lives(items, [-2])
     assert [(v.id, v.first, v.last, v.positions) for v in lives] == [
         (-1, 0, 3, [0, 1, 4]), (-3, 0, 2, [2, 3]), (-4, 2, 3, [3, 4]),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from svod_device import clear as clear_devices
-from svod_ir.origins import find_origins
+from svod_ir.origins import get_origins
 from svod_ir.uop import count_interned
 from svod_tensor import Tensor, jit, track_origins
 from svod_tensor.cells import registry
@@ -96,7 +96,7 @@ def test_tracked_graphs_leave_nothing_behind() -> None:
 
     check_that_nothing_piles_up(work)
     y = Tensor([1.0]) + 1
-    assert find_origins(y.uop) == frozenset()
+    assert get_origins(y.uop) == frozenset()
 
 
 def test_captured_functions_leave_nothing_behind() -> None:

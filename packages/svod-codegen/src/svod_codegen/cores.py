@@ -33,14 +33,14 @@ def find_cpu_quota(root: Path = Path("/")) -> float | None:
 
 def _iter_quotas(root: Path) -> Iterator[float | None]:
     mount = root / "sys" / "fs" / "cgroup"
-    group = Path(_find_group(root).lstrip("/"))
+    group = Path(_get_group(root).lstrip("/"))
     # A limit of any group above ours holds for us too; in a container, the outermost that is visible is the mount itself.
     for part in (group, *group.parents):
         yield _read_quota(mount / part / "cpu.max")
     yield _read_quota(mount / "cpu" / "cpu.cfs_quota_us", mount / "cpu" / "cpu.cfs_period_us")
 
 
-def _find_group(root: Path) -> str:
+def _get_group(root: Path) -> str:
     """The process's group in the unified hierarchy."""
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text().splitlines()

@@ -217,7 +217,7 @@ class DiskStore:
 
     def _check_size(self, folder: str) -> None:
         """Evict if one subdirectory is so full that all of them together must be too full."""
-        size = sum(entry.size_bytes for entry in _find_entries(_list_files(folder)))
+        size = sum(entry.size_bytes for entry in _list_entries(_list_files(folder)))
         if size * _FOLDERS > self.max_bytes * _FULL_FRACTION:
             self._evict()
 
@@ -226,7 +226,7 @@ class DiskStore:
 
         Processes that do so at the same time agree on what is oldest; what another one removed is gone for both.
         """
-        entries = sorted(_find_entries(self._iter_files()))
+        entries = sorted(_list_entries(self._iter_files()))
         total = sum(entry.size_bytes for entry in entries)
         if total > self.max_bytes * _FULL_FRACTION:
             for entry in entries:
@@ -277,7 +277,7 @@ def _list_files(folder: str) -> list[os.DirEntry[str]]:
     return [file for file in _list_directory(folder) if file.name.endswith((_SUFFIX, _TEMPORARY_SUFFIX))]
 
 
-def _find_entries(files: Iterable[os.DirEntry[str]]) -> list[_Entry]:
+def _list_entries(files: Iterable[os.DirEntry[str]]) -> list[_Entry]:
     """The entries among `files`, from which temporary files of killed writers are removed."""
     found: list[_Entry] = []
     for file in files:

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_codegen.errors import MissingSymbolError
-from svod_codegen.llvm.target import find_machine
+from svod_codegen.llvm.target import get_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ __all__ = [
     "UnsupportedObject",
     "can_link_elf",
     "find_process_symbol",
-    "find_undefined_symbols",
     "is_foreign_object",
     "link_elf",
+    "list_undefined_symbols",
 ]
 
 
@@ -80,7 +80,7 @@ _STUB_BYTES: Final = 16
 
 def can_link_elf() -> bool:
     """Whether this process runs the code that `link_elf` takes."""
-    return sys.platform == "linux" and find_machine() == "x86_64"
+    return sys.platform == "linux" and get_machine() == "x86_64"
 
 
 def link_elf(
@@ -115,7 +115,7 @@ def find_process_symbol(name: str) -> int | None:
     return None
 
 
-def find_undefined_symbols(code: bytes) -> list[str]:
+def list_undefined_symbols(code: bytes) -> list[str]:
     """The functions that an object calls but does not define; none where it is no ELF object."""
     try:
         return [name for symbol, name in _read_symbols(code, _read_sections(code)) if symbol.section == 0 and name]
@@ -130,7 +130,7 @@ def is_foreign_object(code: bytes) -> bool:
     if len(code) < _HEADER.size or not code.startswith(_IDENT[:4]):
         return True
     machine: int = _HEADER.unpack_from(code)[2]
-    return machine != _MACHINES.get(find_machine(), machine)
+    return machine != _MACHINES.get(get_machine(), machine)
 
 
 class _Image:
@@ -207,17 +207,17 @@ class _Image:
 
     def _relocate(self, place: int, index: int, kind: int, addend: int, base: int) -> None:
         if kind in _VIA_SLOT:
-            struct.pack_into("<i", self.data, place, self._find_slot(index) + addend - place)
+            struct.pack_into("<i", self.data, place, self._get_slot(index) + addend - place)
         elif kind in (_PC32, _PLT32):
-            struct.pack_into("<i", self.data, place, self._find_target(index) + addend - place)
+            struct.pack_into("<i", self.data, place, self._get_target(index) + addend - place)
         elif kind == _PC64:
-            struct.pack_into("<q", self.data, place, self._find_target(index) + addend - place)
+            struct.pack_into("<q", self.data, place, self._get_target(index) + addend - place)
         elif kind == _ABS64:
-            struct.pack_into("<Q", self.data, place, base + self._find_target(index) + addend)
+            struct.pack_into("<Q", self.data, place, base + self._get_target(index) + addend)
         else:
             raise UnsupportedObject(f"relocation {kind}")
 
-    def _find_target(self, index: int) -> int:
+    def _get_target(self, index: int) -> int:
         """Where a symbol is in the image: its definition, or the stub that jumps to it."""
         symbol, name = self._symbols[index]
         if symbol.section == 0:
@@ -226,7 +226,7 @@ class _Image:
             raise UnsupportedObject("absolute or common symbol")
         return self._offsets[symbol.section] + symbol.value
 
-    def _find_slot(self, index: int) -> int:
+    def _get_slot(self, index: int) -> int:
         """Where a word with an external symbol's address is in the image."""
         slot = self._slots.get(self._symbols[index][1])
         if slot is None:

@@ -156,10 +156,10 @@ class Registry:
     def _get_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
         with self._lock:
             if self._plugins is None:
-                self._plugins = self._find_plugins()
+                self._plugins = self._read_plugins()
             return self._plugins
 
-    def _find_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
+    def _read_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
         found: dict[tuple[str, str], list[Plugin]] = {}
         for plugin in (*self._read_entry_points(), *self._registered):
             same = found.setdefault((plugin.group, _canonical_plugin_name(plugin)), [])

@@ -81,7 +81,7 @@ def _report(registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: f
         probe = probe_apart(name, limit_s)
     else:
         probe = probe_device(registry, name)
-    providers = _find_providers(own, ALLOCATORS, "")
+    providers = _get_providers(own, ALLOCATORS, "")
     failure = probe.failure if providers else Failure("nothing provides its memory")
     names = registry.list_backends(kind)
     backends = tuple(_report_backend(registry, kind, b, own, probe) for b in names)
@@ -93,10 +93,10 @@ def _report_backend(registry: Registry, kind: str, name: str, own: Sequence[Plug
     found = probe.backends.get(name, BackendProbe())
     problem, hint = (None, None) if found.failure is None else (found.failure.problem, found.failure.hint)
     is_default = name == (probe.default_backend or registry.choose_backend(kind))
-    return BackendReport(name, _find_providers(own, COMPILERS, name), is_default, found.target, problem, hint)
+    return BackendReport(name, _get_providers(own, COMPILERS, name), is_default, found.target, problem, hint)
 
 
-def _find_providers(own: Sequence[Plugin], group: str, backend: str) -> tuple[Provider, ...]:
+def _get_providers(own: Sequence[Plugin], group: str, backend: str) -> tuple[Provider, ...]:
     return tuple(
         Provider(p.distribution, p.version, p.value, p.interface)
         for p in own

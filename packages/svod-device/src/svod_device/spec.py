@@ -191,7 +191,7 @@ def _derive_facts(sink: UOp) -> _Facts:
                 is_direct |= numbers == "idx"
                 (local_size if numbers == "lidx" else global_size)[axis] = _simplify(node.src[0])
             case Op.STORE:
-                facts.outs |= _find_slot(node.src[0])
+                facts.outs |= _get_slots(node.src[0])
             case _:
                 pass
     facts.ins = _read_slots(nodes)
@@ -219,11 +219,11 @@ def _read_slots(nodes: Iterable[UOp]) -> set[int]:
     for node in nodes:
         for operand in node.src[1:] if node.op is store else node.src:
             if operand.op is location and node.op not in _ALIASES:
-                slots |= _find_slot(operand)
+                slots |= _get_slots(operand)
     return slots
 
 
-def _find_slot(location: UOp) -> set[int]:
+def _get_slots(location: UOp) -> set[int]:
     while location.op in _ALIASES:
         location = location.src[0]
     return {location.arg.slot} if location.op is Op.PARAM and location.arg.device is None else set()

@@ -27,9 +27,9 @@ __all__ = [
     "Origin",
     "add_origin",
     "clear_origins",
-    "find_labels",
-    "find_origins",
     "format_origins",
+    "get_labels",
+    "get_origins",
     "hand_on",
     "has_origins",
     "make_images",
@@ -74,7 +74,7 @@ def add_origin(root: UOp, origin: Origin | None) -> None:
     _label(_origins, root, frozenset() if origin is None else frozenset((origin,)))
 
 
-def find_origins(node: UOp) -> frozenset[Origin]:
+def get_origins(node: UOp) -> frozenset[Origin]:
     """The lines that built a node."""
     return frozenset(label for label in _origins.get(node, ()) if isinstance(label, Origin))
 
@@ -115,7 +115,7 @@ def hand_on(image: UOp, nodes: Iterable[UOp]) -> None:
             _label(labels, image, label)
 
 
-def find_labels(node: UOp) -> frozenset[Hashable]:
+def get_labels(node: UOp) -> frozenset[Hashable]:
     """The labels that are recorded for `node` in this context."""
     labels = _recorded.get()
     return frozenset() if labels is None else labels.get(node, frozenset())

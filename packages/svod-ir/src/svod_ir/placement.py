@@ -128,7 +128,7 @@ def lay_out(node: UOp) -> Layout:
     if node.op in (Op.AFTER, Op.BIND):
         # What comes behind the first operand is an effect, or no tensor.
         found[1:] = [None] * (len(found) - 1)
-    first = _find_first(found)
+    first = _get_first(found)
     if not isinstance(first, Sharding):
         return Layout(first, (None,) * len(node.src))
     rule = _RULES.get(node.op)
@@ -143,10 +143,10 @@ def check_devices(*nodes: UOp) -> None:
     Raises:
         DeviceMismatchError: if they are on different devices.
     """
-    _find_first([None if is_file(p := node.placement) else p for node in nodes])
+    _get_first([None if is_file(p := node.placement) else p for node in nodes])
 
 
-def _find_first(placements: Sequence[Placement]) -> Placement:
+def _get_first(placements: Sequence[Placement]) -> Placement:
     first = next((p for p in placements if p is not None), None)
     for other in placements:
         if other is not None and other is not first and _devices(other) != _devices(first):

@@ -144,14 +144,14 @@ class RuleSet:
                 key = (found.op, found.dtype.kind, *(s.op for s in src)) if len(src) < 6 else None
         candidates = self._candidates.get(key)
         if candidates is None:
-            candidates = self._find_candidates(found, key)
+            candidates = self._get_candidates(found, key)
         for matcher, owner in candidates:
             result = matcher(found, ctx)
             if result is not None and result is not found:
                 return result, owner
         return None
 
-    def _find_candidates(self, found: UOp, key: object) -> tuple[Candidate, ...]:
+    def _get_candidates(self, found: UOp, key: object) -> tuple[Candidate, ...]:
         ops = tuple(s.op for s in found.src)
         candidates = tuple(
             (r.get_matcher(p), r)

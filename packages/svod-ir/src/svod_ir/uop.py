@@ -77,7 +77,7 @@ class UOp:
         own.key = key
         # Another thread may have made the same node since the look-up above; one operation of the table decides.
         ref = _table.setdefault(key, own)
-        return self if ref is own else _find_rival(self, own)
+        return self if ref is own else _get_rival(self, own)
 
     def __repr__(self) -> str:
         operands = ", ".join(s.op.name for s in self.src[:8]) + (", ..." if len(self.src) > 8 else "")
@@ -405,7 +405,7 @@ def _forget(entry: _Entry) -> None:
     _remove_dead_weakref(_table, entry.key)
 
 
-def _find_rival(node: UOp, own: _Entry) -> UOp:
+def _get_rival(node: UOp, own: _Entry) -> UOp:
     """The node that another thread put under this key meanwhile, or `node` if that died."""
     while True:
         entry = _table.setdefault(own.key, own)

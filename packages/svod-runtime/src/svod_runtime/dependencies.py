@@ -19,7 +19,7 @@ from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime.errors import DependencyError
 from svod_runtime.prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedOp
 
-__all__ = ["Access", "HazardMap", "find_hazards", "iter_accesses", "make_levels", "order_ops", "resolve_dependencies"]
+__all__ = ["Access", "HazardMap", "get_hazards", "iter_accesses", "make_levels", "order_ops", "resolve_dependencies"]
 
 
 def resolve_dependencies(ops: Sequence[PreparedOp], instance_dependencies: Sequence[Sequence[int]]) -> list[set[int]]:
@@ -118,7 +118,7 @@ def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]
             yield Access(buffer.storage_id, buffer.offset, buffer.offset + buffer.nbytes, is_write)
 
 
-def find_hazards(ops: Sequence[PreparedOp], order: Sequence[int], buffers: Sequence[Buffer]) -> list[set[int]]:
+def get_hazards(ops: Sequence[PreparedOp], order: Sequence[int], buffers: Sequence[Buffer]) -> list[set[int]]:
     """For each op the earlier ops, along `order`, that touch bytes which it writes or wrote bytes which it touches."""
     found: list[set[int]] = [set() for _ in ops]
     touched = HazardMap()

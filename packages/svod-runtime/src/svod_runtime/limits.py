@@ -12,7 +12,7 @@ from svod_dtype import SvodError
 if TYPE_CHECKING:
     from svod_ir.target import Target
 
-__all__ = ["Limits", "find_limits"]
+__all__ = ["Limits", "get_limits"]
 
 
 class Limits(NamedTuple):
@@ -37,17 +37,17 @@ class Limits(NamedTuple):
         levels = [(size, speed) for size, speed in near if size and speed > target.memory_bandwidth]
         return Limits(target.peak_flops * cores, (*levels, (inf, target.memory_bandwidth)))
 
-    def find_bandwidth(self, n_bytes: int) -> float:
+    def get_bandwidth(self, n_bytes: int) -> float:
         """Bytes a second of the nearest memory that holds so many."""
         return next(speed for size, speed in self.levels if n_bytes <= size)
 
-    def find_bound(self, n_operations: int, n_bytes: int) -> tuple[float, Literal["compute", "memory"]]:
+    def get_bound(self, n_operations: int, n_bytes: int) -> tuple[float, Literal["compute", "memory"]]:
         """The least time in seconds for one launch, and what takes it."""
-        compute, memory = n_operations / self.operations, n_bytes / self.find_bandwidth(n_bytes)
+        compute, memory = n_operations / self.operations, n_bytes / self.get_bandwidth(n_bytes)
         return (compute, "compute") if compute > memory else (memory, "memory")
 
 
-def find_limits(devices: Iterable[str]) -> dict[str, Limits]:
+def get_limits(devices: Iterable[str]) -> dict[str, Limits]:
     """The limits of those devices that exist here and say what they are."""
     found: dict[str, Limits] = {}
     for name in devices:

@@ -219,7 +219,7 @@ class ExecutionPlan:
         buffers = template.copy_buffers(list(self._buffers))
         origins = {state.op.id: state.origins for state in self._states}
         fork = ExecutionPlan(template, buffers, dict(self._given), self._input_ids, origins, self._guard, self._watched)
-        levels = template.find_levels(buffers)
+        levels = template.get_levels(buffers)
         if levels != fork._levels:
             fork._levels = levels
             fork._make_steps()
@@ -340,7 +340,7 @@ class ExecutionPlan:
             if not state.has_constant_sizes:
                 state.renew_sizes()
         self._storage_uses = None
-        self._levels = self._template.find_levels(self._buffers)
+        self._levels = self._template.get_levels(self._buffers)
         self._make_steps()
         self._is_stale = False
 
@@ -435,7 +435,7 @@ class ExecutionPlan:
         # Batches read addresses from the states, so that new steps are needed only where buffers
         # are held by a step, or where buffers share a storage and hazards may differ.
         if is_shared:
-            self._levels = self._template.find_levels(buffers)
+            self._levels = self._template.get_levels(buffers)
         if is_shared or not self._template.held.isdisjoint(changes):
             self._make_steps()
         self._is_stale = False

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from svod_ir.origins import Origin
-from svod_runtime.limits import Limits, find_limits
+from svod_runtime.limits import Limits, get_limits
 from svod_runtime.profile import KernelProfile, Measured
 from svod_runtime.report_table import align_rows, make_rich_table, make_rows
 
@@ -56,7 +56,7 @@ class KernelSummary(Measured):
 
     @property
     def scope(self) -> str:
-        return _find_scope(self.origins)
+        return _get_scope(self.origins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ProfileReport:
     ) -> None:  # fmt: skip
         self.profiles: Sequence[KernelProfile] = tuple(profiles)
         self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
-        self.limits: Mapping[str, Limits] = find_limits(self.devices) if limits is None else dict(limits)
+        self.limits: Mapping[str, Limits] = get_limits(self.devices) if limits is None else dict(limits)
         self.n_runs = n_runs
         self.transfer_times: Sequence[int] = tuple(transfer_times)
 
@@ -116,7 +116,7 @@ class ProfileReport:
         """One for each scope; the one that took longest first. A kernel that joins several belongs to what they are part of."""
         groups: dict[str, list[KernelProfile]] = {}
         for profile in self.profiles:
-            groups.setdefault(_find_scope(profile.origins), []).append(profile)
+            groups.setdefault(_get_scope(profile.origins), []).append(profile)
         found = [ScopeSummary(name, len(group), *_add_up(group)) for name, group in groups.items()]
         return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
 
@@ -193,7 +193,7 @@ class ProfileReport:
         Path(path).write_text(self.to_json())
 
 
-def _find_scope(origins: Iterable[Origin]) -> str:
+def _get_scope(origins: Iterable[Origin]) -> str:
     """The innermost scope that all origins are part of."""
     names = [o.scope.split(".") if o.scope else [] for o in origins]
     common: list[str] = []
@@ -206,7 +206,7 @@ def _find_scope(origins: Iterable[Origin]) -> str:
 
 def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelSummary:
     times = [p.elapsed_ns for p in group]
-    bounds = [] if limits is None else [limits.find_bound(p.n_operations, p.n_bytes) for p in group]
+    bounds = [] if limits is None else [limits.get_bound(p.n_operations, p.n_bytes) for p in group]
     return KernelSummary(
         group[0].name, group[0].device, len(group), sum(times), min(times), sum(p.n_operations for p in group),
         sum(p.n_bytes for p in group), tuple(dict.fromkeys(o for p in group for o in p.origins)),
@@ -226,5 +226,5 @@ def _name_lines(origins: Sequence[Origin]) -> dict[str, object]:
     """What a trace says of where a kernel comes from."""
     if not origins:
         return {}
-    scope = _find_scope(origins)
+    scope = _get_scope(origins)
     return {"from": [f"{o.file}:{o.line} {o.operation}" for o in origins], **({"scope": scope} if scope else {})}

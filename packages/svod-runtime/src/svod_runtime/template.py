@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from svod_device import CORE_ID, Buffer, Variable
 from svod_dtype import DType, uint8
 from svod_runtime.arrange import Arrangement, arrange
-from svod_runtime.dependencies import find_hazards, make_levels, order_ops, resolve_dependencies
+from svod_runtime.dependencies import get_hazards, make_levels, order_ops, resolve_dependencies
 from svod_runtime.errors import PlanError
 from svod_runtime.execute import KernelState, find_constant_sizes
 from svod_runtime.parts import PlanParts
@@ -74,13 +74,13 @@ class PlanTemplate:
         self._arrangement: Arrangement | None = None
         self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
         self.view_indices = {op.buffer_indices[0] for op in self.views}
-        self.users = _find_users(op for _, op in kernels)
+        self.users = _get_users(op for _, op in kernels)
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in _written_by(op)}
         self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
         self._declared = resolve_dependencies(ops, parts.instance_dependencies)
         self._order = order_ops(ops, self._declared)
-        self.levels = self.find_levels(buffers)
+        self.levels = self.get_levels(buffers)
         self._forms = [_form_of(buffer) for buffer in inputs]
         self._sharing = find_sharing(inputs)
         self._makers, self._places = _describe_memory(buffers, inputs)
@@ -153,9 +153,9 @@ class PlanTemplate:
         index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in self.view_indices}
         return [index_of.get(_identify(buffer)) for buffer in inputs]
 
-    def find_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
+    def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
         """The levels of the ops on these buffers; hazards depend on which buffers share memory."""
-        hazards = find_hazards(self.ops, self._order, buffers)
+        hazards = get_hazards(self.ops, self._order, buffers)
         return make_levels(self._order, [d | h for d, h in zip(self._declared, hazards, strict=True)])
 
     def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
@@ -256,7 +256,7 @@ def _make_maker(buffer: Buffer, dtype: DType) -> Callable[[], Buffer]:
     return lambda: Buffer(allocator, dtype, size)
 
 
-def _find_users(kernels: Iterable[PreparedKernel]) -> dict[int, list[tuple[int, int]]]:
+def _get_users(kernels: Iterable[PreparedKernel]) -> dict[int, list[tuple[int, int]]]:
     users: dict[int, list[tuple[int, int]]] = {}
     for number, op in enumerate(kernels):
         for position, index in enumerate(op.buffer_indices):

@@ -43,12 +43,12 @@ def run_watched(state: KernelState, watched: Watched) -> None:
         unclear = found & _find(old, watched) & _have_equal_bits(old, new)
         found &= ~unclear
         if unclear.any() and not found.any():
-            found = _find_written(state, buffer, new, unclear, watched)
+            found = _get_written(state, buffer, new, unclear, watched)
         if found.any():
             raise _make_error(state, position, new, found)
 
 
-def _find_written(
+def _get_written(
     state: KernelState, buffer: Buffer, values: NDArray[np.generic], where: NDArray[np.bool_], watched: Watched
 ) -> NDArray[np.bool_]:
     """Which of these places the kernel, which does not read them, writes; the others get their old values again."""

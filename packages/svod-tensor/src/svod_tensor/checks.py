@@ -18,7 +18,7 @@ from svod_dtype import DType, UserError, int64, uint64
 from svod_ir.args import CheckArg
 from svod_ir.build import make_gather
 from svod_ir.ops import Op
-from svod_ir.origins import Origin, find_origins
+from svod_ir.origins import Origin, get_origins
 from svod_ir.placement import Sharding
 from svod_ir.sizes import unbind
 from svod_ir.uop import SInt, UOp
@@ -111,7 +111,7 @@ class _Fact(NamedTuple):
     @staticmethod
     def of(check: UOp) -> _Fact:
         size = 0 if check.arg.axis is None else _unbind(_size_of(check))
-        return _Fact(check.arg, tuple(map(_unbind, check.shape)), size, check.dtype, sorted(find_origins(check)))
+        return _Fact(check.arg, tuple(map(_unbind, check.shape)), size, check.dtype, sorted(get_origins(check)))
 
     def make_error(self, position: tuple[int, ...], value: int, variables: Mapping[str, int]) -> UserError:
         operation, axis, _ = self.arg

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svod_codegen.c.compiler import CCompiler
 from svod_codegen.c.gnu import GnuCRenderer
-from svod_codegen.c.toolchain import find_toolchain, make_c_target
+from svod_codegen.c.toolchain import get_toolchain, make_c_target
 from svod_codegen.disk_store import get_disk_store
 from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
 from svod_codegen.llvm.target import host_target
@@ -21,7 +21,7 @@ def make_c_backend(device: str) -> Backend:
         NoCompilerError: if the system has no C compiler.
     """
     del device
-    toolchain = find_toolchain(CodegenOptions.from_env().cc)
+    toolchain = get_toolchain(CodegenOptions.from_env().cc)
     target = make_c_target(host_target(), toolchain)
     return Backend(
         renderer=GnuCRenderer(target),

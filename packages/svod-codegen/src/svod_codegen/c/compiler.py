@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from svod_codegen.abi import ABI_VERSION
 from svod_codegen.disk_store import make_key
-from svod_codegen.elf import find_process_symbol, find_undefined_symbols
+from svod_codegen.elf import find_process_symbol, list_undefined_symbols
 from svod_codegen.errors import CompileError, CompilerCrashError, CompileTimeoutError
 from svod_codegen.objects import get_object
 from svod_device.spec import CompiledSpec
@@ -68,7 +68,7 @@ def _compile(toolchain: Toolchain, source: str) -> bytes:
         if stderr is not None:
             raise _make_error(toolchain, stderr, source)
         code = target.read_bytes()
-        missing = [name for name in find_undefined_symbols(code) if find_process_symbol(name) is None]
+        missing = [name for name in list_undefined_symbols(code) if find_process_symbol(name) is None]
         return _add_runtime(toolchain, target, source) if missing else code
 
 

@@ -16,7 +16,7 @@ from svod_codegen.errors import NoCompilerError
 from svod_dtype import float16
 from svod_ir.target import COMMON_DTYPES, Target
 
-__all__ = ["REQUIRED_FLAGS", "Toolchain", "find_toolchain", "make_c_target"]
+__all__ = ["REQUIRED_FLAGS", "Toolchain", "get_toolchain", "make_c_target"]
 
 REQUIRED_FLAGS: Final = ("-fno-strict-aliasing",)
 """What the text of a `CRenderer` needs of gcc and clang to mean what it should: views of one storage have several dtypes."""
@@ -54,7 +54,7 @@ class Toolchain:
         return f"{self.command[0]} ({self.version})"
 
 
-def find_toolchain(wanted: str | None) -> Toolchain:
+def get_toolchain(wanted: str | None) -> Toolchain:
     """The compiler that `wanted` names as a command line, or the first one on PATH.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from _cffi_backend import FFI
 
 from svod_codegen.launcher.ir import EXPORTS, Parking, PoolLayout, make_launcher_ir
-from svod_codegen.llvm.target import find_machine
+from svod_codegen.llvm.target import get_machine
 from svod_codegen.loader import load_internal
 from svod_codegen.options import CodegenOptions
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from svod_codegen.loader import LoadedCode
 
-__all__ = ["Pool", "find_parking", "get_pool"]
+__all__ = ["Pool", "get_parking", "get_pool"]
 
 _SPINS: Final = 2000
 """Pauses before a worker sleeps, some 20 to 90 us: longer than the gap between two kernels of a plan."""
@@ -41,7 +41,7 @@ class Pool:
 
     def __init__(self, n_threads: int, *, parking: Parking | None = None) -> None:
         self.n_threads = n_threads
-        self.parking: Parking = parking or find_parking()
+        self.parking: Parking = parking or get_parking()
         self._code = _load_launcher(self.parking)  # keeps the functions below alive
         self._memory = _ffi.new("char[]", PoolLayout.HANDLES + 8 * n_threads + _ALIGNMENT)
         base = int(_ffi.cast("uintptr_t", self._memory))
@@ -93,13 +93,13 @@ def get_pool() -> Pool:
     return pool
 
 
-def find_parking() -> Parking:
+def get_parking() -> Parking:
     """How threads can sleep on this system."""
-    if sys.platform == "linux" and find_machine() in ("x86_64", "aarch64"):
+    if sys.platform == "linux" and get_machine() in ("x86_64", "aarch64"):
         return "futex"
     return "none" if sys.platform == "win32" else "condition"
 
 
 @cache
 def _load_launcher(parking: Parking) -> LoadedCode:
-    return load_internal(make_launcher_ir(find_machine(), sys.platform, parking), EXPORTS)
+    return load_internal(make_launcher_ir(get_machine(), sys.platform, parking), EXPORTS)

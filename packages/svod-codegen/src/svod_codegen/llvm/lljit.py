@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from svod_codegen.elf import find_process_symbol, find_undefined_symbols
+from svod_codegen.elf import find_process_symbol, list_undefined_symbols
 from svod_codegen.errors import LoadError, MissingSymbolError
 from svod_codegen.llvm.binding import load_binding
 
@@ -50,7 +50,7 @@ def _get_jit() -> Jit:
 
 def _make_error(message: str, code: bytes, symbols: tuple[str, ...], imports: Mapping[str, int]) -> LoadError:
     # LLVM tells the names on stderr only, which is silenced because it is not ours.
-    undefined = (name for name in find_undefined_symbols(code) if name not in imports)
+    undefined = (name for name in list_undefined_symbols(code) if name not in imports)
     missing = tuple(name for name in undefined if find_process_symbol(name) is None)
     if missing:
         return MissingSymbolError(symbols=symbols, missing=missing)

@@ -22,7 +22,7 @@ from svod_ir.target import COMMON_DTYPES, Target
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-__all__ = ["HostCpu", "find_cpu_features", "find_machine", "host_cpu", "host_key", "host_target", "make_target"]
+__all__ = ["HostCpu", "get_cpu_features", "get_machine", "host_cpu", "host_key", "host_target", "make_target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def host_key() -> str:
     if sys.platform == "linux":
         identity = _read_cpu_identity(Path("/proc/cpuinfo"))
         if identity:
-            return f"linux;{find_machine()};{identity};llvmlite {llvmlite.__version__}"
+            return f"linux;{get_machine()};{identity};llvmlite {llvmlite.__version__}"
     return host_cpu().key
 
 
@@ -78,17 +78,17 @@ def host_key() -> str:
 def host_target(options: CodegenOptions | None = None) -> Target:
     """The host as the optimizer sees it."""
     chosen = options or CodegenOptions.from_env()
-    return replace(make_target(find_machine(), find_cpu_features(), _find_cache_sizes()), cores=chosen.threads)
+    return replace(make_target(get_machine(), get_cpu_features(), _get_cache_sizes()), cores=chosen.threads)
 
 
-def find_cpu_features() -> frozenset[str]:
+def get_cpu_features() -> frozenset[str]:
     """The host's features by LLVM's names, of those that `make_target` asks for and that this process may use."""
-    features = _find_all_features()
+    features = _get_all_features()
     return features if _TILES not in features or may_use_tiles() else features - {_TILES}
 
 
-def _find_all_features() -> frozenset[str]:
-    if sys.platform == "linux" and find_machine() == "x86_64":
+def _get_all_features() -> frozenset[str]:
+    if sys.platform == "linux" and get_machine() == "x86_64":
         try:
             return _parse_cpuinfo(Path("/proc/cpuinfo"))
         except OSError:
@@ -178,13 +178,13 @@ def _read_cpu_identity(path: Path) -> str:
     return ";".join(found)
 
 
-def find_machine() -> str:
+def get_machine() -> str:
     """The architecture under one name for each."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
-def _find_cache_sizes() -> tuple[int, int, int]:
+def _get_cache_sizes() -> tuple[int, int, int]:
     """Data cache sizes (l1, l2, l3) in bytes of core 0, common ones where the system names none."""
     sizes = {1: 32 << 10, 2: 512 << 10, 3: 0}
     root = Path("/sys/devices/system/cpu/cpu0/cache")

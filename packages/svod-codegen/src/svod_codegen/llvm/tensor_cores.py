@@ -31,7 +31,7 @@ __all__ = [
     "Unit",
     "check_units",
     "emit_dot",
-    "find_unit",
+    "get_unit",
     "list_tensor_cores",
 ]
 
@@ -106,7 +106,7 @@ def check_units(products: Sequence[UOp], target: Target) -> None:
             raise RenderError(problem=f"asks for {node.arg}, which {target.name} does not have", node=node)
 
 
-def find_unit(node: UOp) -> Unit:
+def get_unit(node: UOp) -> Unit:
     """The unit of a WMMA.
 
     Raises:
@@ -131,7 +131,7 @@ _BY_PRODUCT: Final = {_product(unit.core): unit for unit in UNITS}
 
 def emit_dot(w: FunctionWriter, node: UOp) -> str:
     """A WMMA on vectors: the row's group of elements is one word, repeated for each column."""
-    unit = find_unit(node)
+    unit = get_unit(node)
     a, b, accumulator = node.src
     words = uint32.vec(node.dtype.lanes)
     row = w.splat(words, w.emit(f"bitcast {w.typed(a)} to {type_text(words.scalar)}"))

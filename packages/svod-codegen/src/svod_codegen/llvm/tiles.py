@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_codegen.errors import RenderError
-from svod_codegen.llvm.tensor_cores import N_TILES, TILE_BYTES, TILE_ROWS, find_unit
+from svod_codegen.llvm.tensor_cores import N_TILES, TILE_BYTES, TILE_ROWS, get_unit
 from svod_codegen.locations import memory_of
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -238,7 +238,7 @@ def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
     """The instruction of a node that stands for a tile, if it has one."""
     if node.op is Op.WMMA:
         a, b, _ = node.src
-        _call(w, find_unit(node).intrinsic, tiles[node], tiles[a], tiles[b])
+        _call(w, get_unit(node).intrinsic, tiles[node], tiles[a], tiles[b])
     elif node.op is Op.LOAD and memory_of(node.src[0]) not in tiles:
         _move(w, "tileloadd64", tiles[node], node.src[0])
     elif node.op is Op.STORE and memory_of(node.src[0]) not in tiles:

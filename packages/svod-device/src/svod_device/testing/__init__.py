@@ -24,14 +24,14 @@ pytest.register_assert_rewrite(
 from svod_device.testing.backend import BackendConformance, LauncherConformance, RegistryConformance  # noqa: E402
 from svod_device.testing.base import Conformance  # noqa: E402
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec  # noqa: E402
-from svod_device.testing.kernels import KernelCase, find_case, iter_kernels  # noqa: E402
+from svod_device.testing.kernels import KernelCase, get_case, iter_kernels  # noqa: E402
 from svod_device.testing.loss import LossConformance  # noqa: E402
 from svod_device.testing.memory import AllocatorConformance, BufferConformance  # noqa: E402
 
 __all__ = [
     "AllocatorConformance", "BackendConformance", "BufferConformance", "BuiltKernel", "Conformance", "DeviceConformance",
     "KernelCase", "LauncherConformance", "LossConformance",
-    "RegistryConformance", "build", "check_kernel", "find_case", "iter_kernels", "make_spec",
+    "RegistryConformance", "build", "check_kernel", "get_case", "iter_kernels", "make_spec",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from svod_device.registry import COMPILERS, Plugin, canonical_device, get_device
 from svod_device.report import report_devices
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
-from svod_device.testing.kernels import find_case, iter_kernels
+from svod_device.testing.kernels import get_case, iter_kernels
 from svod_dtype import SvodError, float64, int32, int64
 from svod_ir.target import COMMON_DTYPES, Target
 from svod_ir.testing import run_in_threads
@@ -69,12 +69,12 @@ class BackendConformance(Conformance):
         )
 
     def test_a_kernel_computes_what_the_reference_does(self, kernel: str, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, kernel), backend, owner.name)
+        built = build(get_case(backend.target, kernel), backend, owner.name)
         for seed, values in enumerate(built.case.values):
             check_kernel(built, owner, values, seed)
 
     def test_equal_programs_have_equal_sources(self, backend: Backend, owner: Device) -> None:
-        case = find_case(backend.target, "variables")
+        case = get_case(backend.target, "variables")
         assert make_spec(case, backend, owner.name).source == make_spec(case, backend, owner.name).source
         other = backend.renderer.render(case.linear, "another_name")
         assert other != make_spec(case, backend, owner.name).source, "a kernel's name is that of its entry point"
@@ -82,11 +82,11 @@ class BackendConformance(Conformance):
     def test_the_cache_key_names_compiler_and_target(self, backend: Backend, owner: Device) -> None:
         key = backend.compiler.cache_key
         assert isinstance(key, str) and key.strip()
-        plugin = self._find_plugin(owner, backend)
+        plugin = self._get_plugin(owner, backend)
         assert plugin.make(owner.name, Backend).compiler.cache_key == key
 
     def test_the_cache_key_is_the_same_in_every_process(self, backend: Backend, owner: Device) -> None:
-        plugin = self._find_plugin(owner, backend)
+        plugin = self._get_plugin(owner, backend)
         if not plugin.is_installed:
             pytest.skip("the backend is registered in this process only")
         if owner.is_exclusive:
@@ -99,7 +99,7 @@ class BackendConformance(Conformance):
         assert found.stdout.rstrip("\n") == backend.compiler.cache_key
 
     def test_a_compiled_kernel_carries_what_its_launches_need(self, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
         spec, compiled = built.spec, built.compiled
         assert compiled.source is not None or compiled.binary
         assert (compiled.name, compiled.var_names, compiled.n_buffers) == (spec.name, spec.var_names, spec.n_buffers)
@@ -107,20 +107,20 @@ class BackendConformance(Conformance):
         assert built.program.name == spec.name
 
     def test_broken_source_is_an_error_with_a_class(self, backend: Backend, owner: Device) -> None:
-        spec = make_spec(find_case(backend.target, "copy_float32"), backend, owner.name)
+        spec = make_spec(get_case(backend.target, "copy_float32"), backend, owner.name)
         with pytest.raises(SvodError):
             backend.loader(backend.compiler.compile(replace(spec, source="} this is no program {")))
-        check_kernel(build(find_case(backend.target, "copy_float32"), backend, owner.name), owner, {})
+        check_kernel(build(get_case(backend.target, "copy_float32"), backend, owner.name), owner, {})
 
     def test_one_compiled_kernel_is_loaded_twice(self, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
         again = replace(built, program=backend.loader(built.compiled))
         for seed, values in enumerate(built.case.values):
             check_kernel(built, owner, values, seed)
             check_kernel(again, owner, values, seed)
 
     def test_a_program_runs_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
 
         def work(number: int) -> None:
             for turn in range(8):
@@ -132,24 +132,24 @@ class BackendConformance(Conformance):
         if not backend.is_host_parallel_safe:
             pytest.skip("the backend does not say that its kernels may run beside others")
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
-        built = [build(find_case(backend.target, name), backend, owner.name) for name in names]
+        built = [build(get_case(backend.target, name), backend, owner.name) for name in names]
 
         def work(number: int) -> None:
             for seed in range(8):
                 check_kernel(built[number], owner, {}, seed)
 
-        run_in_threads(len(names), work)
+        run_in_threads(*(partial(work, number) for number in range(len(names))))
 
     def test_kernels_are_built_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
 
         def work(number: int) -> None:
-            check_kernel(build(find_case(backend.target, names[number]), backend, owner.name), owner, {})
+            check_kernel(build(get_case(backend.target, names[number]), backend, owner.name), owner, {})
 
         run_in_threads(*(partial(work, number) for number in range(len(names))))
 
     def test_a_launch_sees_what_the_one_before_wrote(self, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
         buffers = [Buffer(owner.allocator, int64, _SIZE) for _ in range(2)]
         for buffer in buffers:
             buffer.copyin(np.full(_SIZE, 5, np.int64).data)
@@ -158,7 +158,7 @@ class BackendConformance(Conformance):
         assert buffers[1].as_numpy().tolist() == [5 + 20 * 3] * _SIZE
 
     def test_arguments_may_change_once_a_launch_has_returned(self, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
         content = np.arange(_SIZE)
         there = [Buffer(owner.allocator, int64, _SIZE).ensure_allocated() for _ in range(3)]
         there[1].copyin(content.data)
@@ -172,7 +172,7 @@ class BackendConformance(Conformance):
         assert there[0].as_numpy().tolist() == (content * 3 - 5).tolist()
 
     def test_a_block_may_be_freed_while_a_launch_that_uses_it_is_queued(self, backend: Backend, owner: Device) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
         content, results = np.arange(_SIZE), [Buffer(owner.allocator, int64, _SIZE) for _ in range(20)]
         for number, result in enumerate(results):
             given = Buffer(owner.allocator, int64, _SIZE)
@@ -187,7 +187,7 @@ class BackendConformance(Conformance):
     def test_a_timed_call_runs_the_kernel_and_says_how_many_nanoseconds_it_took(
         self, backend: Backend, owner: Device
     ) -> None:
-        built = build(find_case(backend.target, "variables"), backend, owner.name)
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
         timed = built.program
         if not isinstance(timed, TimedProgram):
             pytest.skip("the device keeps no time: its programs have no timed_call")
@@ -208,7 +208,7 @@ class BackendConformance(Conformance):
             assert elapsed >= 0, f"timed_call returns {elapsed}: a kernel takes no negative time"
 
     @staticmethod
-    def _find_plugin(owner: Device, backend: Backend) -> Plugin:
+    def _get_plugin(owner: Device, backend: Backend) -> Plugin:
         name = next(name for name in owner.backend_names if owner.get_backend(name) is backend)
         plugins = get_registry().iter_plugins()
         return next(p for p in plugins if p.group == COMPILERS and (p.kind, p.backend) == (owner.base_key, name))
@@ -226,7 +226,7 @@ class LauncherConformance(Conformance):
     @pytest.fixture
     def step(self, backend: Backend, owner: Device) -> BuiltKernel:
         """out = in * scale + shift, on integers."""
-        return build(find_case(backend.target, "variables"), backend, owner.name)
+        return build(get_case(backend.target, "variables"), backend, owner.name)
 
     def test_groups_run_in_order(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
         chain = _Chain(step, owner, length=6)
@@ -276,14 +276,14 @@ class LauncherConformance(Conformance):
         run_in_threads(*(partial(work, number) for number in range(len(chains))))
 
     def test_a_table_keeps_its_programs_alive(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
-        chain = _Chain(build(find_case(backend.target, "variables"), backend, owner.name), owner, length=2)
+        chain = _Chain(build(get_case(backend.target, "variables"), backend, owner.name), owner, length=2)
         table = launcher.make_table(chain.launches)
         chain.forget_programs()
         launcher.run(table)
         chain.check()
 
     def test_all_parts_of_a_launch_run(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
-        built = build(find_case(backend.target, "parallel"), backend, owner.name)
+        built = build(get_case(backend.target, "parallel"), backend, owner.name)
         there, content = Buffer(owner.allocator, int32, 21), np.arange(21, dtype=np.int32)
         source = Buffer(owner.allocator, int32, 21)
         source.copyin(content.data)

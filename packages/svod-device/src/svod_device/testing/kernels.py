@@ -16,7 +16,7 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.uop import UOp
 
-__all__ = ["KernelCase", "find_case", "iter_kernels"]
+__all__ = ["KernelCase", "get_case", "iter_kernels"]
 
 _SIZE: Final = 13
 """Elements of most buffers: prime, so that no vector length and no workgroup divides it."""
@@ -61,7 +61,7 @@ def iter_kernels(target: Target) -> Iterator[KernelCase]:
         yield _workgroup(min(target.max_local, *target.max_local_dims[:1], 16))
 
 
-def find_case(target: Target, name: str) -> KernelCase:
+def get_case(target: Target, name: str) -> KernelCase:
     """The kernel of this name."""
     return next(case for case in iter_kernels(target) if case.name == name)
 

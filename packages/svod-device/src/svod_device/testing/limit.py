@@ -10,10 +10,10 @@ from collections.abc import Callable
 from svod_device.protocols import Allocator
 from svod_device.wrapped import WrappedAllocator
 
-__all__ = ["find_plugin_allocator", "run_with_limit"]
+__all__ = ["get_plugin_allocator", "run_with_limit"]
 
 
-def find_plugin_allocator(allocator: Allocator) -> Allocator:
+def get_plugin_allocator(allocator: Allocator) -> Allocator:
     """What the plugin's factory made, without what guards it."""
     opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
     while opening is not None and isinstance(allocator, WrappedAllocator) and allocator.opening is opening:

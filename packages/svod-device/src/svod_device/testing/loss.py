@@ -17,8 +17,8 @@ from svod_device.protocols import Memory, Program
 from svod_device.registry import close_device, get_device
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel
-from svod_device.testing.kernels import find_case
-from svod_device.testing.limit import find_plugin_allocator, run_with_limit
+from svod_device.testing.kernels import get_case
+from svod_device.testing.limit import get_plugin_allocator, run_with_limit
 from svod_dtype import int64
 
 __all__ = ["LossConformance"]
@@ -32,9 +32,9 @@ class _Victim:
 
     def __init__(self, device: Device, backend_name: str | None) -> None:
         self.device = device
-        self.allocator = find_plugin_allocator(device.allocator)
+        self.allocator = get_plugin_allocator(device.allocator)
         self.built: BuiltKernel = build(
-            find_case(device.get_backend(backend_name).target, "variables"),
+            get_case(device.get_backend(backend_name).target, "variables"),
             device.get_backend(backend_name), device.name,
         )  # fmt: skip
         self.buffers = [Buffer(device.allocator, int64, _SIZE) for _ in range(2)]
@@ -132,7 +132,7 @@ class LossConformance(Conformance):
             close_device(victim.device.name)
             device = get_device(self.device)
             backend = device.get_backend(self.backend_name)
-            check_kernel(build(find_case(backend.target, "copy_float32"), backend, device.name), device, {})
+            check_kernel(build(get_case(backend.target, "copy_float32"), backend, device.name), device, {})
             with pytest.raises(DeviceLostError):
                 victim.buffers[0].to_bytes()
             with pytest.raises(DeviceLostError):

@@ -20,7 +20,7 @@ from svod_device.host_memory import ALIGNMENT
 from svod_device.protocols import Allocator, Memory
 from svod_device.registry import canonical_device, get_allocator
 from svod_device.testing.base import Conformance
-from svod_device.testing.limit import find_plugin_allocator, run_with_limit
+from svod_device.testing.limit import get_plugin_allocator, run_with_limit
 from svod_dtype import ALL_DTYPES, DType, float32, uint8
 from svod_ir.testing import run_in_threads
 
@@ -120,7 +120,7 @@ class AllocatorConformance(Conformance):
     @pytest.mark.parametrize("method", ["allocate", "copy_in", "copy_out", "synchronize"])
     def test_a_finalizer_may_free_a_block_in_the_midst_of_any_call(self, allocator: Allocator, method: str) -> None:
         allocator.synchronize()  # one that another test lost fails here, and is not waited for again
-        plugin = find_plugin_allocator(allocator)
+        plugin = get_plugin_allocator(allocator)
 
         def work() -> None:
             blocks = [plugin.allocate(64) for _ in range(200)]

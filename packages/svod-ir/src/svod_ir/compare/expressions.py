@@ -85,7 +85,7 @@ def _find_in_columns(
     x, y = (np.broadcast_to(evaluate(root, {**given}), shape) for root in (before, after))
     differs = _differs(x, y, None)
     if roundings and differs.any():
-        differs = _differs(x, y, _find_tolerance(before, {**given}, roundings))
+        differs = _differs(x, y, _get_tolerance(before, {**given}, roundings))
     if not differs.any():
         return None
     first = int(np.flatnonzero(differs)[0])
@@ -180,13 +180,13 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
             x, y = evaluate(before, {**left}), evaluate(after, {**right})
             if not roundings or not _differs(x, y, None).any():
                 return bool(_differs(x, y, None).any())
-            return bool(_differs(x, y, _find_tolerance(before, left, roundings)).any())
+            return bool(_differs(x, y, _get_tolerance(before, left, roundings)).any())
     except EvaluationError:
         # These values read outside of memory: nothing is said of them.
         return False
 
 
-def _find_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> Any:
+def _get_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> Any:
     if not roundings or not before.dtype.is_float:
         return None
     parts = [np.abs(evaluate(n, {**values}).astype(np.float64)) for n in before.toposort() if n.dtype.is_float]

@@ -89,11 +89,11 @@ def _make_leaf(node: UOp, number: int, has_index: bool) -> UOp:
     if shape:
         memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(_FIRST_ID + number, math.prod(shape), "CPU"))
         return make_reshape(memory, shape)
-    low, high = (-math.inf, math.inf) if node.dtype.is_float else _find_bounds(node, has_index)
+    low, high = (-math.inf, math.inf) if node.dtype.is_float else _get_bounds(node, has_index)
     return UOp(Op.DEFINE_VAR, node.dtype, (), VariableArg(f"read{number}", low, high))  # pyright: ignore[reportArgumentType]
 
 
-def _find_bounds(node: UOp, has_index: bool) -> tuple[int, int]:
+def _get_bounds(node: UOp, has_index: bool) -> tuple[int, int]:
     low, high = int(node.vmin), int(node.vmax)
     if has_index and low <= _LIMIT and high >= -_LIMIT:
         return max(low, -_LIMIT), min(high, _LIMIT)

@@ -17,7 +17,7 @@ from svod_ir.arithmetic import Values
 from svod_ir.evaluate.access import is_effect
 from svod_ir.evaluate.layout import Layout
 from svod_ir.evaluate.machine import Machine
-from svod_ir.evaluate.memory import Environment, Inputs, find_writes, memory_of
+from svod_ir.evaluate.memory import Environment, Inputs, get_writes, memory_of
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -35,7 +35,7 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
             of a buffer, or it holds a node without a meaning of its own (CUSTOM, PROGRAM).
     """
     roots = node.src if node.op in (Op.SINK, Op.GROUP) else (node,)
-    layout = Layout(Environment(inputs or {}, _run_body), find_writes(node))
+    layout = Layout(Environment(inputs or {}, _run_body), get_writes(node))
     layout.add_block(roots, None)
     machine = Machine(layout)
     machine.run_to_end()

@@ -24,7 +24,7 @@ __all__ = [
     "Poison",
     "checked",
     "find_poison",
-    "find_writes",
+    "get_writes",
     "is_location",
     "memory_of",
     "new_memory",
@@ -111,7 +111,7 @@ def is_location(node: UOp) -> bool:
     return node.op in MEMORY_BASES or node.op is Op.BUFFER_VIEW
 
 
-def find_writes(root: UOp) -> set[UOp]:
+def get_writes(root: UOp) -> set[UOp]:
     found: set[UOp] = set()
     for node in root.toposort():
         if node.op in (Op.ASSIGN, Op.STORE):

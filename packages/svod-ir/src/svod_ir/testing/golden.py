@@ -25,7 +25,7 @@ from svod_ir.errors import ParseError
 from svod_ir.text import parse_graph, print_graph
 from svod_ir.uop import UOp
 
-__all__ = ["GoldenCase", "GoldenMismatch", "bless", "check_case", "find_cases", "read_cases"]
+__all__ = ["GoldenCase", "GoldenMismatch", "bless", "check_case", "list_cases", "read_cases"]
 
 
 class GoldenMismatch(AssertionError):
@@ -46,7 +46,7 @@ class GoldenCase:
         return f"{self.path.parent.name}/{self.path.stem}: {self.title}"
 
 
-def find_cases(folder: Path) -> list[GoldenCase]:
+def list_cases(folder: Path) -> list[GoldenCase]:
     """The cases of every `.ir` file below `folder`, in the order of their paths."""
     return [case for path in sorted(folder.rglob("*.ir")) for case in read_cases(path)]
 

@@ -31,7 +31,7 @@ def accumulate(sink: UOp) -> UOp:
     if not groups and not any(True for _ in sink.iter_ops(Op.SCAN)):
         return sink
     done: dict[UOp, UOp] = {}
-    around = _find_loops_around(sink)
+    around = _get_loops_around(sink)
     fresh = FreshIds(sink)
     for node in _toposort_groups(sink, groups):
         if node.op not in _LOOPED or len(node.src) < 2:
@@ -88,7 +88,7 @@ def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) 
     return {node: register.after(end).index(_ZERO).load() for node, register in zip(members, registers, strict=True)}
 
 
-def _find_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
+def _get_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
     """For each loop of an END, the loops that it stands in."""
     found: dict[UOp, frozenset[UOp]] = {}
     for end in sink.iter_ops(Op.END):

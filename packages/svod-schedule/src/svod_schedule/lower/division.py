@@ -18,7 +18,7 @@ from svod_ir.pattern import INT, splat, splat_value, var
 from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
 
-__all__ = ["DIVISION", "find_magic", "find_power_of_two", "splat_like"]
+__all__ = ["DIVISION", "find_power_of_two", "get_magic", "splat_like"]
 
 x, y, c = var("x"), var("y"), splat("c")
 
@@ -132,7 +132,7 @@ def _divide_non_negative(x: UOp, divisor: int, vmax: int) -> UOp:
     """x / divisor for 0 <= x <= vmax, by the narrowest multiplication that is exact."""
     if vmax < divisor:
         return splat_like(x, 0)
-    factor, shift = find_magic(divisor, vmax)
+    factor, shift = get_magic(divisor, vmax)
     if factor * vmax <= x.dtype.max and shift < x.dtype.bits:
         return (x * splat_like(x, factor)) >> splat_like(x, shift)
     wide = _wide_type(x, factor * vmax)
@@ -155,7 +155,7 @@ def _wide_type(x: UOp, product: int) -> DType | None:
     return uint64 if bits <= 32 and product <= uint64.max and (x.dtype.lanes == 1 or bits < 32) else None
 
 
-def find_magic(divisor: int, vmax: int) -> tuple[int, int]:
+def get_magic(divisor: int, vmax: int) -> tuple[int, int]:
     """(factor, shift) with the smallest shift such that n // divisor == n * factor >> shift for 0 <= n <= vmax.
 
     Source: Warren 2013, "Hacker's Delight", section 10-9 (unsigned division by divisors above 1).

@@ -68,7 +68,7 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     """
     order = sink.toposort()
     depends = _dependences(order, axes)
-    loops = _find_loops(order)
+    loops = _get_loops(order)
     written = {n.src[0] for n in order if n.op is Op.STORE}
     good = dict.fromkeys(axes, 0.0)
     for node, mask in depends.items():
@@ -99,7 +99,7 @@ def _is_column(axis: UOp) -> bool:
     return axis.arg.kind is AxisType.TILE_N
 
 
-def _find_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
+def _get_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
     """For each access that depends on the loops of a reduction, all loops that run it: also those around the reduction."""
     loops: dict[UOp, frozenset[UOp]] = {}
     for reduce in order:

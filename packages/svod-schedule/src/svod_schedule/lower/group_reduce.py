@@ -21,7 +21,7 @@ from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
 from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
-from svod_schedule.lower.place_launch_axes import find_members
+from svod_schedule.lower.place_launch_axes import get_work_items
 
 __all__ = ["count_shared", "group_reduce"]
 
@@ -36,7 +36,7 @@ def group_reduce(sink: UOp) -> UOp:
     """`sink` without REDUCE over GROUP_REDUCE ranges."""
     if not any(r.arg.kind is AxisType.GROUP_REDUCE for r in sink.iter_ops(Op.RANGE)):
         return sink
-    meeting = _Meeting(FreshIds(sink), find_members(sink)[-1])
+    meeting = _Meeting(FreshIds(sink), get_work_items(sink)[-1])
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)

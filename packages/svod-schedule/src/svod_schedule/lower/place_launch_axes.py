@@ -20,7 +20,7 @@ from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.linear_index import find_stride
 from svod_schedule.lower.expand import widen
 
-__all__ = ["find_members", "place_launch_axes"]
+__all__ = ["get_work_items", "place_launch_axes"]
 
 FAR = 32
 """Elements so far apart are as far as can be: in lines of their own."""
@@ -30,8 +30,8 @@ _MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
 def place_launch_axes(sink: UOp, target: Target) -> UOp:
     """`sink` without THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges."""
-    axes = _find_axes(sink)
-    members = find_members(sink)
+    axes = _get_axes(sink)
+    members = get_work_items(sink)
     grid = [r for r in axes if r.arg.kind is AxisType.GLOBAL]
     replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg.kind is AxisType.THREAD}
     replaced |= _number(members, target.max_local_dims, "lidx")
@@ -39,12 +39,12 @@ def place_launch_axes(sink: UOp, target: Target) -> UOp:
     return _substitute(sink, replaced, members) if replaced else sink
 
 
-def find_members(sink: UOp) -> list[UOp]:
+def get_work_items(sink: UOp) -> list[UOp]:
     """The RANGEs whose values number the members of a workgroup; the last one counts in ones.
 
     That is the one along which memory is read and written most nearly in order.
     """
-    members = [r for r in _find_axes(sink) if r.arg.kind in _MEMBERS]
+    members = [r for r in _get_axes(sink) if r.arg.kind in _MEMBERS]
     if len(members) > 1:
         accesses = [n for n in sink.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM]
         members.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
@@ -58,7 +58,7 @@ def _distance(access: UOp, member: UOp) -> float:
     return min(abs(stride or 0), FAR) * max_trips(*loops)
 
 
-def _find_axes(sink: UOp) -> list[UOp]:
+def _get_axes(sink: UOp) -> list[UOp]:
     """The RANGEs from outer to inner loop; those that share a reduction, which is over, come last."""
     place: dict[UOp, int] = {}
     for end in sink.iter_ops(Op.END):

@@ -9,7 +9,7 @@ from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.narrow_floats import decode
 
-__all__ = ["TILED", "find_core", "find_locations", "find_operands", "fits", "is_tiled", "tile_axes"]
+__all__ = ["TILED", "find_core", "find_operands", "fits", "get_locations", "is_tiled", "tile_axes"]
 
 TILED = (AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 
@@ -42,14 +42,14 @@ def _find_operand(value: UOp) -> UOp | None:
 
 
 def _is_expression(value: UOp) -> bool:
-    locations = find_locations(value)
+    locations = get_locations(value)
     inside = value.toposort(stop=set(locations))
     return bool(locations) and all(
         n.op in ELEMENTWISE or n.op in (Op.CONST, Op.RANGE) or n in locations for n in inside
     )
 
 
-def find_locations(operand: UOp) -> list[UOp]:
+def get_locations(operand: UOp) -> list[UOp]:
     """Where an operand is read, but for positions that are read themselves."""
     found: dict[UOp, None] = {}
     stack, seen = [operand], set[UOp]()

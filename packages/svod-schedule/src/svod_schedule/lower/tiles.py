@@ -26,7 +26,7 @@ from svod_ir.target import TensorCore
 from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.lower.products import find_core, find_locations, is_tiled, tile_axes
+from svod_schedule.lower.products import find_core, get_locations, is_tiled, tile_axes
 from svod_schedule.symbolic import simplify
 
 __all__ = ["add_to", "is_tile", "make_tiles"]
@@ -128,7 +128,7 @@ def _fill(end: UOp) -> UOp:
     axes = [r for r in end.src[1:] if r.arg.kind is AxisType.TILE_K]
     strides = {r: find_stride(location.src[1], r) or 0 for r in axes}
     axes.sort(key=lambda r: -strides[r])
-    memory = {n.src[0]: n.src[0] for n in find_locations(value)}
+    memory = {n.src[0]: n.src[0] for n in get_locations(value)}
     target = _read_vector(location, location.src[0], axes)
     return target.store(_read_value(value, memory, axes)).end(*(r for r in end.src[1:] if r not in axes))
 
@@ -137,7 +137,7 @@ def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> U
     """A location, or an expression of locations, along `axes`; `memory` gives where each lies now."""
     if value.op is Op.INDEX:
         return _read_vector(value, memory[value.src[0]], axes)
-    read = {n: _read_value(n, memory, axes) for n in find_locations(value)}
+    read = {n: _read_value(n, memory, axes) for n in get_locations(value)}
     return _spread(value, axes, max_trips(*axes), read)
 
 

@@ -15,7 +15,7 @@ from svod_ir.target import Target
 from svod_ir.trips import exact_trips
 from svod_ir.uop import UOp
 from svod_schedule.optimize.scheduler import Scheduler
-from svod_schedule.optimize.tensor_cores import find_layouts
+from svod_schedule.optimize.tensor_cores import get_layouts
 
 __all__ = ["iter_actions", "iter_neighbours"]
 
@@ -56,7 +56,7 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
 def _iter_cores(scheduler: Scheduler) -> Iterator[Opt]:
     """The ways to give a product to a tensor core."""
     for number, core in enumerate(scheduler.target.tensor_cores):
-        layouts = find_layouts(scheduler.sink, core)
+        layouts = get_layouts(scheduler.sink, core)
         if not isinstance(layouts, str):
             yield from (Opt(OptOp.TC, way, number) for way in range(min(len(layouts), _WAYS)))
 

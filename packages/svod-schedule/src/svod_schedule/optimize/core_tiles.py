@@ -17,7 +17,7 @@ from svod_ir.target import Target, TensorCore
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.optimize.scheduler import Scheduler
-from svod_schedule.optimize.tensor_cores import Layout, find_layouts, is_along
+from svod_schedule.optimize.tensor_cores import Layout, get_layouts, is_along
 
 __all__ = ["MAX_PANEL_BYTES", "take_tensor_core"]
 
@@ -69,7 +69,7 @@ def _choose(scheduler: Scheduler) -> _Choice | None:
     best: _Choice | None = None
     least = inf
     for number, core in enumerate(target.tensor_cores):
-        layouts = find_layouts(sink, core)
+        layouts = get_layouts(sink, core)
         if isinstance(layouts, str):
             continue
         for position, way in enumerate(layouts):

@@ -20,7 +20,7 @@ from svod_ir.uop import UOp
 from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.products import TILED, find_core
-from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, find_accesses
+from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, get_accesses
 
 __all__ = ["Cost", "estimate_cost"]
 
@@ -99,10 +99,10 @@ class _Estimate:
         axes = [n for n in self.order if n.op is Op.RANGE and n.arg.kind in _EXPANDED]
         self.lane_axes = choose_lane_axes(kernel, axes) if axes else set[UOp]()
         self.nest = LoopNest(self.order)
-        self.accesses = {a.node: a for a in find_accesses(self.order, self.nest)}
+        self.accesses = {a.node: a for a in get_accesses(self.order, self.nest)}
         self.bodies: defaultdict[tuple[UOp, ...], _Body] = defaultdict(_Body)
         self.registers: defaultdict[tuple[UOp, ...], float] = defaultdict(float)
-        self.fused = self._find_fused()
+        self.fused = self._get_fused()
         self.n_operations = self.n_bytes = self.n_spilled = 0.0
         self.n_taken = 1
 
@@ -140,7 +140,7 @@ class _Estimate:
             n_taken=self.n_taken,
         )
 
-    def _find_fused(self) -> set[UOp]:
+    def _get_fused(self) -> set[UOp]:
         """Products that are added at once, where the target does both in one instruction."""
         readers: defaultdict[UOp, list[UOp]] = defaultdict(list)
         for node in self.order:

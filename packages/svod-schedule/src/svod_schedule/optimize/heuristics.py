@@ -84,7 +84,7 @@ class _Heuristics:
         self.reduces = [n for n in order if n.op is Op.REDUCE]
         self.n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
         axes = scheduler.axes
-        results, self.private = _find_nests(scheduler.sink)
+        results, self.private = _get_nests(scheduler.sink)
         self.outputs = [r for r in axes if r in results]
         self.work = _count_steps(scheduler.sink) * (1 + 8 * min(self.n_slow, 8))
         widest = max((n.dtype.itemsize for n in order if n.dtype.kind in ("int", "uint", "float")), default=1)
@@ -372,7 +372,7 @@ class _Heuristics:
         n_threads = self.target.cores
         if n_threads < 2 or self.work < MIN_THREADED_WORK:
             return
-        results, _ = _find_nests(self.scheduler.sink)
+        results, _ = _get_nests(self.scheduler.sink)
         loops = [r for r in self.scheduler.axes if r in results and int(r.src[0].vmin) >= n_threads]
         # The outermost loop that can be split evenly, or is so long that a part more or less does not matter.
         for axis in sorted(loops, key=lambda r: not _splits_well(r, n_threads)):
@@ -387,7 +387,7 @@ class _Heuristics:
         return next(i for i, r in enumerate(self.scheduler.reduced_axes) if r.arg == axis.arg)
 
 
-def _find_nests(sink: UOp) -> tuple[set[UOp], list[UOp]]:
+def _get_nests(sink: UOp) -> tuple[set[UOp], list[UOp]]:
     """The loops over results, and the ENDs of the loops that fill the thread's own memory."""
     results: set[UOp] = set()
     own: list[UOp] = []

@@ -14,7 +14,7 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.trips import typical_trips
 from svod_ir.uop import UOp
 
-__all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate_stride", "find_accesses"]
+__all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate_stride", "get_accesses"]
 
 _WAYS = 8
 """So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
@@ -136,7 +136,7 @@ def count_runs(loops: Iterable[UOp]) -> int:
     return typical_trips(*loops)
 
 
-def find_accesses(order: list[UOp], nest: LoopNest) -> list[Access]:
+def get_accesses(order: list[UOp], nest: LoopNest) -> list[Access]:
     """Every place in memory that is read or written."""
     stored = {n.src[0] for n in order if n.op is Op.STORE}
     found: list[Access] = []

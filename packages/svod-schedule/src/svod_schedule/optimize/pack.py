@@ -22,7 +22,7 @@ from svod_ir.target import TensorCore
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.lower.products import find_core, find_locations, tile_axes
+from svod_schedule.lower.products import find_core, get_locations, tile_axes
 from svod_schedule.optimize.tensor_cores import gate_operand
 
 __all__ = ["NO_NEST", "pack_operands"]
@@ -44,7 +44,7 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     outer = () if axis is None else nest[: nest.index(axis) + 1]
     enclosing = {r for r in nest if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)}
     inside = [r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing]
-    tiles = _find_tile_dtypes(sink, cores)
+    tiles = _get_tile_dtypes(sink, cores)
     # What does not depend on the next loop inside is read again in each of its turns.
     reused = [n for n in _reduction_loads(sink, tiles) if (inside[0] not in n.ranges if inside else n in tiles)]
     if not reused:
@@ -61,7 +61,7 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     return sink.substitute(packed)
 
 
-def _find_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DType]:
+def _get_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DType]:
     """The operands of tensor cores that still lie in the kernel's memory, and what they are packed as."""
     dtypes: dict[UOp, DType] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
@@ -71,7 +71,7 @@ def _find_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DTy
             dtypes.update(
                 (n, d)
                 for n, d in zip(operands, core.dtypes, strict=False)
-                if all(x.src[0].op is Op.PARAM for x in find_locations(n))
+                if all(x.src[0].op is Op.PARAM for x in get_locations(n))
             )
     return dtypes
 
@@ -109,7 +109,7 @@ def _find_steps(load: UOp) -> UOp | None:
     groups = tile_axes(load, AxisType.TILE_K)
     if len(groups) != 1 or tile_axes(load, AxisType.TILE_N) or tile_axes(load, AxisType.TILE_M):
         return None
-    locations, size = find_locations(load), exact_trips(groups[0])
+    locations, size = get_locations(load), exact_trips(groups[0])
     for r in sorted(load.ranges, key=lambda r: r.arg.id):
         if r.arg.kind is AxisType.REDUCE and isinstance(exact_trips(r), int) and int(r.vmax) > 0:
             strides = {(find_stride(n.src[1], groups[0]), find_stride(n.src[1], r)) for n in locations}
@@ -149,7 +149,7 @@ def _fill_kind(r: UOp, load: UOp) -> AxisType:
     kind = r.arg.kind
     if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
         return AxisType.TILE_K
-    lies_along = all(find_stride(n.src[1], r) == 1 for n in find_locations(load))
+    lies_along = all(find_stride(n.src[1], r) == 1 for n in get_locations(load))
     if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and lies_along:
         # The rows of a transposed operand lie together.
         return AxisType.TILE_K
@@ -165,7 +165,7 @@ def _is_filled_alone(r: UOp, load: UOp) -> bool:
     """
     columns = tile_axes(load, AxisType.TILE_N)
     return r.arg.kind is AxisType.UPCAST and any(
-        find_stride(n.src[1], c) != 1 for n in find_locations(load) for c in columns
+        find_stride(n.src[1], c) != 1 for n in get_locations(load) for c in columns
     )
 
 

@@ -42,8 +42,8 @@ from svod_schedule.lower.products import is_tiled
 from svod_schedule.optimize.grid import spread_over_grid
 from svod_schedule.optimize.pack import NO_NEST, pack_operands
 from svod_schedule.optimize.shared_tiles import share_tiles
-from svod_schedule.optimize.tensor_cores import Layout, find_layouts, take_depth, take_tile
-from svod_schedule.optimize.workgroup_limits import find_excess
+from svod_schedule.optimize.tensor_cores import Layout, get_layouts, take_depth, take_tile
+from svod_schedule.optimize.workgroup_limits import describe_excess
 
 __all__ = ["Scheduler"]
 
@@ -123,7 +123,7 @@ class Scheduler:
         """
         apply = self._table()[opt.op]
         sink = apply(opt)
-        excess = find_excess(sink, self.target) if self.target.has_local else ""
+        excess = describe_excess(sink, self.target) if self.target.has_local else ""
         if excess:
             raise OptError(opt=opt, reason=excess)
         self.sink = sink
@@ -374,7 +374,7 @@ class Scheduler:
         number = opt.amount or 0
         if not 0 <= number < len(cores):
             raise OptError(opt=opt, reason=f"the target has {len(cores)} tensor cores")
-        layouts = find_layouts(self.sink, cores[number])
+        layouts = get_layouts(self.sink, cores[number])
         if isinstance(layouts, str):
             raise OptError(opt=opt, reason=layouts)
         if opt.axis is None or not 0 <= opt.axis < len(layouts):

@@ -25,7 +25,7 @@ from svod_ir.target import Target
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
-from svod_schedule.lower.place_launch_axes import find_members
+from svod_schedule.lower.place_launch_axes import get_work_items
 
 __all__ = ["share_tiles"]
 
@@ -44,7 +44,7 @@ class _Tile(NamedTuple):
 def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
     """`sink` with tiles in shared memory, for each turn of the reduced `axis`, of what some members read alike; or the
     reason why there are none."""
-    members = tuple(find_members(sink))
+    members = tuple(get_work_items(sink))
     if not target.has_shared:
         return "the target has no shared memory"
     if not members or any(r.arg.kind is not AxisType.LOCAL for r in members):
@@ -54,7 +54,7 @@ def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
     reduces = [n for n in sink.iter_ops(Op.REDUCE) if axis in n.src[1:]]
     if any(n.op in (Op.REDUCE, Op.SCAN) for reduce in reduces for n in reduce.src[0].toposort()):
         return "the reduction holds another one"
-    tiles = [_make_tile(load, own) for reduce in reduces for load, own in _find_shared(reduce, axis, members)]
+    tiles = [_make_tile(load, own) for reduce in reduces for load, own in _iter_shared(reduce, axis, members)]
     if not tiles:
         return "no two members read the same"
     return _Copier(sink, _turns(reduces[0], axis), members, target).copy(tiles)
@@ -65,7 +65,7 @@ def _turns(reduce: UOp, axis: UOp) -> tuple[UOp, ...]:
     return reduce.src[1 : 1 + reduce.src[1:].index(axis) + 1]
 
 
-def _find_shared(reduce: UOp, axis: UOp, members: Sequence[UOp]) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
+def _iter_shared(reduce: UOp, axis: UOp, members: Sequence[UOp]) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
     """The loads that are the same for some members, and their axes inside one turn."""
     loops = set(reduce.src[1:])
     inside = loops.difference(_turns(reduce, axis)).union(members)

@@ -29,9 +29,9 @@ from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp, to_node
 from svod_schedule.linear_index import find_stride
 from svod_schedule.loops import mask_accesses, replace_range
-from svod_schedule.lower.products import find_locations, find_operands, fits
+from svod_schedule.lower.products import find_operands, fits, get_locations
 
-__all__ = ["Layout", "find_layouts", "gate_operand", "is_along", "take_depth", "take_tile"]
+__all__ = ["Layout", "gate_operand", "get_layouts", "is_along", "take_depth", "take_tile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Layout:
     depth: UOp
 
 
-def find_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
+def get_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
     """All ways to give `core` a product of a kernel, the best first, or the reason why there is none."""
     found: list[Layout] = []
     reason = "the kernel adds up nothing"
@@ -102,7 +102,7 @@ def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
 
 def is_along(operand: UOp, axis: UOp) -> bool:
     """Whether the elements of an operand along `axis` lie together."""
-    return all(find_stride(n.src[1], axis) in ((0, 1) if operand is not n else (1,)) for n in find_locations(operand))
+    return all(find_stride(n.src[1], axis) in ((0, 1) if operand is not n else (1,)) for n in get_locations(operand))
 
 
 def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
@@ -135,7 +135,7 @@ def gate_operand(operand: UOp, inside: UOp) -> UOp:
     """`operand` where `inside` holds, and 0 elsewhere."""
     if operand.op is not Op.INDEX:
         return inside.where(
-            operand.substitute({n: gate_operand(n, inside) for n in find_locations(operand)}),
+            operand.substitute({n: gate_operand(n, inside) for n in get_locations(operand)}),
             UOp.const(operand.dtype, 0),
         )
     location, gate = operand, operand.gate

@@ -8,14 +8,14 @@ from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.lower.group_reduce import count_shared
-from svod_schedule.lower.place_launch_axes import find_members
+from svod_schedule.lower.place_launch_axes import get_work_items
 
-__all__ = ["find_excess"]
+__all__ = ["describe_excess"]
 
 
-def find_excess(sink: UOp, target: Target) -> str:
+def describe_excess(sink: UOp, target: Target) -> str:
     """In what a kernel's workgroups exceed what the target has; nothing where they do not."""
-    members = find_members(sink)
+    members = get_work_items(sink)
     n_members = max_trips(*members)
     if members and n_members > target.max_local:
         return f"a workgroup of {n_members} exceeds {target.max_local}"

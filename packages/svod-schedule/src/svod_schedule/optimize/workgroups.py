@@ -51,7 +51,7 @@ class _Chooser:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler, self.target = scheduler, scheduler.target
         order = scheduler.sink.toposort()
-        self.results = _find_results(scheduler.sink)
+        self.results = _get_results(scheduler.sink)
         self.stores = [n.src[0] for n in order if n.op is Op.STORE]
         self.accesses = [n for n in order if n.op is Op.INDEX]
         self.reduces = [n for n in order if n.op is Op.REDUCE]
@@ -213,7 +213,7 @@ class _Chooser:
 
     def _take_members(self, left: int) -> None:
         """Give up to `left` neighbouring results to members, along the innermost loops; a long one that nothing divides is masked."""
-        for loop in reversed(_find_results(self.scheduler.sink)):
+        for loop in reversed(_get_results(self.scheduler.sink)):
             size = exact_trips(loop)
             if left < 2:
                 return
@@ -243,7 +243,7 @@ class _Chooser:
         return position is not None and self.scheduler.try_opt(Opt(op, position, amount))
 
 
-def _find_results(sink: UOp) -> list[UOp]:
+def _get_results(sink: UOp) -> list[UOp]:
     """The loops over results, from outer to inner."""
     nests = [node.src[1:] for node in sink.src if node.op is Op.END]
     return [r for nest in nests for r in nest if r.arg.kind is AxisType.LOOP]

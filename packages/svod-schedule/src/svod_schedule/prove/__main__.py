@@ -18,10 +18,10 @@ from svod_schedule.prove.rules import list_rule_sets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_rules", "main"]
+__all__ = ["get_rules", "main"]
 
 
-def find_rules(names: list[str]) -> list[Rule]:
+def get_rules(names: list[str]) -> list[Rule]:
     """The rules that names stand for; all of the compiler's without names.
 
     Raises:
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer instances of each pattern")
     given = parser.parse_args(arguments)
     try:
-        rules = find_rules(given.names)
+        rules = get_rules(given.names)
     except UnknownRuleError as error:
         parser.error(str(error))
     report = prove_rules(rules, QUICK if given.quick else THOROUGH)

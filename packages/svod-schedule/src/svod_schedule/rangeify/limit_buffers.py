@@ -25,7 +25,7 @@ def limit_buffers(sink: UOp, max_buffers: int | None) -> UOp:
     """`sink` computed by kernels of at most `max_buffers` buffers; fewer than 4 are too few for some nodes."""
     if max_buffers is None:
         return sink
-    cut = _find_cut(sink, max(max_buffers, _LEAST) - 1)
+    cut = _choose_cut(sink, max(max_buffers, _LEAST) - 1)
     done = make_images()
     for node in sink.toposort() if cut else ():
         new = node.with_images(done)
@@ -33,7 +33,7 @@ def limit_buffers(sink: UOp, max_buffers: int | None) -> UOp:
     return done[sink] if cut else sink
 
 
-def _find_cut(sink: UOp, max_inputs: int) -> set[UOp]:
+def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
     """What to store, so that no expression reads more than `max_inputs` memories."""
     cut: set[UOp] = set()
     inputs: dict[UOp, frozenset[UOp]] = {}

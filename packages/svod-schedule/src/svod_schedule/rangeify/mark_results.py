@@ -17,7 +17,7 @@ from svod_ir.ops import MEMORY, MOVEMENT, Op
 from svod_ir.origins import make_images
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
-from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_transfer
+from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer
 
 __all__ = ["mark_results"]
 
@@ -29,7 +29,7 @@ _SAME_ORDER = frozenset({Op.RESHAPE})
 def mark_results(sink: UOp) -> UOp:
     """`sink` with CONTIGUOUS operands, and without the nodes that only say something."""
     order = sink.toposort()
-    wanted = _choose_values(sink) | set(map(_value_of, _find_copied(order)))
+    wanted = _choose_values(sink) | set(map(_value_of, _iter_copied(order)))
     done = make_images()
     unmarked: dict[UOp, UOp] = {}
     for node in order:
@@ -75,10 +75,10 @@ def _choose_values(sink: UOp) -> set[UOp]:
     return values
 
 
-def _find_copied(order: list[UOp]) -> Iterator[UOp]:
+def _iter_copied(order: list[UOp]) -> Iterator[UOp]:
     """What is copied to another device and is no memory yet."""
     for node in order:
-        for source in find_read_whole(node) if is_transfer(node) else ():
+        for source in get_read_whole(node) if is_transfer(node) else ():
             source = _without(_SAME_ORDER, source)
             if source.op not in MEMORY and source.op is not Op.AFTER and not _is_stored(source):
                 yield source

@@ -10,7 +10,7 @@ from svod_ir.ops import Op
 from svod_ir.placement import is_file
 from svod_ir.uop import UOp
 
-__all__ = ["find_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
+__all__ = ["get_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
 
 _TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION})
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
@@ -33,7 +33,7 @@ def is_transfer(node: UOp) -> bool:
     return node.op is Op.BUFFER_VIEW or (node.op is Op.CUSTOM_FUNCTION and node.dtype is not void)
 
 
-def find_read_whole(node: UOp) -> tuple[UOp, ...]:
+def get_read_whole(node: UOp) -> tuple[UOp, ...]:
     """The operands of a transfer that it takes as memory."""
     return read_signature(node).read if node.op is Op.CUSTOM_FUNCTION else node.src[:1]
 

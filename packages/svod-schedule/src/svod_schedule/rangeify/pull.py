@@ -24,7 +24,7 @@ from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
 from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.place import find_read_whole, is_transfer
+from svod_schedule.rangeify.place import get_read_whole, is_transfer
 from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
 
@@ -85,7 +85,7 @@ class _Puller:
     def _transfer(self, node: UOp) -> UOp:
         if node.op is Op.COPY:
             return self._copy(self._whole(node.src[0]), node)
-        whole = {operand: self._whole(operand) for operand in find_read_whole(node)}
+        whole = {operand: self._whole(operand) for operand in get_read_whole(node)}
         value = node.with_src(tuple(whole.get(s, s) for s in node.src))
         return UOp(Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
 

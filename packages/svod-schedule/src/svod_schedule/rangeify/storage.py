@@ -35,7 +35,7 @@ from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
 from svod_schedule.rangeify.fusion import find_rows, form_chain
 from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.place import find_read_whole, is_always_stored, is_transfer
+from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["Storage", "choose_stored"]
@@ -266,7 +266,7 @@ class _Chooser:
         if is_transfer(node):
             return [
                 (s, _Use(use.kernel, Coordinates((UOp.const(index, 0),) * len(s.shape)), scope))
-                for s in find_read_whole(node)
+                for s in get_read_whole(node)
             ]
         if node.op is Op.ASSIGN:
             # The target is written, not read.

@@ -40,7 +40,7 @@ def simplify_under(valid: UOp, expression: UOp) -> UOp:
     simplified = simplify(expression)
     if not simplified.src:
         return simplified
-    for number, bound in enumerate(_find_bounds(_read_clauses(iter_clauses(simplify(valid))))):
+    for number, bound in enumerate(_get_bounds(_read_clauses(iter_clauses(simplify(valid))))):
         simplified = _apply_bound(bound, simplified, number)
     return simplified
 
@@ -55,7 +55,7 @@ def simplify_condition(valid: UOp) -> UOp:
     # The last clauses come from the innermost operations; earlier ones are kept where either would do.
     for clause in reversed(clauses):
         others = [c for c in clauses if c is not clause]
-        known, own = _find_bounds([b for c in others if (b := bounds[c]) is not None]), bounds[clause]
+        known, own = _get_bounds([b for c in others if (b := bounds[c]) is not None]), bounds[clause]
         decided = None if own is None else _decide(own, known)
         if decided is False:
             return UOp.const(valid.dtype, False)
@@ -106,7 +106,7 @@ def _read_clauses(clauses: Iterable[UOp]) -> list[Bound]:
     return [bound for clause in clauses if (bound := _read_clause(clause)) is not None]
 
 
-def _find_bounds(bounds: list[Bound]) -> list[Bound]:
+def _get_bounds(bounds: list[Bound]) -> list[Bound]:
     """The tightest bounds, one for each polynomial; none where two contradict each other."""
     found: dict[UOp, Bound] = {}
     for bound in bounds:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_ir.ops import MOVEMENT, Op
-from svod_ir.origins import Labels, Origin, find_labels, find_origins, has_origins
+from svod_ir.origins import Labels, Origin, get_labels, get_origins, has_origins
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
@@ -27,7 +27,7 @@ def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
         return {}
     lines: dict[UOp, frozenset[Origin]] = {}
     for node, image in images.items():
-        found = find_origins(node)
+        found = get_origins(node)
         if found:
             lines[image] = lines[image] | found if image in lines else found
     return lines
@@ -40,7 +40,7 @@ def number_nodes(graph: UOp) -> Labels:
 
 def find_computed(call: UOp) -> tuple[int, ...]:
     """The nodes that a CALL computes, by their number in the graph; none where that is not recorded."""
-    return tuple(sorted(label for label in find_labels(call) if isinstance(label, int)))
+    return tuple(sorted(label for label in get_labels(call) if isinstance(label, int)))
 
 
 def find_kernel_origins(

@@ -18,8 +18,15 @@ from svod_ir.uop import UOp
 from svod_tensor.engine.instantiate import ScheduleItem, is_disk
 
 __all__ = [
-    "Argument", "Life", "find_levels", "find_lives", "find_predecessors", "has_partial_store", "is_fresh",
-    "iter_arguments", "reorder",
+    "Argument",
+    "Life",
+    "find_lives",
+    "find_predecessors",
+    "get_levels",
+    "has_partial_store",
+    "is_fresh",
+    "iter_arguments",
+    "reorder",
 ]  # fmt: skip
 
 
@@ -53,7 +60,7 @@ def iter_arguments(item: ScheduleItem) -> Iterator[Argument]:
 
 def find_lives(items: Sequence[ScheduleItem], fixed_ids: Iterable[int]) -> list[Life]:
     """The intermediates that may share memory, in the order of their first use; `fixed_ids` never do."""
-    levels = find_levels(find_predecessors(items))
+    levels = get_levels(find_predecessors(items))
     fixed = set(fixed_ids)
     lives: dict[int, Life] = {}
     for position, item in enumerate(items):
@@ -102,7 +109,7 @@ def find_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
     return found
 
 
-def find_levels(predecessors: Sequence[set[int]]) -> list[int]:
+def get_levels(predecessors: Sequence[set[int]]) -> list[int]:
     """For each item, how many others must run one after the other before it; predecessors stand before it."""
     levels: list[int] = []
     for earlier in predecessors:

@@ -20,7 +20,7 @@ from svod_ir.log import get_logger
 from svod_runtime import Load, MemoryReport
 from svod_runtime.dependencies import Access, HazardMap
 from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
-from svod_tensor.engine.live_ranges import Life, find_levels, find_lives, find_predecessors, iter_arguments
+from svod_tensor.engine.live_ranges import Life, find_lives, find_predecessors, get_levels, iter_arguments
 from svod_tensor.engine.packing import Block, find_most_live, pack
 from svod_tensor.engine.run_order import order_items
 from svod_tensor.options import PlannerMode
@@ -114,7 +114,7 @@ def _apply(items: Sequence[ScheduleItem], placed: Mapping[int, Buffer]) -> list[
 
 def _fill_donated(items: Sequence[ScheduleItem], lives: Sequence[Life], owners: Mapping[int, int]) -> dict[int, Buffer]:
     """Intermediates in donated memory, after its content was last read and before the output is written there."""
-    levels = find_levels(find_predecessors(items))
+    levels = get_levels(find_predecessors(items))
     spans: dict[int, list[int]] = defaultdict(list)
     memory: dict[int, Buffer] = {}
     for position, item in enumerate(items):

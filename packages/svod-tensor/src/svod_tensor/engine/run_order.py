@@ -21,7 +21,7 @@ from itertools import count
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime import Load, group_loads
 from svod_tensor.engine.instantiate import ScheduleItem, is_disk
-from svod_tensor.engine.live_ranges import find_levels, find_lives, find_predecessors
+from svod_tensor.engine.live_ranges import find_lives, find_predecessors, get_levels
 from svod_tensor.engine.packing import Block, find_most_live
 
 __all__ = ["order_items"]
@@ -38,7 +38,7 @@ def order_items(
         loads: of each item, or none if all that can run at the same time shall.
     """
     predecessors = find_predecessors(items)
-    levels = find_levels(predecessors)
+    levels = get_levels(predecessors)
     # Devices work beside each other, so that an order would take that away.
     is_ordered = loads and len({b.device for item in items for b in item.buffers if not is_disk(b.device)}) == 1
     units = _make_units(levels, loads if is_ordered else ())
