@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 
 import pytest
 
 from svod_dtype import bool_, float8_e5m2, float16, index, int8, int32, uint8
+from svod_ir.build import make_constant_like
 from svod_ir.compare import find_difference, list_special
 from svod_ir.ops import Op
 from svod_ir.pattern import FLOAT, INT, const, node, var
@@ -45,7 +47,7 @@ RULES = [(name, r) for name, rules in list_rule_sets().items() for r in rules]
 
 @pytest.mark.parametrize(("name", "tried"), RULES, ids=[f"{n}-{r.name}" for n, r in RULES])
 def test_a_rule_keeps_the_value_for_every_value_of_the_variables(name: str, tried: Rule) -> None:
-    (report,) = prove_rules([tried], EFFORT, dtypes=DTYPES).rules
+    (report,) = prove_rules([tried], EFFORT, dtypes=DTYPES, tensors=False).rules
     assert not report.counterexamples, "\n".join(map(str, report.counterexamples))
     assert report.declined <= DECLINES.get(tried.name, set())
     assert report.fired or tried.name in DECLINES or tried.name == "narrow_double_to_half"  # only of float64
@@ -236,3 +238,64 @@ def test_zeros_differ_by_their_signs() -> None:
     f = UOp.variable("f", float16.min, float16.max, float16)
     assert find_difference(f + 0.0, f, 0, 64) is not None
     assert find_difference(f + -0.0, f, 0, 64) is None
+
+
+@rule(var("x", INT) * const("zero", when=lambda c: c.arg == 0))
+def times_zero(x: UOp, zero: UOp) -> UOp:
+    """x * 0 -> 0, of which a tensor x has more than one."""
+    del x
+    return zero
+
+
+@rule(var("x", INT) * const("zero", when=lambda c: c.arg == 0))
+def times_zero_everywhere(x: UOp, zero: UOp) -> UOp:
+    """x * 0 -> 0 in the shape of x."""
+    return make_constant_like(x, zero.arg)
+
+
+@rule(node(Op.RESHAPE, node(Op.RESHAPE, var("x"), name="inner"), name="outer"))
+def reshape_of_reshape(x: UOp, inner: UOp, outer: UOp) -> UOp:
+    """reshape(reshape(x, s), t) -> reshape(x, t)."""
+    del inner
+    return outer.with_src((x,))
+
+
+@rule(node(Op.FLIP, node(Op.FLIP, var("x"), name="inner"), name="outer"))
+def flip_of_flip(x: UOp, inner: UOp, outer: UOp) -> UOp:
+    """flip(flip(x, a), b) -> flip(x, b), which forgets a."""
+    del inner
+    return outer.with_src((x,))
+
+
+@rule(node(Op.REDUCE_AXIS, -var("x"), name="reduced"))
+def reduce_negated(x: UOp, reduced: UOp) -> UOp | None:
+    """sum(-x) -> -sum(x)."""
+    return -reduced.with_src((x,)) if reduced.arg.op is Op.ADD else None
+
+
+def test_a_rule_that_loses_the_shape_of_tensors_is_wrong_unless_it_is_for_kernels_alone() -> None:
+    (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8]).rules
+    (found,) = report.counterexamples
+    assert re.match(r"the shape changes from \(.+\) to \(\); `make_constant_like` makes constants", found.problem)
+    (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8], tensors=False).rules
+    assert (report.verdict, report.tensors) == ("proved", 0)
+
+
+@pytest.mark.parametrize("kept", [times_zero_everywhere, reshape_of_reshape, reduce_negated], ids=lambda r: r.name)
+def test_a_rule_that_holds_for_tensors_is_tried_on_them(kept: Rule) -> None:
+    (report,) = prove_rules([kept], EFFORT, dtypes=[int8, int32]).rules
+    assert not report.counterexamples, "\n".join(map(str, report.counterexamples))
+    assert report.tensors >= 2
+    assert report.verdict == ("proved" if kept is times_zero_everywhere else "sampled")
+
+
+def test_a_rule_that_moves_elements_wrongly_is_found() -> None:
+    (report,) = prove_rules([flip_of_flip], EFFORT, dtypes=[int8]).rules
+    assert report.verdict == "wrong"
+    assert report.counterexamples[0].problem == "the values differ"
+
+
+def test_the_columns_of_a_report_are_explained() -> None:
+    text = str(prove_rules([times_zero_everywhere], EFFORT, dtypes=[int8]))
+    for column in text.splitlines()[0].strip("| ").split(" | ")[2:]:
+        assert re.search(rf"^  {column} +\w|^kinds, declined: ", text, re.MULTILINE), column

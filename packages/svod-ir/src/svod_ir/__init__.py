@@ -12,6 +12,7 @@ from svod_ir.build import (
     make_alu,
     make_cast,
     make_check,
+    make_constant_like,
     make_expand,
     make_flip,
     make_gather,
@@ -57,7 +58,7 @@ __all__ = [
     "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleError",
     "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target", "TensorCore", "UOp", "UnknownMeaningError",
     "count_matches", "format_expression", "format_opts", "get_logger", "graph_rewrite", "make_alu", "make_cast",
-    "make_check", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute",
-    "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts", "print_graph",
-    "rule", "verify", "watch_matches",
+    "make_check", "make_constant_like", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
+    "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts",
+    "print_graph", "rule", "verify", "watch_matches",
 ]  # fmt: skip

@@ -18,8 +18,9 @@ from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
-    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_check", "make_copy", "make_expand", "make_flip", "make_gather",
-    "make_iota", "make_pad", "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink",
+    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_check", "make_constant_like", "make_copy",
+    "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
+    "make_reshape", "make_scan_axis", "make_shrink",
 ]  # fmt: skip
 
 FLOAT_ONLY = frozenset({
@@ -272,3 +273,10 @@ def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="scan", axis=axis, ndim=len(x.shape))
     return UOp(Op.SCAN_AXIS, x.dtype, (x,), ScanArg(op, axis))
+
+
+def make_constant_like(x: UOp, value: bool | int | float) -> UOp:
+    """A constant of the dtype and shape of `x`: what a rewrite rule makes where the whole of `x` is one value."""
+    constant = UOp.const(x.dtype, value)
+    shape = x.shape
+    return make_expand(make_reshape(constant, (1,) * len(shape)), shape) if shape else constant

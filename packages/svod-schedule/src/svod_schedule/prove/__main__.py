@@ -1,6 +1,8 @@
-"""`python -m svod_schedule.prove [--quick] [NAME ...]`: prove rules, and print a table and any counterexample.
+"""`python -m svod_schedule.prove [--quick] [--kernels] [NAME ...]`: prove rules, and print a table and any counterexample.
 
 A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a rule, a set or a tuple of your own.
+Rules of your own must hold for whole tensors too, unless `--kernels` says that they run in kernels alone, as the
+compiler's own do.
 The exit status is 1 where a rule is wrong or never fired, 2 where there is none of a name.
 """
 
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from svod_ir.ruleset import Rule, RuleSet
 from svod_schedule.errors import UnknownRuleError
-from svod_schedule.prove.prover import QUICK, THOROUGH, prove_rules
+from svod_schedule.prove.prover import QUICK, THOROUGH, Report, prove_rules
 from svod_schedule.prove.rules import list_rule_sets
 
 if TYPE_CHECKING:
@@ -68,12 +70,16 @@ def main(arguments: list[str] | None = None) -> int:
         "names", nargs="*", metavar="NAME", help="a rule, a rule set, or package.module:RULES; all without"
     )
     parser.add_argument("--quick", action="store_true", help="fewer instances of each pattern")
+    parser.add_argument("--kernels", action="store_true", help="the rules run in kernels alone: try no whole tensors")
     given = parser.parse_args(arguments)
     try:
         rules = get_rules(given.names)
     except UnknownRuleError as error:
         parser.error(str(error))
-    report = prove_rules(rules, QUICK if given.quick else THOROUGH)
+    effort = QUICK if given.quick else THOROUGH
+    of_kernels = {rule for rule_set in list_rule_sets().values() for rule in rule_set}
+    proofs = [prove_rules([rule], effort, tensors=not given.kernels and rule not in of_kernels) for rule in rules]
+    report = Report(tuple(found for proof in proofs for found in proof.rules))
     print(report)
     for name in report.unfired:
         print(f"error: {name} never fired")

@@ -8,17 +8,20 @@ variables and constants, then operands with structure (`operands`); nothing here
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Final
 
 from svod_dtype import ALL_DTYPES, DType, bool_, float32, index, int32, uint8, void
 from svod_ir.args import ParamArg
+from svod_ir.errors import GraphError
 from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY, AxisType, Op
-from svod_ir.pattern import Pattern
+from svod_ir.pattern import ANYTHING, Pattern
 from svod_ir.uop import UOp
+from svod_schedule.prove.movements import MOVED, draw_arg
 from svod_schedule.prove.operands import MEMORY_SIZE, Operands, list_constants, truth_like
 
-__all__ = ["MAIN_DTYPES", "iter_instances", "takes"]
+__all__ = ["MAIN_DTYPES", "iter_instances", "iter_tensor_instances", "takes"]
 
 _CONSTANTS: Final = frozenset({Op.CONST, Op.VCONST})
 _BITS: Final = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
@@ -44,6 +47,20 @@ def iter_instances(pattern: Pattern, dtype: DType, seed: str, n_plain: int, n_st
         except _Mismatch:
             continue
         yield made
+
+
+def iter_tensor_instances(pattern: Pattern, dtype: DType, seed: str, n_drawn: int) -> Iterator[UOp]:
+    """The same of whole tensors, for patterns of elementwise ops, movement ops and reductions over axes."""
+    random = Random(seed)
+    for _ in range(n_drawn):
+        draw = _Draw(Operands(random, dtype, depth=0, is_tensor=True))
+        try:
+            made = draw.instance(pattern)
+            if made.find_shape():
+                yield made
+        except (_Mismatch, GraphError):
+            # Operands of different shapes are no graph.
+            continue
 
 
 class _Draw:
@@ -138,6 +155,16 @@ class _Draw:
             raise _Mismatch
         return source
 
+    # Tensors.
+
+    def make_moved(self, pattern: Pattern, want: DType, op: Op) -> UOp:
+        operand = self._make(pattern.src[0] if pattern.src else Pattern(), want)
+        shape = tuple(s for s in operand.find_shape() or () if isinstance(s, int))
+        if not shape:
+            raise _Mismatch
+        arg = draw_arg(op, shape, self.operands.random) if pattern.arg is ANYTHING else pattern.arg
+        return UOp(op, want, (operand,), arg)
+
     # Loops, memory and vectors.
 
     def make_reduce(self, pattern: Pattern, want: DType) -> UOp:
@@ -195,7 +222,7 @@ def takes(op: Op, dtype: DType) -> bool:
 
 _SPECIAL: Final = {
     Op.REDUCE: _Draw.make_reduce, Op.END: _Draw.make_end, Op.RANGE: _Draw.make_range, Op.INDEX: _Draw.make_index,
-    Op.BROADCAST: _Draw.make_broadcast,
+    Op.BROADCAST: _Draw.make_broadcast, **{op: partial(_Draw.make_moved, op=op) for op in MOVED},
 }  # fmt: skip
 
 MAIN_DTYPES: Final = (

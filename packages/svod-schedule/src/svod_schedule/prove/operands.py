@@ -14,7 +14,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, bool_, cast_value, index
-from svod_ir.args import ParamArg
+from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 Number = bool | int | float
 
 MEMORY_SIZE: Final = 64
+_SHAPES: Final = ((2, 3), (6,), (1, 4), (2, 1, 2))
 _SMALL: Final = (0, 1, -1, 2, 3, 4, 5, 7, 8, 10, 12, -2, -4)
 _LIMIT: Final = 1 << 20
 """Dtype index counts elements of memory: with larger variables and constants most products would overflow."""
@@ -54,10 +55,14 @@ def list_constants(dtype: DType) -> tuple[Number, ...]:
 
 
 class Operands:
-    """Draws the operands of one instance, whose numbers and nodes it remembers to use them again."""
+    """Draws the operands of one instance, whose numbers and nodes it remembers to use them again.
 
-    def __init__(self, random: Random, dtype: DType, depth: int) -> None:
+    With `is_tensor`, most variables are tensors of one shape, in memory that is read as a whole.
+    """
+
+    def __init__(self, random: Random, dtype: DType, depth: int, *, is_tensor: bool = False) -> None:
         self.random, self.dtype, self.depth = random, dtype, depth
+        self.shape = random.choice(_SHAPES) if is_tensor else ()
         self.numbers: list[int] = []
         self.nodes: list[UOp] = []
         self.n_variables = 0
@@ -99,7 +104,11 @@ class Operands:
     # Variables.
 
     def variable(self, dtype: DType) -> UOp:
-        """A variable; of a vector one for each lane."""
+        """A variable; of a vector one for each lane; a tensor."""
+        if self.shape and dtype.kind != "index" and not self.chance(0.2):
+            self.n_variables += 1
+            memory = UOp(Op.BUFFER, dtype, (), BufferArg(self.n_variables, math.prod(self.shape), "CPU"))
+            return UOp(Op.RESHAPE, dtype, (memory,), self.shape)
         if dtype.lanes > 1:
             return UOp(Op.VECTORIZE, dtype, tuple(self._scalar_variable(dtype.scalar) for _ in range(dtype.lanes)))
         return self._scalar_variable(dtype)

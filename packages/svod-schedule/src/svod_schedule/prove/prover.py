@@ -15,9 +15,10 @@ from svod_ir.compare import differ_at, find_difference
 from svod_ir.ops import Op
 from svod_ir.pattern import Pattern
 from svod_ir.ruleset import Rule
+from svod_ir.size_text import format_shape
 from svod_ir.text import print_graph
 from svod_ir.uop import UOp
-from svod_schedule.prove.instances import MAIN_DTYPES, iter_instances
+from svod_schedule.prove.instances import MAIN_DTYPES, iter_instances, iter_tensor_instances
 from svod_schedule.prove.solve import decide_equal
 
 __all__ = ["QUICK", "THOROUGH", "Counterexample", "Effort", "Report", "RuleReport", "prove_rules"]
@@ -34,6 +35,7 @@ class Effort:
 
 
 _STRUCTURED: Final = 4
+_N_TENSORS: Final = 40
 QUICK: Final = Effort(n_plain=8, n_structured=800, max_fired=2, n_samples=512)
 THOROUGH: Final = Effort(n_plain=40, n_structured=1500, max_fired=3)
 
@@ -70,13 +72,15 @@ class RuleReport:
 
     `matched` and `fired` are the kinds of dtype of the instances that the pattern matched, and of those
     that the function did not decline. `undecided` counts firings that were sampled because z3 gave up,
-    `sampled` those that have floats or effects, which z3 is not asked about.
+    `sampled` those that have floats or effects, which z3 is not asked about, `tensors` those on whole
+    tensors, whose shapes and sampled values were compared.
     """
 
     rule: Rule
     proved: int = 0
     sampled: int = 0
     undecided: int = 0
+    tensors: int = 0
     matched: set[str] = field(default_factory=set[str])
     fired: set[str] = field(default_factory=set[str])
     counterexamples: list[Counterexample] = field(default_factory=list[Counterexample])
@@ -87,7 +91,7 @@ class RuleReport:
             return "wrong"
         if not self.fired:
             return "never fired"
-        if not self.sampled and not self.undecided:
+        if self.proved and not self.sampled and not self.undecided:
             return "proved"
         return "proved and sampled" if self.proved else "sampled"
 
@@ -113,15 +117,25 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            "| rule | verdict | proved | sampled | undecided | kinds | declined |",
-            "|---|---|---|---|---|---|---|",
+            "| rule | verdict | proved | sampled | undecided | tensors | kinds | declined |",
+            "|---|---|---|---|---|---|---|---|",
         ]
         for r in self.rules:
             kinds, declined = " ".join(sorted(r.fired)), " ".join(sorted(r.declined))
             lines.append(
-                f"| `{r.rule.name}` | {r.verdict} | {r.proved} | {r.sampled} | {r.undecided} | {kinds} | {declined} |"
+                f"| `{r.rule.name}` | {r.verdict} | {r.proved} | {r.sampled} | {r.undecided} | {r.tensors} | {kinds} | {declined} |"
             )
-        return "\n".join(lines + [f"\n{c}" for c in self.counterexamples])
+        return "\n".join([*lines, "", *_LEGEND, *(f"\n{c}" for c in self.counterexamples)])
+
+
+_LEGEND: Final = (
+    "proved, sampled, undecided, tensors: how many firings of the rule were compared, and how.",
+    "  proved     by z3, for every value of the variables",
+    "  sampled    at special and random values, since they have floats or effects, which z3 is not asked about",
+    "  undecided  at special and random values too, since z3 gave up on them",
+    "  tensors    on whole tensors: their shapes, and random values",
+    "kinds, declined: the kinds of dtype that the rule fired for, and those that its pattern takes and it always declined.",
+)
 
 
 def prove_rules(
@@ -131,6 +145,7 @@ def prove_rules(
     dtypes: Iterable[DType] = MAIN_DTYPES,
     stop_at_first: bool = True,
     ctx: object = None,
+    tensors: bool = True,
 ) -> Report:
     """Prove each rule for each dtype that its patterns take, or find values that it is wrong for.
 
@@ -144,15 +159,22 @@ def prove_rules(
         dtypes: of the operands where a pattern leaves them open.
         stop_at_first: whether to go on to the next rule once one is wrong.
         ctx: what rules that have a parameter `ctx` get.
+        tensors: whether the rules must hold for whole tensors too, and keep their shapes. Rules that run in kernels alone
+            need not: every node of a kernel is a number or a vector.
     """
-    return Report(tuple(_prove_rule(rule, effort, tuple(dtypes), stop_at_first, ctx) for rule in rules))
+    return Report(tuple(_prove_rule(rule, effort, tuple(dtypes), stop_at_first, ctx, tensors) for rule in rules))
 
 
-def _prove_rule(rule: Rule, effort: Effort, dtypes: tuple[DType, ...], stop_at_first: bool, ctx: object) -> RuleReport:
+def _prove_rule(
+    rule: Rule, effort: Effort, dtypes: tuple[DType, ...], stop_at_first: bool, ctx: object, has_tensors: bool
+) -> RuleReport:
     report = RuleReport(rule)
     for number, pattern in enumerate(rule.patterns):
         for dtype in dtypes:
-            _prove_pattern(report, pattern, dtype, effort, f"{rule.name}/{number}/{dtype.short}", ctx)
+            seed = f"{rule.name}/{number}/{dtype.short}"
+            _prove_pattern(report, pattern, dtype, effort, seed, ctx)
+            if has_tensors and not report.counterexamples and dtype.lanes == 1 and dtype.kind != "index":
+                _try_tensors(report, pattern, dtype, effort, seed, ctx)
             if report.counterexamples and stop_at_first:
                 return report
     return report
@@ -178,6 +200,39 @@ def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: E
                 return
             if n_fired >= (effort.max_fired if n_plain else _STRUCTURED * effort.max_fired):
                 break
+
+
+def _try_tensors(report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object) -> None:
+    n_fired = 0
+    for before in dict.fromkeys(iter_tensor_instances(pattern, dtype, f"{seed}/tensors", _N_TENSORS)):
+        report.matched.add(dtype.kind)
+        after = _apply(report.rule, before, ctx)
+        if after is None:
+            continue
+        report.fired.add(dtype.kind)
+        report.tensors += 1
+        _compare_tensors(report, before, after, effort, n_fired)
+        n_fired += 1
+        if report.counterexamples or n_fired == effort.max_fired:
+            return
+
+
+def _compare_tensors(report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: int) -> None:
+    name = report.rule.name
+    problem, values = None, None
+    if after.dtype is not before.dtype:
+        problem = f"the dtype changes from {before.dtype} to {after.dtype}"
+    elif after.find_shape() != before.shape:
+        shapes = format_shape(before.shape), format_shape(after.find_shape() or ())
+        problem = (
+            f"the shape changes from {shapes[0]} to {shapes[1]}; `make_constant_like` makes constants that keep it"
+        )
+    else:
+        values = find_difference(before, after, seed, effort.n_samples, _count_roundings(name, before))
+    if problem is not None:
+        report.counterexamples.append(Counterexample(name, before, after, {}, True, problem))
+    elif values is not None:
+        report.counterexamples.append(Counterexample(name, before, after, values, True))
 
 
 def _apply(rule: Rule, before: UOp, ctx: object) -> UOp | None:
