@@ -25,7 +25,7 @@ EXCLUDED = {
         "realize_with",
     ),
     "places tensors on devices: programs run on one, which is chosen from outside": ("shard", "shards", "to"),
-    "builds graphs for other operations": ("along", "from_content", "number"),
+    "builds graphs for other operations": ("along", "from_content"),
 }  # fmt: skip
 """Public attributes of tensors that no random program has, by reason."""
 

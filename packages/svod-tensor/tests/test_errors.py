@@ -11,6 +11,11 @@ from svod_tensor import errors
 
 EXAMPLES = {
     "AmbiguousTruthError": ({"shape": (2, 3)}, "a tensor of shape (2, 3) has no single truth value", ValueError),
+    "ArgumentNameError": (
+        {"operation": "sum", "given": "dim", "expected": ("axis",), "call": "x.sum(axis=1)"},
+        "sum() takes axis, not dim",
+        TypeError,
+    ),
     "AssignmentDtypeError": (
         {"target": "float32", "value": "int8"},
         "cannot assign a tensor of int8 to one of float32",

@@ -91,7 +91,7 @@ def test_expand_and_broadcast_repeat_axes_of_size_one(a):
 
 @pytest.mark.parametrize("value", [0, 2.5, -np.inf, np.nan, -0.0])
 def test_padding_takes_any_value(a, value):
-    found = Tensor(a[0, 0]).pad((1, 2), (0, 3), value=value)
+    found = Tensor(a[0, 0]).pad((1, 2), (0, 3), constant_values=value)
     expected = np.pad(a[0, 0], ((1, 2), (0, 3)), constant_values=value)
     check(found, expected)
     np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected))
@@ -99,10 +99,10 @@ def test_padding_takes_any_value(a, value):
 
 def test_padding_crops_where_it_is_negative_and_fills_what_is_empty(a):
     check(Tensor(a[0, 0]).pad((-1, 2), None), np.pad(a[0, 0][1:], ((0, 2), (0, 0))))
-    check(Tensor.zeros(0, 2).pad((1, 1), (0, 1), value=7), np.full((2, 3), 7, np.float32))
+    check(Tensor.zeros(0, 2).pad((1, 1), (0, 1), constant_values=7), np.full((2, 3), 7, np.float32))
     check(Tensor([True]).pad((1, 1)), np.array([False, True, False]))
     with pytest.raises(OverflowError):
-        Tensor([1], dtype="int8").pad((1, 1), value=300)
+        Tensor([1], dtype="int8").pad((1, 1), constant_values=300)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -222,7 +222,7 @@ def test_padding_is_spelled_as_in_numpy():
     x = Tensor(np.arange(6.0).reshape(2, 3))
     a = x.numpy()
     for widths in (1, (1, 2), ((1, 2),), ((1, 2), (0, 3)), [1, 2], [[1], [2]], (2,), [(1, 2), (3, 4)]):
-        check(x.pad(widths, value=7), np.pad(a, widths, constant_values=7))
+        check(x.pad(widths, constant_values=7), np.pad(a, widths, constant_values=7))
     check(x.pad((1, 2), (0, 3)), np.pad(a, ((1, 2), (0, 3))))
     for widths in (((1, 1), None), ([1, 1], None)):
         check(x.pad(*widths), np.pad(a, ((1, 1), (0, 0))))

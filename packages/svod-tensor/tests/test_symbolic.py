@@ -103,7 +103,7 @@ ALONG_AN_AXIS: dict[str, tuple[Function, Function]] = {
     "flip": (lambda x, a: x.flip(a), np.flip),
     "roll": (lambda x, a: x.roll(2, a), lambda x, a: np.roll(x, 2, a)),
     "roll back": (lambda x, a: x.roll(-7, a), lambda x, a: np.roll(x, -7, a)),
-    "pad": (lambda x, a: x.pad(*pads(a, x.ndim), value=3.0), lambda x, a: np.pad(x, pads(a, x.ndim), constant_values=3)),
+    "pad": (lambda x, a: x.pad(*pads(a, x.ndim), constant_values=3.0), lambda x, a: np.pad(x, pads(a, x.ndim), constant_values=3)),
     "concat": (lambda x, a: x.cat(x * 2, x * 3, axis=a), lambda x, a: np.concatenate([x, x * 2, x * 3], a)),
     "stack": (lambda x, a: Tensor.stack([x, x * 2], axis=a), lambda x, a: np.stack([x, x * 2], a)),
     "tile": (

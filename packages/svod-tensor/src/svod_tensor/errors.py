@@ -1,6 +1,7 @@
 """The errors of svod-tensor.
 
 UserError
+├── ArgumentNameError (TypeError)          an argument by a name that an operation does not have
 ├── IndexOutOfRangeError (IndexError)
 ├── PositionError (IndexError)            an index tensor with a position that an axis does not have
 ├── IntegerDivisionError (ZeroDivisionError)
@@ -49,7 +50,7 @@ from svod_ir.sizes import bounds_of_size
 from svod_ir.uop import SInt
 
 __all__ = [
-    "AmbiguousTruthError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BufferNotFoundError",
+    "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BufferNotFoundError",
     "CaptureError", "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "MissingFileError",
@@ -57,6 +58,19 @@ __all__ = [
     "SafetensorsError", "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError",
     "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
+
+
+class ArgumentNameError(UserError, TypeError):
+    """An argument by a name that an operation does not have, such as that of another library."""
+
+    def __init__(
+        self, *, operation: str, given: str, expected: tuple[str, ...], call: str | None = None, is_placed: bool = False
+    ) -> None:
+        self.operation, self.given, self.expected = operation, given, expected
+        taken = ", ".join(expected) or "no arguments"
+        name = "" if expected == (given,) else f", not as {given}"
+        found = f"{taken} by its place{name}" if is_placed else f"{taken}, not {given}"
+        super().__init__(f"{operation}() takes {found}", hint=None if call is None else f"write {call}")
 
 
 class IndexOutOfRangeError(UserError, IndexError):

@@ -33,11 +33,11 @@ class Creation(Theme):
 
     @classmethod
     def full(
-        cls, shape: SInt | Sequence[SInt], value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
+        cls, shape: SInt | Sequence[SInt], fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
     ) -> Self:  # fmt: skip
-        """`value` at every element; it takes no memory until it is realized."""
+        """`fill_value` at every element; it takes no memory until it is realized."""
         sizes = check_sizes("full", to_shape("full", (shape,)))
-        node = make_node(value, None) if dtype is None else make_constant(value, to_dtype(dtype))
+        node = make_node(fill_value, None) if dtype is None else make_constant(fill_value, to_dtype(dtype))
         return cls._place(_fill(node, sizes), device)
 
     @classmethod
@@ -64,9 +64,9 @@ class Creation(Theme):
         node = memory_nodes.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
         return cls.from_uop(view_prefix(node, sizes), owns=True)
 
-    def full_like(self, value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
-        """`value` in this tensor's shape, dtype and device."""
-        made = self.full(self.shape, value, dtype=self.dtype if dtype is None else dtype)
+    def full_like(self, fill_value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
+        """`fill_value` in this tensor's shape, dtype and device."""
+        made = self.full(self.shape, fill_value, dtype=self.dtype if dtype is None else dtype)
         return self.from_uop(place_like(made.uop, self.uop))
 
     def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
@@ -110,17 +110,17 @@ class Creation(Theme):
 
     @classmethod
     def linspace(
-        cls, start: float, stop: float, count: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
+        cls, start: float, stop: float, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> Self:  # fmt: skip
-        """`count` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
+        """`num` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
         kind = to_dtype(dtype)
-        (count,) = check_sizes("linspace", to_shape("linspace", (count,)))
-        if isinstance(count, int) and count == 0:
+        (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
+        if isinstance(num, int) and num == 0:
             return cls.zeros(0, dtype=kind, device=device)
-        position = cls.from_uop(make_cast(make_iota(count, int64), float64))
-        last = count - 1
-        steps = last if endpoint else count
+        position = cls.from_uop(make_cast(make_iota(num, int64), float64))
+        last = num - 1
+        steps = last if endpoint else num
         if isinstance(steps, int):
             result = position.mul((stop - start) / steps if steps else 0.0).add(start)
         else:
@@ -137,17 +137,17 @@ class Creation(Theme):
     @classmethod
     def eye(
         cls,
-        rows: SInt,
-        columns: SInt | None = None,
+        n_rows: SInt,
+        n_cols: SInt | None = None,
         *,
         k: int = 0,
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> Self:
         """Ones on diagonal `k` of a matrix, zeros elsewhere."""
-        columns = rows if columns is None else columns
-        row = cls.from_uop(make_iota(rows, int64)).unsqueeze(1)
-        column = cls.from_uop(make_iota(columns, int64)).unsqueeze(0)
+        n_cols = n_rows if n_cols is None else n_cols
+        row = cls.from_uop(make_iota(n_rows, int64)).unsqueeze(1)
+        column = cls.from_uop(make_iota(n_cols, int64)).unsqueeze(0)
         return cls._place(row.add(k).eq(column).cast(dtype).uop, device)
 
     @classmethod

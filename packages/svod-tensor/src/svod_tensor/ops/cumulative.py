@@ -75,7 +75,7 @@ class Cumulative(Theme):
         if not is_wanted:
             return x
         place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
-        return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), value=value)
+        return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), constant_values=value)
 
     @rounds_once
     def diff(self, n: int = 1, axis: int = -1, *, prepend: Self | None = None, append: Self | None = None) -> Self:

@@ -47,18 +47,18 @@ class Cutting(Theme):
                 check_within("shrink", axis, end, begin, size)
         return self.along(Shrink(self.shape, pairs))
 
-    def pad(self, *padding: Amounts | Sequence[Amounts], value: bool | int | float = 0) -> Self:
-        """Add `value` before and after each axis; None leaves an axis, negative amounts crop it.
+    def pad(self, *padding: Amounts | Sequence[Amounts], constant_values: bool | int | float = 0) -> Self:
+        """Add `constant_values` before and after each axis; None leaves an axis, negative amounts crop it.
 
         Args:
             padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all axes,
                 and a number stands for a pair of it, as in numpy.
-            value: what is added.
+            constant_values: what is added.
         """
         pairs = _to_pairs(padding, self.shape)
         cropped = self._crop(pairs)
         pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
-        return self._make(_pad_node(cropped.uop, pairs, make_constant(value, self.dtype)))
+        return self._make(_pad_node(cropped.uop, pairs, make_constant(constant_values, self.dtype)))
 
     def _crop(self, pairs: Sequence[tuple[SInt, SInt]]) -> Self:
         if not any(isinstance(n, int) and n < 0 for pair in pairs for n in pair):
@@ -96,19 +96,19 @@ class Cutting(Theme):
         padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
         return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1).clone()
 
-    def triu(self, diagonal: int = 0) -> Self:
-        """The elements on and above a diagonal of the last two axes, zero below it."""
-        return self._triangle("triu", diagonal, is_upper=True)
+    def triu(self, k: int = 0) -> Self:
+        """The elements on and above diagonal `k` of the last two axes, zero below it."""
+        return self._triangle("triu", k, is_upper=True)
 
-    def tril(self, diagonal: int = 0) -> Self:
-        """The elements on and below a diagonal of the last two axes, zero above it."""
-        return self._triangle("tril", diagonal, is_upper=False)
+    def tril(self, k: int = 0) -> Self:
+        """The elements on and below diagonal `k` of the last two axes, zero above it."""
+        return self._triangle("tril", k, is_upper=False)
 
-    def _triangle(self, operation: str, diagonal: int, *, is_upper: bool) -> Self:
+    def _triangle(self, operation: str, k: int, *, is_upper: bool) -> Self:
         if self.ndim < 2:
             raise AxisError(operation=operation, axis=-2, ndim=self.ndim)
         rows, columns = self.shape[-2:]
-        row = make_positions((rows, columns), 0, int64) + UOp.const(int64, diagonal)
+        row = make_positions((rows, columns), 0, int64) + UOp.const(int64, k)
         column = make_positions((rows, columns), 1, int64)
         keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
         mask = broadcast_node(keep, self.shape)

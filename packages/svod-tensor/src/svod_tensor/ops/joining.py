@@ -107,17 +107,19 @@ class Joining(Theme):
 
     tile = repeat
 
-    def repeat_interleave(self, count: int, axis: int | None = None) -> Self:
-        """Each element `count` times in a row (numpy's `repeat`)."""
+    def repeat_interleave(self, repeats: int, axis: int | None = None) -> Self:
+        """Each element `repeats` times in a row (numpy's `repeat`)."""
         if axis is None:
-            return self.flatten().repeat_interleave(count, 0)
+            return self.flatten().repeat_interleave(repeats, 0)
         axis = normalize_axis("repeat_interleave", axis, self.ndim)
         shape = self.shape
         wide = self.unsqueeze(axis + 1)
         repeated = (
-            wide.expand(*shape[: axis + 1], count, *shape[axis + 1 :]) if count else wide._slice_axis(axis + 1, 0, 0)
+            wide.expand(*shape[: axis + 1], repeats, *shape[axis + 1 :])
+            if repeats
+            else wide._slice_axis(axis + 1, 0, 0)
         )
-        return repeated.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :]).clone()
+        return repeated.reshape(*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]).clone()
 
 
 def _take_operands(

@@ -1,8 +1,9 @@
 """Errors that name the operation that was called, however deep inside of it the mistake is found.
 
 Each public method of a class of operations gets a frame around it. A `UserError` that passes the outermost one gets its
-name. Another exception is a mistake in the arguments if one of them does not fit its annotation, and is then an
-`OperandError` that says which; otherwise it is a bug of svod, and stays as it is.
+name. Another exception is a mistake in the call if an argument has a name that the method does not take
+(`argument_names.py`), or does not fit its annotation, and is then an `OperandError` that says which; otherwise it is a bug of
+svod, and stays as it is.
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ def _name_errors(function: Callable[P, R], name: str) -> Callable[P, R]:
                 error.name_operation(name)
             raise
         except Exception as error:
+            from svod_tensor.ops.argument_names import find_wrong_name
+
+            if (unknown := find_wrong_name(function, name, args, kwargs)) is not None:
+                raise unknown from None
             problem = _find_misfit(function, args, kwargs)
             if problem is None:
                 raise

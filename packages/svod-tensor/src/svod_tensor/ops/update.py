@@ -100,9 +100,9 @@ class Update(Theme):
         node = bring_to(make_array_node(lookup.reshape(shape), may_share=True), self.uop)
         return self._with_lookup(self.from_uop(node), places.shape, value)
 
-    def put_along_axis(self, indices: TensorBase, value: Operand, axis: int) -> Self:
-        """This tensor with `value` at the places that `take_along_axis(indices, axis)` reads; of several for one, the last stays."""
-        new = self._to_value(value)
+    def put_along_axis(self, indices: TensorBase, values: Operand, axis: int) -> Self:
+        """This tensor with `values` at the places that `take_along_axis(indices, axis)` reads; of several for one, the last stays."""
+        new = self._to_value(values)
         return self._with_places(self._find_along_axis("put_along_axis", indices, new, axis), new)
 
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:

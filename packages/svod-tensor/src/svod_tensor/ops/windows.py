@@ -187,7 +187,7 @@ class Windows(Theme):
             raise ShapeError(operation="pooling", shape=self.shape, problem=f"has no {max(n, 1)} spatial axes")
         sizes = _each("kernel", kernel, n)
         pads = [(p, p) for p in _each("padding", padding, n)]
-        padded = self.pad(*((0, 0),) * (self.ndim - n), *pads, value=value)
+        padded = self.pad(*((0, 0),) * (self.ndim - n), *pads, constant_values=value)
         steps = sizes if stride is None else _each("stride", stride, n)
         padded = _store(padded, pads, sizes, steps)
         return padded.windows(sizes, steps, _each("dilation", dilation, n)), n

@@ -271,7 +271,10 @@ def _iter_movement() -> Iterator[Operation]:
     yield _move("broadcast_to", "{0}.broadcast_to({shape})", np.broadcast_to, _draw_expand, 1.2)
     yield _move("expand", "{0}.expand({shape})", np.broadcast_to, _draw_expand, 0.3)
     yield _move(
-        "pad", "{0}.pad(*{pairs}, value={c})", lambda a, pairs, c: np.pad(a, pairs, constant_values=c), _draw_pad
+        "pad",
+        "{0}.pad(*{pairs}, constant_values={c})",
+        lambda a, pairs, c: np.pad(a, pairs, constant_values=c),
+        _draw_pad,
     )
     yield _move(
         "shrink",

@@ -1,0 +1,79 @@
+"""Arguments are named as numpy and the array API standard name them: what to say to a call that names one in another way.
+
+Only a call that has failed asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Final
+
+from svod_tensor.errors import ArgumentNameError
+
+__all__ = ["SPELLINGS", "find_wrong_name"]
+
+SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "dim": ("axis", "axes"), "dims": ("axis", "axes"), "axes": ("axis",), "axis": ("axes",), "keepdim": ("keepdims",),
+    "dim0": ("axis0",), "dim1": ("axis1",), "start_dim": ("start_axis",), "end_dim": ("end_axis",),
+    "unbiased": ("correction",), "ddof": ("correction",), "kernel_size": ("kernel",), "size": ("shape",),
+    "index": ("indices",), "src": ("values", "value"), "value": ("values", "fill_value", "constant_values"),
+    "values": ("value",), "fill_value": ("value",), "diagonal": ("k",), "offset": ("k",), "steps": ("num",),
+    "shifts": ("shift",), "count": ("repeats", "num"), "a_min": ("min",), "a_max": ("max",), "negative_slope": ("slope",),
+    "epsilon": ("eps",), "attn_mask": ("mask",), "running_mean": ("mean",), "running_var": ("variance",),
+    "num_classes": ("n_classes",), "num_groups": ("n_groups",), "chunks": ("n_parts",), "num_samples": ("n",),
+    "split_size_or_sections": ("sizes",), "split_size": ("sizes",), "minlength": ("n_bins",),
+    "loc": ("mean",), "scale": ("std",), "N": ("n_rows",), "M": ("n_cols",),
+}  # fmt: skip
+"""Names of other libraries, and ours: the first one that the operation takes is meant."""
+
+_CONVERTED: Final[Mapping[str, Callable[[object], object]]] = {"unbiased": lambda value: 1 if value else 0}
+"""Where the argument that is meant has another value too."""
+
+
+def find_wrong_name(
+    function: Callable[..., object], operation: str, args: Sequence[object], kwargs: Mapping[str, object]
+) -> ArgumentNameError | None:
+    """The error about the first argument whose name the function does not have, if there is one."""
+    own, *parameters = signature(function).parameters.values()
+    wrong = [
+        name
+        for name in kwargs
+        if not any(p.name == name and p.kind is not Parameter.VAR_POSITIONAL for p in parameters)
+    ]
+    if not wrong:
+        return None
+    taken = {parameter.name: parameter for parameter in parameters}
+    meant = {name: _find_meant(name, taken) for name in wrong}
+    first = meant[wrong[0]]
+    if first is None:
+        return ArgumentNameError(operation=operation, given=wrong[0], expected=tuple(taken))
+    shown = [_show(value) for value in (args if _takes_many(args) else args[1:])]
+    for name, value in kwargs.items():
+        parameter = meant.get(name, taken.get(name))
+        if parameter is not None:
+            text = _show(_CONVERTED[name](value) if name in _CONVERTED else value)
+            is_placed = parameter.kind is Parameter.VAR_POSITIONAL
+            shown.append(text if is_placed else f"{parameter.name}={text}")
+    owner = "Tensor" if own.name == "cls" or _takes_many(args) else "x"
+    return ArgumentNameError(
+        operation=operation, given=wrong[0], expected=(first.name,), call=f"{owner}.{operation}({', '.join(shown)})",
+        is_placed=first.kind is Parameter.VAR_POSITIONAL,
+    )  # fmt: skip
+
+
+def _find_meant(name: str, taken: Mapping[str, Parameter]) -> Parameter | None:
+    return next((taken[ours] for ours in (name, *SPELLINGS.get(name, ())) if ours in taken), None)
+
+
+def _takes_many(args: Sequence[object]) -> bool:
+    """Whether the first argument is a sequence, as in `Tensor.concat([x, y])`."""
+    return bool(args) and isinstance(args[0], (list, tuple))
+
+
+def _show(value: object) -> str:
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return repr(value)
+    if isinstance(value, tuple) and all(isinstance(v, int) for v in value):  # pyright: ignore[reportUnknownVariableType]
+        return repr(value)  # pyright: ignore[reportUnknownArgumentType]
+    return "[...]" if isinstance(value, list) else "..."

@@ -1,0 +1,85 @@
+"""An argument that is named as another library names it is an error that says how it is named here."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from svod_tensor import Tensor
+from svod_tensor.errors import ArgumentNameError
+from svod_tensor.ops.argument_names import SPELLINGS
+from svod_tensor.ops.table import TABLE
+
+ROWS = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+IMAGE = Tensor.ones(1, 2, 6, 6)
+
+
+def takes(name):
+    member = inspect.getattr_static(Tensor, name)
+    function = getattr(member, "__func__", member)
+    if isinstance(function, property) or not hasattr(function, "names_errors"):
+        return None
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
+OPERATIONS = [row.name for row in TABLE if takes(row.name) is not None]
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        (lambda: ROWS.sum(dim=1), "sum() takes axis, not dim", "x.sum(axis=1)"),
+        (lambda: ROWS.softmax(dim=-1), "softmax() takes axis, not dim", "x.softmax(axis=-1)"),
+        (lambda: ROWS.mean(1, keepdim=True), "mean() takes keepdims, not keepdim", "x.mean(1, keepdims=True)"),
+        (lambda: ROWS.max(dim=1, keepdim=True), "max() takes axis, not dim", "x.max(axis=1, keepdims=True)"),
+        (lambda: ROWS.std(unbiased=True), "std() takes correction, not unbiased", "x.std(correction=1)"),
+        (lambda: ROWS.var(ddof=1), "var() takes correction, not ddof", "x.var(correction=1)"),
+        (lambda: IMAGE.max_pool2d(kernel_size=3), "max_pool2d() takes kernel, not kernel_size", "x.max_pool2d(kernel=3)"),
+        (lambda: ROWS.take(index=ROWS, dim=0), "take() takes indices, not index", "x.take(indices=..., axis=0)"),
+        (lambda: ROWS.tril(diagonal=1), "tril() takes k, not diagonal", "x.tril(k=1)"),
+        (lambda: Tensor.concat([ROWS, ROWS], dim=1), "concat() takes axis, not dim", "Tensor.concat([...], axis=1)"),
+        (lambda: Tensor.linspace(0, 1, steps=5), "linspace() takes num, not steps", "Tensor.linspace(0, 1, num=5)"),
+        (lambda: Tensor.zeros(size=(2, 3)), "zeros() takes shape by its place, not as size", "Tensor.zeros((2, 3))"),
+        (lambda: Tensor.zeros(shape=(2, 3)), "zeros() takes shape by its place", "Tensor.zeros((2, 3))"),
+        (lambda: ROWS.permute(dims=(1, 0)), "permute() takes axes by its place, not as dims", "x.permute((1, 0))"),
+        (lambda: ROWS.relu(inplace=True), "relu() takes no arguments, not inplace", None),
+        (lambda: ROWS.sum(colour=3), "sum() takes axis, keepdims, dtype, not colour", None),
+    ],
+)  # fmt: skip
+def test_the_error_says_what_is_meant(call, message, hint):
+    with pytest.raises(ArgumentNameError) as caught:
+        call()
+    assert caught.value.headline == message
+    assert caught.value.hint == (None if hint is None else f"write {hint}")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_operation_takes_a_name_that_is_not_in_its_signature(name):
+    with pytest.raises(ArgumentNameError) as caught:
+        getattr(ROWS, name)(colour=3)
+    assert caught.value.given == "colour"
+    assert str(caught.value).startswith(f"{name}() takes ")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_axis_has_the_same_name(name):
+    names = {parameter.name for parameter in takes(name) or ()}
+    assert not names & {"dim", "dims", "dim0", "dim1", "keepdim", "kernel_size", "unbiased", "ddof"}
+    if "axis" in names:
+        with pytest.raises(ArgumentNameError, match="takes axis, not dim"):
+            getattr(ROWS, name)(dim=0)
+
+
+def test_a_spelling_stands_for_names_that_some_operation_takes():
+    known = {parameter.name for name in OPERATIONS for parameter in takes(name) or ()}
+    assert {ours for names in SPELLINGS.values() for ours in names} <= known
+
+
+def test_the_hint_is_a_call_that_works():
+    with pytest.raises(ArgumentNameError) as caught:
+        ROWS.std(dim=1, unbiased=True, keepdim=True)
+    x = ROWS
+    found = eval(caught.value.hint.removeprefix("write "), {"x": x})
+    np.testing.assert_allclose(found.numpy(), x.numpy().std(1, ddof=1, keepdims=True), rtol=1e-6)
