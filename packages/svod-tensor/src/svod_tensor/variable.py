@@ -22,6 +22,7 @@ class Variable:
     bounds, and is the same.
 
     Example:
+        >>> from svod_tensor import Variable
         >>> n = Variable("n", 1, 64)
         >>> n.bind(3).vmax
         64
