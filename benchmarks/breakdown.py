@@ -56,24 +56,25 @@ class Breakdown:
 def break_down(tensor: Any) -> Breakdown:
     """Compile what `tensor` needs as `prepare` would, and drop it."""
     from svod_device import get_device
-    from svod_dtype import void
     from svod_ir.ops import Op
     from svod_ir.uop import UOp
-    from svod_schedule.pipeline import Context, run_pipeline
+    from svod_schedule.pipeline import Context
+    from svod_schedule.steps import kernelize, rangeify
     from svod_tensor.engine.build import normalize_graph
-    from svod_tensor.engine.preschedule import create_pre_schedule
+    from svod_tensor.engine.preschedule import preschedule
 
     found = Breakdown()
     device = get_device("CPU")
-    sink = UOp(Op.SINK, void, (UOp(Op.CONTIGUOUS, tensor.dtype, (tensor.uop,)),))
+    sink = UOp.sink(UOp(Op.CONTIGUOUS, tensor.dtype, (tensor.uop,)))
     with found.measure("normalize"):
-        graph = normalize_graph(sink).graph
-    scheduling = Context(device=device.name, observe=found.observe)
-    for pipeline in ("rangeify", "kernelize"):
-        with found.measure(pipeline):
-            graph = run_pipeline(pipeline, graph, scheduling)
+        sink = normalize_graph(sink).sink
+    context = Context(device=device.name, observe=found.observe)
+    with found.measure("rangeify"):
+        ranged = rangeify(sink, context)
+    with found.measure("kernelize"):
+        kernels = kernelize(ranged, context)
     with found.measure("preschedule"):
-        schedule = create_pre_schedule(graph)
+        schedule = preschedule(kernels, sink)
     compiling = Context(target=device.target, device=device.name, observe=found.observe)
     for body in dict.fromkeys(item.ast for item in schedule.items):
         _compile_kernel(body, device, compiling, found)
@@ -81,26 +82,20 @@ def break_down(tensor: Any) -> Breakdown:
 
 
 def _compile_kernel(body: Any, device: Any, context: Any, found: Breakdown) -> None:
-    from svod_device import ProgramSpec
-    from svod_dtype import void
-    from svod_ir.ops import Op
-    from svod_ir.uop import UOp
-    from svod_schedule.linearize import linearize
-    from svod_schedule.pipeline import run_pipeline
+    from svod_codegen.steps import linearize, render
+    from svod_schedule.steps import lower, optimize
 
     with found.measure("optimize"):
-        optimized = run_pipeline("optimize", body, context)
+        optimized = optimize(body, context)
     with found.measure("lower"):
-        lowered = run_pipeline("lower", optimized, context)
+        lowered = lower(optimized, context)
     with found.measure("linearize"):
-        linear = linearize(lowered)
+        linear = linearize(lowered, device.name)
     with found.measure("render"):
-        source = device.renderer.render(linear, lowered.arg.name)
-        stages = (lowered, UOp(Op.LINEAR, void, linear), UOp(Op.SOURCE, void, (), source))
-        spec = ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, device.name))
+        source = render(linear, device.renderer)
     with found.measure("compile"):
-        compiled = device.compile(spec)
+        compiled = device.compiler.compile(source)
     with found.measure("load"):
         device.loader(compiled)
     found.n_kernels += 1
-    found.source_bytes += len(source)
+    found.source_bytes += len(source.source)

@@ -68,8 +68,8 @@ def measure_workload(workload: Workload, n_candidates: int, random: Random) -> d
     from svod_ir.ops import Op
     from svod_ir.uop import UOp
     from svod_tensor import PrepareConfig, Tensor
-    from svod_tensor.engine.compute import make_schedule
-    from svod_tensor.engine.prepare import is_kernel
+    from svod_tensor.engine.schedule import is_kernel
+    from svod_tensor.testing.schedules import make_schedule
 
     result = workload.svod(*map(Tensor, workload.inputs))
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))
@@ -95,7 +95,7 @@ def _iter_samples(schedule: Any, n_candidates: int, random: Random) -> Iterator[
     from svod_schedule.optimize.cost import estimate_cost
     from svod_schedule.pipeline import run_pipeline
     from svod_tensor import PrepareConfig
-    from svod_tensor.engine.prepare import make_context
+    from svod_tensor.engine.kernels import make_context
 
     device = get_device("CPU")
     context = make_context(device, PrepareConfig())
@@ -144,11 +144,11 @@ def _walk(start: Any, random: Random) -> Any:
 def _measure(schedule: Any, opts: Any, seconds: float = 0.03) -> float:
     """The least time of a kernel with these opts, over some batches of at least 0.2 ms."""
     from svod_tensor import PrepareConfig
-    from svod_tensor.engine import kernel_cache
-    from svod_tensor.engine.prepare import prepare_plan
+    from svod_tensor.engine.caches import KERNELS
+    from svod_tensor.testing.schedules import plan_schedule
 
-    plan = prepare_plan(schedule, PrepareConfig(opts=opts, memory_planner="disabled"))
-    kernel_cache.clear()
+    plan = plan_schedule(schedule, PrepareConfig(opts=opts, memory_planner="disabled"))
+    KERNELS.clear()
     plan.execute()
     least = float("inf")
     end = perf_counter() + seconds

@@ -28,8 +28,8 @@ from svod_ir.testing import graphs, random_array, random_inputs
 from svod_runtime import ExecutionPlan, MemoryReport, grouping
 from svod_schedule.optimize import heuristics
 from svod_tensor import PrepareConfig, Tensor, Variable
-from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import kernel_cache, memory_nodes
+from svod_tensor.engine import memory_nodes
+from svod_tensor.engine.caches import KERNELS, SCHEDULES
 
 N_EXECUTIONS = 14
 EXACT = (bool_, uint8, int8, uint16, int32, int64)
@@ -145,8 +145,8 @@ def make_buffer(array: NDArray, dtype: DType) -> Buffer:
 def run_mode(batch: tuple[list[UOp], list[UOp]], mode: Mode) -> tuple[list[tuple[bytes, bytes]], MemoryReport]:
     """What each execution of one plan gives, exact results and rounded ones; and how the plan shares memory."""
     if mode.is_cleared:
-        kernel_cache.clear()
-        schedule_cache.clear()
+        KERNELS.clear()
+        SCHEDULES.clear()
     graphs_of = [*batch[0], *batch[1]]
     program = make_program(*batch, make_arrays(graphs_of, 0))
     ids = [t.uop.arg.id for t in program.inputs]

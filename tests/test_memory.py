@@ -24,13 +24,12 @@ from svod_ir import Op, UOp
 from svod_ir.testing import count_examples
 from svod_runtime import CachedKernel, ExecutionPlan, grouping
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import kernel_cache
-from svod_tensor.engine import prepare as prepare_module
-from svod_tensor.engine.compute import make_schedule
+from svod_tensor.engine import compute
+from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
 from svod_tensor.engine.memory_planner import plan_memory
 from svod_tensor.options import PlannerMode
+from svod_tensor.testing.schedules import make_schedule
 
 MODES: tuple[PlannerMode, ...] = ("arena", "remap")
 
@@ -238,8 +237,8 @@ def make_plan(seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[Tensor]
 @pytest.fixture
 def clean_caches() -> Iterator[Callable[[], None]]:
     def clear() -> None:
-        kernel_cache.clear()
-        schedule_cache.clear()
+        KERNELS.clear()
+        SCHEDULES.clear()
 
     clear()
     yield clear
@@ -251,7 +250,7 @@ def clean_caches() -> Iterator[Callable[[], None]]:
 def test_results_do_not_depend_on_the_order_within_a_level(
     mode: PlannerMode, is_threaded: bool, monkeypatch: pytest.MonkeyPatch, clean_caches: Callable[[], None]
 ) -> None:
-    load = prepare_module._load_kernel
+    load = compute.load
     launcher = Shuffling(1, is_threaded=is_threaded)
 
     def load_for_shuffling(*arguments: object) -> CachedKernel:
@@ -262,7 +261,7 @@ def test_results_do_not_depend_on_the_order_within_a_level(
     expected = [[t.numpy() for t in run(make_plan(seed, "disabled"))] for seed in seeds]
     clean_caches()
     monkeypatch.setattr(grouping, "WORTH_A_THREAD", 0)
-    monkeypatch.setattr(prepare_module, "_load_kernel", load_for_shuffling)
+    monkeypatch.setattr(compute, "load", load_for_shuffling)
     for seed in seeds:
         plan, found = make_plan(seed, mode)
         assert plan.memory_report.bytes_saved > 0

@@ -18,7 +18,7 @@ from svod_ir.testing import assert_close, count_examples, graphs, random_inputs,
 from svod_ir.text import print_graph
 from svod_schedule.optimize import heuristics
 from svod_tensor import Tensor
-from svod_tensor.engine import kernel_cache
+from svod_tensor.engine.caches import KERNELS
 from svod_tensor.options import PrepareConfig
 from svod_tensor.testing import place_graph
 
@@ -40,9 +40,9 @@ MODES = {
 def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrepareConfig]:
     found, least_work = MODES[request.param]
     monkeypatch.setattr(heuristics, "MIN_THREADED_WORK", least_work)
-    kernel_cache.clear()
+    KERNELS.clear()
     yield found
-    kernel_cache.clear()
+    KERNELS.clear()
 
 
 def check(batch: Sequence[UOp], config: PrepareConfig) -> None:

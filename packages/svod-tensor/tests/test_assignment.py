@@ -9,8 +9,8 @@ import pytest
 from svod_device import ReadOnlyError
 from svod_ir.errors import ShapeError
 from svod_tensor import Tensor, Variable
-from svod_tensor.engine import build as schedule_cache
 from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import AssignmentDtypeError
 from svod_tensor.testing import check
 
@@ -341,9 +341,9 @@ def test_views_that_were_read_stay_views() -> None:
 
 def test_elements_of_memory_are_read_without_a_kernel() -> None:
     x = Tensor(np.arange(60, dtype=np.float32).reshape(3, 4, 5)).realize()
-    before = schedule_cache.counts()
+    before = SCHEDULES.counts()
     assert [float(row[2, 1]) for row in x] == [11.0, 31.0, 51.0]
     assert x.T[4, :, 2].tolist() == [44.0, 49.0, 54.0, 59.0]
     assert [x[i, 0, -1].item() for i in range(3)] == [4.0, 24.0, 44.0]
     assert int(x[2, 3, 4]) == 59
-    assert schedule_cache.counts() == before
+    assert SCHEDULES.counts() == before

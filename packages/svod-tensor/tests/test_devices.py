@@ -15,7 +15,7 @@ from svod_ir import Op
 from svod_ir.errors import DeviceMismatchError
 from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.engine.build import normalize_graph
-from svod_tensor.engine.compute import make_schedule
+from svod_tensor.testing.schedules import make_schedule
 
 FAR = "CPU:1"
 

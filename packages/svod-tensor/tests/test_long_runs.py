@@ -15,8 +15,8 @@ from svod_ir.origins import get_origins
 from svod_ir.uop import count_interned
 from svod_tensor import Tensor, jit, track_origins
 from svod_tensor.cells import registry
-from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import kernel_cache
+from svod_tensor.engine import caches
+from svod_tensor.engine.caches import KERNELS, SCHEDULES
 
 N_GRAPHS = 6
 
@@ -26,7 +26,8 @@ _constants = count(1)
 @pytest.fixture(autouse=True)
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Caches that are full after a few graphs; compiled kernels are remembered by devices too, which are made anew after each run."""
-    monkeypatch.setattr(schedule_cache, "MAX_ENTRIES", 4)
+    monkeypatch.setattr(caches, "MAX_SCHEDULES", 4)
+    monkeypatch.setattr(caches, "MAX_TEMPLATES", 4)
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "4")
     yield
     clear_devices()
@@ -112,5 +113,5 @@ def test_captured_functions_leave_nothing_behind() -> None:
 def test_the_caches_keep_no_more_than_they_may() -> None:
     for _ in range(N_GRAPHS):
         compute_new_graph()
-    assert schedule_cache.counts().entries == 4
-    assert kernel_cache.counts().entries == 4
+    assert SCHEDULES.counts().entries == 4
+    assert KERNELS.counts().entries == 4

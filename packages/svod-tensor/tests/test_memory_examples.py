@@ -16,7 +16,7 @@ import pytest
 
 from svod_dtype import SvodError
 from svod_tensor import Tensor, Variable, jit
-from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import DonatedTensorError, EmptyScheduleError, RepeatedWriteError, ShardError
 
 Array = np.ndarray
@@ -679,7 +679,7 @@ def test_what_was_computed_before_a_write_keeps_the_old_elements(event: Event) -
 
 def count_compiled() -> int:
     """How many graphs were made into plans, or looked up."""
-    counts = schedule_cache.counts()
+    counts = SCHEDULES.counts()
     return counts.hits + counts.misses
 
 

@@ -11,10 +11,10 @@ from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine.compute import make_schedule
 from svod_tensor.engine.instantiate import instantiate_schedule
 from svod_tensor.engine.memory_planner import plan_memory
 from svod_tensor.engine.preschedule import create_pre_schedule
+from svod_tensor.testing.schedules import make_schedule
 
 
 def chain(x, n):

@@ -19,7 +19,7 @@ from svod_ir.origins import clear_origins, has_origins
 from svod_ir.uop import count_interned
 from svod_runtime import KernelProfile
 from svod_tensor import PrepareConfig, Tensor, jit, origins, scope, track_origins
-from svod_tensor.engine import build as schedule_cache
+from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.options import read_origins
 
 
@@ -90,9 +90,9 @@ def test_equal_graphs_of_different_lines_share_a_schedule_and_keep_their_lines()
     with track_origins():
         a = x.exp() + 1
         b = y.exp() + 1
-    hits = schedule_cache.counts().hits
+    hits = SCHEDULES.counts().hits
     (first,), (second,) = profiles_of(a), profiles_of(b)
-    assert schedule_cache.counts().hits == hits + 1
+    assert SCHEDULES.counts().hits == hits + 1
     assert first.kernel is second.kernel
     assert places(first) == [(begin + 2, "exp"), (begin + 2, "add")]
     assert places(second) == [(begin + 3, "exp"), (begin + 3, "add")]

@@ -30,10 +30,12 @@ from svod_runtime import (
     register_custom_function,
 )  # fmt: skip
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult, instantiate_schedule
-from svod_tensor.engine.prepare import effect_of, prepare_plan
+from svod_tensor.engine.instantiate import instantiate_schedule
+from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import create_pre_schedule
+from svod_tensor.engine.schedule import Schedule, ScheduleItem, effect_of
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
+from svod_tensor.testing.schedules import plan_schedule
 
 
 def node(number, size=4, device="CPU", dtype=float32):
@@ -58,7 +60,7 @@ def add_one(target, source, size=4):
 
 def plan_of(root, inputs, **config):
     schedule = instantiate_schedule(create_pre_schedule(UOp.sink(root)), inputs, {})
-    return prepare_plan(schedule, PrepareConfig(**config))
+    return plan_schedule(schedule, PrepareConfig(**config))
 
 
 def test_releasing_a_plan_reports_memory_that_is_only_named_too():
@@ -68,7 +70,7 @@ def test_releasing_a_plan_reports_memory_that_is_only_named_too():
     pre = create_pre_schedule(UOp.sink(add_one(out, chosen)))
     (item,) = instantiate_schedule(pre, inputs, {}).items
     assert (item.buffer_ids, item.alias_ids) == ((-1, 8), (7,))
-    plan = prepare_plan(instantiate_schedule(pre, inputs, {}), PrepareConfig())
+    plan = plan_schedule(instantiate_schedule(pre, inputs, {}), PrepareConfig())
     removed = []
     plan.release_all_buffers(removed.append)
     assert sorted(removed) == [-1, 7, 8]
@@ -204,11 +206,11 @@ def test_the_plan_is_on_the_first_device_that_is_no_disk(tmp_path):
 
 def test_an_empty_schedule_and_an_unknown_output_are_errors():
     with pytest.raises(EmptyScheduleError):
-        prepare_plan(ScheduleResult([], ()), PrepareConfig())
+        plan_schedule(Schedule([], ()), PrepareConfig())
     x, out = node(7), node(-1)
     schedule = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {})
     with pytest.raises(BufferNotFoundError, match="output -9"):
-        prepare_plan(ScheduleResult(schedule.items, (-9,)), PrepareConfig())
+        plan_schedule(Schedule(schedule.items, (-9,)), PrepareConfig())
 
 
 @pytest.mark.parametrize(
@@ -221,19 +223,13 @@ def test_an_empty_schedule_and_an_unknown_output_are_errors():
         ((0, 3), (0,), 2, "it takes slot 3, which its call does not have"),
     ],
 )
-def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(
-    monkeypatch, globals_, outs, n_buffers, problem
-):
+def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(globals_, outs, n_buffers, problem):
     spec = ProgramSpec("k", "", "CPU", globals=globals_, outs=outs)
-    monkeypatch.setattr(
-        "svod_tensor.engine.prepare._prepare_kernels",
-        lambda items, _: {(items[0].ast, "CPU"): CachedKernel(None, spec)},
-    )
     x, out = node(7), node(-1)
     (item,) = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}).items
     item = ScheduleItem(0, item.kernel, item.ast, item.buffers[:n_buffers], item.buffer_ids[:n_buffers])
     with pytest.raises(ProgramMetadataError, match=problem):
-        prepare_plan(ScheduleResult([item], (-1,)), PrepareConfig())
+        prepare(Schedule([item], (-1,)), {(item.ast, "CPU"): CachedKernel(None, spec)}, PrepareConfig())
 
 
 def test_schedule_loops_fix_their_variables():

@@ -16,8 +16,8 @@ from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan
 from svod_tensor import PrepareConfig
 from svod_tensor.engine.instantiate import instantiate_schedule
-from svod_tensor.engine.prepare import prepare_plan
 from svod_tensor.engine.preschedule import create_pre_schedule
+from svod_tensor.testing.schedules import plan_schedule
 
 SIZE = 8
 
@@ -93,7 +93,7 @@ def test_memory_that_is_shared_or_donated_changes_no_result(mode: str) -> None:
         given = random.sample(sorted(inputs), random.randrange(4))
         schedule = instantiate_schedule(create_pre_schedule(root), {node(n): b for n, b in inputs.items()}, {})
         schedule.donated_ids = tuple(given)
-        plan = prepare_plan(schedule, PrepareConfig(memory_planner=mode, opts=()))
+        plan = plan_schedule(schedule, PrepareConfig(memory_planner=mode, opts=()))
         plan.execute()
         n_donated += plan.memory_report.n_donated
         for output, values in zip(plan.output_buffers, expected, strict=True):
@@ -112,7 +112,7 @@ def test_an_output_waits_for_all_that_reads_the_memory_which_it_takes(mode: str)
     late = make_call(node(-3), [node(1), chain], [read_reversed, read_same])
     schedule = instantiate_schedule(create_pre_schedule(UOp.sink(early, late)), inputs, {})
     schedule.donated_ids = (1,)
-    plan = prepare_plan(schedule, PrepareConfig(memory_planner=mode, opts=()))
+    plan = plan_schedule(schedule, PrepareConfig(memory_planner=mode, opts=()))
     assert plan.output_buffer_at(0) is inputs[node(1)]
     plan.execute()
     assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(y + 1).tolist(), (x[::-1] + y + 3).tolist()]
@@ -125,7 +125,7 @@ def test_each_donated_buffer_is_taken_by_one_output(sources: list[int], n_donate
     outputs = [make_call(node(-1 - i), [node(n)], [read_same]) for i, n in enumerate(sources)]
     schedule = instantiate_schedule(create_pre_schedule(UOp.sink(*outputs)), inputs, {})
     schedule.donated_ids = (1, 2)
-    plan = prepare_plan(schedule, PrepareConfig(opts=()))
+    plan = plan_schedule(schedule, PrepareConfig(opts=()))
     assert plan.memory_report.n_donated == n_donated
     assert len({b.storage_id for b in plan.output_buffers}) == len(sources)
     plan.execute()
@@ -135,7 +135,7 @@ def test_each_donated_buffer_is_taken_by_one_output(sources: list[int], n_donate
 def prepare(root: UOp, inputs: dict[UOp, Buffer], donated: tuple[int, ...]) -> ExecutionPlan:
     schedule = instantiate_schedule(create_pre_schedule(root), inputs, {})
     schedule.donated_ids = donated
-    return prepare_plan(schedule, PrepareConfig(opts=()))
+    return plan_schedule(schedule, PrepareConfig(opts=()))
 
 
 def test_an_input_that_the_schedule_writes_keeps_what_it_wrote() -> None:

@@ -223,14 +223,14 @@ def test_a_tensor_with_a_symbolic_size_reads_as_its_bound_size():
 
 
 def test_other_values_of_a_variable_reuse_the_schedule():
-    from svod_tensor.engine import build as schedule_cache
+    from svod_tensor.engine.caches import SCHEDULES
 
     n = Variable("n", 1, 100)
     x = Tensor(np.arange(100, dtype=np.float32)).realize()
     x[: n.bind(7)].mean().realize()
-    entries = schedule_cache.counts().entries
+    entries = SCHEDULES.counts().entries
     assert x[: n.bind(70)].mean().item() == pytest.approx(34.5)
-    assert schedule_cache.counts().entries == entries
+    assert SCHEDULES.counts().entries == entries
 
 
 def test_a_chain_of_a_hundred_thousand_additions_builds_and_can_be_let_go():

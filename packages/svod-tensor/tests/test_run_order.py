@@ -13,10 +13,10 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_runtime import Load, grouping
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine.compute import make_schedule
 from svod_tensor.engine.live_ranges import find_predecessors, get_levels, reorder
 from svod_tensor.engine.memory_planner import plan_memory
 from svod_tensor.engine.run_order import _Graph, _sort_by_growth, order_items
+from svod_tensor.testing.schedules import make_schedule
 
 ALL_CORES = Load(None, True, 1 << 30)
 ONE_CORE = Load(None, False, 1 << 30)

@@ -9,11 +9,11 @@ from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import compute as graph_plan
-from svod_tensor.engine import kernel_cache
-from svod_tensor.engine.build import make_result, normalize_graph, normalize_results, restore_pre_schedule
-from svod_tensor.engine.instantiate import instantiate_schedule
+from svod_tensor.engine import caches as engine_caches
+from svod_tensor.engine import compute
+from svod_tensor.engine.build import make_result, normalize_graph, normalize_results
+from svod_tensor.engine.caches import KERNELS, SCHEDULES, TEMPLATES
+from svod_tensor.engine.instantiate import instantiate_schedule, restore_pre_schedule
 from svod_tensor.engine.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
 
@@ -112,11 +112,11 @@ def test_normalising_forgets_buffers_and_values_and_nothing_else():
         return UOp.sink(a + b + bound.cast(float32))
 
     one, two = normalize_graph(graph(buffer(1), buffer(2), 3)), normalize_graph(graph(buffer(8), buffer(9), 5))
-    assert one.graph is two.graph
+    assert one.sink is two.sink
     assert one.params == (buffer(1), buffer(2))
-    assert normalize_graph(graph(buffer(1), buffer(1), 3)).graph is not one.graph
-    assert normalize_graph(graph(buffer(1, "CPU:1"), buffer(2, "CPU:1"), 3)).graph is not one.graph
-    assert not list(one.graph.iter_ops(Op.BUFFER, Op.BIND))
+    assert normalize_graph(graph(buffer(1), buffer(1), 3)).sink is not one.sink
+    assert normalize_graph(graph(buffer(1, "CPU:1"), buffer(2, "CPU:1"), 3)).sink is not one.sink
+    assert not list(one.sink.iter_ops(Op.BUFFER, Op.BIND))
 
 
 def test_a_graph_names_the_devices_that_compute_it_and_first_that_of_values_without_memory():
@@ -142,26 +142,25 @@ def test_results_are_normalised_as_the_sink_that_holds_them():
     for some in (nodes, nodes[:1], nodes[2:]):
         found = normalize_results(some)
         expected = normalize_graph(UOp.sink(*map(make_result, some)))
-        assert found.graph is expected.graph
+        assert found.sink is expected.sink
         assert (found.params, found.values, found.devices) == (expected.params, expected.values, expected.devices)
-    assert [node.op for node in normalize_results(nodes[:2]).graph.src] == [Op.CONTIGUOUS] * 2
+    assert [node.op for node in normalize_results(nodes[:2]).sink.src] == [Op.CONTIGUOUS] * 2
 
 
 def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
-    schedule_cache.clear()
+    SCHEDULES.clear()
     for value in (1.0, 2.0, 3.0):
         x = Tensor([value, value])
         assert (x * 7 + 5).sum().item() == 2 * (value * 7 + 5)
-        assert schedule_cache.counts().entries == 1
+        assert SCHEDULES.counts().entries == 1
     (Tensor([1.0, 2.0, 3.0]) * 7 + 5).sum().realize()
-    assert schedule_cache.counts().entries == 2
+    assert SCHEDULES.counts().entries == 2
 
 
 def test_a_cached_schedule_holds_no_buffer():
-    schedule_cache.clear()
+    SCHEDULES.clear()
     (Tensor([1.0]) + 1).realize()
-    (((graph, *_), cached),) = schedule_cache._cache._entries.items()
-    pre = cached.pre
+    (((graph, *_), pre),) = SCHEDULES._entries.items()
     for root in (graph, *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)), *pre.outputs):
         assert all(n.arg.id < 0 for n in root.iter_ops(Op.BUFFER))
 
@@ -169,7 +168,7 @@ def test_a_cached_schedule_holds_no_buffer():
 def test_restoring_gives_the_buffers_of_this_call():
     x = Tensor([1.0, 2.0])
     normalized = normalize_graph(UOp.sink(x.uop + x.uop))
-    param = next(normalized.graph.iter_ops(Op.PARAM))
+    param = next(normalized.sink.iter_ops(Op.PARAM))
     out = buffer(-1)
     pre = create_pre_schedule(UOp.sink(out.after(call(out, param))))
     assert restore_pre_schedule(pre, normalized).items[0].memory == (out, next(x.uop.iter_ops(Op.BUFFER)))
@@ -188,54 +187,54 @@ def test_both_paths_give_equal_results(rng):
 @pytest.mark.parametrize("asks", ["the variable", "the caller"])
 def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
     made = []
-    make = graph_plan.make_pre_schedule
-    monkeypatch.setattr(graph_plan, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
+    make = compute.make_pre_schedule
+    monkeypatch.setattr(compute, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
     if asks == "the variable":
         monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
     config = PrepareConfig.from_env() if asks == "the variable" else PrepareConfig(disable_schedule_cache=True)
     assert config.disable_schedule_cache
-    schedule_cache.clear()
+    SCHEDULES.clear()
     for n in range(1, 4):
         x = Tensor([float(n), 2.0]) * 11 - 3
         found = x.tolist() if asks == "the variable" else x.realize_with(config).tolist()
         assert found == [n * 11 - 3, 19]
         assert len(made) == n
-    assert schedule_cache.counts()[:3] == (0, 0, 0)
+    assert SCHEDULES.counts()[:3] == (0, 0, 0)
 
 
 def test_a_field_that_the_caller_sets_wins_over_the_variable(monkeypatch):
     monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
-    schedule_cache.clear()
+    SCHEDULES.clear()
     (Tensor([1.0]) * 13).realize_with(PrepareConfig(disable_schedule_cache=False))
-    assert schedule_cache.counts().entries == 1
+    assert SCHEDULES.counts().entries == 1
 
 
 def test_the_schedule_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     def is_cached(n):
         graph = UOp.sink(UOp.const(float32, n))
-        return schedule_cache.get_schedule((graph,), lambda _: PreSchedule((), (), ()))[1]
+        hits = SCHEDULES.counts().hits
+        SCHEDULES.get((graph,), lambda: PreSchedule((), (), ()))
+        return SCHEDULES.counts().hits > hits
 
-    schedule_cache.clear()
-    monkeypatch.setattr(schedule_cache, "MAX_ENTRIES", 2)
+    SCHEDULES.clear()
+    monkeypatch.setattr(engine_caches, "MAX_SCHEDULES", 2)
     assert [is_cached(n) for n in (0, 1, 0, 2, 3)] == [False, False, True, False, False]
-    assert schedule_cache.counts()[:4] == (2, 1, 4, 2)
+    assert SCHEDULES.counts()[:4] == (2, 1, 4, 2)
     assert [is_cached(n) for n in (2, 3, 1)] == [True, True, False]
-    schedule_cache.clear()
-    assert schedule_cache.counts()[:3] == (0, 0, 0)
+    SCHEDULES.clear()
+    assert SCHEDULES.counts()[:3] == (0, 0, 0)
 
 
-def test_a_schedule_keeps_few_templates_of_plans():
-    cached = schedule_cache.CachedSchedule(PreSchedule((), (), ()))
-    for n in range(8):
-        cached.add_template(n, object())
-    assert set(cached.templates) == set(range(8))
-    cached.add_template(8, object())
-    assert 0 < len(cached.templates) <= 8
-    assert 8 in cached.templates
+def test_templates_of_plans_are_bounded(monkeypatch):
+    TEMPLATES.clear()
+    monkeypatch.setattr(engine_caches, "MAX_TEMPLATES", 2)
+    for size in range(1, 5):
+        (Tensor([1.0] * size) * 21).realize()
+    assert TEMPLATES.counts().entries == 2
 
 
 def test_equal_kernels_are_compiled_once():
-    kernel_cache.clear()
+    KERNELS.clear()
     x = Tensor(np.ones((5, 5), np.float32))
     y = x
     for _ in range(4):
@@ -243,21 +242,21 @@ def test_equal_kernels_are_compiled_once():
     plan = y.prepare()
     assert len(plan.kernels()) == 4
     assert len({k.kernel for k in plan.kernels()}) == 1
-    assert kernel_cache.counts().entries == 1
+    assert KERNELS.counts().entries == 1
     again = (Tensor(np.zeros((5, 5), np.float32)) * 3).prepare()
     assert again.kernels()[0].kernel is plan.kernels()[0].kernel
 
 
 def test_what_another_compiler_made_is_not_used(odd_plan):
-    schedule_cache.clear()
-    kernel_cache.clear()
+    SCHEDULES.clear()
+    KERNELS.clear()
     compiler, x, kernels = get_device("ODD").compiler.inner, Tensor([1.0, 2.0], device="ODD"), []
     for compiler.cache_key in ("one", "two", "one"):
         (kernel,) = (x * 3).prepare().kernels()
         kernels.append(kernel.kernel)
     assert kernels[0] is kernels[2] is not kernels[1]
-    assert schedule_cache.counts()[:3] == (2, 1, 2)
-    schedule_cache.clear()
+    assert SCHEDULES.counts()[:3] == (2, 1, 2)
+    SCHEDULES.clear()
     # Now the kernels alone decide.
     for compiler.cache_key, expected in (("two", kernels[1]), ("one", kernels[0]), ("three", None)):
         (kernel,) = (x * 3).prepare().kernels()
@@ -266,27 +265,27 @@ def test_what_another_compiler_made_is_not_used(odd_plan):
 
 
 def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
-    kernel_cache.clear()
+    KERNELS.clear()
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "2")
     x = Tensor([1.0, 2.0])
     for n in range(4):
         (x * (n + 2.5)).realize()
-    assert kernel_cache.counts().entries == 2
-    assert kernel_cache.counts().max_entries == 2
-    schedule_cache.clear()  # which keeps the kernels of its plans
-    made = kernel_cache.counts().misses
+    assert KERNELS.counts().entries == 2
+    assert KERNELS.counts().max_entries == 2
+    SCHEDULES.clear()  # which keeps the kernels of its plans
+    made = KERNELS.counts().misses
     for n in (3, 2):
         (x * (n + 2.5)).realize()
-    assert kernel_cache.counts().misses == made
+    assert KERNELS.counts().misses == made
     (x * 2.5).realize()
-    assert kernel_cache.counts().misses == made + 1
-    kernel_cache.clear()
+    assert KERNELS.counts().misses == made + 1
+    KERNELS.clear()
 
 
 def test_a_size_that_means_nothing_gives_a_warning_and_the_usual_cache(monkeypatch):
-    kernel_cache.clear()
+    KERNELS.clear()
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "lots")
     with pytest.warns(UserWarning, match="SVOD_OPT_CACHE_MAX is 'lots', which is no positive integer; 4096 is used"):
         assert (Tensor([1.0, 2.0]) * 77.5).tolist() == [77.5, 155.0]
     with pytest.warns(UserWarning, match="4096"):
-        assert kernel_cache.counts()[::3] == (1, 4096)
+        assert KERNELS.counts()[::3] == (1, 4096)

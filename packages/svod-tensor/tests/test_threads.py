@@ -10,8 +10,7 @@ import numpy as np
 from svod_ir.rewrite import clear_remembered
 from svod_ir.testing import run_in_threads
 from svod_tensor import Tensor, jit, scope, track_origins
-from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import kernel_cache
+from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.testing import check
 
 N_THREADS = 8
@@ -55,8 +54,8 @@ def test_threads_do_different_things_at_once() -> None:
         check(before, np.ones(4, np.float32))
 
     def forget(number: int, n: int) -> None:
-        schedule_cache.clear()
-        kernel_cache.clear()
+        SCHEDULES.clear()
+        KERNELS.clear()
         clear_remembered()
 
     def track(number: int, n: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from svod_codegen.steps import linearize, render
 from svod_device import Buffer, get_device
 from svod_device.protocols import Compiler
 from svod_dtype import float32, float64
@@ -25,9 +26,9 @@ from svod_opencl.context import get_context
 from svod_runtime import PreparedKernel
 from svod_schedule.errors import OptError
 from svod_schedule.optimize import Scheduler
-from svod_schedule.pipeline import Context, run_pipeline
+from svod_schedule.pipeline import Context
+from svod_schedule.steps import kernelize, lower, optimize, rangeify
 from svod_tensor import Tensor
-from svod_tensor.engine.prepare import render_kernel
 from svod_tensor.options import PrepareConfig
 
 UPCAST, UNROLL, LOCAL, PADTO = OptOp.UPCAST, OptOp.UNROLL, OptOp.LOCAL, OptOp.PADTO
@@ -117,9 +118,8 @@ def run_compiled(
 ) -> np.ndarray:
     device = get_device("OPENCL")
     context = Context(target=target, device="OPENCL", opts=opts)
-    ranged = run_pipeline("rangeify", UOp.sink(tensor), context)
-    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
-    spec = render_kernel(body, device, context).spec
+    body = next(kernelize(rangeify(UOp.sink(tensor), context), context).iter_ops(Op.CALL)).src[0]
+    spec = render(linearize(lower(optimize(body, context), context), device.name), device.renderer)
     dims = spec.launch_dims({})
     assert all(n <= limit for n, limit in zip(dims.global_size, target.max_global, strict=False))
     out, given = (Buffer(device.allocator, float32, n).ensure_allocated() for n in (size, values.size))
@@ -161,8 +161,8 @@ def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, in
     x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, shape[0] * shape[1], "OPENCL")), shape)
     target = get_device("OPENCL").target
     context = Context(target=target, device="OPENCL")
-    ranged = run_pipeline("rangeify", UOp.sink(make_reduce_axis(x, Op.ADD, (1,))), context)
-    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
+    sink = UOp.sink(make_reduce_axis(x, Op.ADD, (1,)))
+    body = next(kernelize(rangeify(sink, context), context).iter_ops(Op.CALL)).src[0]
     scheduler = Scheduler(body, target)
     for wish in wishes:
         scheduler.try_opt(wish)

@@ -36,6 +36,11 @@ class ExecutionPlanBuilder:
         """The plan's own."""
         return self._parts.device
 
+    @property
+    def ops(self) -> tuple[PreparedOp, ...]:
+        """What was added so far."""
+        return tuple(self._parts.ops)
+
     def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
         """Add a buffer under an AST id and return its index."""
         self._parts.buffers.append(buffer)

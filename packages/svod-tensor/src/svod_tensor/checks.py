@@ -22,6 +22,7 @@ from svod_ir.origins import Origin, get_origins
 from svod_ir.placement import Sharding
 from svod_ir.sizes import unbind
 from svod_ir.uop import SInt, UOp
+from svod_tensor.engine.build import build, make_result
 from svod_tensor.errors import IntegerDivisionError, PositionError
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape
@@ -29,8 +30,10 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import Guard
+    from svod_tensor.engine.build import TensorGraph
+    from svod_tensor.options import PrepareConfig
 
-__all__ = ["Checks", "make_checks"]
+__all__ = ["Checks", "build_checked", "make_checks"]
 
 _NONE: Final = int64.max
 
@@ -40,6 +43,12 @@ class Checks(NamedTuple):
 
     findings: UOp
     guard: Guard
+
+
+def build_checked(nodes: Sequence[UOp], config: PrepareConfig) -> tuple[TensorGraph, Guard | None]:
+    """The graph of nodes, none of which is memory, and who looks at its last result where the configuration asks for that."""
+    checks = make_checks(UOp.sink(*map(make_result, nodes))) if config.check_operands else None
+    return (build(nodes), None) if checks is None else (build(nodes, checks.findings), checks.guard)
 
 
 def make_checks(sink: UOp) -> Checks | None:

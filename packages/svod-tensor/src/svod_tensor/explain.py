@@ -3,8 +3,8 @@
     python -m svod_tensor.explain script.py            every artifact
     python -m svod_tensor.explain script.py lower      only what `lower` made
 
-The script is run with its tensors; whatever it computes is explained as it is computed. Long artifacts
-are cut after `--lines` lines.
+The script is run with its tensors, and whatever it computes, with `realize`, `prepare` or `jit`, is explained when it is
+compiled. Long artifacts are cut after `--lines` lines.
 """
 
 from __future__ import annotations
@@ -13,28 +13,26 @@ import argparse
 import os
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from svod_dtype import void
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_runtime import ExecutionPlan
+from svod_runtime.execute import describe_op
+from svod_tensor.engine.observe import Observer, observing
 
 if TYPE_CHECKING:
+    from svod_device import CompiledSpec
     from svod_ir.origins import Origin
-    from svod_tensor.cells.registry import Live
-    from svod_tensor.engine.instantiate import ScheduleResult
+    from svod_runtime import CachedKernel, ExecutionPlanBuilder, PlannedKernel, PreparedOp
     from svod_tensor.engine.preschedule import PreSchedule
-    from svod_tensor.options import AnyConfig, PrepareConfig
+    from svod_tensor.engine.schedule import Schedule
+    from svod_tensor.options import AnyConfig
     from svod_tensor.tensor import Tensor
 
 __all__ = ["WORDS", "Artifact", "explain", "main"]
-
-WORDS: Final = (
-    "build", "rangeify", "kernelize", "preschedule", "instantiate", "optimize", "lower", "linearize", "render", "compile",
-    "load", "prepare", "plan", "execute",
-)  # fmt: skip
 
 _BROKEN_PIPE: Final = 141
 """128 and the number of SIGPIPE, as shells report it."""
@@ -54,65 +52,27 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
 
     Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
     """
+    from svod_tensor.cells.work import make_job
+    from svod_tensor.engine.compute import make_plan
     from svod_tensor.options import resolve_config
 
-    yield from _explain_nodes([t.uop for t in tensors], resolve_config(config))
+    resolved = resolve_config(config)
+    found: list[Artifact] = []
+    with observing(_make_observer(found.append)):
+        # A node that no tensor stands for.
+        nodes = [UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors]
+        make_plan(make_job(nodes, resolved), resolved)
+    yield from found
 
 
-def _explain_nodes(nodes: Sequence[UOp], config: PrepareConfig) -> Iterator[Artifact]:
-    from svod_schedule.pipeline import run_pipeline
-    from svod_tensor.engine.build import normalize_graph
-    from svod_tensor.engine.compute import make_graph_context
-    from svod_tensor.engine.preschedule import create_pre_schedule
-    from svod_tensor.engine.separate_results import separate_results
+def _make_observer(show: Callable[[Artifact], None]) -> Observer:
+    def observe(word: str, subject: str, artifact: object) -> None:
+        show(Artifact(word, subject, _SHOW[word](artifact)))
+        if isinstance(artifact, ExecutionPlan):
+            # What it runs each time is known now.
+            show(Artifact("execute", subject, _SHOW["execute"](artifact)))
 
-    sink = UOp.sink(*(UOp(Op.CONTIGUOUS, node.dtype, (node,)) for node in nodes))
-    yield Artifact("build", "graph", _show_graph(sink))
-    normalized = normalize_graph(sink)
-    context = make_graph_context(normalized.devices, config)
-    ranged = run_pipeline("rangeify", normalized.graph, context)
-    yield Artifact("rangeify", "graph", _show_graph(ranged))
-    kernel_graph = run_pipeline("kernelize", ranged, context)
-    yield Artifact("kernelize", "graph", _show_graph(kernel_graph))
-    pre = create_pre_schedule(separate_results(kernel_graph, normalized.graph))
-    yield Artifact("preschedule", "graph", _show_pre_schedule(pre))
-    yield from _explain_execution(sink, config)
-
-
-def _explain_execution(sink: UOp, config: PrepareConfig) -> Iterator[Artifact]:
-    from svod_tensor.engine.compute import make_schedule
-    from svod_tensor.engine.prepare import device_of, is_kernel, prepare_plan
-
-    schedule = make_schedule(sink, config)
-    yield Artifact("instantiate", "graph", _show_schedule(schedule))
-    shown: dict[UOp, str] = {}
-    for item in schedule.items:
-        if is_kernel(item.ast) and item.ast not in shown:
-            shown[item.ast] = f"kernel {item.kernel_id}"
-            yield from _explain_kernel(item.ast, device_of(item.buffers), shown[item.ast], config)
-    plan = prepare_plan(schedule, config)
-    yield Artifact("prepare", "graph", "\n".join(f"{i}: {_show_op(op)}" for i, op in enumerate(plan.prepared_ops)))
-    levels = "\n".join(f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels))
-    yield Artifact("plan", "graph", f"{plan!r}\nmemory: {plan.memory_report}\n{levels}")
-    profiles = plan.execute_profiled()
-    yield Artifact("execute", "graph", "\n".join(f"{p.name} on {p.device}{_show_lines(p.origins)}" for p in profiles))
-
-
-def _explain_kernel(ast: UOp, device_name: str, subject: str, config: PrepareConfig) -> Iterator[Artifact]:
-    from svod_tensor.engine.prepare import find_device, make_context, render_kernel
-
-    device = find_device(device_name, config)
-    made = render_kernel(ast, device, make_context(device, config))
-    yield Artifact("optimize", subject, _show_graph(made.optimized))
-    yield Artifact("lower", subject, _show_graph(made.lowered))
-    yield Artifact("linearize", subject, _show_graph(UOp(Op.LINEAR, void, made.linear)))
-    yield Artifact("render", subject, made.spec.source)
-    compiled = device.compile(made.spec)
-    code = f"{len(compiled.binary)} bytes of object code" if compiled.binary else "source, compiled when it is loaded"
-    yield Artifact("compile", subject, code)
-    program = device.loader(compiled)
-    takes = f"buffers {list(made.spec.globals)}, variables {list(made.spec.var_names)}, launch {made.spec.global_size}"
-    yield Artifact("load", subject, f"{type(program).__name__} {program.name}: {takes}")
+    return observe
 
 
 def _show_graph(graph: UOp) -> str:
@@ -133,7 +93,7 @@ def _number(node: UOp) -> str:
     return f"{node.op.name} {node.arg.slot if node.op is Op.PARAM else node.arg.id}"
 
 
-def _show_schedule(schedule: ScheduleResult) -> str:
+def _show_schedule(schedule: Schedule) -> str:
     lines = [
         f"kernel {item.kernel_id}: {dict(zip(item.buffer_ids, item.buffers, strict=True))}{_show_lines(item.origins)}"
         for item in schedule.items
@@ -146,10 +106,60 @@ def _show_lines(origins: Sequence[Origin]) -> str:
     return "".join(f"\n    from {o}" + (f" in {o.scope}" if o.scope else "") for o in origins)
 
 
-def _show_op(op: object) -> str:
+def _show_code(compiled: CompiledSpec) -> str:
+    n_bytes = len(compiled.binary)
+    return f"{n_bytes} bytes of object code" if n_bytes else "source, compiled when it is loaded"
+
+
+def _show_kernel(kernel: CachedKernel) -> str:
+    spec = kernel.spec
+    takes = f"buffers {list(spec.globals)}, variables {list(spec.var_names)}, launch {spec.global_size}"
+    return f"{type(kernel.program).__name__} {kernel.name}: {takes}"
+
+
+def _show_ops(builder: ExecutionPlanBuilder) -> str:
+    return "\n".join(f"{i}: {_show_op(op)}" for i, op in enumerate(builder.ops))
+
+
+def _show_op(op: PreparedOp) -> str:
     kernel = getattr(op, "kernel", None)
     name = "" if kernel is None else f" {kernel.name}"
-    return f"{type(op).__name__}{name} on buffers {getattr(op, 'buffer_indices', ())}"
+    return f"{type(op).__name__}{name} on buffers {op.buffer_indices}"
+
+
+def _show_plan(plan: ExecutionPlan) -> str:
+    levels = "\n".join(f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels))
+    return f"{plan!r}\nmemory: {plan.memory_report}\n{levels}"
+
+
+def _show_execution(plan: ExecutionPlan) -> str:
+    kernels = {kernel.op.id: kernel for kernel in plan.kernels()}
+    ops = plan.prepared_ops
+    order = [ops[index] for level in plan.levels for index in level]
+    return "\n".join(describe_op(op) + _show_launch(kernels.get(op.id)) for op in order)
+
+
+def _show_launch(kernel: PlannedKernel | None) -> str:
+    return "" if kernel is None else f" on {kernel.op.device}, {kernel.global_size}{_show_lines(kernel.origins)}"
+
+
+_SHOW: Final[Mapping[str, Callable[[Any], str]]] = {
+    "build": lambda graph: _show_graph(graph.sink),
+    "rangeify": _show_graph,
+    "kernelize": _show_graph,
+    "preschedule": _show_pre_schedule,
+    "instantiate": _show_schedule,
+    "optimize": _show_graph,
+    "lower": _show_graph,
+    "linearize": lambda program: _show_graph(program.src[1]),
+    "render": lambda source: source.source,
+    "compile": _show_code,
+    "load": _show_kernel,
+    "prepare": _show_ops,
+    "plan": _show_plan,
+    "execute": _show_execution,
+}
+WORDS: Final = tuple(_SHOW)
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
@@ -178,25 +188,11 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
 
 
 def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
-    """Run `script`; explain each computation just before it happens."""
-    from svod_tensor import realize
+    """Run `script`; explain each computation when it happens."""
     from svod_tensor.origins import track_origins
 
-    original = realize.realize_tensors
-
-    def observed(wanted: Sequence[Live], config: PrepareConfig) -> None:
-        pending = [one.node for one in wanted if not one.is_realized and 0 not in one.node.shape]
-        if pending:
-            for artifact in _explain_nodes(pending, config):
-                show(artifact)
-        original(wanted, config)
-
-    realize.realize_tensors = observed  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        with track_origins():
-            runpy.run_path(script, run_name="__main__")
-    finally:
-        realize.realize_tensors = original
+    with track_origins(), observing(_make_observer(show)):
+        runpy.run_path(script, run_name="__main__")
 
 
 def _write(artifact: Artifact, words: Sequence[str], n_lines: int, out: TextIO) -> None:

@@ -1,7 +1,7 @@
 """realize: from tensors to filled buffers, and to plans that fill them again.
 
-The first of the two spines: decide what to compute (`work`), make its plan (`graph_plan`), execute it, and let the tensors
-stand for what it wrote.
+Decide what to compute (`cells.work`), make its plan and execute it (`engine.compute`), and let the tensors stand for what it
+wrote.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from svod_tensor.cells.work import (
 )
 from svod_tensor.engine import states
 from svod_tensor.engine.bindings import bind_to_plan
-from svod_tensor.engine.compute import bind_plan
+from svod_tensor.engine.compute import execute, make_plan
 from svod_tensor.generator import draw_again
 from svod_tensor.options import PrepareConfig
 
@@ -54,9 +54,9 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
         if work is None:
             return
         try:
-            plan = _make_bound_plan(work, config)
+            plan = make_plan(work.job, config)
             prepared = perf_counter()
-            plan.execute()
+            execute(plan)
             _log.info(
                 "realize.done", outputs=len(work.results), kernels=plan.num_kernels,
                 prepare_us=round((prepared - started) * 1e6), execute_us=round((perf_counter() - prepared) * 1e6),
@@ -67,7 +67,7 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
                 there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
                 tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                 adopted = adopt_outputs(work, plan, range(len(work.results)))
-                overwriting.settle(work.normalized.written, adopted.values, work.versions, adopted.copies)
+                overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
         finally:
             registry.end_computation(work.computation)
 
@@ -88,7 +88,7 @@ def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Col
     kept = Adopted({}, {})
     work, order = _start_plan(list(tensors), config, kept)
     try:
-        plan = _make_bound_plan(work, config, donated)
+        plan = make_plan(work.job._replace(donated=donated), config)
         with registry.lock:
             copies = adopt_outputs(work, plan, order).copies
             for one in work.wanted:
@@ -144,15 +144,11 @@ def _compute_aside(cell: Cell, config: PrepareConfig, kept: Adopted) -> None:
     if work is None:
         return
     try:
-        plan = _make_bound_plan(work, config)
-        plan.execute()
+        plan = make_plan(work.job, config)
+        execute(plan)
         with registry.lock:
             adopted = adopt_outputs(work, plan, range(len(work.results)))
             kept.values.update(adopted.values)
             kept.copies.update(adopted.copies)
     finally:
         registry.end_computation(work.computation)
-
-
-def _make_bound_plan(work: Work, config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
-    return bind_plan(work.normalized, work.checks, config, work.inputs, donated)

@@ -238,6 +238,7 @@ def _finish(
     name: str, capture: Capture, inputs: list[Input], recipes: Sequence[Recipe], sources: Sequence[UOp],
     build: Callable[[Iterator[object]], object], config: PrepareConfig, bound: Sequence[UOp],
 ) -> Captured:  # fmt: skip
+    from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
 
     parts = [parts_of(node) for node in sources]
@@ -252,7 +253,7 @@ def _finish(
     kept = {*capture.states, *(memory_nodes.find_base(part) for found in parts for part in found)}
     donated = {given.memory for given in inputs if given.is_donated} - kept
     graphs = [*(part for *_, part in computed), *effects]
-    plan = make_plan(graphs, config, donated) if graphs else None
+    plan = make_plan(make_job(graphs, config, donated), config) if graphs else None
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
     for given in inputs:
         given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.placement import Sharding
 from svod_ir.uop import UOp
 from svod_tensor.cells import overwriting, registry
+from svod_tensor.checks import build_checked
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import settle_bindings
-from svod_tensor.engine.build import NormalizedGraph
-from svod_tensor.engine.compute import Inputs, find_inputs, normalize_computed
+from svod_tensor.engine.job import Job, find_inputs
 from svod_tensor.engine.memory_nodes import get_buffer, is_there
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.memory_views import view_prefix
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
     from svod_tensor.cells.registry import Live
-    from svod_tensor.checks import Checks
 
 __all__ = [
     "Adopted",
@@ -65,18 +64,14 @@ class Work(NamedTuple):
     Attributes:
         wanted: the tensors to compute.
         results: their parts.
-        normalized: the graph.
-        checks: what is to be checked about its last result.
-        inputs: what it is computed from.
+        job: the graph, and what it is computed from.
         computation: the entry in the registry.
         versions: of memory that is written, the BUFFER for its new content.
     """
 
     wanted: list[Wanted]
     results: list[UOp]
-    normalized: NormalizedGraph
-    checks: Checks | None
-    inputs: Inputs
+    job: Job
     computation: registry.Computation
     versions: Mapping[UOp, UOp]
 
@@ -91,6 +86,20 @@ class Adopted(NamedTuple):
 
     values: dict[UOp, UOp]
     copies: dict[UOp, UOp]
+
+
+def make_job(results: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> Job:
+    """The job with an output for each of `results`, in order, that may overwrite the BUFFERs in `donated`.
+
+    Each value that is computed has memory of its own; what is memory already is the output itself.
+
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
+    """
+    computed = [node for node in results if not is_there(node)]
+    graph, guard = build_checked(computed, config)
+    return Job(graph, find_inputs(graph, results, computed, range(len(results))), guard, donated)
 
 
 def start_work(tensors: Sequence[Live], config: PrepareConfig) -> Work | None:
@@ -126,14 +135,14 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
     The outputs are the results, with those that are overtaken, unless `order` says which. The caller holds `registry.lock`.
     """
     results, computed = results_of(wanted), _missing_of(wanted)
-    normalized, checks = normalize_computed(computed, config)
-    if normalized.written:
+    graph, guard = build_checked(computed, config)
+    if graph.written:
         if registry.wait_for_capture():
             return None
-        if overwriting.find_done(normalized.written):
+        if overwriting.find_done(graph.written):
             overwriting.catch_up()
             return None
-    if normalized.written and order is None:
+    if graph.written and order is None:
         known = {one.node for one in wanted}
         there = {id(one.tensor) for one in wanted}
         for overtaken in _find_wanted(overwriting.find_overtaken(results)):
@@ -142,22 +151,22 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
                 known.add(overtaken.node)
                 wanted.append(overtaken)
         results, computed = results_of(wanted), _missing_of(wanted)
-        normalized, checks = normalize_computed(computed, config)
+        graph, guard = build_checked(computed, config)
     try:
-        inputs = find_inputs(normalized, results, computed, range(len(results)) if order is None else order)
+        inputs = find_inputs(graph, results, computed, range(len(results)) if order is None else order)
     except BufferNotFoundError:
         if not overwriting.catch_up():
             raise
         return None
     computation = registry.start_computation(
         [buffer.storage_id for buffer in inputs.buffers],
-        [get_buffer(memory).storage_id for memory in normalized.written.values()],
+        [get_buffer(memory).storage_id for memory in graph.written.values()],
         {id(one.tensor): one.node for one in wanted},
     )
     if computation is None:
         return None
-    versions = overwriting.renew(normalized.written.values()) if normalized.written else {}
-    return Work(wanted, results, normalized, checks, inputs, computation, versions)
+    versions = overwriting.renew(graph.written.values()) if graph.written else {}
+    return Work(wanted, results, Job(graph, inputs, guard), computation, versions)
 
 
 def _find_wanted(tensors: Iterable[Live]) -> list[Wanted]:

@@ -44,6 +44,11 @@ class BoundedCache(Generic[K, V]):
                 self._entries.popitem()
         return kept
 
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of this key, which `make` makes where there is none."""
+        found = self.find(key)
+        return self.add(key, make()) if found is None else found
+
     def counts(self) -> CacheCounts:
         """How full it is, and what look-ups found."""
         return CacheCounts(len(self._entries), self._counter.hits, self._counter.misses, self._read_limit())

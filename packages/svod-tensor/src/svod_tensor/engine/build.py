@@ -1,91 +1,48 @@
-"""Schedules of graphs that differ only in their buffers and in the values of their variables.
+"""build: nodes of tensors → `TensorGraph`. Graphs that differ only in their buffers and in the values of variables are one.
 
-A graph is normalised: each BUFFER becomes a numbered PARAM, each bound variable the variable itself.
-Nodes are hash-consed, so that equal normalised graphs are one object and key the cache by identity
-(together with the compiler's cache key); a hit costs no hashing of content. What is cached holds no memory: a
-PreSchedule, and templates of the plans that were made from it, which wait for buffers.
+Each BUFFER becomes a numbered PARAM, each bound variable the variable itself. Nodes are hash-consed, so that equal graphs are
+one object, by which what was made of one is found again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from svod_device import get_allocator
 from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
-from svod_tensor.engine.bounded_cache import BoundedCache
-from svod_tensor.engine.instantiate import is_disk
+from svod_tensor.engine.files import copy_files
 from svod_tensor.engine.kernel_origins import collect_lines
-from svod_tensor.engine.preschedule import PreSchedule
+from svod_tensor.engine.schedule import is_disk
 from svod_tensor.engine.states import effect_of_state, find_whole_state, is_later_state, memory_of
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_runtime import PlanTemplate
 
-__all__ = [
-    "MAX_ENTRIES",
-    "CachedSchedule",
-    "NormalizedGraph",
-    "ScheduleKey",
-    "clear",
-    "counts",
-    "get_schedule",
-    "make_result",
-    "normalize_graph",
-    "normalize_results",
-    "restore_pre_schedule",
-]
-
-MAX_ENTRIES: Final = 1024
-
-_MAX_TEMPLATES: Final = 8
+__all__ = ["TensorGraph", "build", "build_sink", "make_result", "normalize_graph", "normalize_results"]
 
 _BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = Op.BUFFER, Op.BIND, Op.COPY, Op.AFTER, Op.PARAM, Op.CONTIGUOUS
 _DEFINE_VAR = Op.DEFINE_VAR
 
 
-@dataclass(frozen=True, slots=True)
-class CachedSchedule:
-    """What equal graphs share: kernels in order, and the templates of plans that run them, by what else those depend on."""
-
-    pre: PreSchedule
-    templates: dict[object, PlanTemplate] = field(default_factory=dict["object", "PlanTemplate"])
-
-    def add_template(self, key: object, template: PlanTemplate) -> None:
-        """Keep a template; there are several where buffers share memory in several ways, or for several options."""
-        if len(self.templates) >= _MAX_TEMPLATES:
-            self.templates.clear()
-        self.templates[key] = template
-
-
-ScheduleKey: TypeAlias = tuple[UOp, *tuple[Hashable, ...]]
-"""A normalised graph, and what else its kernels depend on."""
-
-_cache: Final = BoundedCache[ScheduleKey, CachedSchedule](lambda: MAX_ENTRIES)
-
-counts = _cache.counts
-clear = _cache.clear
-
-
-class NormalizedGraph(NamedTuple):
+class TensorGraph(NamedTuple):
     """A graph without identities, and what it left out.
 
     Attributes:
-        graph: the graph.
+        sink: the SINK of the graph.
         params: the BUFFER that each PARAM stands for, by slot.
         values: of the variables that are bound in it.
         devices: those that compute, the first of which is for values that come from no memory.
-        lines: those that built the nodes of `graph`, where they were tracked.
+        lines: those that built the nodes of `sink`, where they were tracked.
         written: the pending states that it computes, and the BUFFER that has the content of each afterwards.
         has_files: whether files are among `params`.
     """
 
-    graph: UOp
+    sink: UOp
     params: tuple[UOp, ...]
     values: Mapping[str, int]
     devices: tuple[str, ...]
@@ -94,7 +51,37 @@ class NormalizedGraph(NamedTuple):
     has_files: bool
 
 
-def normalize_graph(sink: UOp) -> NormalizedGraph:
+def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
+    """The graph of what `nodes` are, none of which is memory, and at last of `findings` about them.
+
+    Files are copied to the devices that read them, unless kernels there can read them where they are.
+
+    Raises:
+        VariableConflictError: if a variable is bound to two values.
+        BoundsConflictError: if two variables have one name.
+    """
+    graph = normalize_results(nodes) if findings is None else None
+    if graph is not None and not _find_far(graph):
+        return graph
+    results = map(make_result, nodes)
+    return build_sink(UOp.sink(*results) if findings is None else UOp.sink(*results, findings))
+
+
+def build_sink(sink: UOp) -> TensorGraph:
+    """`build` of what a SINK holds."""
+    graph = normalize_graph(sink)
+    far = _find_far(graph)
+    return normalize_graph(copy_files(sink, far, graph.devices[0])) if far else graph
+
+
+def _find_far(graph: TensorGraph) -> set[str]:
+    """The devices that must be sent what they read of files."""
+    if not graph.has_files:
+        return set()
+    return {device for device in graph.devices if not get_allocator(device).is_host_addressable}
+
+
+def normalize_graph(sink: UOp) -> TensorGraph:
     """`sink` with BUFFERs numbered in the order of the graph and variables without values.
 
     Raises:
@@ -110,7 +97,7 @@ def make_result(node: UOp) -> UOp:
     return UOp(_CONTIGUOUS, node.dtype, (node,)) if state is None else effect_of_state(state)
 
 
-def normalize_results(nodes: Sequence[UOp]) -> NormalizedGraph:
+def normalize_results(nodes: Sequence[UOp]) -> TensorGraph:
     """`normalize_graph` of the SINK that `make_result` gives for `nodes`, which is not made for that.
 
     Raises:
@@ -126,7 +113,7 @@ def normalize_results(nodes: Sequence[UOp]) -> NormalizedGraph:
 
 def _normalize(
     roots: Sequence[UOp], order: Sequence[UOp], is_stored: Sequence[bool], written: dict[UOp, UOp]
-) -> NormalizedGraph:
+) -> TensorGraph:
     params: list[UOp] = []
     values: dict[str, int] = {}
     variables: dict[str, UOp] = {}
@@ -166,24 +153,4 @@ def _normalize(
         ]
     )
     lines = collect_lines(done)
-    return NormalizedGraph(sink, tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), lines, written, has_files)
-
-
-def get_schedule(key: ScheduleKey, make: Callable[[UOp], PreSchedule]) -> tuple[CachedSchedule, bool]:
-    """The schedule of a normalised graph, and whether it was there already."""
-    found = _cache.find(key)
-    return (_cache.add(key, CachedSchedule(make(key[0]))), False) if found is None else (found, True)
-
-
-def restore_pre_schedule(pre: PreSchedule, normalized: NormalizedGraph) -> PreSchedule:
-    """`pre` on the buffers of this call. Bodies and order are shared with the cached one."""
-    buffers: Mapping[UOp, UOp] = {
-        UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b
-        for slot, b in enumerate(normalized.params)
-    }
-
-    def restore(nodes: tuple[UOp, ...]) -> tuple[UOp, ...]:
-        return tuple([buffers.get(node, node) for node in nodes])
-
-    items = tuple(replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items)
-    return PreSchedule(items, pre.invocations, tuple(buffers.get(o, o) for o in pre.outputs))
+    return TensorGraph(sink, tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), lines, written, has_files)

@@ -1,21 +1,98 @@
-"""What svod keeps to be fast again: how full each cache is, how often it helped, and how to empty it."""
+"""What svod keeps to be fast again: each cache, what its keys are, how full it is, and how to empty it.
+
+| name | from | to | where |
+|---|---|---|---|
+| `schedule` | a graph, and what compiles for its devices | kernels in order | in the process |
+| `template` | a schedule, and the form of its memory | a plan without memory | in the process |
+| `kernel` | a kernel, its device and its options | a loaded program | in the process |
+| `stored_kernel` | the same, the target, and the compiler's own source files | source and object code | on disk |
+| `object` | source code and the compiler's identity | object code | on disk |
+| `search` | a kernel, its device and the search's options | the best opts | on disk |
+
+Those in the process are bounded by number and forget their oldest entries, those on disk by bytes.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from svod_device import get_device
 from svod_ir.cache_counts import CacheCounts
+from svod_runtime import CachedKernel, PlanTemplate, find_sharing
+from svod_tensor.engine.bounded_cache import BoundedCache
+from svod_tensor.engine.preschedule import PreSchedule
+from svod_tensor.options import read_opt_cache_max
 
 if TYPE_CHECKING:
     from svod_codegen.disk_store import DiskStore
+    from svod_ir.uop import UOp
+    from svod_tensor.engine.build import TensorGraph
+    from svod_tensor.engine.job import Job
+    from svod_tensor.options import PrepareConfig
 
-__all__ = ["CacheCounts", "caches", "clear_caches"]
+__all__ = [
+    "KERNELS", "SCHEDULES", "TEMPLATES", "CacheCounts", "KernelKey", "caches", "clear_caches", "make_schedule_key", "make_template_key",
+]  # fmt: skip
+
+MAX_SCHEDULES: Final = 1024
+MAX_TEMPLATES: Final = 4096
+
+
+class KernelKey(NamedTuple):
+    """What a compiled kernel depends on; its name is not among it.
+
+    `opening` is that of the device: a kernel that was loaded on one opening cannot run on another.
+    """
+
+    ast_hash: str
+    device: str
+    compiler: str
+    config: str
+    opening: int = 0
+
+
+ScheduleKey: TypeAlias = "tuple[UOp, *tuple[Hashable, ...]]"
+TemplateKey: TypeAlias = tuple[PreSchedule, *tuple[Hashable, ...]]
+
+SCHEDULES: Final = BoundedCache[ScheduleKey, PreSchedule](lambda: MAX_SCHEDULES)
+TEMPLATES: Final = BoundedCache[TemplateKey, PlanTemplate](lambda: MAX_TEMPLATES)
+KERNELS: Final = BoundedCache[KernelKey, CachedKernel](read_opt_cache_max)
+
+
+def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
+    """What the kernels of a graph depend on; what they compute is recorded only where somebody asks for lines."""
+    compilers = [get_device(name).with_backend(config.find_backend(name)).compiler.cache_key for name in graph.devices]
+    passes = None if config.passes is None else config.passes.serial
+    return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
+
+
+def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> TemplateKey:
+    """What a plan of a schedule depends on besides its memory.
+
+    Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an output, and the order of
+    the kernels on inputs that share memory. Kernels are loaded, and memory is allocated, on one opening of a device.
+    """
+    graph, inputs = job.graph, job.inputs
+    return (
+        pre,
+        config.fingerprint,
+        config.memory_planner,
+        find_sharing(inputs.buffers),
+        job.donated_slots,
+        inputs.outputs,
+        job.guard is not None,
+        tuple([get_device(device).opening for device in graph.devices]),
+        # What is only an output may have any form.
+        inputs.outputs and tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(graph.params) :]]),
+    )
 
 
 def caches() -> dict[str, CacheCounts]:
     """The counts of each cache since the process began, or since `clear_caches`.
 
     - `schedule`: graphs that were cut into kernels.
+    - `template`: plans that wait for memory.
     - `kernel`: compiled kernels of the process.
     - `stored_kernel`: whole kernels on disk, which later processes use.
     - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
@@ -23,21 +100,16 @@ def caches() -> dict[str, CacheCounts]:
 
     What is on disk is everyone's; the hits and misses are this process's.
     """
-    from svod_tensor.engine import build as schedule_cache
-    from svod_tensor.engine import kernel_cache
-
-    on_disk = {name: store.counts() for name, store in _get_stores().items()}
-    return {"schedule": schedule_cache.counts(), "kernel": kernel_cache.counts(), **on_disk}
+    in_process = {"schedule": SCHEDULES.counts(), "template": TEMPLATES.counts(), "kernel": KERNELS.counts()}
+    return in_process | {name: store.counts() for name, store in _get_stores().items()}
 
 
 def clear_caches(*, disk: bool = False) -> None:
     """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are."""
-    from svod_tensor.engine import build as schedule_cache
-    from svod_tensor.engine import kernel_cache
     from svod_tensor.tuning import records, tuned
 
-    schedule_cache.clear()
-    kernel_cache.clear()
+    for cache in (SCHEDULES, TEMPLATES, KERNELS):
+        cache.clear()
     tuned.clear()
     records.clear()
     for store in _get_stores().values():

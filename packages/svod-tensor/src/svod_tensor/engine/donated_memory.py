@@ -17,16 +17,16 @@ from svod_device import Buffer
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
-from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
 from svod_tensor.engine.live_ranges import find_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
+from svod_tensor.engine.schedule import Schedule, ScheduleItem
 
 __all__ = ["place_outputs"]
 
 
-def place_outputs(schedule: ScheduleResult) -> tuple[list[ScheduleItem], dict[int, int]]:
-    """The items with outputs in donated memory, and for each such output the id of the input that it replaces."""
+def place_outputs(schedule: Schedule) -> Schedule:
+    """`schedule` with outputs in donated memory, as far as that can be."""
     if not schedule.donated_ids:
-        return schedule.items, {}
+        return schedule
     uses = _find_uses(schedule.items)
     donated = [use for number in schedule.donated_ids if (use := uses.get(number)) and _may_be_overwritten(use, uses)]
     outputs = [use for number in dict.fromkeys(schedule.output_ids) if (use := uses.get(number)) and _is_new(use)]
@@ -39,7 +39,8 @@ def place_outputs(schedule: ScheduleResult) -> tuple[list[ScheduleItem], dict[in
                     donated.remove(given)
                     break
         outputs = [output for output in outputs if output.id not in search.taken]
-    return search.finish(), {output: given.id for output, given in search.taken.items()}
+    owners = {output: given.id for output, given in search.taken.items()}
+    return replace(schedule, items=search.finish(), owners=owners)
 
 
 @dataclass(slots=True)

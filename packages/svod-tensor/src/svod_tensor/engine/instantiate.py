@@ -3,73 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
-from svod_dtype import parse_device_name
+from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_tensor.engine.donated_memory import place_outputs
+from svod_tensor.engine.kernel_origins import find_kernel_origins
 from svod_tensor.engine.preschedule import PreSchedule, PreScheduleItem
+from svod_tensor.engine.schedule import Schedule, ScheduleItem, buffer_id, is_disk
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ScheduleError
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
+    from svod_tensor.engine.build import TensorGraph
+    from svod_tensor.engine.job import Job
 
-__all__ = ["InputBuffers", "ScheduleItem", "ScheduleResult", "buffer_id", "instantiate_schedule", "is_disk"]
+__all__ = ["InputBuffers", "instantiate", "instantiate_schedule", "restore_pre_schedule"]
 
 InputBuffers = Mapping[UOp, Buffer]
 """The buffer of each BUFFER or PARAM node that has its content before the run."""
 
 
-@dataclass(slots=True)
-class ScheduleItem:
-    """One run of a kernel, a copy, a view or a custom function.
-
-    Attributes:
-        kernel_id: which item of the PreSchedule it is; repeated where a loop was unrolled.
-        kernel: the CALL.
-        ast: its body.
-        buffers: of the CALL's arguments that are memory, in order; the first is written.
-        buffer_ids: the number of each buffer's node: positive for buffers of tensors, negative for intermediates.
-        fixedvars: values of the variables that the body reads.
-        loop_var_names: those that the schedule gave, which no caller may override.
-        dependencies: `kernel_id`s that must run before.
-        instance_dependencies: positions in the schedule that must run before.
-        origins: the lines that built what it computes, where they were tracked.
-        alias_ids: the numbers of further memory that its arguments name, such as the other shards of a stack.
-    """
-
-    kernel_id: int
-    kernel: UOp
-    ast: UOp
-    buffers: tuple[Buffer, ...]
-    buffer_ids: tuple[int, ...]
-    fixedvars: dict[str, int] = field(default_factory=dict[str, int])
-    loop_var_names: frozenset[str] = frozenset()
-    dependencies: tuple[int, ...] = ()
-    instance_dependencies: tuple[int, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    alias_ids: tuple[int, ...] = ()
-
-
-@dataclass(slots=True)
-class ScheduleResult:
-    """Runs in dependency order.
-
-    Attributes:
-        items: the runs.
-        output_ids: the buffer id of each output, in order.
-        donated_ids: of inputs whose content nobody needs afterwards.
-        n_guarded: how many of the last outputs are for the guard of the plan.
-        kept: the inputs that are outputs as they are, by their id.
-    """
-
-    items: list[ScheduleItem]
-    output_ids: tuple[int, ...]
-    donated_ids: tuple[int, ...] = ()
-    n_guarded: int = 0
-    kept: Mapping[int, Buffer] = field(default_factory=dict[int, Buffer])
+def instantiate(pre: PreSchedule, job: Job, values: Mapping[str, int] | None = None) -> Schedule:
+    """The runs of a job's kernels on its memory, and on that of what was given away."""
+    graph = job.graph
+    buffers = dict(zip(graph.params, job.inputs.buffers, strict=False))
+    origins = find_kernel_origins(pre, graph.sink, graph.lines)
+    schedule = instantiate_schedule(restore_pre_schedule(pre, graph), buffers, values or {}, origins)
+    return place_outputs(_add_outputs(schedule, job))
 
 
 def instantiate_schedule(
@@ -77,7 +41,7 @@ def instantiate_schedule(
     input_buffers: InputBuffers,
     var_vals: Mapping[str, int],
     origins: Mapping[int, tuple[Origin, ...]] | None = None,
-) -> ScheduleResult:
+) -> Schedule:
     """Attach buffers and variables; intermediates get new ones, whose memory comes when they are used.
 
     Raises:
@@ -92,7 +56,7 @@ def instantiate_schedule(
         item.origins = (origins or {}).get(item.kernel_id, ())
     if not items:
         raise EmptyScheduleError(n_tensors=len(pre.outputs))
-    return ScheduleResult(items, tuple(buffer_id(o) for o in pre.outputs))
+    return Schedule(items, tuple(buffer_id(o) for o in pre.outputs))
 
 
 def _make_item(
@@ -143,11 +107,28 @@ def _first_device(memory: Sequence[UOp], inputs: InputBuffers, allocated: Mappin
     return "CPU"
 
 
-def is_disk(device: str) -> bool:
-    """Whether a device holds data but runs nothing."""
-    return parse_device_name(device).kind == "DISK"
+def restore_pre_schedule(pre: PreSchedule, graph: TensorGraph) -> PreSchedule:
+    """`pre` on the BUFFERs that `graph` was made from. Bodies and order are shared with the cached one."""
+    buffers: Mapping[UOp, UOp] = {
+        UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b for slot, b in enumerate(graph.params)
+    }
+
+    def restore(nodes: tuple[UOp, ...]) -> tuple[UOp, ...]:
+        return tuple([buffers.get(node, node) for node in nodes])
+
+    items = tuple(replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items)
+    return PreSchedule(items, pre.invocations, tuple(buffers.get(o, o) for o in pre.outputs))
 
 
-def buffer_id(node: UOp) -> int:
-    """The number of a BUFFER; of a PARAM or DEFINE_LOCAL one that no BUFFER has."""
-    return node.arg.id if node.op is Op.BUFFER else -(1 << 40) - (node.arg.slot if node.op is Op.PARAM else node.arg.id)
+def _add_outputs(schedule: Schedule, job: Job) -> Schedule:
+    """`schedule` with the outputs of a job: some of them are inputs as they are, and what a guard looks at is none."""
+    n_guarded = int(job.guard is not None)
+    schedule.n_guarded = n_guarded
+    schedule.donated_ids = tuple(job.graph.params[slot].arg.id for slot in job.donated_slots)
+    outputs = job.inputs.outputs
+    if outputs is not None:
+        ids, computed = job.inputs.ids, schedule.output_ids
+        schedule.kept = {ids[~place]: job.inputs.buffers[~place] for place in outputs if place < 0}
+        guarded = computed[len(computed) - n_guarded :]
+        schedule.output_ids = (*(computed[place] if place >= 0 else ids[~place] for place in outputs), *guarded)
+    return schedule

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from svod_device import Buffer
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.engine.instantiate import ScheduleItem, is_disk
+from svod_tensor.engine.schedule import ScheduleItem, is_disk
 
 __all__ = [
     "Argument",

@@ -11,13 +11,26 @@ from typing import TYPE_CHECKING, cast
 from svod_ir.args import BufferArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.errors import BufferNotFoundError
+from svod_tensor.errors import BufferNotFoundError, ScheduleError
 
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_dtype import DType
 
-__all__ = ["find_base", "find_buffer", "get_buffer", "is_buffer_identity", "is_there", "make_memory", "remove_buffer"]
+__all__ = [
+    "ALIASES",
+    "find_base",
+    "find_buffer",
+    "find_memory",
+    "get_buffer",
+    "is_buffer_identity",
+    "is_there",
+    "make_memory",
+    "remove_buffer",
+]
+
+ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS, Op.DETACH})
+"""What an argument of a CALL is besides memory itself: other names of it."""
 
 _ids = itertools.count(1)
 _RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
@@ -76,3 +89,23 @@ def is_buffer_identity(node: UOp) -> bool:
 def is_there(node: UOp) -> bool:
     """Whether a node is memory already, or has no elements."""
     return is_buffer_identity(node) or 0 in node.shape
+
+
+def find_memory(source: UOp) -> UOp:
+    """The BUFFER or PARAM whose content an argument of a CALL is.
+
+    Raises:
+        ScheduleError: if there is none.
+    """
+    node: UOp = source
+    while node.op not in (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL):
+        if node.op is Op.MSELECT and node.src[0].op is Op.MSTACK:
+            position: int = node.arg
+            node = node.src[0].src[position]
+        elif node.op in ALIASES:
+            node = node.src[0]
+        else:
+            raise ScheduleError(
+                rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node
+            )
+    return node

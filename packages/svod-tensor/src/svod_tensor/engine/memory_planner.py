@@ -19,10 +19,10 @@ from svod_dtype import uint8
 from svod_ir.log import get_logger
 from svod_runtime import Load, MemoryReport
 from svod_runtime.dependencies import Access, HazardMap
-from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
 from svod_tensor.engine.live_ranges import Life, find_lives, find_predecessors, get_levels, iter_arguments
 from svod_tensor.engine.packing import Block, find_most_live, pack
 from svod_tensor.engine.run_order import order_items
+from svod_tensor.engine.schedule import Schedule, ScheduleItem
 from svod_tensor.options import PlannerMode
 
 __all__ = ["MemoryPlan", "plan_memory"]
@@ -40,10 +40,9 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(
-    schedule: ScheduleResult,
+    schedule: Schedule,
     mode: PlannerMode,
     loads: Sequence[Load | None] = (),
-    owners: Mapping[int, int] | None = None,
 ) -> MemoryPlan:
     """The items of `schedule`, on shared memory as `mode` says, in the order in which they run.
 
@@ -52,10 +51,9 @@ def plan_memory(
         mode: how to share.
         loads: what each item does to the cores, None where it runs alone; without them, all items that can run at the
             same time do.
-        owners: the donated input that each output replaced.
     """
     started = perf_counter()
-    owners = owners or {}
+    owners = schedule.owners
     if not owners and (mode == "disabled" or _count_intermediates(schedule) < 2):
         return MemoryPlan(schedule.items, MemoryReport(mode))
     items = order_items(schedule.items, schedule.output_ids, loads)
@@ -85,7 +83,7 @@ def plan_memory(
     return MemoryPlan(items, report)
 
 
-def _count_intermediates(schedule: ScheduleResult) -> int:
+def _count_intermediates(schedule: Schedule) -> int:
     return len({n for item in schedule.items for n in item.buffer_ids if n < 0} - set(schedule.output_ids))
 
 

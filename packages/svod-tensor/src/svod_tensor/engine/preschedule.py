@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
+from svod_schedule.steps import KernelGraph
 from svod_tensor.engine.kernel_origins import find_computed
+from svod_tensor.engine.memory_nodes import ALIASES, find_memory
+from svod_tensor.engine.separate_results import separate_results
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 
-__all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "find_memory"]
+__all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "preschedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,24 @@ class KernelInvocation:
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PreSchedule:
-    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK."""
+    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK. It is equal to itself alone."""
 
     items: tuple[PreScheduleItem, ...]
     invocations: tuple[KernelInvocation, ...]
     outputs: tuple[UOp, ...]
+
+
+def preschedule(kernels: KernelGraph, sink: UOp) -> PreSchedule:
+    """The kernels in order, with memory of its own for each result of `sink`, which they were cut from.
+
+    Raises:
+        NoKernelsFoundError: if there is no kernel.
+        ScheduleError: if the graph breaks a rule of scheduling.
+        DependencyCycleError: if kernels wait for each other.
+    """
+    return create_pre_schedule(separate_results(kernels, sink))
 
 
 def create_pre_schedule(root: UOp) -> PreSchedule:
@@ -97,26 +111,6 @@ def create_pre_schedule(root: UOp) -> PreSchedule:
     return PreSchedule(items, tuple(_unroll(items, loops)), outputs)
 
 
-def find_memory(source: UOp) -> UOp:
-    """The BUFFER or PARAM whose content an argument of a CALL is.
-
-    Raises:
-        ScheduleError: if there is none.
-    """
-    node: UOp = source
-    while node.op not in (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL):
-        if node.op is Op.MSELECT and node.src[0].op is Op.MSTACK:
-            position: int = node.arg
-            node = node.src[0].src[position]
-        elif node.op in _ALIASES:
-            node = node.src[0]
-        else:
-            raise ScheduleError(
-                rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node
-            )
-    return node
-
-
 def _find_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
     """The BUFFERs and PARAMs that stand for arguments besides `memory`, each once."""
     found: dict[UOp, None] = {}
@@ -127,12 +121,9 @@ def _find_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp,
             found[node] = None
         elif node.op is Op.AFTER:
             stack.append(node.src[0])
-        elif node.op in _ALIASES:
+        elif node.op in ALIASES:
             stack.extend(reversed(node.src))
     return tuple(node for node in found if node not in memory)
-
-
-_ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS, Op.DETACH})
 
 
 def _find_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:

@@ -20,9 +20,9 @@ from itertools import count
 
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime import Load, group_loads
-from svod_tensor.engine.instantiate import ScheduleItem, is_disk
 from svod_tensor.engine.live_ranges import find_lives, find_predecessors, get_levels
 from svod_tensor.engine.packing import Block, find_most_live
+from svod_tensor.engine.schedule import ScheduleItem, is_disk
 
 __all__ = ["order_items"]
 

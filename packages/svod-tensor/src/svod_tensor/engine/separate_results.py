@@ -13,7 +13,7 @@ from svod_dtype import void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.engine.preschedule import find_memory
+from svod_tensor.engine.memory_nodes import find_memory
 
 __all__ = ["separate_results"]
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_codegen.kernel_store import describe_target, fingerprint_code, get_kernel_store
-from svod_ir.rewrite import is_watched
 
 if TYPE_CHECKING:
     from svod_codegen.kernel_store import StoredKernel
     from svod_device import CompiledSpec, Device, ProgramSpec
     from svod_ir.options import IROptions
-    from svod_tensor.engine.kernel_cache import KernelKey
+    from svod_tensor.engine.caches import KernelKey
 
 __all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]
 
 
 def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> StoredKernel | None:
     """The kernel that an earlier process stored under `key`; None too where someone wants to see the passes run."""
-    if options.looks_at_passes or is_watched():
+    if options.looks_at_passes:
         return None
     return get_kernel_store().find(_make_parts(key, device))
 

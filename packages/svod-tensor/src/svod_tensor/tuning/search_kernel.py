@@ -23,7 +23,7 @@ from svod_schedule.optimize.candidates import (
     rank_candidates,
 )
 from svod_schedule.optimize.result import SearchResult, StopReason
-from svod_schedule.pipeline import run_pipeline
+from svod_schedule.steps import optimize
 from svod_tensor.tuning.records import Record, store_record
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class KernelSearch:
         return find_seconds(candidate, self._outcomes)
 
     def _make_candidate(self, opts: Opts) -> Candidate:
-        kernel = run_pipeline("optimize", self._kernel, replace(self._context, opts=opts))
+        kernel = optimize(self._kernel, replace(self._context, opts=opts))
         return Candidate(opts, kernel, make_key(kernel))
 
     def _choose(self, result: SearchResult) -> tuple[Opts, tuple[Opts, ...]]:

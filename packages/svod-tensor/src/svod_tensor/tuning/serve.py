@@ -41,19 +41,16 @@ def compile_kernel(kernel: UOp, device: Device, max_uops: int) -> tuple[bytes, s
 
 def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
     """An optimised kernel as source; or why it is too long."""
-    from svod_codegen.program import linearize_program, make_program, render_program
-    from svod_device import ProgramSpec
+    from svod_codegen.steps import linearize, render
     from svod_ir.options import IROptions
     from svod_schedule.optimize.candidates import check_length
-    from svod_schedule.pipeline import Context, run_pipeline
+    from svod_schedule.pipeline import Context
+    from svod_schedule.steps import OptimizedKernel, lower
 
     context = Context(target=device.target, device=device.name, options=IROptions())
-    lowered = run_pipeline("lower", kernel, context)
-    linearized = linearize_program(make_program(lowered, device.name))
-    dropped = check_length(linearized.src[1].src, max_uops)
-    if dropped is not None:
-        return dropped.detail
-    return ProgramSpec.from_program(render_program(linearized, device.renderer))
+    linear = linearize(lower(OptimizedKernel(kernel), context), device.name)
+    dropped = check_length(linear.src[1].src, max_uops)
+    return render(linear, device.renderer) if dropped is None else dropped.detail
 
 
 def _fix_sizes(spec: ProgramSpec, compiled: CompiledSpec) -> tuple[ProgramSpec, CompiledSpec]:
@@ -74,9 +71,9 @@ class Worker:
     def start(self, device: str, backend: str | None) -> None:
         """Import what will be needed, so that no time limit counts it."""
         from svod_device import get_device
-        from svod_schedule.pipeline import run_pipeline
+        from svod_schedule import steps
 
-        _ = run_pipeline, get_device(device).with_backend(backend).compiler.cache_key
+        _ = steps, get_device(device).with_backend(backend).compiler.cache_key
 
     def compile(self, *request: *tuple[str, str, str | None, int]) -> tuple[bytes, str]:
         """As `compile_kernel`, for a `CompileRequest`."""

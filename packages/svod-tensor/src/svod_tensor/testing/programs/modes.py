@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from svod_schedule.optimize import heuristics
 from svod_tensor.capture.function import jit
-from svod_tensor.engine import build as schedule_cache
-from svod_tensor.engine import kernel_cache
+from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 from svod_tensor.testing.programs.operations import OPERATIONS
@@ -100,8 +99,8 @@ def check_program(
 
 def clear_caches() -> None:
     """Forget every schedule and kernel."""
-    schedule_cache.clear()
-    kernel_cache.clear()
+    SCHEDULES.clear()
+    KERNELS.clear()
 
 
 @contextmanager

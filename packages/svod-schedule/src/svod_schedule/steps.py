@@ -1,0 +1,52 @@
+"""The compiler's part of the way from tensors to results: four words, each a function from one artifact to the next.
+
+    rangeify   graph           → RangedGraph       decides what is stored, and writes it as expressions over loops
+    kernelize  RangedGraph     → KernelGraph       cuts at what is stored: each kernel is the body of a CALL
+    optimize   kernel          → OptimizedKernel   chooses opts, or takes those of the context, and applies them
+    lower      OptimizedKernel → LoweredKernel     writes a kernel in what its target has
+
+Each runs the passes of one pipeline, whose table `python -m svod_schedule.pipeline` prints.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+from svod_ir.uop import UOp
+from svod_schedule.pipeline import Context, run_pipeline
+
+__all__ = [
+    "KernelGraph",
+    "LoweredKernel",
+    "OptimizedKernel",
+    "RangedGraph",
+    "kernelize",
+    "lower",
+    "optimize",
+    "rangeify",
+]
+
+RangedGraph = NewType("RangedGraph", UOp)
+KernelGraph = NewType("KernelGraph", UOp)
+OptimizedKernel = NewType("OptimizedKernel", UOp)
+LoweredKernel = NewType("LoweredKernel", UOp)
+
+
+def rangeify(graph: UOp, context: Context) -> RangedGraph:
+    """A SINK of tensors, with RANGE and INDEX instead of movement, and BUFFERIZE around what is stored."""
+    return RangedGraph(run_pipeline("rangeify", graph, context))
+
+
+def kernelize(graph: RangedGraph, context: Context) -> KernelGraph:
+    """A SINK of memory, each AFTER the CALLs that fill it."""
+    return KernelGraph(run_pipeline("kernelize", graph, context))
+
+
+def optimize(kernel: UOp, context: Context) -> OptimizedKernel:
+    """The body of a CALL, with its opts applied and noted in the SINK."""
+    return OptimizedKernel(run_pipeline("optimize", kernel, context))
+
+
+def lower(kernel: OptimizedKernel, context: Context) -> LoweredKernel:
+    """A kernel of vectors, loads, stores and loops, which renderers accept."""
+    return LoweredKernel(run_pipeline("lower", kernel, context))

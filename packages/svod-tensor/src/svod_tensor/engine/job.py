@@ -1,0 +1,92 @@
+"""What a plan is wanted for: a graph, and the memory that it reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from svod_tensor.engine.memory_nodes import find_base, get_buffer, make_memory
+from svod_tensor.options import DEFAULT_DEVICE
+
+if TYPE_CHECKING:
+    from svod_device import Buffer
+    from svod_ir.uop import UOp
+    from svod_runtime import Guard
+    from svod_tensor.engine.build import TensorGraph
+
+__all__ = ["Inputs", "Job", "find_inputs"]
+
+
+class Inputs(NamedTuple):
+    """What a plan is bound to.
+
+    Attributes:
+        nodes: the BUFFER of each input: those of the graph, and then those that are only outputs.
+        buffers: theirs.
+        outputs: the position of each output among the results that are computed, or ~slot of the input that it is; None
+            if the outputs are what is computed, in order.
+    """
+
+    nodes: tuple[UOp, ...]
+    buffers: tuple[Buffer, ...]
+    outputs: tuple[int, ...] | None
+
+    @property
+    def ids(self) -> list[int]:
+        """The number of each input's node."""
+        return [node.arg.id for node in self.nodes]
+
+
+class Job(NamedTuple):
+    """What a plan is wanted for.
+
+    Attributes:
+        graph: what to compute.
+        inputs: from which memory.
+        guard: who looks at the last result of the graph, which is then no output.
+        donated: the BUFFERs that the plan may overwrite.
+    """
+
+    graph: TensorGraph
+    inputs: Inputs
+    guard: Guard | None = None
+    donated: Collection[UOp] = ()
+
+    @property
+    def donated_slots(self) -> tuple[int, ...]:
+        """The positions among the inputs of what is donated."""
+        if not self.donated:
+            return ()
+        return tuple(slot for slot, node in enumerate(self.graph.params) if node in self.donated)
+
+
+def find_inputs(graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UOp], order: Sequence[int]) -> Inputs:
+    """The inputs of the plan whose outputs are `results` in this order, of which those in `computed` are no memory yet.
+
+    Raises:
+        BufferNotFoundError: if a BUFFER has no storage.
+    """
+    params = graph.params
+    if len(computed) == len(results) and order == range(len(results)):
+        return Inputs(params, tuple([get_buffer(node) for node in params]), None)
+    missing = set(computed)
+    slots = {memory: slot for slot, memory in enumerate(params)}
+    places: list[int] = []
+    n_computed = 0
+    for node in results:
+        if node in missing:
+            places.append(n_computed)
+            n_computed += 1
+        else:
+            places.append(~slots.setdefault(find_base(node) or _make_nothing(node), len(slots)))
+    outputs = tuple(places[position] for position in order)
+    nodes = tuple(slots)
+    return Inputs(nodes, tuple(map(get_buffer, nodes)), None if outputs == tuple(range(n_computed)) else outputs)
+
+
+def _make_nothing(node: UOp) -> UOp:
+    """Memory for a node without elements."""
+    from svod_device import Buffer, get_allocator
+
+    device = node.device if isinstance(node.device, str) else DEFAULT_DEVICE
+    return make_memory(node.dtype, 0, device, Buffer(get_allocator(device), node.dtype, 0))

@@ -1,0 +1,237 @@
+"""The kernels of a schedule: which opts each gets, what its program depends on, and where earlier ones are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, Device, get_device
+from svod_dtype import InternalError
+from svod_ir.log import get_logger
+from svod_ir.ops import Op
+from svod_ir.options import IROptions
+from svod_ir.origins import Origin, format_origins
+from svod_ir.uop import UOp
+from svod_runtime import CachedKernel
+from svod_schedule.pipeline import PIPELINES, Context
+from svod_tensor.engine.caches import KERNELS, KernelKey
+from svod_tensor.engine.schedule import Place, Schedule, is_kernel, place_of
+from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
+from svod_tensor.tuning.tuned import find_tuned, reject_tuned
+
+if TYPE_CHECKING:
+    from svod_device import CompiledSpec, ProgramSpec
+    from svod_ir.args import Opt
+    from svod_tensor.options import PrepareConfig
+    from svod_tensor.tuning.choose import Subject
+
+__all__ = [
+    "KernelTask",
+    "find_device",
+    "find_kernel",
+    "find_tasks",
+    "keep_kernel",
+    "load",
+    "make_context",
+    "make_graph_context",
+    "start_compiling",
+]
+
+_log = get_logger("tensor")
+
+
+def find_device(name: str, config: PrepareConfig) -> Device:
+    """The device of this name, with the backend that the configuration asks for.
+
+    Raises:
+        UnknownBackendError: if the device has no such backend.
+    """
+    return get_device(name).with_backend(config.find_backend(name))
+
+
+def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
+    """What the passes over a graph on `devices` may look at; the first is for values that come from no memory."""
+    targets = {device: find_device(device, config).target for device in devices}
+    return Context(
+        target=targets[devices[0]],
+        device=devices[0],
+        targets=targets,
+        options=IROptions.from_env(),
+        passes=config.passes or PIPELINES,
+    )
+
+
+def make_context(device: Device, config: PrepareConfig) -> Context:
+    """What the passes may look at when they compile for `device`."""
+    return Context(
+        target=config.optimizer.restrict(device.target),
+        device=device.name,
+        opts=config.fixed_opts,
+        options=IROptions.from_env(),
+        passes=config.passes or PIPELINES,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTask:
+    """A kernel to compile: one for each body and device of a schedule.
+
+    Attributes:
+        kernel: the body.
+        device: where it runs, with the backend that compiles it.
+        config: how it is compiled, with the opts that a search found for it.
+        subject: what observers call it.
+        origins: the lines that it comes from.
+        plain: the configuration without such opts, where there are any.
+    """
+
+    kernel: UOp
+    device: Device
+    config: PrepareConfig
+    subject: str
+    origins: tuple[Origin, ...] = ()
+    plain: PrepareConfig | None = None
+
+    @property
+    def key(self) -> KernelKey:
+        """What its program depends on."""
+        device = self.device
+        return KernelKey(
+            self.kernel.content_hash, device.name, device.compiler.cache_key, self.config.fingerprint, device.opening
+        )
+
+    @property
+    def context(self) -> Context:
+        """What the passes may look at."""
+        return make_context(self.device, self.config)
+
+    def reject_opts(self) -> KernelTask | None:
+        """This task without opts that a search found and that do not fit it, and which are forgotten; None if it has none."""
+        if self.plain is None:
+            return None
+        from svod_tensor.tuning.records import make_record_key, reject_record
+
+        ast_hash = self.kernel.content_hash
+        reject_tuned(ast_hash, self.device)
+        reject_record(make_record_key(ast_hash, self.device, self.plain.optimizer))
+        return replace(self, config=self.plain, plain=None)
+
+    @contextmanager
+    def noting(self) -> Generator[None]:
+        """Let errors about this kernel say where it comes from."""
+        try:
+            yield
+        except Exception as error:
+            if self.origins:
+                error.add_note(f"about a kernel that comes from {format_origins(self.origins, max_shown=4)}")
+            raise
+
+
+def find_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelTask]:
+    """The kernels of a schedule, each once; equal ones come from all of their lines. Opts are searched now where that is asked for."""
+    tasks: dict[Place, KernelTask] = {}
+    for item in schedule.items:
+        if not is_kernel(item.ast):
+            continue
+        place = place_of(item)
+        task = tasks.get(place)
+        if task is None:
+            device = find_device(place.device, config)
+            tasks[place] = KernelTask(item.ast, device, config, f"kernel {item.kernel_id}", item.origins)
+        elif item.origins:
+            tasks[place] = replace(task, origins=(*task.origins, *item.origins))
+    found = _find_opts(schedule, tasks, config)
+    for (place, task), opts in zip(tasks.items(), found, strict=True):
+        if opts is not None:
+            tasks[place] = replace(task, config=replace(config, opts=opts), plain=config)
+    return tasks
+
+
+def _find_opts(
+    schedule: Schedule, tasks: dict[Place, KernelTask], config: PrepareConfig
+) -> Iterable[tuple[Opt, ...] | None]:
+    """The opts that a search found for each kernel, now or earlier."""
+    if config.is_searched:
+        from svod_tensor.tuning.choose import search_all
+
+        subjects = _make_subjects(schedule, tasks)
+        return search_all([subjects[place] for place in tasks], config.optimizer)
+    if config.is_tuned:
+        return [find_tuned(task.kernel.content_hash, task.device) for task in tasks.values()]
+    return [None] * len(tasks)
+
+
+def _make_subjects(schedule: Schedule, tasks: dict[Place, KernelTask]) -> dict[Place, Subject]:
+    from svod_tensor.tuning.choose import Subject
+
+    subjects: dict[Place, Subject] = {}
+    for item in schedule.items:
+        if not is_kernel(item.ast):
+            continue
+        place = place_of(item)
+        if place in subjects:
+            subjects[place] = replace(subjects[place], n_launches=subjects[place].n_launches + 1)
+        else:
+            slots = [slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND]
+            buffers: dict[int, Buffer] = dict(zip(slots, item.buffers, strict=True))
+            subjects[place] = Subject(item.ast, tasks[place].device, tasks[place].context, buffers)
+    return subjects
+
+
+def start_compiling(
+    task: KernelTask, source: ProgramSpec, n_beside: int
+) -> tuple[KernelTask, ProgramSpec, Callable[[], CompiledSpec]]:
+    """Begin to compile a kernel in a thread, where there are several; what is called for the result comes with what was given."""
+    if n_beside == 1:
+        return task, source, partial(task.device.compiler.compile, source)
+    return task, source, _pool().submit(task.device.compiler.compile, source).result
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    from svod_codegen.options import CodegenOptions
+
+    return ThreadPoolExecutor(CodegenOptions.from_env().threads, thread_name_prefix="svod-compile")
+
+
+if hasattr(os, "register_at_fork"):
+    # The executor's threads stay behind in the parent: the child would wait for them forever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def load(source: ProgramSpec, binary: CompiledSpec, device: Device) -> CachedKernel:
+    """A compiled kernel that can be launched."""
+    is_parallel_safe = device.backend.is_host_parallel_safe
+    return CachedKernel(device.loader(binary), source, device.launcher, is_host_parallel_safe=is_parallel_safe)
+
+
+def find_kernel(task: KernelTask) -> CachedKernel | None:
+    """The program of a kernel that this process made, or that another one left on disk."""
+    key, device = task.key, task.device
+    found = KERNELS.find(key)
+    if found is not None or task.config.passes is not None:
+        return found
+    stored = find_stored_kernel(key, device, IROptions.from_env())
+    if stored is None:
+        return None
+    try:
+        return KERNELS.add(key, load(stored.spec, stored.compiled, device))
+    except InternalError:
+        # Of another machine, whatever its key says: the kernel is made anew.
+        reject_stored_kernel(key, device)
+        return None
+
+
+def keep_kernel(task: KernelTask, made: CachedKernel, compiled: CompiledSpec) -> CachedKernel:
+    """Keep the program of a kernel for this process and later ones, and return the one that is kept."""
+    source = made.spec
+    lines = {"origins": [str(o) for o in task.origins]} if task.origins else {}
+    _log.info("compile.kernel", name=source.name, device=source.device, source_bytes=len(source.source), **lines)
+    if task.config.passes is None:
+        store_kernel(task.key, task.device, source, compiled)
+    return KERNELS.add(task.key, made)

@@ -1,0 +1,67 @@
+"""Who watches what is computed: an observer sees every artifact of every word, and while there is one, none comes from a cache.
+
+    def show(word, subject, artifact):
+        print(word, subject, type(artifact))
+
+    with observing(show):
+        (x @ y).realize()
+
+Words and artifacts are those of `svod_tensor.engine.compute`; the subject is "graph", or the kernel that the artifact is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from svod_ir.forks import make_lock
+from svod_ir.rewrite import is_watched
+
+__all__ = ["GRAPH", "Observer", "find_observer", "ignore", "is_observed", "observing"]
+
+Observer: TypeAlias = Callable[[str, str, object], None]
+"""Is told the word, the subject and the artifact."""
+
+GRAPH = "graph"
+"""The subject of what is not about one kernel."""
+
+_observers: tuple[Observer, ...] = ()
+_lock = make_lock()
+
+
+def ignore(_word: str, _subject: str, _artifact: object) -> None:
+    """The observer where nobody watches."""
+
+
+def find_observer() -> Observer:
+    """Who tells all that watch now; `ignore` if nobody does."""
+    watching = _observers
+    if not watching:
+        return ignore
+    if len(watching) == 1:
+        return watching[0]
+
+    def tell(word: str, subject: str, artifact: object) -> None:
+        for observer in watching:
+            observer(word, subject, artifact)
+
+    return tell
+
+
+def is_observed() -> bool:
+    """Whether somebody wants to see everything happen: an observer, or a watcher of rewrites."""
+    return bool(_observers) or is_watched()
+
+
+@contextmanager
+def observing(observer: Observer) -> Generator[None]:
+    """Let `observer` see what any thread of this process computes inside the block."""
+    global _observers
+    with _lock:
+        _observers = (*_observers, observer)
+    try:
+        yield
+    finally:
+        with _lock:
+            _observers = tuple(other for other in _observers if other is not observer)

@@ -1,0 +1,37 @@
+"""Parts of the way from a graph to a plan, for tests that look at what lies between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_tensor.engine.build import build_sink
+from svod_tensor.engine.compute import make_kernels, make_pre_schedule
+from svod_tensor.engine.donated_memory import place_outputs
+from svod_tensor.engine.instantiate import instantiate
+from svod_tensor.engine.job import Inputs, Job
+from svod_tensor.engine.memory_nodes import get_buffer
+from svod_tensor.engine.prepare import prepare
+
+if TYPE_CHECKING:
+    from svod_ir.uop import UOp
+    from svod_runtime import ExecutionPlan
+    from svod_tensor.engine.schedule import Schedule
+    from svod_tensor.options import PrepareConfig
+
+__all__ = ["make_schedule", "plan_schedule"]
+
+
+def make_schedule(sink: UOp, config: PrepareConfig) -> Schedule:
+    """What to run for the results of `sink`, in order, on which buffers, with variables at the values that they have."""
+    graph = build_sink(sink)
+    inputs = Inputs(graph.params, tuple(map(get_buffer, graph.params)), None)
+    return instantiate(make_pre_schedule(graph, config), Job(graph, inputs), graph.values)
+
+
+def plan_schedule(schedule: Schedule, config: PrepareConfig) -> ExecutionPlan:
+    """The plan that runs `schedule` on its own buffers: those of tensors, and whatever has memory already."""
+    owned = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
+    inputs = [buffer for number, buffer in owned.items() if number > 0 or buffer.is_allocated]
+    origins = {item.kernel_id: item.origins for item in schedule.items}
+    placed = place_outputs(schedule)
+    return prepare(placed, make_kernels(placed, config), config).build_template(inputs).bind(inputs, origins=origins)
