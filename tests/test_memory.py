@@ -26,15 +26,15 @@ from svod_runtime import CachedKernel, ExecutionPlan, grouping
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import compute
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
-from svod_tensor.engine.instantiate import ScheduleItem, ScheduleResult
 from svod_tensor.engine.memory_planner import plan_memory
+from svod_tensor.engine.schedule import Schedule, ScheduleItem
 from svod_tensor.options import PlannerMode
 from svod_tensor.testing.schedules import make_schedule
 
 MODES: tuple[PlannerMode, ...] = ("arena", "remap")
 
 
-def schedule_of(*tensors: Tensor) -> ScheduleResult:
+def schedule_of(*tensors: Tensor) -> Schedule:
     return make_schedule(UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors)), PrepareConfig())
 
 

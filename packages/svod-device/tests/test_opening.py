@@ -168,7 +168,7 @@ class Everything:
         self.device = registry.get_device("REMOTE")
         self.buffer = Buffer(self.device.allocator, uint8, 4)
         self.buffer.copyin(b"abcd")
-        self.program = self.device.loader(self.device.compile(SPEC))
+        self.program = self.device.loader(self.device.compiler.compile(SPEC))
         addresses = array("Q", [self.buffer.address])
         launcher = self.device.launcher
         assert launcher is not None and isinstance(self.program, TimedProgram)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -36,7 +35,6 @@ from svod_device import (
     register_allocator,
     register_backend,
 )
-from svod_device.device import CompiledCache
 from svod_device.registry import ALLOCATORS, COMPILERS
 from svod_dtype import DeviceNameError, parse_device_name, uint8
 from svod_ir.target import Target
@@ -290,26 +288,8 @@ def test_a_device_owns_what_its_backend_made(registry: Registry) -> None:
     assert device.loader(CompiledSpec("k")).name == "k"
 
 
-def test_compiled_bytes_are_shared_between_devices_of_one_kind(registry: Registry) -> None:
-    COMPILER.compiled.clear()
-    first = registry.get_device("FAKE:0").compile(ProgramSpec("k", "text", "FAKE"))
-    second = registry.get_device("FAKE:1").compile(ProgramSpec("k", "text", "FAKE:1"))
-    assert first is second
-    assert COMPILER.compiled == ["k"]
-    registry.get_device("FAKE:1").compile(ProgramSpec("k", "other text", "FAKE:1"))
-    assert COMPILER.compiled == ["k", "k"]
+def test_devices_of_one_kind_share_a_base_key(registry: Registry) -> None:
     assert base_device_key("fake:7") == registry.get_device("FAKE:1").base_key == "FAKE"
-
-
-def test_compilers_kinds_of_devices_names_and_sources_are_told_apart() -> None:
-    cache, one, two = CompiledCache(), FakeCompiler("one"), FakeCompiler("two")
-    spec = ProgramSpec("k", "text", "FAKE")
-    for other in (spec, replace(spec, name="l"), replace(spec, source="other text"), replace(spec, device="OTHER")):
-        first, second = cache.compile(one, other), cache.compile(two, other)
-        assert first is cache.compile(one, other)
-        assert second is cache.compile(two, other) is not first
-        assert (first.name, first.binary) == (other.name, other.source.encode())
-    assert one.compiled == two.compiled == ["k", "l", "k", "k"]
 
 
 def test_the_process_has_one_registry_that_can_be_cleared() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svod_device import get_allocator, get_device
+from svod_device import get_allocator
 from svod_ir import Op
 from svod_ir.errors import DeviceMismatchError
 from svod_tensor import PrepareConfig, Tensor, Variable
@@ -40,14 +40,11 @@ def test_the_first_device_of_a_kind_has_two_names():
     assert (x + Tensor([2.0], device="cpu:0")).tolist() == [3.0]
 
 
-def test_two_devices_of_a_kind_have_allocators_of_their_own_and_share_compiled_code():
+def test_two_devices_of_a_kind_have_allocators_of_their_own():
     assert get_allocator("CPU") is not get_allocator(FAR)
     near, far = Tensor([1.0, 2.0]), Tensor([1.0, 2.0], device=FAR)
     Tensor.realize_batch([near, far])
     assert (near.buffer().device, far.buffer().device) == ("CPU", FAR)
-    (planned,) = (near * 3).prepare().kernels()
-    spec = planned.kernel.spec
-    assert get_device("CPU").compile(spec).binary is get_device(FAR).compile(spec).binary
 
 
 def test_one_plan_runs_each_kernel_on_its_own_device():

@@ -125,7 +125,7 @@ def test_fewer_outputs_than_tensors_is_an_error_with_both_counts(monkeypatch):
         def execute(self):
             pass
 
-    monkeypatch.setattr("svod_tensor.realize.bind_plan", lambda *_: Plan())
+    monkeypatch.setattr("svod_tensor.realize.make_plan", lambda *_: Plan())
     x = Tensor([1.0])
     with pytest.raises(BatchOutputError, match="2 tensors are to be realized, but the plan has 1"):
         Tensor.prepare_batch([x + 1, x + 2])

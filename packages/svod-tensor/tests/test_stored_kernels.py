@@ -15,16 +15,16 @@ from svod_codegen.disk_store import get_disk_store
 from svod_codegen.kernel_store import get_kernel_store
 from svod_device import CompiledSpec, ProgramSpec, get_device
 from svod_ir.options import IROptions, PassSelector
-from svod_tensor.engine.kernel_cache import KernelKey
+from svod_tensor.engine.caches import KernelKey
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 
 PROGRAM = """\
 import numpy as np
-import svod_tensor.engine.prepare as prepare
+from svod_tensor.engine import compute
 from svod_tensor import Tensor
 rendered = []
-render = prepare.render_kernel
-prepare.render_kernel = lambda *args: rendered.append(1) or render(*args)
+render = compute.render
+compute.render = lambda *args: rendered.append(1) or render(*args)
 x = np.arange(12, dtype=np.float32).reshape(3, 4)
 y = (Tensor(x) * 2 + 1).sum(1)
 plan = y.prepare()

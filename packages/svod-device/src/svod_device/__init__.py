@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_device.buffer import Buffer, copy_buffer
 from svod_device.cache import CachingAllocator
 from svod_device.cpu import HostAllocator
-from svod_device.device import CompiledCache, Device, base_device_key
+from svod_device.device import Device, base_device_key
 from svod_device.disk import DiskAllocator
 from svod_device.errors import (
     DeviceLostError,
@@ -73,7 +73,6 @@ __all__ = [
     "CachingAllocator",
     "ChoosingAllocator",
     "ClosableAllocator",
-    "CompiledCache",
     "CompiledSpec",
     "Compiler",
     "Device",

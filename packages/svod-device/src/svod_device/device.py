@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable, Mapping
-
-from cachetools import FIFOCache
 
 from svod_device.errors import UnknownBackendError
 from svod_device.opening import GuardedAllocator
 from svod_device.protocols import Allocator, Backend, BatchLauncher, Compiler, Loader, Renderer
-from svod_device.spec import CompiledSpec, ProgramSpec
 from svod_device.wrapped import WrappedAllocator
 from svod_dtype import parse_device_name
-from svod_ir.forks import hold_across_fork, make_lock
+from svod_ir.forks import make_lock
 from svod_ir.target import Target
 
-__all__ = ["CompiledCache", "Device", "base_device_key"]
+__all__ = ["Device", "base_device_key"]
 
 BackendFactory = Callable[[str], Backend]
 
@@ -25,25 +21,6 @@ BackendFactory = Callable[[str], Backend]
 def base_device_key(device: str) -> str:
     """The kind of a device, without its number: what caches of compiled kernels use."""
     return parse_device_name(device).kind
-
-
-class CompiledCache:
-    """Compiled kernels by (device kind, compiler, source): `CUDA:0` and `CUDA:1` load the same bytes."""
-
-    def __init__(self, max_entries: int = 1024) -> None:
-        self._entries: FIFOCache[tuple[str, str, str, str], CompiledSpec] = FIFOCache(max_entries)
-        self._lock = hold_across_fork(threading.RLock())
-
-    def compile(self, compiler: Compiler, spec: ProgramSpec) -> CompiledSpec:
-        """The compiled form of `spec`, from the cache where it is there."""
-        key = (base_device_key(spec.device), compiler.cache_key, spec.name, spec.source)
-        with self._lock:
-            found = self._entries.get(key)
-        if found is not None:
-            return found
-        compiled = compiler.compile(spec)
-        with self._lock:
-            return self._entries.setdefault(key, compiled)
 
 
 class Device:
@@ -55,11 +32,10 @@ class Device:
         allocator: Allocator,
         factories: Mapping[str, BackendFactory],
         default: str | None,
-        cache: CompiledCache,
     ) -> None:
         self.name, self.allocator, self.default_backend = name, allocator, default
         self._opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
-        self._factories, self._cache = dict(factories), cache
+        self._factories = dict(factories)
         self._backends: dict[str, Backend] = {}
         self._variants: dict[str, Device] = {}
         self._lock = make_lock()
@@ -145,7 +121,3 @@ class Device:
     @property
     def target(self) -> Target:
         return self.backend.target
-
-    def compile(self, spec: ProgramSpec) -> CompiledSpec:
-        """Compile with the default backend; equal sources are compiled once for all devices of this kind."""
-        return self._cache.compile(self.compiler, spec)

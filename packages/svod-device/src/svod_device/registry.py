@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from svod_device.device import CompiledCache, Device
+from svod_device.device import Device
 from svod_device.errors import (
     DuplicatePluginError,
     PluginInterfaceError,
@@ -135,7 +135,6 @@ class Registry:
         self._plugins: dict[tuple[str, str], list[Plugin]] | None = None
         self._allocators: dict[str, Allocator] = {}
         self._devices: dict[str, Device] = {}
-        self._compiled = CompiledCache()
         self._lock = make_lock()
 
     def register(
@@ -246,7 +245,7 @@ class Registry:
                 factories = {backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends}
                 named = allocator.default_backend if isinstance(allocator, ChoosingAllocator) else None
                 default = self.choose_backend(kind, named)
-                self._devices[name] = Device(name, allocator, factories, default, self._compiled)
+                self._devices[name] = Device(name, allocator, factories, default)
             self._devices[device] = self._devices[name]
             return self._devices[name]
 
@@ -324,7 +323,6 @@ class Registry:
             self._plugins = None
             self._allocators.clear()
             self._devices.clear()
-            self._compiled = CompiledCache()
 
 
 def _to_plugin(point: EntryPoint, interfaces: Mapping[str, int | None]) -> Plugin:
