@@ -112,7 +112,7 @@ def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
 
 
 def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
-    kernel = _Kernel(buffer, filled)
+    kernel = _Numbering(buffer, filled)
     if node.op is Op.AFTER:
         # In-place: what the kernel reads of its target is the same argument.
         kernel.params[node.src[0]] = kernel.target
@@ -148,7 +148,7 @@ def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) ->
     return tuple(sorted(ranges, key=lambda r: (r.arg.kind is AxisType.SCAN, -depth[r])))
 
 
-class _Kernel:
+class _Numbering:
     """The numbering of one kernel's arguments and ranges."""
 
     def __init__(self, buffer: UOp, filled: dict[UOp, UOp]) -> None:

@@ -76,7 +76,7 @@ _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
 
 @dataclass(slots=True)
-class _Kernel:
+class _OpenKernel:
     """What is known of the kernel that computes a stored node."""
 
     ranges: tuple[UOp, ...]
@@ -102,14 +102,14 @@ class Storage(NamedTuple):
     rows: dict[UOp, frozenset[int]]
 
 
-class _Chooser:
+class _StorageChooser:
     def __init__(self, sink: UOp, has_private_rows: Callable[[UOp], bool]) -> None:
         self.order = sink.toposort()
         self.results = set(sink.src)
         self.has_private_rows = has_private_rows
         self.stored: set[UOp] = set()
         self.rows: dict[UOp, frozenset[int]] = {}
-        self.kernels: dict[UOp, _Kernel] = {}
+        self.kernels: dict[UOp, _OpenKernel] = {}
         self.uses: dict[UOp, dict[_Use, None]] = {}
         self.n_readers = count_readers(self.order)
         self.cost, self.heads = _measure(self.order, self.n_readers)
@@ -130,7 +130,7 @@ class _Chooser:
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
         loops = KernelLoops()
-        self.kernels[node] = _Kernel(loops.open(node), loops)
+        self.kernels[node] = _OpenKernel(loops.open(node), loops)
 
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
@@ -301,7 +301,7 @@ class _Chooser:
 
 def choose_stored(sink: UOp, has_private_rows: Callable[[UOp], bool]) -> Storage:
     """What below `sink` is kept; in some kernels, by the node that they store, a thread has memory of its own for rows."""
-    return _Chooser(sink, has_private_rows).run()
+    return _StorageChooser(sink, has_private_rows).run()
 
 
 def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, bool]]:

@@ -81,22 +81,22 @@ def count_by_counter(n: UOp) -> UOp | None:
     return None
 
 
-class _Choice(NamedTuple):
+class _Masked(NamedTuple):
     """`value` where all clauses hold, else 0."""
 
     clauses: tuple[UOp, ...]
     value: UOp
 
 
-def _read_choice(where: UOp) -> _Choice | None:
+def _read_choice(where: UOp) -> _Masked | None:
     condition, x, y = where.src
     if _is_zero(y):
-        return _Choice(tuple(iter_clauses(condition)), x)
+        return _Masked(tuple(iter_clauses(condition)), x)
     if not _is_zero(x):
         return None
     if condition.op is Op.NE:
-        return _Choice((UOp(Op.EQ, condition.dtype, condition.src),), y)
-    return _Choice((UOp(Op.NOT, condition.dtype, (condition,)),), y)
+        return _Masked((UOp(Op.EQ, condition.dtype, condition.src),), y)
+    return _Masked((UOp(Op.NOT, condition.dtype, (condition,)),), y)
 
 
 def _is_zero(x: UOp) -> bool:
@@ -140,7 +140,7 @@ def _both(first: UOp, second: UOp) -> UOp:
     return UOp(Op.AND, bool_, (first, second))
 
 
-def _select(n: UOp, choice: _Choice, clause: UOp, r: UOp, e: UOp) -> UOp | None:
+def _select(n: UOp, choice: _Masked, clause: UOp, r: UOp, e: UOp) -> UOp | None:
     """The value at r = e, each of its reads gated."""
     inside = _both(UOp(Op.NOT, bool_, (UOp(Op.LT, bool_, (e, UOp.const(index, 0))),)), UOp(Op.LT, bool_, (e, r.src[0])))
     condition = inside
@@ -188,7 +188,7 @@ def _find_interval(limits: list[UOp], r: UOp) -> tuple[list[UOp], list[UOp]] | N
     return lower, upper
 
 
-def _count(n: UOp, choice: _Choice, limits: list[UOp], r: UOp, interval: tuple[list[UOp], list[UOp]]) -> UOp:
+def _count(n: UOp, choice: _Masked, limits: list[UOp], r: UOp, interval: tuple[list[UOp], list[UOp]]) -> UOp:
     first, last = UOp.const(index, 0), r.src[0]
     for bound in interval[0]:
         first = UOp(Op.MAX, index, (first, bound))
