@@ -77,6 +77,17 @@ def test_what_finds_may_find_nothing(path: Path) -> None:
             )
 
 
+@pytest.mark.parametrize("layer", [layer for layer in LAYERS if layer not in ("ir", "tensor")])
+def test_no_two_classes_of_a_distribution_share_a_name(layer: str) -> None:
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        if f"svod_{layer}" in path.parts:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name.lstrip("_"), []).append(f"{_name(path)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_distribution_has_its_parts(layer: str) -> None:
     folder = ROOT / f"packages/svod-{layer}"

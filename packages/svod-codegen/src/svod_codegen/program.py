@@ -20,8 +20,14 @@ from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
 __all__ = [
-    "STAGES", "build_program", "compile_program", "linearize_program", "load_program", "make_program", "render_program",
-]  # fmt: skip
+    "STAGES",
+    "build_program",
+    "compile_program",
+    "linearize_program",
+    "load_program",
+    "make_program",
+    "render_program",
+]
 
 STAGES: Final = (Op.SINK, Op.LINEAR, Op.SOURCE, Op.PROGRAM_BINARY)
 """The operands of a complete PROGRAM, in the order in which they are made."""

@@ -23,7 +23,7 @@ from svod_device.errors import (
     UnknownBackendError,
     UnknownDeviceError,
     ViewError,
-)  # fmt: skip
+)
 from svod_device.interface import INTERFACE_VERSION
 from svod_device.launch_size import (
     LaunchSizes,
@@ -49,7 +49,7 @@ from svod_device.protocols import (
     Program,
     Renderer,
     TimedProgram,
-)  # fmt: skip
+)
 from svod_device.registry import (
     Registry,
     canonical_device,
@@ -60,7 +60,7 @@ from svod_device.registry import (
     get_registry,
     register_allocator,
     register_backend,
-)  # fmt: skip
+)
 from svod_device.spec import CORE_ID, CompiledSpec, LaunchDims, ProgramSpec, Variable
 
 __all__ = [

@@ -47,9 +47,10 @@ class DiskAllocator:
                 available = self.file_bytes
                 if nbytes > available:
                     raise DiskError(
-                        path=str(self.path), problem=f"asked for {nbytes} bytes, the file has {available}",
+                        path=str(self.path),
+                        problem=f"asked for {nbytes} bytes, the file has {available}",
                         hint="make the buffer at most as large as the file",
-                    )  # fmt: skip
+                    )
                 mapping = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_READ)
         except OSError as error:
             if isinstance(error, DiskError):

@@ -178,8 +178,11 @@ def probe_apart(name: str, limit_s: float) -> Probe:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.NamedTemporaryFile() as answers:
         process = subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps(sys.path), name, answers.name],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
         try:
             status = process.wait(limit_s)
             end = f"the process ended by signal {-status}" if status < 0 else f"the process ended with status {status}"
@@ -224,6 +227,11 @@ def _read_probe(content: dict[str, object]) -> Probe:
 
     backends = cast("dict[str, dict[str, object]]", content["backends"])
     return Probe(
-        read_failure(content["failure"]), cast("str | None", content["untried"]), cast("str | None", content["default_backend"]),
-        {name: BackendProbe(cast("str | None", b["target"]), read_failure(b["failure"])) for name, b in backends.items()},
-    )  # fmt: skip
+        read_failure(content["failure"]),
+        cast("str | None", content["untried"]),
+        cast("str | None", content["default_backend"]),
+        {
+            name: BackendProbe(cast("str | None", b["target"]), read_failure(b["failure"]))
+            for name, b in backends.items()
+        },
+    )

@@ -102,9 +102,12 @@ class Plugin:
         """
         if self.interface != INTERFACE_VERSION:
             raise PluginInterfaceError(
-                name=self.name, distribution=self.distribution, version=self.version, declared=self.interface,
+                name=self.name,
+                distribution=self.distribution,
+                version=self.version,
+                declared=self.interface,
                 expected=INTERFACE_VERSION,
-            )  # fmt: skip
+            )
         try:
             factory = self.load()
             if not callable(factory):

@@ -103,11 +103,18 @@ class ProgramSpec:
         variables = tuple(facts.variables[n] for n in (*ordered, *sorted(facts.variables.keys() - ordered.keys())))
         name = getattr(sink.arg, "name", "kernel")
         return cls(
-            name, source.arg, program.arg, sink, variables,
+            name,
+            source.arg,
+            program.arg,
+            sink,
+            variables,
             var_names=tuple(v.name for v in variables if v.name != CORE_ID),
-            globals=tuple(sorted(facts.slots)), outs=tuple(sorted(facts.outs)), ins=tuple(sorted(facts.ins)),
-            global_size=facts.global_size, local_size=facts.local_size,
-        )  # fmt: skip
+            globals=tuple(sorted(facts.slots)),
+            outs=tuple(sorted(facts.outs)),
+            ins=tuple(sorted(facts.ins)),
+            global_size=facts.global_size,
+            local_size=facts.local_size,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,15 @@ class WrappedAllocator:
     """
 
     __slots__ = (
-        "default_backend", "device", "inner", "is_exclusive", "is_host_addressable", "is_permanent", "is_writable", "opening",
-    )  # fmt: skip
+        "default_backend",
+        "device",
+        "inner",
+        "is_exclusive",
+        "is_host_addressable",
+        "is_permanent",
+        "is_writable",
+        "opening",
+    )
 
     def __init__(self, inner: Allocator) -> None:
         self.inner = inner

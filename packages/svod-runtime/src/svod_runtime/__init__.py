@@ -13,7 +13,7 @@ from svod_runtime.errors import (
     ProfileError,
     UnsupportedError,
     VariableBoundsError,
-)  # fmt: skip
+)
 from svod_runtime.grouping import Load, group_loads
 from svod_runtime.limits import Limits
 from svod_runtime.memory_report import MemoryReport

@@ -20,9 +20,15 @@ from svod_dtype import InternalError, UserError
 from svod_ir.origins import Origin, format_origins
 
 __all__ = [
-    "DependencyError", "DonatedBufferError", "ExecutionError", "NonFiniteError", "PlanError", "ProfileError", "UnsupportedError",
+    "DependencyError",
+    "DonatedBufferError",
+    "ExecutionError",
+    "NonFiniteError",
+    "PlanError",
+    "ProfileError",
+    "UnsupportedError",
     "VariableBoundsError",
-]  # fmt: skip
+]
 
 
 class VariableBoundsError(UserError, ValueError):
@@ -40,9 +46,16 @@ class NonFiniteError(UserError, FloatingPointError):
     """A kernel that makes a NaN or an infinity, and reads none, in a plan that is watched for them."""
 
     def __init__(
-        self, *, kernel: str, op_id: int, buffer: int, element: int, value: float, count: int,
+        self,
+        *,
+        kernel: str,
+        op_id: int,
+        buffer: int,
+        element: int,
+        value: float,
+        count: int,
         origins: Collection[Origin] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kernel, self.op_id, self.buffer, self.element = kernel, op_id, buffer, element
         self.value, self.count, self.origins = value, count, tuple(origins)
         others = f", and {count - 1} more" if count > 1 else ""
@@ -51,7 +64,7 @@ class NonFiniteError(UserError, FloatingPointError):
             f"kernel {kernel} (op {op_id}) makes {value} of arguments without any: element {element} of its buffer {buffer}{others}",
             notes=lines if origins else (),
             hint="plan.kernels() has the kernel's source; SVOD_ORIGINS=1 names the lines that it comes from",
-        )  # fmt: skip
+        )
 
 
 class DonatedBufferError(UserError, RuntimeError):

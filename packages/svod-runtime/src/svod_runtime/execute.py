@@ -177,8 +177,15 @@ class KernelState:
             allocator.synchronize()
             elapsed = time.perf_counter_ns() - start
         return KernelProfile(
-            op.kernel, op.device, len(self.buffers), elapsed, op.kernel.spec.n_operations, self.n_bytes, start, self.origins,
-        )  # fmt: skip
+            op.kernel,
+            op.device,
+            len(self.buffers),
+            elapsed,
+            op.kernel.spec.n_operations,
+            self.n_bytes,
+            start,
+            self.origins,
+        )
 
 
 class Step(Protocol):

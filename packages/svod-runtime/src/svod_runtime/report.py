@@ -81,9 +81,13 @@ class ProfileReport:
     """
 
     def __init__(
-        self, profiles: Iterable[KernelProfile], limits: Mapping[str, Limits] | None = None, *, n_runs: int = 1,
+        self,
+        profiles: Iterable[KernelProfile],
+        limits: Mapping[str, Limits] | None = None,
+        *,
+        n_runs: int = 1,
         transfer_times: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.profiles: Sequence[KernelProfile] = tuple(profiles)
         self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
         self.limits: Mapping[str, Limits] = get_limits(self.devices) if limits is None else dict(limits)
@@ -138,26 +142,42 @@ class ProfileReport:
         """Every launch, and every kernel's summary, as JSON."""
         launches = [
             {
-                "name": p.name, "device": p.device, "buffers": p.n_buffers, "start_ns": p.start_ns,
-                "elapsed_ns": p.elapsed_ns, "operations": p.n_operations, "bytes": p.n_bytes,
+                "name": p.name,
+                "device": p.device,
+                "buffers": p.n_buffers,
+                "start_ns": p.start_ns,
+                "elapsed_ns": p.elapsed_ns,
+                "operations": p.n_operations,
+                "bytes": p.n_bytes,
                 "origins": _to_dicts(p.origins),
             }
             for p in self.profiles
-        ]  # fmt: skip
+        ]
         kernels = [
             {
-                "name": s.name, "device": s.device, "launches": s.n_launches, "elapsed_ns": s.elapsed_ns,
-                "fastest_ns": s.fastest_ns, "operations": s.n_operations, "bytes": s.n_bytes,
-                "gflops": s.gflops, "gigabytes_per_second": s.gigabytes_per_second,
-                "share_of_limit": s.share_of_limit, "bound": s.bound or None, "scope": s.scope,
+                "name": s.name,
+                "device": s.device,
+                "launches": s.n_launches,
+                "elapsed_ns": s.elapsed_ns,
+                "fastest_ns": s.fastest_ns,
+                "operations": s.n_operations,
+                "bytes": s.n_bytes,
+                "gflops": s.gflops,
+                "gigabytes_per_second": s.gigabytes_per_second,
+                "share_of_limit": s.share_of_limit,
+                "bound": s.bound or None,
+                "scope": s.scope,
                 "origins": _to_dicts(s.origins),
             }
             for s in self.summaries()
-        ]  # fmt: skip
+        ]
         whole = {
-            "elapsed_ns": self.elapsed_ns, "runs": self.n_runs, "transfers_ns": sum(self.transfer_times),
-            "kernels": kernels, "launches": launches,
-        }  # fmt: skip
+            "elapsed_ns": self.elapsed_ns,
+            "runs": self.n_runs,
+            "transfers_ns": sum(self.transfer_times),
+            "kernels": kernels,
+            "launches": launches,
+        }
         return json.dumps(whole, indent=1)
 
     def to_trace(self) -> str:
@@ -173,15 +193,24 @@ class ProfileReport:
         ]
         launches = [
             {
-                "name": p.name, "ph": "X", "cat": "kernel", "pid": 0, "tid": devices.index(p.device),
-                "ts": (p.start_ns - begin) / 1e3, "dur": p.elapsed_us,
+                "name": p.name,
+                "ph": "X",
+                "cat": "kernel",
+                "pid": 0,
+                "tid": devices.index(p.device),
+                "ts": (p.start_ns - begin) / 1e3,
+                "dur": p.elapsed_us,
                 "args": {
-                    "buffers": p.n_buffers, "operations": p.n_operations, "bytes": p.n_bytes,
-                    "GFLOP/s": round(p.gflops, 3), "GB/s": round(p.gigabytes_per_second, 3), **_name_lines(p.origins),
+                    "buffers": p.n_buffers,
+                    "operations": p.n_operations,
+                    "bytes": p.n_bytes,
+                    "GFLOP/s": round(p.gflops, 3),
+                    "GB/s": round(p.gigabytes_per_second, 3),
+                    **_name_lines(p.origins),
                 },
             }
             for p in self.profiles
-        ]  # fmt: skip
+        ]
         return json.dumps({"traceEvents": [*titles, *launches], "displayTimeUnit": "ns"})
 
     def save_trace(self, path: str | PathLike[str]) -> None:
@@ -208,10 +237,17 @@ def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelS
     times = [p.elapsed_ns for p in group]
     bounds = [] if limits is None else [limits.get_bound(p.n_operations, p.n_bytes) for p in group]
     return KernelSummary(
-        group[0].name, group[0].device, len(group), sum(times), min(times), sum(p.n_operations for p in group),
-        sum(p.n_bytes for p in group), tuple(dict.fromkeys(o for p in group for o in p.origins)),
-        sum(1e9 * seconds for seconds, _ in bounds) if bounds else None, bounds[0][1] if bounds else "",
-    )  # fmt: skip
+        group[0].name,
+        group[0].device,
+        len(group),
+        sum(times),
+        min(times),
+        sum(p.n_operations for p in group),
+        sum(p.n_bytes for p in group),
+        tuple(dict.fromkeys(o for p in group for o in p.origins)),
+        sum(1e9 * seconds for seconds, _ in bounds) if bounds else None,
+        bounds[0][1] if bounds else "",
+    )
 
 
 def _add_up(group: Sequence[KernelProfile]) -> tuple[int, int, int]:

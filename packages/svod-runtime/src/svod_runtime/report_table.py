@@ -42,10 +42,14 @@ def make_rows(report: ProfileReport, max_rows: int) -> list[Sequence[str]]:
         rows.append(_make_sum(report, "copies and functions", len(transfers), sum(transfers), "", ""))
     rows.append(
         _make_sum(
-            report, "all", len(report.profiles) + len(transfers), elapsed,
-            _rate(sum(s.n_operations for s in summaries), elapsed), _rate(sum(s.n_bytes for s in summaries), elapsed),
+            report,
+            "all",
+            len(report.profiles) + len(transfers),
+            elapsed,
+            _rate(sum(s.n_operations for s in summaries), elapsed),
+            _rate(sum(s.n_bytes for s in summaries), elapsed),
         )
-    )  # fmt: skip
+    )
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     return list(zip(*columns, strict=True))
 
@@ -84,21 +88,36 @@ def make_rich_table(report: ProfileReport, max_rows: int) -> Table:
 def _make_row(report: ProfileReport, s: KernelSummary) -> Sequence[str]:
     share = s.share_of_limit
     return (
-        s.name, s.device if len(report.devices) > 1 else "",
-        _count(s.n_launches / report.n_runs), _us(s.elapsed_ns / report.n_runs),
-        _us(s.fastest_ns) if s.n_launches > 1 else "", _percent(s.elapsed_ns, report.elapsed_ns),
-        f"{s.gflops:.2f}", f"{s.gigabytes_per_second:.2f}", "" if share is None else f"{100 * share:.0f} %",
-        s.scope, format_origins(s.origins),
-    )  # fmt: skip
+        s.name,
+        s.device if len(report.devices) > 1 else "",
+        _count(s.n_launches / report.n_runs),
+        _us(s.elapsed_ns / report.n_runs),
+        _us(s.fastest_ns) if s.n_launches > 1 else "",
+        _percent(s.elapsed_ns, report.elapsed_ns),
+        f"{s.gflops:.2f}",
+        f"{s.gigabytes_per_second:.2f}",
+        "" if share is None else f"{100 * share:.0f} %",
+        s.scope,
+        format_origins(s.origins),
+    )
 
 
 def _make_sum(
     report: ProfileReport, name: str, n_launches: int, elapsed_ns: int, gflops: str, gigabytes: str
 ) -> Sequence[str]:
     return (
-        name, "", _count(n_launches / report.n_runs), _us(elapsed_ns / report.n_runs), "",
-        _percent(elapsed_ns, report.elapsed_ns), gflops, gigabytes, "", "", "",
-    )  # fmt: skip
+        name,
+        "",
+        _count(n_launches / report.n_runs),
+        _us(elapsed_ns / report.n_runs),
+        "",
+        _percent(elapsed_ns, report.elapsed_ns),
+        gflops,
+        gigabytes,
+        "",
+        "",
+        "",
+    )
 
 
 def _rate(amount: int, elapsed_ns: int) -> str:

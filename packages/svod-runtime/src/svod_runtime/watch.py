@@ -84,6 +84,11 @@ def _make_error(
 ) -> NonFiniteError:
     first = int(found.argmax())
     return NonFiniteError(
-        kernel=state.op.kernel.name, op_id=state.op.id, buffer=position, element=first, value=float(values[first]),
-        count=int(found.sum()), origins=state.origins,
-    )  # fmt: skip
+        kernel=state.op.kernel.name,
+        op_id=state.op.id,
+        buffer=position,
+        element=first,
+        value=float(values[first]),
+        count=int(found.sum()),
+        origins=state.origins,
+    )

@@ -20,9 +20,15 @@ from difflib import get_close_matches
 from svod_dtype import InternalError, UserError
 
 __all__ = [
-    "ConfigError", "LinearizeError", "OptError", "PassOrderError", "UnknownPassError", "UnknownRuleError", "UnsupportedDtypeError",
+    "ConfigError",
+    "LinearizeError",
+    "OptError",
+    "PassOrderError",
+    "UnknownPassError",
+    "UnknownRuleError",
+    "UnsupportedDtypeError",
     "UnsupportedGraphError",
-]  # fmt: skip
+]
 
 
 class UnsupportedGraphError(UserError, NotImplementedError):

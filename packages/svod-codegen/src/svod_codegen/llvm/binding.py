@@ -26,9 +26,19 @@ if TYPE_CHECKING:
     from svod_ir.forks import Lock
 
 __all__ = [
-    "Binding", "Context", "HostFeatures", "Jit", "LibraryBuilder", "LinkedLibrary", "Module", "PassManager", "TargetMachine",
-    "can_run_unlocked", "load_binding", "unlocked",
-]  # fmt: skip
+    "Binding",
+    "Context",
+    "HostFeatures",
+    "Jit",
+    "LibraryBuilder",
+    "LinkedLibrary",
+    "Module",
+    "PassManager",
+    "TargetMachine",
+    "can_run_unlocked",
+    "load_binding",
+    "unlocked",
+]
 
 _LONG_CALLS: Final = (
     "LLVMPY_ParseAssembly",

@@ -371,8 +371,14 @@ def _reduce_function(op: Op, dtype: DType) -> str | None:
         }.get(op)
     sign = "u" if dtype.is_unsigned else "s"
     return {
-        Op.ADD: "add", Op.MUL: "mul", Op.MAX: f"{sign}max", Op.MIN: f"{sign}min", Op.AND: "and", Op.OR: "or", Op.XOR: "xor",
-    }.get(op)  # fmt: skip
+        Op.ADD: "add",
+        Op.MUL: "mul",
+        Op.MAX: f"{sign}max",
+        Op.MIN: f"{sign}min",
+        Op.AND: "and",
+        Op.OR: "or",
+        Op.XOR: "xor",
+    }.get(op)
 
 
 EMITTERS: Final[dict[Op, Emitter]] = {

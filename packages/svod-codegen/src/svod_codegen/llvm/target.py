@@ -141,9 +141,14 @@ _KNOWN_FEATURES: Final = frozenset({"fma", "avx2", "f16c", "avx", "avx512f", "av
     *(unit.features for unit in UNITS)
 )
 _CPUINFO_NAMES: Final = {
-    "avx512_bf16": "avx512bf16", "avx512_vnni": "avx512vnni", "avx_vnni": "avxvnni", "amx_tile": "amx-tile",
-    "amx_bf16": "amx-bf16", "amx_fp16": "amx-fp16", "amx_int8": "amx-int8",
-}  # fmt: skip
+    "avx512_bf16": "avx512bf16",
+    "avx512_vnni": "avx512vnni",
+    "avx_vnni": "avxvnni",
+    "amx_tile": "amx-tile",
+    "amx_bf16": "amx-bf16",
+    "amx_fp16": "amx-fp16",
+    "amx_int8": "amx-int8",
+}
 """LLVM's names of what Linux calls otherwise."""
 
 

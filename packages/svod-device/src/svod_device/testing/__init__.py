@@ -29,10 +29,22 @@ from svod_device.testing.loss import LossConformance  # noqa: E402
 from svod_device.testing.memory import AllocatorConformance, BufferConformance  # noqa: E402
 
 __all__ = [
-    "AllocatorConformance", "BackendConformance", "BufferConformance", "BuiltKernel", "Conformance", "DeviceConformance",
-    "KernelCase", "LauncherConformance", "LossConformance",
-    "RegistryConformance", "build", "check_kernel", "get_case", "iter_kernels", "make_spec",
-]  # fmt: skip
+    "AllocatorConformance",
+    "BackendConformance",
+    "BufferConformance",
+    "BuiltKernel",
+    "Conformance",
+    "DeviceConformance",
+    "KernelCase",
+    "LauncherConformance",
+    "LossConformance",
+    "RegistryConformance",
+    "build",
+    "check_kernel",
+    "get_case",
+    "iter_kernels",
+    "make_spec",
+]
 
 
 class DeviceConformance(

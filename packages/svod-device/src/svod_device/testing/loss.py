@@ -35,8 +35,9 @@ class _Victim:
         self.allocator = get_plugin_allocator(device.allocator)
         self.built: BuiltKernel = build(
             get_case(device.get_backend(backend_name).target, "variables"),
-            device.get_backend(backend_name), device.name,
-        )  # fmt: skip
+            device.get_backend(backend_name),
+            device.name,
+        )
         self.buffers = [Buffer(device.allocator, int64, _SIZE) for _ in range(2)]
         for buffer in self.buffers:
             buffer.copyin(np.arange(_SIZE).data)

@@ -16,9 +16,18 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "Candidate", "DropReason", "Dropped", "Measure", "Outcome", "Timed", "check_length", "find_seconds", "is_stopped",
-    "make_key", "rank_candidates",
-]  # fmt: skip
+    "Candidate",
+    "DropReason",
+    "Dropped",
+    "Measure",
+    "Outcome",
+    "Timed",
+    "check_length",
+    "find_seconds",
+    "is_stopped",
+    "make_key",
+    "rank_candidates",
+]
 
 
 class DropReason(Enum):

@@ -63,18 +63,20 @@ class SearchResult:
 
     def to_text(self) -> str:
         """This as one line of JSON, from which `find_result` makes an equal value."""
-        return json.dumps({
-            "version": _VERSION,
-            "opts": format_opts(self.opts),
-            "seconds": self.seconds,
-            "heuristic_opts": format_opts(self.heuristic_opts),
-            "heuristic_seconds": self.heuristic_seconds,
-            "unoptimized_seconds": self.unoptimized_seconds,
-            "stop": self.stop.name,
-            "rounds": [[r.n_made, r.n_measured, format_opts(r.best_opts), r.best_seconds] for r in self.rounds],
-            "n_dropped": {reason.name: n for reason, n in self.n_dropped.items()},
-            "outcomes": {key: _outcome_to_json(outcome) for key, outcome in self.outcomes.items()},
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "version": _VERSION,
+                "opts": format_opts(self.opts),
+                "seconds": self.seconds,
+                "heuristic_opts": format_opts(self.heuristic_opts),
+                "heuristic_seconds": self.heuristic_seconds,
+                "unoptimized_seconds": self.unoptimized_seconds,
+                "stop": self.stop.name,
+                "rounds": [[r.n_made, r.n_measured, format_opts(r.best_opts), r.best_seconds] for r in self.rounds],
+                "n_dropped": {reason.name: n for reason, n in self.n_dropped.items()},
+                "outcomes": {key: _outcome_to_json(outcome) for key, outcome in self.outcomes.items()},
+            }
+        )
 
 
 def find_result(text: str) -> SearchResult | None:

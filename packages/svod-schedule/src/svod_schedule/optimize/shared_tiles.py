@@ -101,10 +101,12 @@ class _Copier:
         memories = [self._make_memory(tile) for tile in tiles]
         fills = [self._fill(memory.after(turn), tile) for memory, tile in zip(memories, tiles, strict=True)]
         filled = UOp(Op.BARRIER, void, tuple(fills))
-        return self.sink.substitute({
-            tile.load: memory.after(filled).index(self._place(tile, tile.shared_order))
-            for memory, tile in zip(memories, tiles, strict=True)
-        })  # fmt: skip
+        return self.sink.substitute(
+            {
+                tile.load: memory.after(filled).index(self._place(tile, tile.shared_order))
+                for memory, tile in zip(memories, tiles, strict=True)
+            }
+        )
 
     def _make_memory(self, tile: _Tile) -> UOp:
         return self.fresh.make_local(tile.load.dtype, max_trips(tile.shared_order[0]) * self._pitch(tile))

@@ -169,10 +169,12 @@ class Operands:
         counters = [n for n in self.nodes if n.op is Op.RANGE]
         if counters and dtype.lanes == 1 and self.chance(0.5):
             return self.read(dtype, self.choose(counters))
-        return self.choose((
-            lambda: UOp(self.choose((Op.NEG, Op.ABS, Op.TRUNC)), dtype, (x,)),
-            lambda: UOp(self.choose((Op.MAX, Op.MIN, Op.ADD, Op.MUL)), dtype, (x, self.expression(dtype))),
-        ))()  # fmt: skip
+        return self.choose(
+            (
+                lambda: UOp(self.choose((Op.NEG, Op.ABS, Op.TRUNC)), dtype, (x,)),
+                lambda: UOp(self.choose((Op.MAX, Op.MIN, Op.ADD, Op.MUL)), dtype, (x, self.expression(dtype))),
+            )
+        )()
 
     def read(self, dtype: DType, position: UOp, gate: UOp | None = None) -> UOp:
         """An element of memory."""

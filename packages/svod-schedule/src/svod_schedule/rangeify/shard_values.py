@@ -216,5 +216,9 @@ def _shard_shape(node: UOp, result: Sharding, position: int) -> tuple[SInt, ...]
 
 
 _MOVES: Final[dict[Op, Callable[[UOp, UOp, Sharding, Sharding, int], UOp]]] = {
-    Op.RESHAPE: _reshape, Op.EXPAND: _expand, Op.PERMUTE: _permute, Op.PAD: _pad, Op.SHRINK: _shrink,
-}  # fmt: skip
+    Op.RESHAPE: _reshape,
+    Op.EXPAND: _expand,
+    Op.PERMUTE: _permute,
+    Op.PAD: _pad,
+    Op.SHRINK: _shrink,
+}

@@ -19,6 +19,18 @@ from svod_schedule.symbolic.sums import SUMS
 from svod_schedule.symbolic.valid import GUARDED, simplify_condition, simplify_under
 
 __all__ = [
-    "CASTS", "COMPARISONS", "DIVMOD", "FLOATS", "FOLDING", "GUARDED", "IDENTITIES", "LOGIC", "REDUCTIONS", "SUMS", "SYMBOLIC",
-    "simplify", "simplify_condition", "simplify_under",
-]  # fmt: skip
+    "CASTS",
+    "COMPARISONS",
+    "DIVMOD",
+    "FLOATS",
+    "FOLDING",
+    "GUARDED",
+    "IDENTITIES",
+    "LOGIC",
+    "REDUCTIONS",
+    "SUMS",
+    "SYMBOLIC",
+    "simplify",
+    "simplify_condition",
+    "simplify_under",
+]

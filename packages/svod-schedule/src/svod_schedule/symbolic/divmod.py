@@ -132,8 +132,11 @@ def _split_by_factor(terms: Terms, d: int) -> Split | None:
 
 
 _SPLITS: tuple[Callable[[Terms, int], Split | None], ...] = (
-    _split_by_interval, _split_by_remainder, _split_off_multiples, _split_by_factor,
-)  # fmt: skip
+    _split_by_interval,
+    _split_by_remainder,
+    _split_off_multiples,
+    _split_by_factor,
+)
 
 
 def _find_split(numerator: UOp, d: int, split: Callable[[Terms, int], Split | None]) -> Split | None:

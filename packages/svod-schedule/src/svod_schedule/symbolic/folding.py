@@ -22,9 +22,10 @@ _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 
 
 @rule(
-    node(_FOLDED, const(), name="n"), node(_FOLDED, const(), const(), name="n").ordered(),
+    node(_FOLDED, const(), name="n"),
+    node(_FOLDED, const(), const(), name="n").ordered(),
     node(_FOLDED, const(), const(), const(), name="n"),
-)  # fmt: skip
+)
 def fold_constants(n: UOp) -> UOp | None:
     """2 + 3 -> 5, where the result is defined to the last bit."""
     value = evaluate_scalar(n.op, n.dtype, tuple(s.arg for s in n.src))
@@ -35,9 +36,10 @@ _lanes = node(frozenset(_CONSTANTS))
 
 
 @rule(
-    node(_FOLDED, _lanes, name="n"), node(_FOLDED, _lanes, _lanes, name="n").ordered(),
+    node(_FOLDED, _lanes, name="n"),
+    node(_FOLDED, _lanes, _lanes, name="n").ordered(),
     node(_FOLDED, _lanes, _lanes, _lanes, name="n"),
-)  # fmt: skip
+)
 def fold_vector_constants(n: UOp) -> UOp | None:
     """[1, 2] + [3, 4] -> [4, 6]."""
     lanes = n.dtype.lanes

@@ -21,8 +21,14 @@ _INDEX: Final = frozenset({"index"})
 _DUAL: Final = {Op.MAX: Op.MIN, Op.MIN: Op.MAX, Op.AND: Op.OR, Op.OR: Op.AND}
 
 
-@rule(node(Op.ADD, x, 0, kinds=INT), node(Op.SUB, x, 0, kinds=INT), node(Op.OR, x, 0), node(Op.XOR, x, 0),
-      node(Op.SHL, x, 0), node(Op.SHR, x, 0))  # fmt: skip
+@rule(
+    node(Op.ADD, x, 0, kinds=INT),
+    node(Op.SUB, x, 0, kinds=INT),
+    node(Op.OR, x, 0),
+    node(Op.XOR, x, 0),
+    node(Op.SHL, x, 0),
+    node(Op.SHR, x, 0),
+)
 def drop_zero(x: UOp) -> UOp:
     """x + 0 -> x, x - 0 -> x, x | 0 -> x, x ^ 0 -> x, x << 0 -> x, x >> 0 -> x."""
     return x

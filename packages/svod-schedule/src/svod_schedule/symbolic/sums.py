@@ -41,8 +41,12 @@ def put_in_order(n: UOp, x: UOp, y: UOp) -> UOp | None:
     return n.with_src((y, x)) if compare_nodes(x, y) > 0 else None
 
 
-@rule(node(Op.ADD, name="n", kinds=_INDEX), node(Op.SUB, name="n", kinds=_INDEX), node(Op.NEG, name="n", kinds=_INDEX),
-      node(Op.MUL, name="n", kinds=_INDEX))  # fmt: skip
+@rule(
+    node(Op.ADD, name="n", kinds=_INDEX),
+    node(Op.SUB, name="n", kinds=_INDEX),
+    node(Op.NEG, name="n", kinds=_INDEX),
+    node(Op.MUL, name="n", kinds=_INDEX),
+)
 def normalize_sum(n: UOp) -> UOp | None:
     """x + (y - x*3)*2 + 1 + 1 -> y*2 + x*-5 + 2."""
     if _is_normal(n):

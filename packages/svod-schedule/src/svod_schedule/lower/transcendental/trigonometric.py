@@ -23,9 +23,17 @@ from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, for
 from svod_schedule.lower.transcendental.reduction import LIMIT, Remainder, reduce_huge, reduce_moderate
 
 __all__ = [
-    "cos", "cos_of_huge", "cos_of_moderate", "is_huge", "sin", "sin_of_huge", "sin_of_moderate", "tan", "tan_of_huge",
+    "cos",
+    "cos_of_huge",
+    "cos_of_moderate",
+    "is_huge",
+    "sin",
+    "sin_of_huge",
+    "sin_of_moderate",
+    "tan",
+    "tan_of_huge",
     "tan_of_moderate",
-]  # fmt: skip
+]
 
 # fmt: off
 _SIN: Final = {
