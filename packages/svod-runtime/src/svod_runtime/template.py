@@ -87,7 +87,7 @@ class PlanTemplate:
         self._written_inputs = [
             p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)
         ]
-        self._input_indices = self._find_inputs(buffers, inputs)
+        self._input_indices = self._get_input_indices(buffers, inputs)
         named = set(self._input_indices)
         self._ids = dict(parts.ast_to_buffer)
         self._other_ids = {ast_id: index for ast_id, index in self._ids.items() if index not in named}
@@ -148,7 +148,7 @@ class PlanTemplate:
         if find_sharing(inputs) != self._sharing:
             raise PlanError(op="plan", problem="inputs share memory with each other in another way")
 
-    def _find_inputs(self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]) -> list[int | None]:
+    def _get_input_indices(self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]) -> list[int | None]:
         """The index of each input among the buffers; equal ones have one, and one that no op uses has none."""
         index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in self.view_indices}
         return [index_of.get(_identify(buffer)) for buffer in inputs]
