@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import DType, bool_, int8, int32, int64, uint8, uint16
-from svod_ir import BufferArg, Op, UOp
-from svod_ir.testing import graphs, random_array, random_inputs
+from svod_ir import Op, UOp
+from svod_ir.testing import graphs, nodes, random_array, random_inputs
 from svod_runtime import ExecutionPlan, MemoryReport, grouping
 from svod_schedule.optimize import heuristics
 from svod_tensor import PrepareConfig, Tensor, Variable
@@ -119,7 +119,7 @@ def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[
 
 
 def symbolic_input() -> UOp:
-    return UOp(Op.BUFFER, int32, (), BufferArg(-1, 5 * ROWS, "CPU"))
+    return nodes.buffer(-1, 5 * ROWS, int32)
 
 
 def find_inputs(graph: UOp) -> list[UOp]:

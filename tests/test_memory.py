@@ -20,8 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_device import Buffer, Launch
-from svod_ir import Op, UOp
+from svod_ir import UOp
 from svod_ir.testing import count_examples
+from svod_ir.testing.nodes import contiguous
 from svod_runtime import CachedKernel, ExecutionPlan, grouping
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import compute
@@ -35,7 +36,7 @@ MODES: tuple[PlannerMode, ...] = ("arena", "remap")
 
 
 def schedule_of(*tensors: Tensor) -> Schedule:
-    return make_schedule(UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors)), PrepareConfig())
+    return make_schedule(UOp.sink(*(contiguous(t.uop) for t in tensors)), PrepareConfig())
 
 
 def zeros(*shape: int) -> Tensor:

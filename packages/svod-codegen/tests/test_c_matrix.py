@@ -11,10 +11,11 @@ import pytest
 from svod_codegen.c import CRenderer, GnuCRenderer
 from svod_codegen.errors import RenderError
 from svod_codegen.testing.calls import C_COMPILER, call_c
-from svod_dtype import float32, int16, int32, void
+from svod_dtype import float32, int16, int32
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target, TensorCore
-from svod_ir.testing.programs import param
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import group, param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
@@ -61,13 +62,13 @@ def product(core: TensorCore, steps: int) -> UOp:
     """One accumulator in a register, operands in the core's order."""
     a_type, b_type, c_type = core.operand_dtypes
     step = UOp(Op.RANGE, int32, (const(steps),), (0, AxisType.REDUCE))
-    register = UOp(Op.DEFINE_REG, c_type, (), (0, 1))
+    register = nodes.register(0, 1, c_type)
     start = register.index(const(0)).store(UOp.const(c_type, 0))
     place = register.after(start, step).index(const(0))
     a = param(1, steps * a_type.lanes, a_type.scalar).index(step * a_type.lanes, lanes=a_type.lanes).load()
     b = param(2, steps * b_type.lanes, b_type.scalar).index(step * b_type.lanes, lanes=b_type.lanes).load()
     update = place.store(UOp(Op.WMMA, c_type, (a, b, place.load()), core))
-    result = register.after(UOp(Op.GROUP, void, (update,)).end(step)).index(const(0)).load()
+    result = register.after(group(update).end(step)).index(const(0)).load()
     return UOp.sink(param(0, c_type.lanes, c_type.scalar).index(const(0), lanes=c_type.lanes).store(result))
 
 

@@ -23,7 +23,7 @@ from svod_ir.evaluate import evaluate_linear
 from svod_ir.ops import Op
 from svod_ir.target import COMMON_DTYPES, Target
 from svod_ir.testing import assert_close, parse_linear, parse_nodes, run_script, tolerance
-from svod_ir.testing.programs import param
+from svod_ir.testing.nodes import param
 from svod_ir.uop import UOp
 
 TARGET = replace(Target.generic(), native_dtypes=COMMON_DTYPES | {float16})

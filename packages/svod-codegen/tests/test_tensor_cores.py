@@ -16,10 +16,11 @@ from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
 from svod_codegen.llvm.tensor_cores import UNITS, Unit
 from svod_codegen.testing.calls import call_llvm
-from svod_dtype import DType, bfloat16, float32, int8, int32, uint8, void
+from svod_dtype import DType, bfloat16, float32, int8, int32, uint8
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target, TensorCore
-from svod_ir.testing.programs import param
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import group, param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
@@ -43,7 +44,7 @@ def rows_times_panel(core: TensorCore, rows: int, steps: int) -> UOp:
     a_type, b_type, c_type = core.operand_dtypes
     out = param(0, rows * n, c_type.scalar)
     a, b = param(1, rows * steps * k, a_type.scalar), param(2, steps * k * n, b_type.scalar)
-    register = UOp(Op.DEFINE_REG, c_type, (), (0, rows))
+    register = nodes.register(0, rows, c_type)
     starts = [register.index(const(row)).store(UOp.const(c_type, 0)) for row in range(rows)]
     step = UOp(Op.RANGE, int32, (const(steps),), (0, AxisType.REDUCE))
     inside = register.after(*starts, step)
@@ -53,7 +54,7 @@ def rows_times_panel(core: TensorCore, rows: int, steps: int) -> UOp:
         x = a.index((step + row * steps) * k, lanes=k).load()
         place = inside.index(const(row))
         updates.append(place.store(UOp(Op.WMMA, c_type, (x, y, place.load()), core)))
-    done = register.after(UOp(Op.GROUP, void, tuple(updates)).end(step))
+    done = register.after(group(*updates).end(step))
     return UOp.sink(*(out.index(const(row * n), lanes=n).store(done.index(const(row)).load()) for row in range(rows)))
 
 

@@ -17,10 +17,11 @@ from svod_codegen.llvm.target import host_target
 from svod_codegen.llvm.tensor_cores import UNITS
 from svod_codegen.testing import emulate_tiles
 from svod_codegen.testing.calls import call_llvm
-from svod_dtype import DType, bfloat16, float16, float32, int8, int32, uint8, void
+from svod_dtype import DType, bfloat16, float16, float32, int8, int32, uint8
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target, TensorCore
-from svod_ir.testing.programs import param
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import group, param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
@@ -43,7 +44,7 @@ def loop(size: int, axis: int) -> UOp:
 
 
 def accumulators(core: TensorCore, n: int) -> UOp:
-    return UOp(Op.DEFINE_REG, core.operand_dtypes[2], (), (0, n))
+    return nodes.register(0, n, core.operand_dtypes[2])
 
 
 def zero(core: TensorCore) -> UOp:
@@ -71,7 +72,7 @@ def product(core: TensorCore, rows: int, columns: int, steps: int) -> UOp:
             y = b.index((k + column * steps) * b_type.lanes, lanes=b_type.lanes).load()
             place = inside.index(const(row * columns + column))
             updates.append(place.store(wmma(core, x, y, place.load())))
-    done = register.after(UOp(Op.GROUP, void, tuple(updates)).end(k))
+    done = register.after(group(*updates).end(k))
     return UOp.sink(
         *(out.index(const(n * TILE), lanes=TILE).store(done.index(const(n)).load()) for n in range(rows * columns))
     )
@@ -153,7 +154,7 @@ def test_tiles_that_nothing_needs_any_more_are_used_again():
     """Two products one after the other, four accumulators each."""
     first, second = product(BF16, 2, 2, 3), product(BF16, 2, 2, 3)
     out, other = param(0, 4 * TILE, float32), param(3, 4 * TILE, float32)
-    again = UOp(Op.DEFINE_REG, BF16.operand_dtypes[2], (), (1, 4))
+    again = nodes.register(1, 4, BF16.operand_dtypes[2])
     old = accumulators(BF16, 4)
     later = second.substitute({out: other, old: again, loop(3, 0): loop(3, 1)})
     source = emulate_tiles(rendered(UOp.sink(*first.src, *later.src)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from svod_device import LaunchSizeError, evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
 from svod_dtype import float32, index, int32, int64, void
 from svod_ir.ops import Op
+from svod_ir.testing.nodes import bind
 from svod_ir.uop import UOp
 
 N = UOp.variable("n", 1, 100)
@@ -48,9 +49,9 @@ def test_casts_and_after_pass_their_operand_through() -> None:
 
 
 def test_a_bind_has_its_own_value() -> None:
-    assert evaluate_expression(UOp(Op.BIND, index, (N, const(7))), {}) == 7
+    assert evaluate_expression(bind(N, const(7)), {}) == 7
     with pytest.raises(LaunchSizeError) as caught:
-        evaluate_expression(UOp(Op.BIND, index, (N, const(101))), {})
+        evaluate_expression(bind(N, const(101)), {})
     assert str(caught.value) == "launch size n=101: variable n = 101 is outside its bounds [1, 100]"
 
 

@@ -8,11 +8,12 @@ from svod_device import CompiledSpec, LaunchSizeError, ProgramSpec, ProgramStage
 from svod_dtype import float32, index, void
 from svod_ir.args import KernelInfo, ParamArg
 from svod_ir.ops import Op
+from svod_ir.testing import nodes
 from svod_ir.uop import UOp
 
 
 def param(slot: int, size: int = 16) -> UOp:
-    return UOp(Op.PARAM, float32, (), ParamArg(slot, size))
+    return nodes.param(slot, size)
 
 
 def program(sink: UOp, *, linear: tuple[UOp, ...] = (), device: object = "CPU") -> UOp:
@@ -22,8 +23,8 @@ def program(sink: UOp, *, linear: tuple[UOp, ...] = (), device: object = "CPU") 
 
 def make_sink() -> UOp:
     """Slot 5 = slot 2 + slot 3, and slot 3 is overwritten."""
-    i = UOp(Op.SPECIAL, index, (UOp.variable("n", 1, 64),), "gidx0")
-    j = UOp(Op.SPECIAL, index, (UOp.const(index, 8),), "lidx1")
+    i = nodes.special("gidx0", UOp.variable("n", 1, 64))
+    j = nodes.special("lidx1", 8)
     shift = UOp.variable("a_shift", 0, 4)
     in2, in3 = param(2).index(i + shift).load(), param(3).index(j).load()
     first = param(5).index(i).store(in2 + in3)
@@ -60,7 +61,7 @@ def test_the_core_number_sizes_the_grid_and_is_no_value() -> None:
 
 
 def test_a_grid_of_items_has_no_workgroups() -> None:
-    item = UOp(Op.SPECIAL, index, (UOp.const(index, 12),), "idx2")
+    item = nodes.special("idx2", 12)
     spec = ProgramSpec.from_program(program(UOp.sink(param(0).index(item).store(UOp.const(float32, 1.0)))))
     assert spec.launch_dims({}) == ((1, 1, 12), None)
 
@@ -102,7 +103,7 @@ def test_each_wrong_stage_is_named(node: UOp, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["gidx3", "gidx10", "lidx12", "xgidx0", "group0", "tidx0", "gidx", ""])
 def test_an_unknown_grid_axis_is_an_error(name: str) -> None:
-    special = UOp(Op.SPECIAL, index, (UOp.const(index, 4),), name)
+    special = nodes.special(name, 4)
     with pytest.raises(ProgramStageError, match="SPECIAL gidx, lidx or idx with axis 0, 1 or 2, found SPECIAL"):
         ProgramSpec.from_program(program(UOp.sink(param(0).index(special).store(UOp.const(float32, 1.0)))))
 

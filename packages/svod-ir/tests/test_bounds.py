@@ -11,6 +11,7 @@ from svod_ir.bounds import dtype_bounds
 from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import BINARY, COMPARISON, AxisType, Op
 from svod_ir.testing import count_examples
+from svod_ir.testing.nodes import bind, reduce_over, register, special
 from svod_ir.uop import UOp
 
 INTEGER_OPS = sorted(BINARY - {Op.FDIV, Op.THREEFRY}, key=lambda op: op.value)
@@ -91,7 +92,7 @@ def test_index_arithmetic_stays_within_64_bits() -> None:
 def test_a_counter_runs_from_zero_to_below_its_end() -> None:
     assert UOp.range(7, 0, AxisType.LOOP).bounds == (0, 6)
     assert UOp.range(variable("n", 1, 12), 0, AxisType.LOOP).bounds == (0, 11)
-    assert UOp(Op.SPECIAL, index, (UOp.const(index, 5),), "gidx0").bounds == (0, 4)
+    assert special("gidx0", 5).bounds == (0, 4)
     assert UOp(Op.IOTA, int8, (), 300).bounds == (-128, 127)
 
 
@@ -101,11 +102,11 @@ def test_a_counter_of_an_empty_loop_has_proper_bounds() -> None:
 
 def test_the_bound_value_of_a_variable_does_not_narrow_it() -> None:
     n = variable("n", 1, 8)
-    assert UOp(Op.BIND, index, (n, UOp.const(index, 5))).bounds == (1, 8)
+    assert bind(n, 5).bounds == (1, 8)
 
 
 def test_a_float_is_unknown_unless_constant() -> None:
-    x = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    x = register(0, 1)
     assert apply(Op.ADD, x, x).bounds == (-math.inf, math.inf)
     assert UOp.const(float32, 2.5).bounds == (2.5, 2.5)
     assert UOp.const(float32, math.nan).bounds == (-math.inf, math.inf)
@@ -114,7 +115,7 @@ def test_a_float_is_unknown_unless_constant() -> None:
 @pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.EQ, Op.NE])
 @pytest.mark.parametrize("value", [0.0, math.inf, -math.inf, math.nan])
 def test_comparing_an_unknown_float_is_undecided(op: Op, value: float) -> None:
-    x = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    x = register(0, 1)
     low, high = apply(op, x, UOp.const(float32, value)).bounds
     for given_x in (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan):
         assert low <= evaluate_scalar(op, bool_, (given_x, value)) <= high
@@ -146,12 +147,12 @@ def test_vectors_have_the_bounds_of_all_lanes() -> None:
 
 def test_a_reduction_has_bounds_by_its_trip_counts() -> None:
     x, r = variable("x", -1, 3, int32), UOp.range(4, 0, AxisType.REDUCE)
-    assert UOp(Op.REDUCE, int32, (x, r), Op.ADD).bounds == (-4, 12)
-    assert UOp(Op.REDUCE, int32, (x, r), Op.MAX).bounds == (-1, 3)
+    assert reduce_over(x, r).bounds == (-4, 12)
+    assert reduce_over(x, r, op=Op.MAX).bounds == (-1, 3)
     lanes = UOp(Op.BROADCAST, int32.vec(8), (x,))
-    assert UOp(Op.REDUCE, int32, (lanes,), Op.ADD).bounds == (-8, 24)
+    assert reduce_over(lanes).bounds == (-8, 24)
     maybe_empty = UOp.range(variable("n", 0, 4), 1, AxisType.REDUCE)
-    assert UOp(Op.REDUCE, int32, (x, maybe_empty), Op.MAX).bounds == dtype_bounds(int32)
+    assert reduce_over(x, maybe_empty, op=Op.MAX).bounds == dtype_bounds(int32)
 
 
 def test_padding_adds_zero() -> None:
@@ -161,8 +162,8 @@ def test_padding_adds_zero() -> None:
 
 def test_effects_and_memory_have_the_bounds_of_their_dtype() -> None:
     assert UOp(Op.NOOP, void).bounds == (-math.inf, math.inf)
-    assert UOp(Op.DEFINE_REG, uint8, (), (0, 1)).bounds == (0, 255)
-    assert UOp(Op.DEFINE_REG, bool_, (), (0, 1)).bounds == (False, True)
+    assert register(0, 1, uint8).bounds == (0, 255)
+    assert register(0, 1, bool_).bounds == (False, True)
 
 
 def test_bounds_of_a_deep_graph_need_no_recursion() -> None:

@@ -29,12 +29,13 @@ from svod_ir import (
     make_scan_axis,
     make_shrink,
 )
-from svod_ir.args import BufferArg, CheckArg
+from svod_ir.args import CheckArg
 from svod_ir.build import product
+from svod_ir.testing.nodes import buffer
 
 
 def _tensor(*shape: int, dtype=float32) -> UOp:
-    return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(1, math.prod(shape), "CPU")), shape)
+    return make_reshape(buffer(1, math.prod(shape), dtype), shape)
 
 
 def test_operands_of_two_dtypes_are_an_error_that_names_both() -> None:

@@ -26,13 +26,11 @@ from svod_dtype import (
 )
 from svod_ir import (
     AxisType,
-    BufferArg,
     BufferizeArg,
     CheckArg,
     EvaluationError,
     KernelInfo,
     Op,
-    ParamArg,
     TensorCore,
     UOp,
     make_alu,
@@ -50,19 +48,12 @@ from svod_ir import (
 )
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
 from svod_ir.testing import count_examples, graphs, random_inputs
+from svod_ir.testing.nodes import bind, buffer, contiguous, local, param, reduce_over, special
 
 LOOP = AxisType.LOOP
 
 
-def _buffer(number: int, size: int, dtype: DType = float32) -> UOp:
-    return UOp(Op.BUFFER, dtype, (), BufferArg(number, size, "CPU"))
-
-
-def _param(slot: int, size: int, dtype: DType = float32) -> UOp:
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
-
-
-A = _buffer(1, 24)
+A = buffer(1, 24)
 X = make_reshape(A, (2, 3, 4))
 DATA = np.arange(24, dtype=np.float32) - 7
 CUBE = DATA.reshape(2, 3, 4)
@@ -92,7 +83,7 @@ def _run(node: UOp) -> np.ndarray:
         (X.cast(int8), CUBE.astype(np.int8)),
         (X.bitcast(uint32), CUBE.view(np.uint32)),
         (make_iota(5, uint8), np.arange(5, dtype=np.uint8)),
-        (UOp(Op.CONTIGUOUS, float32, (X,)), CUBE),
+        (contiguous(X), CUBE),
         (UOp(Op.DETACH, float32, (X,)), CUBE),
         (UOp(Op.CHECK, int32, (X.cast(int32),), CheckArg("take", 0, 2)), CUBE.astype(np.int32)),
         (UOp(Op.COPY, float32, (X,), "CUDA"), CUBE),
@@ -109,7 +100,7 @@ def test_tensor_ops_do_what_numpy_does(node: UOp, expected: np.ndarray) -> None:
 
 
 def test_gather_gives_zero_outside() -> None:
-    positions = _buffer(2, 4, int32)
+    positions = buffer(2, 4, int32)
     node = make_gather(X, make_reshape(positions, (2, 2)), 1)
     found = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
     expected = np.zeros((2, 2, 2, 4), np.float32)
@@ -118,7 +109,7 @@ def test_gather_gives_zero_outside() -> None:
 
 
 def test_gather_from_an_empty_axis_gives_zeros() -> None:
-    empty, positions = _buffer(3, 0), _buffer(2, 3, int32)
+    empty, positions = buffer(3, 0), buffer(2, 3, int32)
     found = evaluate(
         make_gather(empty, positions, 0), {empty: np.zeros(0, np.float32), positions: np.zeros(3, np.int32)}
     )
@@ -127,27 +118,27 @@ def test_gather_from_an_empty_axis_gives_zeros() -> None:
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_reductions_of_nothing_give_their_identity(dtype: DType) -> None:
-    empty = make_reshape(_buffer(4, 0, dtype), (2, 0))
+    empty = make_reshape(buffer(4, 0, dtype), (2, 0))
     for op, value in ((Op.ADD, 0), (Op.MUL, 1), (Op.MAX, dtype.min), (Op.MIN, dtype.max)):
-        found = evaluate(make_reduce_axis(empty, op, (1,)), {_buffer(4, 0, dtype): np.zeros(0, dtype.numpy)})
+        found = evaluate(make_reduce_axis(empty, op, (1,)), {buffer(4, 0, dtype): np.zeros(0, dtype.numpy)})
         assert found.shape == (2, 1)
         assert (found == dtype.numpy.type(value)).all()
 
 
 def test_reductions_wrap_integers_and_keep_nan() -> None:
-    small = _buffer(5, 3, int8)
+    small = buffer(5, 3, int8)
     found = evaluate(make_reduce_axis(small, Op.ADD, (0,)), {small: np.array([100, 100, 100], np.int8)})
     assert found.tolist() == [44]
-    real = _buffer(6, 3)
+    real = buffer(6, 3)
     data = np.array([1, np.nan, 3], np.float32)
     for op in (Op.MAX, Op.MIN, Op.ADD):
         assert math.isnan(evaluate(make_reduce_axis(real, op, (0,)), {real: data})[0])
-    flags = _buffer(7, 3, bool_)
+    flags = buffer(7, 3, bool_)
     assert evaluate(make_reduce_axis(flags, Op.ADD, (0,)), {flags: np.array([False, True, True])}).tolist() == [True]
 
 
 def test_a_sum_of_narrow_floats_is_rounded_once() -> None:
-    many = _buffer(8, 4096, float16)
+    many = buffer(8, 4096, float16)
     found = evaluate(make_reduce_axis(many, Op.ADD, (0,)), {many: np.ones(4096, np.float16)})
     assert found.tolist() == [4096]
 
@@ -158,7 +149,7 @@ def test_symbolic_sizes_and_bound_variables() -> None:
     wide = make_expand(one, (n,))
     np.testing.assert_array_equal(evaluate(wide, {A: DATA, "n": 4}), np.full(4, DATA[0]))
     np.testing.assert_array_equal(evaluate(wide, {A: DATA, n: 2}), np.full(2, DATA[0]))
-    bound = UOp(Op.BIND, index, (n, UOp.const(index, 3)))
+    bound = bind(n, 3)
     np.testing.assert_array_equal(evaluate(make_expand(one, (bound,)), {A: DATA}), np.full(3, DATA[0]))
     assert evaluate(n * 2 + 1, {"n": 4}) == 9
 
@@ -176,7 +167,7 @@ def test_a_sink_gives_a_tuple() -> None:
 
 
 def test_a_view_reads_bytes() -> None:
-    raw = _buffer(9, 16, uint8)
+    raw = buffer(9, 16, uint8)
     view = UOp(Op.BUFFER_VIEW, float32, (raw,), (4, 2))
     data = np.arange(4, dtype=np.float32).view(np.uint8)
     np.testing.assert_array_equal(evaluate(view, {raw: data}), [1, 2])
@@ -191,7 +182,7 @@ def test_shards_are_selected_joined_and_reduced() -> None:
     np.testing.assert_array_equal(_run(UOp(Op.ALLREDUCE, float32, (stack,), (Op.ADD, "CPU"))), 2 * CUBE + 1)
 
 
-def test_an_assignment_writes_the_view_of_its_buffer() -> None:
+def test_an_assignment_writes_the_view_of_itsbuffer() -> None:
     data = DATA.copy()
     target = make_shrink(make_permute(X, (2, 0, 1)), [(1, 2), (0, 2), (0, 3)])
     assigned = UOp(Op.ASSIGN, float32, (target, UOp.const(float32, 100)))
@@ -220,7 +211,7 @@ def test_a_reader_after_an_assignment_sees_it() -> None:
 
 def test_an_assignment_through_padding_writes_what_is_there() -> None:
     data = np.zeros(3, np.float32)
-    memory = _buffer(10, 3)
+    memory = buffer(10, 3)
     target = make_pad(memory, [(1, 1)])
     evaluate(UOp(Op.ASSIGN, float32, (target, make_iota(5, int32).cast(float32))), {memory: data})
     assert data.tolist() == [1, 2, 3]
@@ -228,9 +219,9 @@ def test_an_assignment_through_padding_writes_what_is_there() -> None:
 
 def _matmul(n: int) -> UOp:
     i, j, k = UOp.range(n, 0, LOOP), UOp.range(n, 1, LOOP), UOp.range(n, 2, AxisType.REDUCE)
-    product = _param(1, n * n).index(i * n + k) * _param(2, n * n).index(k * n + j)
-    total = UOp(Op.REDUCE, float32, (product, k), Op.ADD)
-    return UOp.sink(_param(0, n * n).index(i * n + j).store(total).end(i, j), arg=KernelInfo("mm"))
+    product = param(1, n * n).index(i * n + k) * param(2, n * n).index(k * n + j)
+    total = reduce_over(product, k)
+    return UOp.sink(param(0, n * n).index(i * n + j).store(total).end(i, j), arg=KernelInfo("mm"))
 
 
 def test_a_matmul_kernel() -> None:
@@ -243,29 +234,29 @@ def test_a_matmul_kernel() -> None:
 
 def test_nested_reductions_over_one_range_are_each_their_own_loop() -> None:
     i, k = UOp.range(4, 0, LOOP), UOp.range(5, 1, AxisType.REDUCE)
-    read = _param(1, 20).index(i * 5 + k)
-    mean = UOp(Op.REDUCE, float32, (read, k), Op.ADD) * 0.25
-    spread = UOp(Op.REDUCE, float32, ((read - mean) * (read - mean), k), Op.ADD)
+    read = param(1, 20).index(i * 5 + k)
+    mean = reduce_over(read, k) * 0.25
+    spread = reduce_over((read - mean) * (read - mean), k)
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     out = np.zeros(4, np.float32)
-    evaluate_kernel(UOp.sink(_param(0, 4).index(i).store(spread).end(i)), {0: out, 1: x})
+    evaluate_kernel(UOp.sink(param(0, 4).index(i).store(spread).end(i)), {0: out, 1: x})
     np.testing.assert_array_equal(out, ((x - x.sum(1, keepdims=True) * 0.25) ** 2).sum(1))
 
 
 def test_an_inner_loop_may_depend_on_an_outer_one() -> None:
     i = UOp.range(5, 0, LOOP)
     k = UOp.range(i + 1, 1, AxisType.REDUCE)
-    total = UOp(Op.REDUCE, float32, (_param(1, 5).index(k), k), Op.ADD)
+    total = reduce_over(param(1, 5).index(k), k)
     x, out = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
-    evaluate_kernel(UOp.sink(_param(0, 5).index(i).store(total).end(i)), {0: out, 1: x})
+    evaluate_kernel(UOp.sink(param(0, 5).index(i).store(total).end(i)), {0: out, 1: x})
     np.testing.assert_array_equal(out, x.cumsum())
 
 
 @pytest.mark.parametrize("is_scan_outermost", [False, True])
 def test_a_scan_combines_what_its_loop_has_seen(is_scan_outermost: bool) -> None:
     i, k = UOp.range(3, 0, LOOP), UOp.range(5, 1, AxisType.SCAN)
-    scan = UOp(Op.SCAN, float32, (_param(1, 15).index(i * 5 + k), k), Op.ADD)
-    store = _param(0, 15).index(i * 5 + k).store(scan)
+    scan = UOp(Op.SCAN, float32, (param(1, 15).index(i * 5 + k), k), Op.ADD)
+    store = param(0, 15).index(i * 5 + k).store(scan)
     x, out = np.arange(15, dtype=np.float32).reshape(3, 5), np.zeros((3, 5), np.float32)
     evaluate_kernel(UOp.sink(store.end(*((k, i) if is_scan_outermost else (i, k)))), {0: out, 1: x})
     np.testing.assert_array_equal(out, x.cumsum(1))
@@ -273,12 +264,12 @@ def test_a_scan_combines_what_its_loop_has_seen(is_scan_outermost: bool) -> None
 
 def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity() -> None:
     i, k = UOp.range(2, 0, LOOP), UOp.range(0, 1, AxisType.REDUCE)
-    total = UOp(Op.REDUCE, float32, (_param(1, 8).index(k), k), Op.MUL)
+    total = reduce_over(param(1, 8).index(k), k, op=Op.MUL)
     out = np.zeros(2, np.float32)
-    evaluate_kernel(UOp.sink(_param(0, 2).index(i).store(total).end(i)), {0: out, 1: np.zeros(8, np.float32)})
+    evaluate_kernel(UOp.sink(param(0, 2).index(i).store(total).end(i)), {0: out, 1: np.zeros(8, np.float32)})
     assert out.tolist() == [1, 1]
     empty = UOp.range(0, 0, LOOP)
-    evaluate_kernel(UOp.sink(_param(0, 2).index(empty).store(UOp.const(float32, 9)).end(empty)), {0: out})
+    evaluate_kernel(UOp.sink(param(0, 2).index(empty).store(UOp.const(float32, 9)).end(empty)), {0: out})
     assert out.tolist() == [1, 1]
 
 
@@ -294,13 +285,13 @@ def test_a_stored_value_is_read_by_its_position() -> None:
 def test_calls_run_their_bodies_on_their_arguments() -> None:
     i = UOp.range(4, 0, LOOP)
     n = UOp.variable("n", 0, 9)
-    body = UOp.sink(_param(0, 4).index(i).store(_param(1, 4).index(i) + n.cast(float32)).end(i), arg=KernelInfo())
-    made = _buffer(-1, 4)
-    source = _buffer(11, 4)
-    call = UOp(Op.CALL, void, (body, made, source, UOp(Op.BIND, index, (n, UOp.const(index, 5)))))
+    body = UOp.sink(param(0, 4).index(i).store(param(1, 4).index(i) + n.cast(float32)).end(i), arg=KernelInfo())
+    made = buffer(-1, 4)
+    source = buffer(11, 4)
+    call = UOp(Op.CALL, void, (body, made, source, bind(n, 5)))
     filled = made.after(call)
-    again = _buffer(-2, 4)
-    copied = again.after(UOp(Op.CALL, void, (UOp(Op.COPY, float32, (_param(1, 4),), "CPU"), again, filled)))
+    again = buffer(-2, 4)
+    copied = again.after(UOp(Op.CALL, void, (UOp(Op.COPY, float32, (param(1, 4),), "CPU"), again, filled)))
     first, second = evaluate(UOp.sink(filled, copied), {source: np.arange(4, dtype=np.float32)})
     assert first.tolist() == second.tolist() == [5, 6, 7, 8]
 
@@ -308,34 +299,34 @@ def test_calls_run_their_bodies_on_their_arguments() -> None:
 def test_a_gate_guards_reads_and_writes() -> None:
     i = UOp.range(6, 0, LOOP)
     inside = i < 3
-    read = _param(1, 3).index(i, gate=inside).load(UOp.const(float32, -1))
+    read = param(1, 3).index(i, gate=inside).load(UOp.const(float32, -1))
     out = np.zeros(6, np.float32)
-    evaluate_kernel(UOp.sink(_param(0, 6).index(i).store(read).end(i)), {0: out, 1: np.arange(3, dtype=np.float32)})
+    evaluate_kernel(UOp.sink(param(0, 6).index(i).store(read).end(i)), {0: out, 1: np.arange(3, dtype=np.float32)})
     assert out.tolist() == [0, 1, 2, -1, -1, -1]
     small = np.zeros(3, np.float32)
-    evaluate_kernel(UOp.sink(_param(0, 3).index(i, gate=inside).store(UOp.const(float32, 4)).end(i)), {0: small})
+    evaluate_kernel(UOp.sink(param(0, 3).index(i, gate=inside).store(UOp.const(float32, 4)).end(i)), {0: small})
     assert small.tolist() == [4, 4, 4]
 
 
 def test_a_read_outside_is_an_error_unless_a_where_discards_it() -> None:
     i = UOp.range(6, 0, LOOP)
-    read = _param(1, 3).index(i)
+    read = param(1, 3).index(i)
     buffers = {0: np.zeros(6, np.float32), 1: np.arange(3, dtype=np.float32)}
-    evaluate_kernel(UOp.sink(_param(0, 6).index(i).store((i < 3).where(read * 2.0, 7.0)).end(i)), buffers)
+    evaluate_kernel(UOp.sink(param(0, 6).index(i).store((i < 3).where(read * 2.0, 7.0)).end(i)), buffers)
     assert buffers[0].tolist() == [0, 2, 4, 7, 7, 7]
     with pytest.raises(EvaluationError, match="index 3 is out of range of the 3 elements"):
-        evaluate_kernel(UOp.sink(_param(0, 6).index(i).store(read).end(i)), buffers)
+        evaluate_kernel(UOp.sink(param(0, 6).index(i).store(read).end(i)), buffers)
     with pytest.raises(EvaluationError, match="out of range"):
-        evaluate_kernel(UOp.sink(_param(0, 6).index(i).store(read.load()).end(i)), buffers)
+        evaluate_kernel(UOp.sink(param(0, 6).index(i).store(read.load()).end(i)), buffers)
     with pytest.raises(EvaluationError, match="out of range"):
-        evaluate_kernel(UOp.sink(_param(1, 3).index(i).store(UOp.const(float32, 0)).end(i)), buffers)
+        evaluate_kernel(UOp.sink(param(1, 3).index(i).store(UOp.const(float32, 0)).end(i)), buffers)
 
 
 def test_memory_that_nobody_wrote_shows() -> None:
     register = UOp(Op.DEFINE_REG, float32, (), (0, 1))
     out = np.zeros(1, np.float32)
     zero = UOp.const(index, 0)
-    evaluate_kernel(UOp.sink(_param(0, 1).index(zero).store(register.index(zero).load())), {0: out})
+    evaluate_kernel(UOp.sink(param(0, 1).index(zero).store(register.index(zero).load())), {0: out})
     assert math.isnan(out[0])
 
 
@@ -407,13 +398,13 @@ def test_vectors_are_made_taken_apart_and_joined() -> None:
     assert evaluate(UOp(Op.GEP, float32.vec(2), (vector,), (3, 0))).tolist() == [4, 1]
     assert evaluate(UOp(Op.CAT, float32.vec(8), (vector, vector))).tolist() == [1, 2, 3, 4] * 2
     assert evaluate(UOp(Op.BROADCAST, float32.vec(4), (lanes[1],))).tolist() == [2, 2, 2, 2]
-    assert evaluate(UOp(Op.REDUCE, float32, (vector,), Op.MAX)) == 4
+    assert evaluate(reduce_over(vector, op=Op.MAX)) == 4
     assert evaluate(UOp(Op.VCONST, int32.vec(3), (), (7, 8, 9))).tolist() == [7, 8, 9]
     assert evaluate(make_alu(Op.LT, vector, UOp.const(float32.vec(4), 2.5))).tolist() == [True, True, False, False]
 
 
 def test_vector_locations_are_consecutive_gathered_and_masked() -> None:
-    memory = _param(1, 8, int32)
+    memory = param(1, 8, int32)
     data = np.arange(8, dtype=np.int32) * 10
     where = UOp(Op.VCONST, int32.vec(4), (), (7, 0, 3, 3))
     mask = UOp(Op.VCONST, bool_.vec(4), (), (True, False, True, False))
@@ -422,7 +413,7 @@ def test_vector_locations_are_consecutive_gathered_and_masked() -> None:
 
     def run(location: UOp, alternative: UOp | None = None) -> list[int]:
         out = np.zeros(4, np.int32)
-        target = _param(0, 4, int32).index(UOp.const(int32, 0), lanes=4)
+        target = param(0, 4, int32).index(UOp.const(int32, 0), lanes=4)
         evaluate_kernel(UOp.sink(target.store(location.load(alternative))), {0: out, 1: data})
         return out.tolist()
 
@@ -436,44 +427,44 @@ def test_vector_locations_are_consecutive_gathered_and_masked() -> None:
     assert run(memory.index(where, gate=UOp.const(bool_, False), lanes=4), other) == [-1, -2, -3, -4]
 
     out = np.zeros(8, np.int32)
-    evaluate_kernel(UOp.sink(_param(0, 8, int32).index(where, gate=mask, lanes=4).store(other)), {0: out})
+    evaluate_kernel(UOp.sink(param(0, 8, int32).index(where, gate=mask, lanes=4).store(other)), {0: out})
     assert out.tolist() == [0, 0, 0, -3, 0, 0, 0, -1]
 
 
 def test_a_kernel_runs_for_each_core() -> None:
     core = UOp.variable("core_id", 0, 3)
     out = np.zeros(4, np.int32)
-    evaluate_kernel(UOp.sink(_param(0, 4, int32).index(core).store(core.cast(int32) * 2)), {0: out})
+    evaluate_kernel(UOp.sink(param(0, 4, int32).index(core).store(core.cast(int32) * 2)), {0: out})
     assert out.tolist() == [0, 2, 4, 6]
 
 
 def test_the_threads_of_a_workgroup_meet_at_barriers() -> None:
     group, thread = (
-        UOp(Op.SPECIAL, index, (UOp.const(index, 2),), "gidx0"),
-        UOp(Op.SPECIAL, index, (UOp.const(index, 4),), "lidx0"),
+        special("gidx0", 2),
+        special("lidx0", 4),
     )
-    shared = UOp(Op.DEFINE_LOCAL, int32, (), (0, 4))
+    shared = local(0, 4, int32)
     write = shared.index(thread).store((group * 10 + thread).cast(int32))
     barrier = UOp(Op.BARRIER, void, (write,))
     mirrored = shared.after(barrier).index(UOp.const(index, 3) - thread).load()
     out = np.zeros(8, np.int32)
-    evaluate_kernel(UOp.sink(_param(0, 8, int32).index(group * 4 + thread).store(mirrored)), {0: out})
+    evaluate_kernel(UOp.sink(param(0, 8, int32).index(group * 4 + thread).store(mirrored)), {0: out})
     assert out.tolist() == [3, 2, 1, 0, 13, 12, 11, 10]
 
 
 def test_a_condition_guards_its_effects() -> None:
     i = UOp.range(4, 0, LOOP)
     condition = UOp(Op.IF, void, (i < 2,))
-    store = _param(0, 4).index(i).store(UOp.const(float32, 5))
+    store = param(0, 4).index(i).store(UOp.const(float32, 5))
     closed = UOp(Op.ENDIF, void, (condition, store))
     out = np.zeros(4, np.float32)
     evaluate_kernel(UOp.sink(closed.end(i)), {0: out})
     assert out.tolist() == [5, 5, 0, 0]
     out[:] = 0
-    location = _param(0, 4).index(i)
+    location = param(0, 4).index(i)
     five = UOp.const(float32, 5)
     order = (
-        _param(0, 4),
+        param(0, 4),
         UOp.const(index, 4),
         i,
         UOp.const(index, 2),
@@ -531,10 +522,7 @@ def test_a_tensor_core_adds_the_product_of_two_tiles(core: TensorCore) -> None:
     shapes = [(m, k), (k, n), (m, n)]
     a, b, total = (generator.integers(0, 99, s).astype(d.numpy) for s, d in zip(shapes, core.dtypes, strict=True))
     packed = b.reshape(k // group, group, n).transpose(0, 2, 1).reshape(-1)
-    memory = [
-        UOp(Op.PARAM, d, (), ParamArg(i, x.size))
-        for i, (d, x) in enumerate(zip(core.dtypes, (a, b, total), strict=True))
-    ]
+    memory = [param(i, x.size, d) for i, (d, x) in enumerate(zip(core.dtypes, (a, b, total), strict=True))]
     vectors = [
         UOp(Op.INDEX, dtype, (p, UOp.const(index, 0))).load()
         for p, dtype in zip(memory, core.operand_dtypes, strict=True)

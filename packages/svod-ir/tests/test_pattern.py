@@ -9,6 +9,7 @@ from svod_ir.errors import RuleError
 from svod_ir.ops import AxisType, Op
 from svod_ir.pattern import BOOL, FLOAT, INT, const, node, splat, splat_value, var
 from svod_ir.ruleset import Rule, RuleSet, rule
+from svod_ir.testing import nodes
 from svod_ir.uop import UOp
 
 x, y, c = var("x"), var("y"), const("c")
@@ -100,7 +101,7 @@ def test_numbers_match_constants_of_their_value() -> None:
     def add_zero(x: UOp) -> UOp:
         return x
 
-    floating = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    floating = nodes.register(0, 1)
     assert add_zero.apply(add(floating, UOp.const(float32, 0.0))) is floating
     assert add_zero.apply(add(floating, UOp.const(float32, -0.0))) is None
     assert add_zero.apply(add(floating, UOp.const(float32, math.nan))) is None
@@ -137,7 +138,7 @@ def test_kinds_and_conditions_restrict_a_place() -> None:
     def take(x: UOp, y: UOp) -> UOp:
         return x
 
-    floating = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    floating = nodes.register(0, 1)
     assert take.apply(UOp(Op.EQ, bool_, (V, W))) is V
     assert take.apply(UOp(Op.EQ, bool_, (floating, floating))) is None
     assert take.apply(UOp(Op.EQ, bool_, (V, number(3)))) is number(3)
@@ -157,7 +158,7 @@ def test_more_operands_are_allowed_where_the_pattern_says_so() -> None:
     def memory(n: UOp, x: UOp, y: UOp) -> UOp:
         return x
 
-    register = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+    register = nodes.register(0, 1)
     assert memory.apply(register.index(V, gate=V < 3)) is register
     assert memory.apply(register.index(V)) is register
     assert memory.apply(UOp(Op.INDEX, float32, (register,))) is None
@@ -262,7 +263,7 @@ class TestRuleSet:
 
         rules = RuleSet("a", (first,))
         assert rules.find_replacement(add(V, W)) is None
-        floating = UOp(Op.DEFINE_REG, float32, (), (0, 1))
+        floating = nodes.register(0, 1)
         assert rules.find_replacement(add(floating, floating)) == (floating, first)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import float32, int32
-from svod_ir import BufferArg, DeviceMismatchError, Op, Sharding, UOp
+from svod_ir import DeviceMismatchError, Op, Sharding, UOp
 from svod_ir.build import (
     make_alu,
     make_expand,
@@ -24,18 +24,17 @@ from svod_ir.concat import make_concat
 from svod_ir.evaluate import evaluate
 from svod_ir.placement import lay_out, split_evenly
 from svod_ir.spec import find_violation, verify
+from svod_ir.testing.nodes import buffer, stack
 
 DEVICES = ("CPU", "CPU:1")
 NUMBER = UOp.const(float32, 2)
 
 
-def buffer(number: int, size: int, device: str) -> UOp:
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, device))
-
-
 def stacked(*shapes: tuple[int, ...]) -> UOp:
-    shards = [make_reshape(buffer(n + 1, int(np.prod(shape)), DEVICES[n]), shape) for n, shape in enumerate(shapes)]
-    return UOp(Op.MSTACK, float32, tuple(shards))
+    shards = [
+        make_reshape(buffer(n + 1, int(np.prod(shape)), device=DEVICES[n]), shape) for n, shape in enumerate(shapes)
+    ]
+    return stack(*shards)
 
 
 def split(axis: int | None, *shapes: tuple[int, ...]) -> UOp:
@@ -52,7 +51,7 @@ def on(axis: int | None = None, sizes: tuple[int, ...] = ()) -> Sharding:
 
 
 def test_a_node_is_where_its_memory_is() -> None:
-    x = buffer(1, 4, "CPU:1")
+    x = buffer(1, 4, device="CPU:1")
     assert (make_reshape(x, (2, 2)) * 2.0).device == "CPU:1"
     assert UOp(Op.COPY, float32, (x,), "CPU").device == "CPU"
     assert UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.ADD, "CPU:1")).device == "CPU:1"
@@ -62,21 +61,21 @@ def test_a_node_is_where_its_memory_is() -> None:
 def test_a_constant_is_on_no_device_and_takes_that_of_what_it_meets() -> None:
     assert NUMBER.placement is None
     assert make_iota(3, int32).placement is None
-    assert make_alu(Op.ADD, NUMBER, buffer(1, 1, "CPU:1")).device == "CPU:1"
+    assert make_alu(Op.ADD, NUMBER, buffer(1, 1, device="CPU:1")).device == "CPU:1"
 
 
 def test_what_is_made_from_a_file_is_on_no_device_yet() -> None:
-    file = buffer(1, 4, "DISK:/f")
+    file = buffer(1, device="DISK:/f")
     assert make_reshape(file, (2, 2)).device == "DISK:/f"
     assert (file * 2.0).device is None
-    assert make_alu(Op.ADD, buffer(2, 4, "CPU:1"), file).device == "CPU:1"
+    assert make_alu(Op.ADD, buffer(2, 4, device="CPU:1"), file).device == "CPU:1"
 
 
 def test_operands_on_two_devices_are_an_error() -> None:
     with pytest.raises(DeviceMismatchError, match="CPU and CPU:1"):
-        _ = make_alu(Op.ADD, buffer(1, 4, "CPU"), buffer(2, 4, "CPU:1")).device
+        _ = make_alu(Op.ADD, buffer(1, 4), buffer(2, 4, device="CPU:1")).device
     with pytest.raises(DeviceMismatchError, match=r"CPU \+ CPU:1 and CPU"):
-        _ = make_alu(Op.ADD, split(0, (2,), (2,)), buffer(9, 4, "CPU")).device
+        _ = make_alu(Op.ADD, split(0, (2,), (2,)), buffer(9, 4)).device
 
 
 def test_a_multi_has_the_shape_of_its_shards_together() -> None:
@@ -137,9 +136,9 @@ def test_sizes_that_do_not_divide_give_the_first_shards_one_more() -> None:
 @pytest.mark.parametrize(
     ("node", "rule"),
     [
-        (UOp(Op.MULTI, float32, (buffer(1, 4, "CPU"),), 0), "takes an MSTACK"),
+        (UOp(Op.MULTI, float32, (buffer(1, 4),), 0), "takes an MSTACK"),
         (UOp(Op.MULTI, float32, (stacked((2, 3), (2, 4)),), 0), "differ in no size but that of its axis"),
-        (UOp(Op.MSTACK, float32, (NUMBER,)), "is on a device"),
+        (stack(NUMBER), "is on a device"),
         (UOp(Op.MSELECT, float32, (stacked((2,), (2,)),), 2), "holds a position"),
         (UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.SUB, "CPU")), "holds a reduction"),
     ],
@@ -149,7 +148,7 @@ def test_the_specification_knows_the_ops_of_several_devices(node: UOp, rule: str
 
 
 def test_tensors_one_after_the_other() -> None:
-    parts = [make_reshape(buffer(n, 2 * n, "CPU"), (2, n)) for n in (1, 2, 3)]
+    parts = [make_reshape(buffer(n, 2 * n), (2, n)) for n in (1, 2, 3)]
     arrays = {n: np.arange(n.arg.size, dtype=np.float32) for p in parts for n in p.iter_ops(Op.BUFFER)}
     expected = np.concatenate([a.reshape(2, -1) for a in arrays.values()], 1)
     np.testing.assert_array_equal(evaluate(make_concat(parts, 1), arrays), expected)

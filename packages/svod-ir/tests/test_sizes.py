@@ -21,6 +21,7 @@ from svod_ir.sizes import (
     normalize_size,
     product,
 )
+from svod_ir.testing.nodes import bind
 from svod_ir.uop import SInt, UOp
 
 N, M = UOp.variable("n", 1, 12), UOp.variable("m", 0, 7)
@@ -87,7 +88,7 @@ def test_a_quotient_gives_the_size_back(size: UOp, divisor: UOp) -> None:
 
 @given(sizes())
 def test_binding_variables_keeps_the_order_of_the_terms(size: UOp) -> None:
-    bound = {v: UOp(Op.BIND, index, (v, UOp.const(index, 5))) for v in (N, M)}
+    bound = {v: bind(v, 5) for v in (N, M)}
     free = {b: v for v, b in bound.items()}
     normal = normalize_size(size.substitute(bound))
     assert isinstance(normal, int) or normal.substitute(free) is normalize_size(size)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, index, int32
-from svod_ir import AxisType, BufferArg, Op, ParamArg, ParseError, UOp, make_reshape, verify
+from svod_ir import AxisType, Op, ParseError, UOp, make_reshape, verify
 from svod_ir.ops import MOVEMENT
 from svod_ir.testing import (
     GoldenMismatch,
@@ -33,6 +33,7 @@ from svod_ir.testing import (
     shapes,
     tolerance,
 )
+from svod_ir.testing.nodes import buffer, param
 
 pytest_plugins = ["pytester"]
 
@@ -139,7 +140,7 @@ def test_the_plugin_checks_and_blesses(pytester: pytest.Pytester) -> None:
     assert read_cases(path)[0].expected == read_cases(path)[0].before
 
 
-A = UOp(Op.BUFFER, float32, (), BufferArg(1, 6, "CPU"))
+A = buffer(1, 6)
 X = UOp.variable("x", -5, 5)
 
 
@@ -177,7 +178,7 @@ def test_ranges_take_their_values() -> None:
 
 def test_kernels_are_compared_by_the_memory_they_leave() -> None:
     i = UOp.range(4, 0, AxisType.LOOP)
-    out, source = (UOp(Op.PARAM, int32, (), ParamArg(slot, 4)) for slot in range(2))
+    out, source = (param(slot, 4, int32) for slot in range(2))
     double = UOp.sink(out.index(i).store(source.index(i) * 2).end(i))
     also_double = UOp.sink(out.index(i).store(source.index(i) + source.index(i)).end(i))
     other = UOp.sink(out.index(i).store(source.index(i)).end(i))

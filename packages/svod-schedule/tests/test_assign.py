@@ -6,19 +6,15 @@ import numpy as np
 import pytest
 
 from svod_dtype import float32
-from svod_ir.args import BufferArg
 from svod_ir.build import make_alu, make_flip, make_pad, make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op
 from svod_ir.testing import assert_same, random_inputs
+from svod_ir.testing.nodes import buffer
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
-
-
-def buffer(number: int, size: int) -> UOp:
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, "CPU"))
 
 
 def assign(target: UOp, value: UOp) -> UOp:

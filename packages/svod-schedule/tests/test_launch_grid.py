@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_dtype import float32, index
-from svod_ir.args import BufferArg, Opt, OptOp
+from svod_dtype import index
+from svod_ir.args import Opt, OptOp
 from svod_ir.build import make_permute, make_reduce_axis, make_reshape
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same, count_examples
+from svod_ir.testing.nodes import buffer
 from svod_ir.uop import UOp
 from svod_schedule.launch_grid import arrange_axes
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
@@ -80,7 +81,7 @@ def _const(value: int) -> UOp:
 
 
 def make_kernel(shape: tuple[int, ...], *, is_reduced: bool = False) -> UOp:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, prod(shape), "GPU")), shape)
+    x = make_reshape(buffer(1, prod(shape), device="GPU"), shape)
     y = (
         make_reduce_axis(x, Op.ADD, (len(shape) - 1,))
         if is_reduced

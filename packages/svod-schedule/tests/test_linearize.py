@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from svod_dtype import float32, index, void
-from svod_ir.args import ParamArg
 from svod_ir.ops import AxisType, Op
 from svod_ir.testing import assert_same
+from svod_ir.testing.nodes import param
 from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
 from svod_schedule.errors import LinearizeError
@@ -22,7 +22,7 @@ def loop(size: int, number: int, kind: AxisType = AxisType.LOOP) -> UOp:
 
 
 def memory(slot: int) -> UOp:
-    return UOp(Op.PARAM, float32, (), ParamArg(slot, 64))
+    return param(slot, 64)
 
 
 def read(slot: int, *positions: UOp) -> UOp:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from svod_dtype import DType, float32, float64, index
-from svod_ir.args import ParamArg
 from svod_ir.evaluate import evaluate_kernel, evaluate_linear
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
+from svod_ir.testing.nodes import param
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.lower.branch_rare import branch_rare
@@ -26,7 +26,7 @@ HUGE = (1e6, -0.5, 3.0, 1e30, -99.0, -2e9, 1e12, 1.0)
 
 def make_kernel(op: Op, dtype: DType, lanes: int, size: int) -> UOp:
     """A loop over a buffer, `lanes` elements at a time."""
-    source, target = (UOp(Op.PARAM, dtype, (), ParamArg(slot, size)) for slot in (1, 0))
+    source, target = (param(slot, size, dtype) for slot in (1, 0))
     loop = UOp.range(size // lanes, 0, AxisType.LOOP)
     at = loop * UOp.const(index, lanes)
     value = source.index(at, lanes=lanes).load().alu(op)

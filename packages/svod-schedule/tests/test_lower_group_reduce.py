@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from svod_dtype import float32
-from svod_ir.args import BufferArg, Opt, OptOp
+from svod_ir.args import Opt, OptOp
 from svod_ir.build import make_reduce_axis, make_reshape
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
+from svod_ir.testing.nodes import buffer
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
@@ -30,7 +30,7 @@ GPU = replace(
     ids=str,
 )
 def test_one_member_stores_a_vector_of_which_a_part_is_beyond_the_end(opts: tuple[Opt, ...]) -> None:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 16 * 13, "GPU")), (16, 13))
+    x = make_reshape(buffer(1, 16 * 13, device="GPU"), (16, 13))
     context = Context(target=GPU, device="GPU", opts=opts)
     ranged = run_pipeline("rangeify", UOp.sink(make_reduce_axis(x, Op.ADD, (0,))), context)
     body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
@@ -41,7 +41,7 @@ def test_one_member_stores_a_vector_of_which_a_part_is_beyond_the_end(opts: tupl
 @pytest.mark.parametrize("group", [OptOp.GROUP, OptOp.GROUPTOP])
 @pytest.mark.parametrize("before", [(), (Opt(OptOp.LOCAL, 0, 3),), (Opt(OptOp.UPCAST, 0, 2),)])
 def test_a_grouped_sum_equals_the_sum(shape: tuple[int, int], group: OptOp, before: tuple[Opt, ...]) -> None:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, shape[0] * shape[1], "GPU")), shape)
+    x = make_reshape(buffer(1, shape[0] * shape[1], device="GPU"), shape)
     context = Context(target=GPU, device="GPU", opts=(*before, Opt(group, 0, 8)))
     ranged = run_pipeline("rangeify", UOp.sink(make_reduce_axis(x, Op.ADD, (1,))), context)
     body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]

@@ -5,23 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bool_, float32, index, int32, int64, uint8
-from svod_ir.args import ParamArg
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
-from svod_ir.testing import conditions, count_examples, expressions
+from svod_ir.testing import conditions, count_examples, expressions, nodes
+from svod_ir.testing.nodes import param
 from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.type_indices import type_indices
 
 
-def memory(slot: int, size: int, dtype: DType = float32) -> UOp:
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
-
-
 def copy_kernel(size: int, position: UOp) -> UOp:
-    out, source = memory(0, size), memory(1, size)
+    out, source = param(0, size), param(1, size)
     loops = sorted((r for r in position.toposort() if r.op is Op.RANGE), key=lambda r: r.arg[0])
     return UOp.sink(out.index(position).store(source.index(position).load()).end(*loops))
 
@@ -69,7 +65,7 @@ def test_the_operands_of_a_comparison_get_one_type() -> None:
     i = UOp.range(1 << 16, 0, AxisType.LOOP)
     n = UOp.variable("n", 0, 1 << 40)
     gate = i < n
-    location = memory(0, 1 << 16).index(i, gate=gate)
+    location = param(0, 1 << 16).index(i, gate=gate)
     after = type_indices(UOp.sink(location.store(UOp.const(float32, 1.0)).end(i)))
     (compare,) = after.iter_ops(Op.LT)
     assert {s.dtype for s in compare.src} == {int64}
@@ -86,9 +82,9 @@ def test_variables_are_as_wide_as_their_bounds() -> None:
 def test_vectors_of_positions_keep_their_lanes() -> None:
     i = UOp.range(8, 0, AxisType.LOOP)
     lanes = UOp(Op.BROADCAST, index.vec(4), (i * 4,)) + UOp(Op.VCONST, index.vec(4), (), (0, 1, 2, 3))
-    source = memory(1, 32)
+    source = param(1, 32)
     location = UOp(Op.INDEX, float32.vec(4), (source, lanes))
-    target = memory(0, 32).index(i * 4, lanes=4)
+    target = param(0, 32).index(i * 4, lanes=4)
     after = type_indices(UOp.sink(target.store(location.load()).end(i)))
     assert index not in dtypes(after)
     (broadcast,) = after.iter_ops(Op.BROADCAST)
@@ -106,7 +102,7 @@ def test_casts_between_index_and_data() -> None:
 
 
 def test_registers_of_index_hold_int64() -> None:
-    register = UOp(Op.DEFINE_REG, index, (), (0, 1))
+    register = nodes.register(0, 1, index)
     location = register.index(UOp.const(index, 0))
     i = UOp.range(10, 0, AxisType.LOOP)
     after = type_indices(UOp.sink(location.store(location.load() + i).end(i)))

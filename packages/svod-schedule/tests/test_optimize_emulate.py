@@ -23,11 +23,12 @@ from svod_dtype import (
     uint32,
     uint64,
 )  # fmt: skip
-from svod_ir.args import KernelInfo, ParamArg
+from svod_ir.args import KernelInfo
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import ELEMENTWISE, UNARY, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
+from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedDtypeError
 from svod_schedule.optimize.emulate import emulate, make_emulation
@@ -210,7 +211,7 @@ def test_vectors_are_computed_in_vectors() -> None:
 
 def test_a_reduction_over_lanes_is_in_float32() -> None:
     x = UOp(Op.VCONST, float8_e5m2.vec(4), (), (1.0, 2.0, 4.0, 0.5))
-    after = lower(UOp(Op.REDUCE, float8_e5m2, (x,), Op.ADD))
+    after = lower(reduce_over(x))
     reduce = next(after.iter_ops(Op.REDUCE))
     assert reduce.dtype is float32
     assert float(evaluate(after)) == 8.0
@@ -218,12 +219,11 @@ def test_a_reduction_over_lanes_is_in_float32() -> None:
 
 @pytest.mark.parametrize("target", [BARE, WITH_HALF], ids=["emulated half", "native half"])
 def test_a_reduction_over_loops_accumulates_in_float32(target: Target) -> None:
-    from svod_ir.args import ParamArg
     from svod_ir.ops import AxisType
 
-    memory = UOp(Op.PARAM, float16, (), ParamArg(0, 3000))
+    memory = param(0, 3000, float16)
     k = UOp.range(3000, 0, AxisType.REDUCE)
-    total = UOp(Op.REDUCE, float16, (memory.index(k), k), Op.ADD)
+    total = reduce_over(memory.index(k), k)
     after = lower(total, target)
     assert next(after.iter_ops(Op.REDUCE)).dtype is float32
     # One by one in half, the sum would stop at 2048.
@@ -240,9 +240,8 @@ def test_native_dtypes_are_left_alone() -> None:
 
 
 def test_memory_keeps_its_dtype() -> None:
-    from svod_ir.args import ParamArg
 
-    memory = UOp(Op.PARAM, bfloat16, (), ParamArg(0, 8))
+    memory = param(0, 8, bfloat16)
     location = memory.index(UOp.const(int32, 3))
     graph = location.store(location.load() + location.load())
     after = lower(graph)
@@ -254,7 +253,7 @@ def test_memory_keeps_its_dtype() -> None:
 
 def test_float64_is_left_to_the_renderer_to_reject_where_the_target_lacks_it() -> None:
     target = replace(Target.generic(), native_dtypes=Target.generic().native_dtypes - {float64})
-    x = UOp(Op.PARAM, float64, (), ParamArg(0, 4)).index(UOp.const(index, 0)).load()
+    x = param(0, 4, float64).index(UOp.const(index, 0)).load()
     assert graph_rewrite(make_emulation(target), x + x) is x + x
 
 
@@ -289,9 +288,9 @@ def test_whole_numbers_become_bfloat16_through_float64() -> None:
 
 
 def test_lowering_adds_no_float64_where_there_is_none() -> None:
-    x = UOp(Op.PARAM, float32, (), ParamArg(1, 4)).index(UOp.const(index, 0))
+    x = param(1).index(UOp.const(index, 0))
     others = sorted(UNARY - {Op.NOT, Op.SIN, Op.COS, Op.TAN, Op.THREEFRY}, key=lambda op: op.name)
-    out = UOp(Op.PARAM, float32, (), ParamArg(0, len(others)))
+    out = param(0, len(others))
     stores = [out.index(UOp.const(index, i)).store(UOp(op, float32, (x,))) for i, op in enumerate(others)]
     _, linear = compile_kernel(UOp.sink(*stores, arg=KernelInfo()), Context(target=NO_DOUBLE, opts=()))
     assert not [n for n in linear if n.dtype.scalar is float64]

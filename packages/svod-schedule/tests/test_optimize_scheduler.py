@@ -9,13 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svod_dtype import float32, index, int32
-from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg
+from svod_dtype import index, int32
+from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.build import make_scan_axis
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.target import Target
 from svod_ir.testing import assert_same, count_examples
+from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.testing.programs import tensor
 from svod_ir.uop import UOp, to_node
 from svod_schedule.errors import OptError
@@ -37,7 +38,7 @@ def make_copy(*sizes: int | UOp, kinds: tuple[AxisType, ...] = ()) -> UOp:
     position: UOp = UOp.const(index, 0)
     for r, size in zip(ranges, sizes, strict=True):
         position = position * to_node(size) + r
-    out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1))
+    out, x = (param(slot, 4096) for slot in (0, 1))
     store = out.index(position).store(x.index(position) * 2)
     return UOp.sink(store.end(*ranges), arg=KernelInfo())
 
@@ -45,8 +46,8 @@ def make_copy(*sizes: int | UOp, kinds: tuple[AxisType, ...] = ()) -> UOp:
 def make_sum(rows: int, columns: int | UOp) -> UOp:
     """A kernel that adds up each row."""
     row, column = UOp.range(rows, 0, AxisType.LOOP), UOp.range(columns, 1, AxisType.REDUCE)
-    out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1))
-    value = UOp(Op.REDUCE, float32, (x.index(row * to_node(columns) + column), column), Op.ADD)
+    out, x = (param(slot, 4096) for slot in (0, 1))
+    value = reduce_over(x.index(row * to_node(columns) + column), column)
     return UOp.sink(out.index(row).store(value).end(row), arg=KernelInfo())
 
 
@@ -54,8 +55,8 @@ def make_product(rows: int, columns: int, n: int) -> UOp:
     """A kernel that multiplies a (rows, n) matrix by the transpose of a (columns, n) matrix."""
     row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((rows, columns)))
     k = UOp.range(n, 2, AxisType.REDUCE)
-    out, x, y = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1, 2))
-    value = UOp(Op.REDUCE, float32, (x.index(row * n + k) * y.index(column * n + k), k), Op.ADD)
+    out, x, y = (param(slot, 4096) for slot in (0, 1, 2))
+    value = reduce_over(x.index(row * n + k) * y.index(column * n + k), k)
     return UOp.sink(out.index(row * columns + column).store(value).end(row, column), arg=KernelInfo())
 
 
@@ -63,16 +64,16 @@ def make_batched_product(batch: int, rows: int, columns: int, n: int) -> UOp:
     """A kernel that multiplies `batch` (rows, n) matrices by the transpose of one (columns, n) matrix."""
     b, row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((batch, rows, columns)))
     k = UOp.range(n, 3, AxisType.REDUCE)
-    out, x, y = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4096)) for slot in (0, 1, 2))
-    value = UOp(Op.REDUCE, float32, (x.index((b * rows + row) * n + k) * y.index(column * n + k), k), Op.ADD)
+    out, x, y = (param(slot, 4096) for slot in (0, 1, 2))
+    value = reduce_over(x.index((b * rows + row) * n + k) * y.index(column * n + k), k)
     return UOp.sink(out.index((b * rows + row) * columns + column).store(value).end(b, row, column), arg=KernelInfo())
 
 
 def make_update(size: int) -> UOp:
     """A kernel that doubles an array in place."""
     r = UOp.range(size, 0, AxisType.LOOP)
-    location = UOp(Op.PARAM, float32, (), ParamArg(0, size)).index(r)
-    other = UOp(Op.PARAM, float32, (), ParamArg(0, size)).index(UOp.const(index, size - 1) - r)
+    location = param(0, size).index(r)
+    other = param(0, size).index(UOp.const(index, size - 1) - r)
     return UOp.sink(location.store(other * 2).end(r), arg=KernelInfo())
 
 
@@ -388,9 +389,9 @@ def test_the_message_of_a_refusal_names_the_opt_and_the_reason() -> None:
 
 def test_a_reduction_around_another_is_not_grouped() -> None:
     inner, outer = UOp.range(8, 1, AxisType.REDUCE), UOp.range(16, 0, AxisType.REDUCE)
-    out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 128)) for slot in (0, 1))
-    row = UOp(Op.REDUCE, float32, (x.index(outer * 8 + inner), inner), Op.ADD)
-    total = UOp(Op.REDUCE, float32, (row * row, outer), Op.ADD)
+    out, x = (param(slot, 128) for slot in (0, 1))
+    row = reduce_over(x.index(outer * 8 + inner), inner)
+    total = reduce_over(row * row, outer)
     sink = UOp.sink(out.index(UOp.const(index, 0)).store(total), arg=KernelInfo())
     with pytest.raises(OptError, match="the reduction holds another one"):
         applied(sink, Opt(OptOp.GROUP, 0, 4), target=GPU)

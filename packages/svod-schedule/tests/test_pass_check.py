@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from svod_dtype import float32, int32
-from svod_ir.args import BufferArg
 from svod_ir.build import make_reduce_axis, make_reshape
 from svod_ir.errors import MeaningError, SpecError
 from svod_ir.ops import Op
@@ -13,6 +12,7 @@ from svod_ir.options import IROptions
 from svod_ir.pattern import FLOAT, const, node, splat, var
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.ruleset import RuleSet, rule
+from svod_ir.testing.nodes import buffer, contiguous
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, compile_kernel, run_pipeline
 
@@ -60,7 +60,7 @@ def plant(pipeline: str, name: str, run: object) -> PassTable:
 
 def make_graph() -> UOp:
     """(x + 3).sum(1) of a matrix."""
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
+    x = make_reshape(buffer(1, 12), (3, 4))
     return UOp.sink(make_reduce_axis(x + 3.0, Op.ADD, (1,)))
 
 
@@ -100,8 +100,8 @@ def test_a_check_of_structure_computes_nothing() -> None:
 
 
 def multiply_by_zero() -> UOp:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
-    return UOp.sink(UOp(Op.CONTIGUOUS, float32, (x * 0.0,)))
+    x = make_reshape(buffer(1, 12), (3, 4))
+    return UOp.sink(contiguous(x * 0.0))
 
 
 def test_a_rule_that_loses_a_shape_is_named() -> None:
@@ -119,7 +119,7 @@ def test_a_rule_that_loses_a_shape_is_named() -> None:
 
 def test_a_pass_that_loses_the_shape_of_a_result_is_named() -> None:
     graph = multiply_by_zero()
-    wrong = {graph.src[0]: UOp(Op.CONTIGUOUS, float32, (UOp.const(float32, 0.0),))}
+    wrong = {graph.src[0]: contiguous(UOp.const(float32, 0.0))}
     table = plant("rangeify", "mark-results", lambda g: g.substitute({s: n for s, n in wrong.items() if s in g.src}))
     with pytest.raises(SpecError, match=r"a pass keeps the shape of results, \(3, 4\), which became \(\)"):
         run_pipeline("rangeify", graph, Context(passes=table, options=IROptions(check=True)))
@@ -184,7 +184,7 @@ def test_a_pass_that_reads_outside_of_memory_is_named() -> None:
 
 
 def test_what_is_too_large_is_said_to_be_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 1 << 24, "CPU")), (1 << 12, 1 << 12))
+    x = make_reshape(buffer(1, 1 << 24), (1 << 12, 1 << 12))
     sink = UOp.sink(make_reduce_axis(x + 3.0, Op.ADD, (1,)))
     compile_all(sink, Context(passes=plant("lower", "expand", use_wrong_constant), options=IROptions(check="values")))
     said = capsys.readouterr().err
@@ -194,7 +194,7 @@ def test_what_is_too_large_is_said_to_be_skipped(capsys: pytest.CaptureFixture[s
 
 
 def test_a_wrong_rule_is_named_where_the_graph_is_too_large_to_evaluate() -> None:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 1 << 24, "CPU")), (1 << 12, 1 << 12))
+    x = make_reshape(buffer(1, 1 << 24), (1 << 12, 1 << 12))
     sink = UOp.sink(make_reduce_axis(x + 3.0, Op.ADD, (1,)))
     table = plant("lower", "expand", lambda graph: graph_rewrite(WRONG, graph))
     with pytest.raises(MeaningError, match="the rewrite rule add_one_more of wrong changes"):

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from svod_dtype import INTEGER_DTYPES, DType, bool_, index, int8, int32, uint8, uint64
-from svod_ir.args import ParamArg
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, TERNARY, UNARY, AxisType, Op
+from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.uop import UOp
 
 z3 = pytest.importorskip("z3")
@@ -94,7 +94,7 @@ def test_every_elementwise_op_of_integers_is_asked_about() -> None:
 def test_a_loop_is_the_sum_of_its_iterations() -> None:
     n = UOp.variable("n", 0, 4)
     r = UOp.range(n, 0, AxisType.REDUCE)
-    total = UOp(Op.REDUCE, index, (r, r), Op.ADD)
+    total = reduce_over(r, r)
     # n * (n - 1) // 2
     gauss = (n * (n - 1)) // 2
     assert decide_equal(total, gauss).verdict == "equal"
@@ -104,7 +104,7 @@ def test_a_loop_is_the_sum_of_its_iterations() -> None:
 
 
 def test_memory_is_a_function_of_the_position_and_a_closed_gate_gives_zero() -> None:
-    memory = UOp(Op.PARAM, int32, (), ParamArg(0, 64))
+    memory = param(0, 64, int32)
     i, open_ = UOp.variable("i", 0, 9), UOp.variable("g", 0, 1, bool_)
     read, gated = UOp(Op.INDEX, int32, (memory, i)), UOp(Op.INDEX, int32, (memory, i, open_))
     assert decide_equal(gated, open_.where(read, UOp.const(int32, 0))).verdict == "equal"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import float32
-from svod_ir.args import BufferArg
-from svod_ir.build import make_reshape, make_shrink
+from svod_ir.build import make_shrink
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op
 from svod_ir.options import IROptions
 from svod_ir.placement import Sharding, split_evenly
-from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
+from svod_ir.testing import assert_close, count_examples, graphs, nodes, random_inputs, tolerance
+from svod_ir.testing.nodes import contiguous
+from svod_ir.testing.programs import tensor
 from svod_ir.text import parse_graph, print_graph
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
@@ -36,7 +36,7 @@ def shard(node: UOp, devices: tuple[str, ...], axis: int | None, sizes: tuple[in
         bounds = [own.bounds(position) if a == axis else (0, s) for a, s in enumerate(node.shape)]
         part = make_shrink(node, bounds)
         shards.append(part if part.placement == device else UOp(Op.COPY, node.dtype, (part,), device))
-    return UOp(Op.MULTI, node.dtype, (UOp(Op.MSTACK, node.dtype, tuple(shards)),), axis)
+    return UOp(Op.MULTI, node.dtype, (nodes.stack(*shards),), axis)
 
 
 @st.composite
@@ -84,7 +84,7 @@ def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UO
         expected = evaluate(graph, {n: a.copy() for n, a in inputs.items()})
         if expected.size == 0:
             return
-        sink = UOp.sink(UOp(Op.CONTIGUOUS, graph.dtype, (graph,)))
+        sink = UOp.sink(contiguous(graph))
         steps = [shard_values(sink)]
         steps.append(all_reduce(steps[0]))
         steps.append(run_pipeline("rangeify", sink, CHECKED))
@@ -108,13 +108,9 @@ def memory_of(argument: UOp) -> UOp:
     return argument
 
 
-def tensor(number: int, *shape: int, device: str = "CPU") -> UOp:
-    return make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(number, prod(shape), device)), shape)
-
-
 def test_a_part_of_a_large_sum_is_reduced_by_each_device_once() -> None:
     devices = ("CPU", "CPU:1", "CPU:2", "CPU:3")
-    stack = UOp(Op.MSTACK, float32, tuple(tensor(n + 1, 4, MIN_SCATTERED, device=d) for n, d in enumerate(devices)))
+    stack = nodes.stack(*(tensor(n + 1, 4, MIN_SCATTERED, device=d) for n, d in enumerate(devices)))
     results = [UOp(Op.ALLREDUCE, float32, (stack,), (Op.ADD, d)) for d in devices]
     written = all_reduce(UOp.sink(*results))
     sums = list(written.iter_ops(Op.ADD))

@@ -22,6 +22,7 @@ from svod_ir.build import (
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
+from svod_ir.testing.nodes import contiguous
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
@@ -169,7 +170,7 @@ def test_a_long_chain_of_operations_is_cut() -> None:
 
 
 def test_contiguous_has_a_kernel_of_its_own() -> None:
-    kept = UOp(Op.CONTIGUOUS, X.dtype, (X + Y,))
+    kept = contiguous(X + Y)
     assert count_kernels(kept * 2) == 2
 
 

@@ -14,6 +14,7 @@ from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import COMPARISON, AxisType, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.testing import count_examples
+from svod_ir.testing.nodes import register
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import SYMBOLIC, simplify, simplify_condition, simplify_under
 
@@ -179,7 +180,7 @@ def float_expressions(draw: st.DrawFn, leaves: list[UOp], depth: int) -> UOp:
 @settings(quick, max_examples=count_examples(60))
 @given(data=st.data())
 def test_simplifying_floats_keeps_every_bit(data: st.DataObject) -> None:
-    leaves = [UOp(Op.DEFINE_REG, float32, (), (number, 1)) for number in range(2)]
+    leaves = [register(number, 1) for number in range(2)]
     before = data.draw(float_expressions(leaves, 3))
     after = simplify(before)
     for values in itertools.product([cast_value(v, float32) for v in SPECIAL], repeat=2):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from svod_dtype import DType, bool_, float32, index, int8, int32, int64, uint8, uint64
-from svod_ir.args import ParamArg
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
 from svod_ir.rewrite import graph_rewrite
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import param
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import REDUCTIONS, SYMBOLIC
 
@@ -17,13 +18,13 @@ RULES = SYMBOLIC + REDUCTIONS
 N = 5
 R = UOp.range(N, 0, AxisType.REDUCE)
 Q = UOp.range(3, 1, AxisType.REDUCE)
-TABLE = UOp(Op.PARAM, float32, (), ParamArg(0, N))
-COUNTS = UOp(Op.PARAM, int32, (), ParamArg(1, N))
+TABLE = param(0, N)
+COUNTS = param(1, N, int32)
 SPECIAL = np.array([1.5, -0.0, np.nan, np.inf, -7.0], dtype=np.float32)
 
 
 def reduce_over(x: UOp, *ranges: UOp, op: Op = Op.ADD) -> UOp:
-    return UOp(Op.REDUCE, x.dtype, (x, *ranges), op)
+    return nodes.reduce_over(x, *ranges, op=op)
 
 
 def chosen(condition: UOp, x: UOp) -> UOp:

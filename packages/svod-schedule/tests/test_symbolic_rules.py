@@ -10,6 +10,7 @@ from svod_dtype import DType, bool_, float16, float32, float64, index, int8, int
 from svod_ir.ops import COMPARISON, AxisType, Op
 from svod_ir.rewrite import count_matches, graph_rewrite
 from svod_ir.ruleset import Rule
+from svod_ir.testing.nodes import reduce_over, register
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
@@ -23,9 +24,9 @@ A, B = UOp.variable("a", 0, 1, bool_), UOp.variable("b", 0, 1, bool_)
 X, Y = UOp.variable("x", -100, 100, int32), UOp.variable("y", -100, 100, int32)
 S, T = UOp.variable("s", -128, 127, int8), UOp.variable("t", -128, 127, int8)
 U = UOp.variable("u", 0, 255, uint8)
-F = UOp(Op.LOAD, float32, (UOp(Op.DEFINE_REG, float32, (), (0, 1)).index(UOp.const(index, 0)),))
-G = UOp(Op.LOAD, float32, (UOp(Op.DEFINE_REG, float32, (), (1, 1)).index(UOp.const(index, 0)),))
-H = UOp(Op.LOAD, float16, (UOp(Op.DEFINE_REG, float16, (), (2, 1)).index(UOp.const(index, 0)),))
+F = UOp(Op.LOAD, float32, (register(0, 1).index(UOp.const(index, 0)),))
+G = UOp(Op.LOAD, float32, (register(1, 1).index(UOp.const(index, 0)),))
+H = UOp(Op.LOAD, float16, (register(2, 1, float16).index(UOp.const(index, 0)),))
 
 RULES: dict[str, Rule] = {r.name: r for r in (SYMBOLIC + GUARDED + REDUCTIONS)}
 
@@ -94,8 +95,8 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("broadcast_constant", UOp(Op.BROADCAST, int32.vec(2), (number(3, int32),)), UOp.const(int32.vec(2), 3)),
     ("collapse_single_value", lt(K, 16), TRUE),
     ("collapse_single_value", UOp.range(1, 0, AxisType.LOOP), number(0)),
-    ("drop_constant_counter", UOp(Op.REDUCE, float32, (F, K, number(0)), Op.ADD), UOp(Op.REDUCE, float32, (F, K), Op.ADD)),
-    ("drop_constant_counter", UOp(Op.REDUCE, float32, (F, number(0)), Op.ADD), F),
+    ("drop_constant_counter", reduce_over(F, K, number(0)), reduce_over(F, K)),
+    ("drop_constant_counter", reduce_over(F, number(0)), F),
     ("drop_zero", add(X, 0), X),
     ("drop_zero", apply(Op.SHL, X, 0), X),
     ("drop_one", mul(X, 1), X),
@@ -239,10 +240,10 @@ FIRES: list[tuple[str, UOp, UOp]] = [
     ("float_power", apply(Op.POW, F, 2.0), mul(F, F)),
     ("float_power", apply(Op.POW, F, 0.0), UOp.const(float32, 1.0)),
     ("multiply_by_condition", mul(X, to(A, int32)), where(A, X, 0)),
-    ("reduce_invariant", UOp(Op.REDUCE, float32, (F, K), Op.MAX), F),
-    ("select_by_counter", UOp(Op.REDUCE, float32, (where(apply(Op.EQ, K, V), MEMORY.index(K), 0.0), K), Op.ADD),
+    ("reduce_invariant", reduce_over(F, K, op=Op.MAX), F),
+    ("select_by_counter", reduce_over(where(apply(Op.EQ, K, V), MEMORY.index(K), 0.0), K),
      where(INSIDE, add(MEMORY.index(V, gate=INSIDE), 0.0), 0.0)),
-    ("count_by_counter", UOp(Op.REDUCE, index, (where(lt(K, V), W, 0), K), Op.ADD),
+    ("count_by_counter", reduce_over(where(lt(K, V), W, 0), K),
      mul(W, to(apply(Op.MAX, apply(Op.MIN, number(16), V), 0), index))),
     ("guard_branch", where(lt(K, 5), mod(add(K, 3), 8), number(0)), where(lt(K, 5), add(K, 3), number(0))),
     ("guard_index", F.src[0].src[0].index(div(V, 8), gate=apply(Op.AND, lt(V, 8), no(lt(V, 0)))),

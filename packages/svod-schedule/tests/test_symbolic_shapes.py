@@ -23,7 +23,8 @@ from svod_ir.build import (
 from svod_ir.evaluate import evaluate, evaluate_linear
 from svod_ir.ops import Op
 from svod_ir.target import Target
-from svod_ir.testing import assert_close, random_inputs, tolerance
+from svod_ir.testing import assert_close, nodes, random_inputs, tolerance
+from svod_ir.testing.nodes import contiguous
 from svod_ir.testing.programs import fit, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
@@ -76,7 +77,7 @@ CONTEXTS = {
 def bind(graph: UOp, **values: int) -> UOp:
     """`graph` with each variable bound to its value, as a program that a user runs."""
     variables = {v for v in graph.iter_ops(Op.DEFINE_VAR) if v.arg[0] in values}
-    return graph.substitute({v: UOp(Op.BIND, v.dtype, (v, UOp.const(v.dtype, values[v.arg[0]]))) for v in variables})
+    return graph.substitute({v: nodes.bind(v, UOp.const(v.dtype, values[v.arg[0]])) for v in variables})
 
 
 def run(kernels: UOp, memory: dict[UOp, np.ndarray], values: dict[str, int], context: Context) -> np.ndarray:
@@ -98,7 +99,7 @@ def run(kernels: UOp, memory: dict[UOp, np.ndarray], values: dict[str, int], con
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_one_compilation_serves_every_value_of_a_variable(program: str, context: str) -> None:
     graph = PROGRAMS[program]()
-    sink = UOp.sink(UOp(Op.CONTIGUOUS, graph.dtype, (graph,)))
+    sink = UOp.sink(contiguous(graph))
     low = 16 if LONG in graph.toposort() else 1
     kernels: set[UOp] = set()
     for n, m in ((low, 0), (low + 1, 6), (17, 3), (20, 1)):

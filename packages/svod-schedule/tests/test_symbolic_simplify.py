@@ -6,6 +6,7 @@ import pytest
 
 from svod_dtype import bool_, index, int32
 from svod_ir.ops import AxisType, Op
+from svod_ir.testing.nodes import register
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import simplify, simplify_condition, simplify_under
 
@@ -196,7 +197,7 @@ class TestUnderACondition:
         assert simplify_under((V < 2) & (V > 5), V // 4) is simplify(V // 4)
 
     def test_a_read_keeps_its_position_and_gate(self) -> None:
-        memory = UOp(Op.DEFINE_REG, int32, (), (0, 4))
+        memory = register(0, 4, int32)
         read = memory.index(V // 4, gate=V < 4)
         assert simplify_under(V < 4, read + 0) is read
         assert simplify_under(V.eq(3), read * V.cast(int32)) is simplify(read * 3)

@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bfloat16, float32, int8, int16, int32, int64, uint8
-from svod_ir.args import KernelInfo, Opt, OptOp, ParamArg, format_opts
+from svod_ir.args import KernelInfo, Opt, OptOp, format_opts
 from svod_ir.build import make_permute, make_reduce_axis
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.target import Target, TensorCore
 from svod_ir.testing import assert_same, count_examples
+from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.testing.programs import fit, matmul, reduce, tensor
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
@@ -157,10 +158,10 @@ def test_two_sums_over_one_axis_are_told_apart() -> None:
     row, column, k = (
         UOp.range(n, i, t) for i, (n, t) in enumerate(((6, AxisType.LOOP), (16, AxisType.LOOP), (10, AxisType.REDUCE)))
     )
-    out, x, y = (UOp(Op.PARAM, d, (), ParamArg(i, 256)) for i, d in enumerate((int32, uint8, int8)))
+    out, x, y = (param(i, 256, d) for i, d in enumerate((int32, uint8, int8)))
     left = x.index(row * 10 + k).cast(int32)
-    product = UOp(Op.REDUCE, int32, (left * y.index(k * 16 + column).cast(int32), k), Op.ADD)
-    total = UOp(Op.REDUCE, int32, (left, k), Op.ADD)
+    product = reduce_over(left * y.index(k * 16 + column).cast(int32), k)
+    total = reduce_over(left, k)
     sink = UOp.sink(out.index(row * 16 + column).store(product - total * 3).end(row, column), arg=KernelInfo())
     check(sink, (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2)))
     check(sink, (Opt(OptOp.TC, 0, 3), Opt(OptOp.PACK, 0)))
@@ -338,9 +339,9 @@ LONG = UOp.variable("n", 16, 40)
 def make_varying_product(m: SInt, n: SInt, k: SInt) -> UOp:
     kinds = (AxisType.LOOP, AxisType.LOOP, AxisType.REDUCE)
     row, column, depth = (UOp.range(size, i, kind) for i, (size, kind) in enumerate(zip((m, n, k), kinds, strict=True)))
-    out, x, y = (UOp(Op.PARAM, d, (), ParamArg(i, 4096)) for i, d in enumerate((int32, uint8, int8)))
+    out, x, y = (param(i, 4096, d) for i, d in enumerate((int32, uint8, int8)))
     product = x.index(row * to_node(k) + depth).cast(int32) * y.index(depth * to_node(n) + column).cast(int32)
-    value = UOp(Op.REDUCE, int32, (product, depth), Op.ADD)
+    value = reduce_over(product, depth)
     return UOp.sink(out.index(row * to_node(n) + column).store(value).end(row, column), arg=KernelInfo())
 
 

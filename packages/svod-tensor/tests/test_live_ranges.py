@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svod_device import Buffer, get_allocator
-from svod_dtype import float32, index, void
-from svod_ir.args import BufferArg, ParamArg
+from svod_dtype import float32, index
 from svod_ir.ops import Op
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import call
 from svod_ir.uop import UOp
 from svod_tensor.engine.instantiate import ScheduleItem
 from svod_tensor.engine.live_ranges import (
@@ -28,11 +29,11 @@ ZERO = UOp.const(index, 0)
 
 
 def memory(number):
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, 4, "CPU"))
+    return nodes.buffer(number)
 
 
 def make_body(n_arguments, written):
-    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 4)) for slot in range(n_arguments)]
+    params = [nodes.param(slot) for slot in range(n_arguments)]
     value = UOp.const(float32, 1.0)
     for slot, param in enumerate(params):
         value = value if slot in written else value + param.index(ZERO).load()
@@ -42,7 +43,7 @@ def make_body(n_arguments, written):
 def make_item(kernel_id, ids, written, buffers, *, dependencies=(), instance_dependencies=()):
     """A kernel that touches buffers by number, and writes those in some slots."""
     body = make_body(len(ids), written)
-    kernel = UOp(Op.CALL, void, (body, *map(memory, ids)))
+    kernel = call(body, *map(memory, ids))
     return ScheduleItem(
         kernel_id, kernel, body, tuple(buffers[n] for n in ids), tuple(ids), {}, frozenset(), tuple(dependencies),
         tuple(instance_dependencies),
@@ -92,7 +93,7 @@ def test_a_dependency_on_a_kernel_that_does_not_run_before_is_none():
 
 def test_a_bound_variable_takes_a_slot_and_is_no_memory():
     plain = make_item(0, [-1, -2], {1}, BUFFERS)
-    bind = UOp(Op.BIND, index, (UOp.variable("n", 0, 9), UOp.const(index, 3)))
+    bind = nodes.bind(UOp.variable("n", 0, 9), 3)
     body, first, second = plain.kernel.src
     between = replace(plain, kernel=plain.kernel.with_src((body, bind, first, second)))
     assert [(a.slot, a.id, a.is_written) for a in iter_arguments(plain)] == [(0, -1, False), (1, -2, True)]
@@ -141,7 +142,7 @@ def test_a_buffer_is_fresh_as_long_as_it_is_whole_and_has_no_memory(tmp_path):
 
 
 def test_one_gated_store_of_several_leaves_old_content():
-    first, second = (UOp(Op.PARAM, float32, (), ParamArg(slot, 4)) for slot in range(2))
+    first, second = (nodes.param(slot) for slot in range(2))
     gate = UOp.variable("n", 0, 3).alu(Op.LT, UOp.const(index, 2))
     stores = [first.index(ZERO), second.index(ZERO), second.index(ZERO, gate=gate)]
     one, two, gated = (place.store(UOp.const(float32, 1.0)) for place in stores)

@@ -7,8 +7,9 @@ import pytest
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32, index, void
-from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import contiguous, param
 from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine.instantiate import instantiate_schedule
@@ -24,7 +25,7 @@ def chain(x, n):
 
 
 def schedule_of(*tensors):
-    return make_schedule(UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors)), PrepareConfig())
+    return make_schedule(UOp.sink(*(contiguous(t.uop) for t in tensors)), PrepareConfig())
 
 
 @pytest.mark.parametrize("mode", ["arena", "remap"])
@@ -122,27 +123,27 @@ def test_planning_is_logged_with_what_it_saved_and_how_long_it_took(caplog):
 
 
 def node(number, size=16):
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, "CPU"))
+    return nodes.buffer(number, size)
 
 
 def call(body, target, *sources):
-    return target.after(UOp(Op.CALL, void, (body, target, *sources)))
+    return target.after(nodes.call(body, target, *sources))
 
 
 def kernel(target, *sources, gate=None):
     """Adds one to the first source, where the gate holds."""
     r = UOp.range(16, 0, AxisType.LOOP)
-    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 16)) for slot in range(2)]
+    params = [param(slot, 16) for slot in range(2)]
     value = params[1].index(r).load() + 1.0
     return call(UOp.sink(params[0].index(r, gate=gate and gate(r)).store(value).end(r)), target, *sources)
 
 
 def copy(target, source):
-    return call(UOp(Op.COPY, float32, (UOp(Op.PARAM, float32, (), ParamArg(1, 16)),), "CPU"), target, source)
+    return call(UOp(Op.COPY, float32, (param(1, 16),), "CPU"), target, source)
 
 
 def view(target, source):
-    return call(UOp(Op.BUFFER_VIEW, float32, (UOp(Op.PARAM, float32, (), ParamArg(1, 16)),), (0, 16)), target, source)
+    return call(UOp(Op.BUFFER_VIEW, float32, (param(1, 16),), (0, 16)), target, source)
 
 
 def custom(target, source):

@@ -16,8 +16,9 @@ from svod_device import (
     register_backend,
 )
 from svod_dtype import float32, int32, uint8, void
-from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import AxisType, Op
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import call, param, stack
 from svod_ir.uop import UOp
 from svod_runtime import (
     CachedKernel,
@@ -39,11 +40,7 @@ from svod_tensor.testing.schedules import plan_schedule
 
 
 def node(number, size=4, device="CPU", dtype=float32):
-    return UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
-
-
-def param(slot, size=4, dtype=float32):
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
+    return nodes.buffer(number, size, dtype, device)
 
 
 def filled(values):
@@ -55,7 +52,7 @@ def filled(values):
 def add_one(target, source, size=4):
     r = UOp.range(size, 0, AxisType.LOOP)
     body = UOp.sink(param(0).index(r).store(param(1).index(r) + 1.0).end(r))
-    return target.after(UOp(Op.CALL, void, (body, target, source)))
+    return target.after(call(body, target, source))
 
 
 def plan_of(root, inputs, **config):
@@ -65,7 +62,7 @@ def plan_of(root, inputs, **config):
 
 def test_releasing_a_plan_reports_memory_that_is_only_named_too():
     x, y, out = node(7), node(8), node(-1)
-    chosen = UOp(Op.MSELECT, float32, (UOp(Op.MSTACK, float32, (x, y)),), 1)
+    chosen = UOp(Op.MSELECT, float32, (stack(x, y),), 1)
     inputs = {x: filled([1, 2, 3, 4]), y: filled([5, 6, 7, 8])}
     pre = create_pre_schedule(UOp.sink(add_one(out, chosen)))
     (item,) = instantiate_schedule(pre, inputs, {}).items
@@ -80,7 +77,7 @@ def test_releasing_a_plan_reports_memory_that_is_only_named_too():
 
 def test_a_copy_becomes_a_prepared_copy_and_moves_between_devices():
     x, far = node(7), node(-1, device="CPU:1")
-    there = far.after(UOp(Op.CALL, void, (UOp(Op.COPY, float32, (param(1),), "CPU:1"), far, x)))
+    there = far.after(call(UOp(Op.COPY, float32, (param(1),), "CPU:1"), far, x))
     plan = plan_of(there, {x: filled([1, 2, 3, 4])})
     assert [type(op) for op in plan.prepared_ops] == [PreparedCopy]
     plan.execute()
@@ -98,7 +95,7 @@ def test_copies_views_and_custom_functions_are_found_under_an_end():
 
 
 def view_call(target, base, offset, size, dtype=float32):
-    return target.after(UOp(Op.CALL, void, (UOp(Op.BUFFER_VIEW, dtype, (param(1),), (offset, size)), target, base)))
+    return target.after(call(UOp(Op.BUFFER_VIEW, dtype, (param(1),), (offset, size)), target, base))
 
 
 def test_a_view_shares_the_storage_of_its_base_and_kernels_read_it():
@@ -128,7 +125,7 @@ def test_a_view_out_of_its_base_is_an_error_with_the_numbers():
 
 def custom_call(target, source, kind="double"):
     variable = UOp.variable("n", 0, 9)
-    return target.after(UOp(Op.CALL, void, (UOp(Op.CUSTOM_FUNCTION, void, (variable,), kind), target, source)))
+    return target.after(call(UOp(Op.CUSTOM_FUNCTION, void, (variable,), kind), target, source))
 
 
 def test_a_custom_function_gets_its_buffers_variables_and_operands():
@@ -163,7 +160,7 @@ def test_one_storage_is_one_buffer_of_the_plan():
     shared = filled([1, 2, 3, 4])
     r = UOp.range(4, 0, AxisType.LOOP)
     body = UOp.sink(param(0).index(r).store(param(1).index(r) + param(2).index(r)).end(r))
-    plan = plan_of(out.after(UOp(Op.CALL, void, (body, out, x, y))), {x: shared, y: shared})
+    plan = plan_of(out.after(call(body, out, x, y)), {x: shared, y: shared})
     assert len(plan.buffers) == 2
     assert plan.buffer(7) is plan.buffer(8)
     plan.execute()
@@ -175,7 +172,7 @@ def test_arguments_follow_the_kernels_slots():
     x, y, out = node(7), node(8), node(-1)
     r = UOp.range(4, 0, AxisType.LOOP)
     body = UOp.sink(param(0).index(r).store(param(2).index(r) * 3.0).end(r))
-    plan = plan_of(out.after(UOp(Op.CALL, void, (body, out, x, y))), {x: filled([0] * 4), y: filled([1, 2, 3, 4])})
+    plan = plan_of(out.after(call(body, out, x, y)), {x: filled([0] * 4), y: filled([1, 2, 3, 4])})
     kernel = plan.kernels()[0]
     assert kernel.kernel.spec.globals == (0, 2)
     plan.execute()
@@ -187,7 +184,7 @@ def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
     x, y, out, last = node(7), node(8), node(-1), node(-2)
     r = UOp.range(4, 0, AxisType.LOOP)
     body = UOp.sink(param(1).index(r).store(param(2).index(r) * 3.0).end(r))
-    written = out.after(UOp(Op.CALL, void, (body, x, out, y)))
+    written = out.after(call(body, x, out, y))
     plan = plan_of(add_one(last, written), {x: filled([0] * 4), y: filled([1, 2, 3, 4])})
     first = plan.prepared_ops[0]
     assert first.kernel.spec.outs == (1,)
@@ -237,8 +234,8 @@ def test_schedule_loops_fix_their_variables():
     r = UOp.range(4, 0, AxisType.LOOP)
     counter = UOp.variable("i", 0, 3)
     body = UOp.sink(param(0).index(counter).store(counter.cast(float32) * 10.0))
-    bind = UOp(Op.BIND, counter.dtype, (counter, r))
-    plan = plan_of(out.after(UOp(Op.CALL, void, (body, out, bind)).end(r)), {})
+    bind = nodes.bind(counter, r)
+    plan = plan_of(out.after(call(body, out, bind).end(r)), {})
     assert len(plan.prepared_ops) == 4
     plan.execute_with_vars({"i": 3})
     assert plan.output_buffer.as_numpy().tolist() == [0, 10, 20, 30]

@@ -2,30 +2,31 @@ from __future__ import annotations
 
 import pytest
 
-from svod_dtype import float32, index, void
-from svod_ir.args import BufferArg, ParamArg
+from svod_dtype import float32, index
 from svod_ir.build import make_reshape
 from svod_ir.ops import AxisType, Op
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import buffer, contiguous, detach, select
+from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
 from svod_tensor.engine.preschedule import create_pre_schedule, find_memory
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 
 
-def buffer(number, size=4):
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, "CPU"))
-
-
-def body(tag, n_arguments=1):
-    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 4)) for slot in range(n_arguments)]
-    zero = UOp.const(index, 0)
-    value = UOp.const(float32, tag)
-    for p in params[1:]:
-        value = value + p.index(zero)
-    return UOp.sink(params[0].index(zero).store(value))
+def body(tag, n_arguments=1, extra=""):
+    others = "\n".join(f"%p{slot} = PARAM f32 [{slot}, 4]" for slot in range(1, n_arguments))
+    value = " + ".join([f"f32({tag})", *(f"%p{slot}[0]" for slot in range(1, n_arguments))])
+    return parse_graph(f"""
+        %out = PARAM f32 [0, 4]
+        {others}
+        %n = DEFINE_VAR index ["i", 0, 7]
+        %store = STORE %out[0], {value}{extra}
+        SINK %store
+    """)
 
 
 def call(tag, *arguments):
-    return UOp(Op.CALL, void, (body(tag, len(arguments)), *arguments))
+    return nodes.call(body(tag, len(arguments)), *arguments)
 
 
 def tags(pre):
@@ -62,7 +63,7 @@ def test_equal_graphs_are_ordered_equally():
 def test_the_body_of_a_call_is_not_searched_for_calls():
     b1, b2 = buffer(-1), buffer(-2)
     inner = UOp.sink(b1.after(call(9.0, b1)))
-    pre = create_pre_schedule(UOp.sink(b2.after(UOp(Op.CALL, void, (inner, b2)))))
+    pre = create_pre_schedule(UOp.sink(b2.after(nodes.call(inner, b2))))
     assert len(pre.items) == 1
 
 
@@ -93,8 +94,8 @@ def test_dependencies_that_are_no_kernel_are_an_error_that_prints_them():
 
 def test_stacks_and_selections_lead_to_their_shards():
     b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
-    stack = UOp(Op.MSTACK, float32, (b1.after(call(1.0, b1)), b2.after(call(2.0, b2))))
-    chosen = UOp(Op.MSELECT, float32, (stack,), 1)
+    stack = nodes.stack(b1.after(call(1.0, b1)), b2.after(call(2.0, b2)))
+    chosen = select(stack, 1)
     pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, chosen))))
     assert pre.items[2].memory == (b3, b2)
     assert pre.items[2].dependencies == (0, 1)
@@ -105,10 +106,10 @@ def test_stacks_and_selections_lead_to_their_shards():
 
 def test_the_memory_of_a_value_is_found_below_what_only_names_it():
     b1, b2 = buffer(-1), buffer(-2)
-    stack = UOp(Op.MSTACK, float32, (b2, b1))
+    stack = nodes.stack(b2, b1)
     for value in (
-        b1.after(call(1.0, b1)), UOp(Op.CONTIGUOUS, float32, (b1,)), UOp(Op.DETACH, float32, (b1,)),
-        UOp(Op.MSELECT, float32, (stack,), 1), UOp(Op.MSELECT, float32, (b1,), 0), make_reshape(b1, (2, 2)),
+        b1.after(call(1.0, b1)), contiguous(b1), detach(b1),
+        select(stack, 1), select(b1, 0), make_reshape(b1, (2, 2)),
     ):  # fmt: skip
         assert find_memory(value) is b1
 
@@ -117,20 +118,16 @@ def loop(number, end):
     return UOp.range(end, number, AxisType.LOOP)
 
 
-def counted(tag, out, counter, name="i", *extra):
-    variable = UOp.variable(name, 0, 7)
-    zero = UOp.const(index, 0)
-    param = UOp(Op.PARAM, float32, (), ParamArg(0, 4))
-    inside = UOp.sink(param.index(zero).store(UOp.const(float32, tag) + variable.cast(float32)))
-    bind = UOp(Op.BIND, index, (variable, counter))
-    return UOp(Op.CALL, void, (inside, out, *extra, bind))
+def counted(tag, out, counter, *extra):
+    """A kernel that reads the counter of a loop as `i`."""
+    return nodes.call(body(tag, extra=" + f32(%n)"), out, *extra, nodes.bind(UOp.variable("i", 0, 7), counter))
 
 
 def test_a_schedule_loop_is_unrolled_with_its_counter():
     b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
     r = loop(0, 3)
     before = b1.after(call(1.0, b1))
-    inside = counted(2.0, b2, r, "i", before)
+    inside = counted(2.0, b2, r, before)
     after = call(3.0, b3, b2.after(inside.end(r)))
     pre = create_pre_schedule(UOp.sink(b3.after(after)))
     assert [(i.kernel_id, dict(i.fixedvars)) for i in pre.invocations] == [
@@ -167,7 +164,7 @@ def test_the_kernels_of_one_loop_run_in_turn():
     b1, b2 = buffer(-1), buffer(-2)
     r = loop(0, 2)
     one = counted(1.0, b1, r)
-    two = counted(2.0, b2, r, "i", b1.after(one.end(r)))
+    two = counted(2.0, b2, r, b1.after(one.end(r)))
     pre = create_pre_schedule(UOp.sink(b2.after(two.end(r))))
     assert [(i.kernel_id, i.fixedvars["i"]) for i in pre.invocations] == [(0, 0), (1, 0), (0, 1), (1, 1)]
 
@@ -199,7 +196,7 @@ def test_a_loop_of_no_turns_and_a_value_for_no_variable_are_errors_that_say_so()
     b1 = buffer(-1)
     with pytest.raises(ScheduleError, match="schedule range 7 runs at least once, found 0"):
         create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, loop(7, 0)).end(loop(7, 0)))))
-    wrong = UOp(Op.BIND, float32, (UOp.const(float32, 1.0), UOp.const(float32, 2.0)))
+    wrong = nodes.bind(UOp.const(float32, 1.0), 2)
     body = call(1.0, b1)
     with pytest.raises(ScheduleError, match="a BIND gives a value to a DEFINE_VAR, found BIND"):
         create_pre_schedule(UOp.sink(b1.after(body.with_src((*body.src, wrong)))))

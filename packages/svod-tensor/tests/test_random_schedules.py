@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from svod_device import Buffer, get_allocator
-from svod_dtype import float32, index, void
-from svod_ir.args import BufferArg, ParamArg
-from svod_ir.ops import AxisType, Op
+from svod_dtype import float32, index
+from svod_ir.ops import AxisType
 from svod_ir.testing import count_examples
+from svod_ir.testing.nodes import buffer, call, param
 from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan
 from svod_tensor import PrepareConfig
@@ -22,20 +22,20 @@ from svod_tensor.testing.schedules import plan_schedule
 SIZE = 8
 
 
-def read_same(param: UOp, r: UOp) -> UOp:
-    return param.index(r).load()
+def read_same(memory: UOp, r: UOp) -> UOp:
+    return memory.index(r).load()
 
 
-def read_reversed(param: UOp, r: UOp) -> UOp:
-    return param.index(SIZE - 1 - r).load()
+def read_reversed(memory: UOp, r: UOp) -> UOp:
+    return memory.index(SIZE - 1 - r).load()
 
 
-def read_first(param: UOp, r: UOp) -> UOp:
-    return param.index(r * 0).load()
+def read_first(memory: UOp, r: UOp) -> UOp:
+    return memory.index(r * 0).load()
 
 
-def read_both(param: UOp, r: UOp) -> UOp:
-    return read_same(param, r) + read_reversed(param, r)
+def read_both(memory: UOp, r: UOp) -> UOp:
+    return read_same(memory, r) + read_reversed(memory, r)
 
 
 READS = {
@@ -47,17 +47,17 @@ READS = {
 
 
 def node(number: int) -> UOp:
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, SIZE, "CPU"))
+    return buffer(number, SIZE)
 
 
 def make_call(target: UOp, sources: list[UOp], reads: list) -> UOp:
     """target[i] = the sum of what is read of each source, + 1."""
     r = UOp.range(SIZE, 0, AxisType.LOOP)
-    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, SIZE)) for slot in range(len(sources) + 1)]
+    params = [param(slot, SIZE) for slot in range(len(sources) + 1)]
     value = UOp.const(float32, 1.0)
-    for param, read in zip(params[1:], reads, strict=True):
-        value = value + read(param, r)
-    return target.after(UOp(Op.CALL, void, (UOp.sink(params[0].index(r).store(value).end(r)), target, *sources)))
+    for memory, read in zip(params[1:], reads, strict=True):
+        value = value + read(memory, r)
+    return target.after(call(UOp.sink(params[0].index(r).store(value).end(r)), target, *sources))
 
 
 def draw_program(random: Random) -> tuple[UOp, dict[int, np.ndarray], list[np.ndarray]]:
@@ -151,22 +151,22 @@ def test_an_input_that_the_schedule_writes_keeps_what_it_wrote() -> None:
 
 def test_a_kernel_of_two_results_writes_neither_over_what_it_reads() -> None:
     x = np.arange(SIZE, dtype=np.float32)
-    first, second, source = (UOp(Op.PARAM, float32, (), ParamArg(slot, SIZE)) for slot in range(3))
+    first, second, source = (param(slot, SIZE) for slot in range(3))
     r, s = (UOp.range(SIZE, n, AxisType.LOOP) for n in range(2))
     stores = (
         first.index(r).store(read_same(source, r) + 1.0).end(r), second.index(s).store(read_reversed(source, s)).end(s),
     )  # fmt: skip
-    call = UOp(Op.CALL, void, (UOp.sink(*stores), node(-1), node(-2), node(1)))
-    plan = prepare(UOp.sink(node(-1).after(call), node(-2).after(call)), {node(1): wrap(x)}, (1,))
+    both = call(UOp.sink(*stores), node(-1), node(-2), node(1))
+    plan = prepare(UOp.sink(node(-1).after(both), node(-2).after(both)), {node(1): wrap(x)}, (1,))
     plan.execute()
     assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(x + 1).tolist(), x[::-1].tolist()]
 
 
 def test_what_is_stored_several_times_is_stored_over_no_input() -> None:
-    out, source = (UOp(Op.PARAM, float32, (), ParamArg(slot, SIZE)) for slot in range(2))
+    out, source = (param(slot, SIZE) for slot in range(2))
     r, first = UOp.range(SIZE, 0, AxisType.LOOP), UOp.const(index, 0)
     body = UOp.sink(out.index(first).store(source.index(first).load() + 1.0).end(r))
-    filled = node(-1).after(UOp(Op.CALL, void, (body, node(-1), node(1))))
+    filled = node(-1).after(call(body, node(-1), node(1)))
     plan = prepare(UOp.sink(filled), {node(1): wrap(np.ones(SIZE, np.float32))}, (1,))
     plan.execute()
     assert plan.memory_report.n_donated == 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svod_ir.ops import Op
+from svod_ir.testing.nodes import contiguous
 from svod_ir.uop import UOp
 from svod_runtime import Load, grouping
 from svod_tensor import PrepareConfig, Tensor
@@ -37,7 +37,7 @@ def branches(n):
 
 
 def schedule_of(*tensors):
-    return make_schedule(UOp.sink(*(UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors)), PrepareConfig())
+    return make_schedule(UOp.sink(*(contiguous(t.uop) for t in tensors)), PrepareConfig())
 
 
 def levels_of(items):

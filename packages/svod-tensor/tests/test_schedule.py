@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from svod_device import Buffer, get_allocator, get_device
-from svod_dtype import float32, index, void
-from svod_ir.args import BufferArg, ParamArg
+from svod_dtype import float32, index
 from svod_ir.ops import Op
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import bind, buffer
 from svod_ir.uop import UOp
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import caches as engine_caches
@@ -18,17 +19,13 @@ from svod_tensor.engine.preschedule import PreSchedule, create_pre_schedule
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError
 
 
-def buffer(number, device="CPU", size=4):
-    return UOp(Op.BUFFER, float32, (), BufferArg(number, size, device))
-
-
 def call(*arguments, variables=()):
     zero = UOp.const(index, 0)
-    params = [UOp(Op.PARAM, float32, (), ParamArg(slot, 4)) for slot in range(len(arguments))]
+    params = [nodes.param(slot) for slot in range(len(arguments))]
     value = UOp.const(float32, 1.0)
     for part in (*(p.index(zero) for p in params[1:]), *(v.cast(float32) for v in variables)):
         value = value + part
-    return UOp(Op.CALL, void, (UOp.sink(params[0].index(zero).store(value)), *arguments))
+    return nodes.call(UOp.sink(params[0].index(zero).store(value)), *arguments)
 
 
 def storage(device="CPU"):
@@ -66,8 +63,8 @@ def test_an_input_without_buffer_is_an_error():
 def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(16))
-    x, y = buffer(7, f"DISK:{path}"), buffer(8, "CPU:1")
-    out = UOp(Op.PARAM, float32, (), ParamArg(0, 4))
+    x, y = buffer(7, device=f"DISK:{path}"), buffer(8, device="CPU:1")
+    out = nodes.param(0)
     pre = create_pre_schedule(UOp.sink(out.after(call(out, x, y))))
     inputs = {x: storage(f"DISK:{path}"), y: storage("CPU:1")}
     assert instantiate_schedule(pre, inputs, {}).items[0].buffers[0].device == "CPU:1"
@@ -76,11 +73,10 @@ def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
 
 
 def test_memory_that_no_device_is_named_for_has_the_size_that_it_says():
-    x = buffer(8, "CPU:1")
+    x = buffer(8, device="CPU:1")
     numbers = set()
     for size in (1, 6):
-        local, param = UOp(Op.DEFINE_LOCAL, float32, (), (0, size)), UOp(Op.PARAM, float32, (), ParamArg(1, size))
-        for out in (local, param):
+        for out in (nodes.local(0, size), nodes.param(1, size)):
             pre = create_pre_schedule(UOp.sink(out.after(call(out, x))))
             (item,) = instantiate_schedule(pre, {x: storage("CPU:1")}, {}).items
             assert (item.buffers[0].size, item.buffers[0].dtype, item.buffers[0].device) == (size, float32, "CPU:1")
@@ -91,7 +87,7 @@ def test_memory_that_no_device_is_named_for_has_the_size_that_it_says():
 
 def test_only_variables_that_a_kernel_reads_reach_it():
     n, out = UOp.variable("n", 0, 9), buffer(-1)
-    bound = UOp(Op.BIND, index, (n, UOp.const(index, 3)))
+    bound = bind(n, 3)
     pre = create_pre_schedule(
         UOp.sink(out.after(call(out, variables=(n,)).with_src((*call(out, variables=(n,)).src, bound))))
     )
@@ -108,19 +104,19 @@ def test_nothing_to_run_is_an_error():
 
 def test_normalising_forgets_buffers_and_values_and_nothing_else():
     def graph(a, b, n):
-        bound = UOp(Op.BIND, index, (UOp.variable("n", 0, 9), UOp.const(index, n)))
+        bound = bind(UOp.variable("n", 0, 9), n)
         return UOp.sink(a + b + bound.cast(float32))
 
     one, two = normalize_graph(graph(buffer(1), buffer(2), 3)), normalize_graph(graph(buffer(8), buffer(9), 5))
     assert one.sink is two.sink
     assert one.params == (buffer(1), buffer(2))
     assert normalize_graph(graph(buffer(1), buffer(1), 3)).sink is not one.sink
-    assert normalize_graph(graph(buffer(1, "CPU:1"), buffer(2, "CPU:1"), 3)).sink is not one.sink
+    assert normalize_graph(graph(buffer(1, device="CPU:1"), buffer(2, device="CPU:1"), 3)).sink is not one.sink
     assert not list(one.sink.iter_ops(Op.BUFFER, Op.BIND))
 
 
 def test_a_graph_names_the_devices_that_compute_it_and_first_that_of_values_without_memory():
-    far, disk = buffer(1, "CPU:1"), buffer(2, "DISK:/tmp/data")
+    far, disk = buffer(1, device="CPU:1"), buffer(2, device="DISK:/tmp/data")
     nothing = UOp.const(float32, 2.0)
     for roots, devices, has_files in (
         ((far + far,), ("CPU:1",), False),
@@ -138,13 +134,13 @@ def test_results_are_normalised_as_the_sink_that_holds_them():
     x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
     state = Tensor([5.0, 6.0])
     state.assign(x + state)
-    nodes = [(x + 1).uop, (x + y).uop, state.uop]
-    for some in (nodes, nodes[:1], nodes[2:]):
+    values = [(x + 1).uop, (x + y).uop, state.uop]
+    for some in (values, values[:1], values[2:]):
         found = normalize_results(some)
         expected = normalize_graph(UOp.sink(*map(make_result, some)))
         assert found.sink is expected.sink
         assert (found.params, found.values, found.devices) == (expected.params, expected.values, expected.devices)
-    assert [node.op for node in normalize_results(nodes[:2]).sink.src] == [Op.CONTIGUOUS] * 2
+    assert [node.op for node in normalize_results(values[:2]).sink.src] == [Op.CONTIGUOUS] * 2
 
 
 def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():

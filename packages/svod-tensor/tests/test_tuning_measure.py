@@ -10,6 +10,7 @@ import pytest
 from svod_device import Buffer, LaunchDims, ProgramSpec, Variable
 from svod_dtype import DType, float16, float32, float64, int32
 from svod_ir.ops import Op
+from svod_ir.testing.nodes import contiguous
 from svod_ir.testing.programs import matmul, tensor
 from svod_ir.uop import UOp
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
@@ -281,7 +282,7 @@ def test_memory_that_has_content_is_copied() -> None:
 
 def test_positions_stay_within_what_they_address() -> None:
     table, rows = Tensor(np.ones((1000, 3), np.float32)), Tensor(np.array([5, 7, 900]))
-    (item,) = make_schedule(UOp.sink(UOp(Op.CONTIGUOUS, float32, ((table[rows] + 1).uop,))), PrepareConfig()).items
+    (item,) = make_schedule(UOp.sink(contiguous((table[rows] + 1).uop)), PrepareConfig()).items
     by_dtype = {c.dtype: c for c in describe_contents(item.ast, {})}
     positions = make_array(by_dtype["int64"])
     assert by_dtype["int64"].n_values >= 512

@@ -16,10 +16,9 @@ import pytest
 
 from svod_codegen.disk_store import get_disk_store
 from svod_device import Device, clear, get_device
-from svod_dtype import float32
 from svod_ir.args import Opt, OptOp, format_opts, parse_opts
-from svod_ir.ops import Op
 from svod_ir.target import Target
+from svod_ir.testing.nodes import contiguous
 from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan, PreparedKernel
 from svod_schedule.optimize.beam import Event, Tried
@@ -312,7 +311,7 @@ def run_odd(config: PrepareConfig = SEARCHED) -> tuple[Observer, str]:
 
 
 def kernel_of(tensor: Tensor) -> UOp:
-    (item,) = make_schedule(UOp.sink(UOp(Op.CONTIGUOUS, float32, (tensor.uop,))), PLAIN).items
+    (item,) = make_schedule(UOp.sink(contiguous(tensor.uop)), PLAIN).items
     return item.ast
 
 

@@ -14,11 +14,12 @@ from svod_codegen.steps import linearize, render
 from svod_device import Buffer, get_device
 from svod_device.protocols import Compiler
 from svod_dtype import float32, float64
-from svod_ir.args import BufferArg, Opt, OptOp
+from svod_ir.args import Opt, OptOp
 from svod_ir.build import make_reduce_axis, make_reshape
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.testing import count_examples
+from svod_ir.testing.nodes import buffer
 from svod_ir.uop import UOp
 from svod_opencl import OpenCLRenderer
 from svod_opencl.compiler import OpenCLCompiler
@@ -101,7 +102,7 @@ def test_a_workgroup_that_does_not_divide_the_size_is_masked(size: int) -> None:
 )
 def test_a_grid_beyond_the_limits_computes_all(limits: tuple[int, int, int], opts: tuple[Opt, ...]) -> None:
     shape = (6, 11, 16)
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 6 * 11 * 16, "OPENCL")), shape)
+    x = make_reshape(buffer(1, 6 * 11 * 16, device="OPENCL"), shape)
     values = make_input(*shape)
     target = replace(get_device("OPENCL").target, max_global=limits)
     found = run_kernel(make_reduce_axis(x, Op.ADD, (2,)), target, opts, values, 66)
@@ -158,7 +159,7 @@ WISHES = st.builds(
     shape=st.tuples(st.sampled_from([4, 6, 13]), st.sampled_from([8, 16, 24])),
 )
 def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, int]) -> None:
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, shape[0] * shape[1], "OPENCL")), shape)
+    x = make_reshape(buffer(1, shape[0] * shape[1], device="OPENCL"), shape)
     target = get_device("OPENCL").target
     context = Context(target=target, device="OPENCL")
     sink = UOp.sink(make_reduce_axis(x, Op.ADD, (1,)))
@@ -193,7 +194,7 @@ def test_members_that_meet_in_local_memory_reduce_rows_of_any_size(
 ) -> None:
     # Axes of one element are no loops.
     rows, columns = rows + 1, columns + 1
-    x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, rows * columns, "OPENCL")), (rows, columns))
+    x = make_reshape(buffer(1, rows * columns, device="OPENCL"), (rows, columns))
     opts = (Opt(PADTO, 1, n_members), Opt(group, 0, n_members))
     values = make_input(rows, columns)
     target = get_device("OPENCL").target

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from svod_dtype import DType, bool_, float16, float32, float64, int32, int64, uint8
-from svod_ir.args import BufferArg, Opt, OptOp
+from svod_ir.args import Opt, OptOp
 from svod_ir.build import make_alu, make_cast, make_flip, make_reduce_axis, make_reshape
 from svod_ir.errors import OptionError
 from svod_ir.ops import Op
 from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+from svod_ir.testing.nodes import buffer
 from svod_ir.testing.programs import matmul
 from svod_ir.uop import UOp
 from svod_opencl import OpenCLOptions, OpenCLRenderer
@@ -31,7 +32,7 @@ def tensor(number: int, dtype: DType, *shape: int) -> UOp:
     size = 1
     for n in shape:
         size *= n
-    return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(number, size, "OPENCL")), shape)
+    return make_reshape(buffer(number, size, dtype, "OPENCL"), shape)
 
 
 GPU = replace(

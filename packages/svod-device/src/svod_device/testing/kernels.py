@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from svod_device.build_kernel import order_nodes
 from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
-from svod_ir.args import KernelInfo, ParamArg
+from svod_ir.args import KernelInfo
 from svod_ir.ops import AxisType, Op
 from svod_ir.target import Target
+from svod_ir.testing import nodes
+from svod_ir.testing.nodes import param, reduce_over, special
 from svod_ir.uop import UOp
 
 __all__ = ["KernelCase", "get_case", "iter_kernels"]
@@ -67,7 +69,7 @@ def get_case(target: Target, name: str) -> KernelCase:
 
 
 def _param(slot: int, dtype: DType, size: int = _SIZE) -> UOp:
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
+    return param(slot, size, dtype)
 
 
 def _const(value: int) -> UOp:
@@ -87,7 +89,7 @@ def _case(name: str, *effects: UOp, values: Sequence[dict[str, int]] = ({},), or
 def _store_all(name: str, i: UOp, results: Sequence[UOp]) -> KernelCase:
     """Each result, which depends on `i`, goes to element `i` of a buffer of its own, in one loop."""
     stores = [_param(slot, r.dtype).index(i).store(r) for slot, r in enumerate(results)]
-    return _case(name, UOp(Op.GROUP, void, tuple(stores)).end(i))
+    return _case(name, nodes.group(*stores).end(i))
 
 
 def _inputs(n_results: int, dtype: DType, i: UOp, count: int) -> list[UOp]:
@@ -195,7 +197,7 @@ def _vectors(dtype: DType, lanes: int) -> KernelCase:
     spread = UOp(Op.BROADCAST, vector, (last,))
     swapped = UOp(Op.GEP, vector, (y,), tuple(reversed(range(lanes))))
     joined = UOp(Op.VECTORIZE, dtype.vec(2), (last, UOp(Op.GEP, dtype, (y,), (0,))))
-    total = UOp(Op.REDUCE, dtype, (x,), Op.MAX)
+    total = reduce_over(x, op=Op.MAX)
     out = _param(0, dtype, size)
     stores = [
         out.index(_const(1), lanes=lanes).store(x.alu(Op.ADD, y).alu(Op.MAX, spread)),
@@ -229,7 +231,7 @@ def _symbolic_loop() -> KernelCase:
 def _accumulate() -> KernelCase:
     """Sums of rows, in memory of the thread."""
     row, column = _loop(3, 0), _loop(_SIZE, 1, AxisType.REDUCE)
-    register, zero = UOp(Op.DEFINE_REG, float32, (), (0, 1)), _const(0)
+    register, zero = nodes.register(0, 1), _const(0)
     start = register.after(row).index(zero).store(UOp.const(float32, 0.0))
     inside = register.after(start, column).index(zero)
     update = inside.store(inside.load() + _param(1, float32, 3 * _SIZE).index(row * _SIZE + column).load())
@@ -245,7 +247,7 @@ def _gates() -> KernelCase:
     inside = shifted.alu(Op.LE, _const(_SIZE - 1)) & _const(0).alu(Op.LE, shifted)
     x = _param(2, float32).index(shifted, gate=inside).load(UOp.const(float32, -1.5))
     stores = [_param(0, float32, 2 * _SIZE).index(i).store(x), _param(1, float32).index(shifted, gate=inside).store(x)]
-    return _case("gates", UOp(Op.GROUP, void, tuple(stores)).end(i))
+    return _case("gates", nodes.group(*stores).end(i))
 
 
 def _indirect() -> KernelCase:
@@ -266,7 +268,7 @@ def _nested_loops() -> KernelCase:
 def _position(target: Target, size: int) -> UOp:
     """A number from 0 to `size` - 1 that another part of the launch has each."""
     if target.has_local:
-        return UOp(Op.SPECIAL, int32, (_const(size),), "gidx0")
+        return special("gidx0", _const(size), int32)
     return UOp(Op.DEFINE_VAR, int32, (), ("core_id", 0, size - 1))
 
 
@@ -289,7 +291,7 @@ def _many_buffers(target: Target) -> KernelCase:
 
 
 def _specials(prefix: str, sizes: Sequence[int]) -> list[UOp]:
-    return [UOp(Op.SPECIAL, int32, (_const(n),), f"{prefix}{axis}") for axis, n in enumerate(sizes)]
+    return [special(f"{prefix}{axis}", _const(n), int32) for axis, n in enumerate(sizes)]
 
 
 def _fit(sizes: Sequence[int], limits: Sequence[int]) -> list[int]:
@@ -326,9 +328,9 @@ def _grid(target: Target) -> KernelCase:
 
 def _workgroup(members: int) -> KernelCase:
     """The members of a workgroup exchange values through the memory that they share."""
-    group = UOp(Op.SPECIAL, int32, (_const(3),), "gidx0")
-    member = UOp(Op.SPECIAL, int32, (_const(members),), "lidx0")
-    shared = UOp(Op.DEFINE_LOCAL, float32, (), (0, members))
+    group = special("gidx0", _const(3), int32)
+    member = special("lidx0", _const(members), int32)
+    shared = nodes.local(0, members)
     place = group * members + member
     put = shared.index(member).store(_param(1, float32, 3 * members).index(place).load())
     meet = UOp(Op.BARRIER, void, (put,))

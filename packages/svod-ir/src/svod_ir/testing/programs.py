@@ -6,34 +6,12 @@ from collections.abc import Sequence
 from math import prod
 
 from svod_dtype import DType, float32
-from svod_ir.args import BufferArg, ParamArg
 from svod_ir.build import make_alu, make_expand, make_permute, make_reduce_axis, make_reshape
 from svod_ir.ops import Op
+from svod_ir.testing.nodes import buffer
 from svod_ir.uop import SInt, UOp
 
-__all__ = [
-    "attention",
-    "buffer",
-    "fit",
-    "gelu",
-    "layernorm",
-    "linear",
-    "matmul",
-    "param",
-    "reduce",
-    "softmax",
-    "tensor",
-]
-
-
-def buffer(number: int, size: int, dtype: DType = float32, device: str = "CPU") -> UOp:
-    """The buffer with this number."""
-    return UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
-
-
-def param(slot: int, size: int, dtype: DType = float32) -> UOp:
-    """The memory that a kernel finds in this slot."""
-    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
+__all__ = ["attention", "fit", "gelu", "layernorm", "linear", "matmul", "reduce", "softmax", "tensor"]
 
 
 def tensor(number: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:

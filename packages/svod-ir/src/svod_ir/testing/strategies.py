@@ -10,7 +10,6 @@ from typing import Final
 from hypothesis import strategies as st
 
 from svod_dtype import ALL_DTYPES, DType, bool_, index, uint64
-from svod_ir.args import BufferArg
 from svod_ir.build import (
     FLOAT_ONLY,
     INTEGER_ONLY,
@@ -29,6 +28,7 @@ from svod_ir.build import (
     make_shrink,
 )
 from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, Op
+from svod_ir.testing.nodes import buffer
 from svod_ir.uop import UOp
 
 __all__ = ["conditions", "dtypes", "expressions", "graphs", "shapes"]
@@ -182,7 +182,7 @@ class _Builder:
     def new_buffer(self, dtype: DType, shape: tuple[int, ...]) -> UOp:
         # Ids count from 1 in each graph: equal graphs are then drawn as equal nodes.
         self.n_buffers += 1
-        return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(self.n_buffers, prod(shape), self.device)), shape)
+        return make_reshape(buffer(self.n_buffers, prod(shape), dtype, self.device), shape)
 
     def extend(self) -> None:
         """Add one value: mostly an operation on the last one; sometimes a new leaf for others to join."""

@@ -1,0 +1,79 @@
+"""Nodes that tests build by hand where a text would not do: each is made as asked, and nothing is checked or folded."""
+
+from __future__ import annotations
+
+from svod_dtype import DType, float32, index, void
+from svod_ir.args import BufferArg, ParamArg
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = [
+    "bind", "buffer", "call", "contiguous", "detach", "group", "local", "param", "reduce_over", "register", "select", "special",
+    "stack",
+]  # fmt: skip
+
+
+def buffer(number: int, size: int = 4, dtype: DType = float32, device: str = "CPU") -> UOp:
+    """The buffer with this number."""
+    return UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
+
+
+def param(slot: int, size: int = 4, dtype: DType = float32) -> UOp:
+    """The memory that a kernel finds in this slot."""
+    return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
+
+
+def local(number: int, size: int, dtype: DType = float32) -> UOp:
+    """Memory that a workgroup shares."""
+    return UOp(Op.DEFINE_LOCAL, dtype, (), (number, size))
+
+
+def register(number: int, size: int, dtype: DType = float32) -> UOp:
+    """Memory of one thread."""
+    return UOp(Op.DEFINE_REG, dtype, (), (number, size))
+
+
+def special(name: str, size: int | UOp, dtype: DType = index) -> UOp:
+    """A number of the grid, such as `gidx0`."""
+    return UOp(Op.SPECIAL, dtype, (size if isinstance(size, UOp) else UOp.const(dtype, size),), name)
+
+
+def bind(variable: UOp, value: int | UOp) -> UOp:
+    """A variable with its value."""
+    given = value if isinstance(value, UOp) else UOp.const(variable.dtype, value)
+    return UOp(Op.BIND, variable.dtype, (variable, given))
+
+
+def reduce_over(x: UOp, *ranges: UOp, op: Op = Op.ADD) -> UOp:
+    """The values of `x` for all values of the ranges, as one; without ranges, its lanes."""
+    return UOp(Op.REDUCE, x.dtype if ranges else x.dtype.scalar, (x, *ranges), op)
+
+
+def group(*effects: UOp) -> UOp:
+    """All of the effects."""
+    return UOp(Op.GROUP, void, effects)
+
+
+def call(body: UOp, *arguments: UOp) -> UOp:
+    """A kernel, or another body, on memory and values."""
+    return UOp(Op.CALL, void, (body, *arguments))
+
+
+def contiguous(x: UOp) -> UOp:
+    """`x` in memory of its own."""
+    return UOp(Op.CONTIGUOUS, x.dtype, (x,))
+
+
+def stack(*shards: UOp) -> UOp:
+    """One value of which each device holds a shard."""
+    return UOp(Op.MSTACK, shards[0].dtype, shards)
+
+
+def select(stacked: UOp, number: int) -> UOp:
+    """The shard with this number."""
+    return UOp(Op.MSELECT, stacked.dtype, (stacked,), number)
+
+
+def detach(x: UOp) -> UOp:
+    """`x`, beyond which no gradient goes."""
+    return UOp(Op.DETACH, x.dtype, (x,))
