@@ -90,7 +90,7 @@ def _iter_samples(schedule: Any, n_candidates: int, random: Random) -> Iterator[
     from svod_device import get_device
     from svod_ir.args import format_opts
     from svod_schedule import OptimizerConfig
-    from svod_schedule.optimize import Scheduler, apply_heuristics
+    from svod_schedule.optimize import Scheduler, choose
     from svod_schedule.optimize.candidates import make_key
     from svod_schedule.optimize.cost import estimate_cost
     from svod_schedule.pipeline import run_pipeline
@@ -100,8 +100,7 @@ def _iter_samples(schedule: Any, n_candidates: int, random: Random) -> Iterator[
     device = get_device("CPU")
     context = make_context(device, PrepareConfig())
     kernel = run_pipeline("optimize", schedule.items[0].ast, context, until="apply-opts")
-    plain, chosen = Scheduler(kernel, device.target), Scheduler(kernel, device.target)
-    apply_heuristics(chosen)
+    plain, chosen = Scheduler(kernel, device.target), choose(kernel, device.target).scheduler
     limits = OptimizerConfig()
     seen: set[str] = set()
     for n in range(20 * n_candidates):

@@ -26,7 +26,7 @@ from svod_dtype import DType, bool_, int8, int32, int64, uint8, uint16
 from svod_ir import Op, UOp
 from svod_ir.testing import graphs, nodes, random_array, random_inputs
 from svod_runtime import ExecutionPlan, MemoryReport, grouping
-from svod_schedule.optimize import heuristics
+from svod_schedule.optimize import constants
 from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
@@ -186,7 +186,7 @@ def read(plan: ExecutionPlan, program: Program, n: int) -> tuple[bytes, bytes]:
 
 def main(seed: int, n_plans: int) -> None:
     # Threads and parallel kernels also where there is little work.
-    heuristics.MIN_THREADED_WORK = 1
+    constants.MIN_THREADED_WORK = 1
     grouping.WORTH_A_THREAD = 0
     opts = PrepareConfig.from_env().opts
     lines: list[str] = []

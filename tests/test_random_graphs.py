@@ -16,7 +16,7 @@ from svod_ir import UOp
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_ir.text import print_graph
-from svod_schedule.optimize import heuristics
+from svod_schedule.optimize import constants
 from svod_tensor import Tensor
 from svod_tensor.engine.caches import KERNELS
 from svod_tensor.options import PrepareConfig
@@ -39,7 +39,7 @@ MODES = {
 @pytest.fixture(params=MODES)
 def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrepareConfig]:
     found, least_work = MODES[request.param]
-    monkeypatch.setattr(heuristics, "MIN_THREADED_WORK", least_work)
+    monkeypatch.setattr(constants, "MIN_THREADED_WORK", least_work)
     KERNELS.clear()
     yield found
     KERNELS.clear()

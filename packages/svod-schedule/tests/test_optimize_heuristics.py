@@ -25,8 +25,10 @@ from svod_ir.testing import assert_same
 from svod_ir.testing.programs import linear, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
-from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts
-from svod_schedule.optimize.heuristics import MIN_THREADED_WORK
+from svod_schedule.optimize import Chosen, Scheduler, apply_opts, choose, vectors
+from svod_schedule.optimize.choices import answer
+from svod_schedule.optimize.constants import MIN_THREADED_WORK
+from svod_schedule.optimize.facts import make_facts
 from svod_schedule.pipeline import Context, run_pipeline
 
 AVX2 = Target.generic(cores=4)
@@ -42,12 +44,6 @@ def target(request: pytest.FixtureRequest) -> Target:
     return TARGETS[request.param]
 
 
-def choose(kernel: UOp, target: Target) -> Scheduler:
-    scheduler = Scheduler(kernel, target)
-    apply_heuristics(scheduler)
-    return scheduler
-
-
 def lower(kernel: UOp, target: Target) -> tuple[UOp, ...]:
     return linearize(run_pipeline("lower", apply_opts(kernel, target), Context(target=target)))
 
@@ -58,8 +54,8 @@ def widths(nodes: tuple[UOp, ...], op: Op, slot: int | None = None) -> set[int]:
     return {x.dtype.lanes for x in locations if x.src[0].op is Op.PARAM and slot in (None, x.src[0].arg.slot)}
 
 
-def opts_of(scheduler: Scheduler, *ops: OptOp) -> list[Opt]:
-    return [o for o in scheduler.applied_opts if o.op in ops]
+def opts_of(chosen: Chosen, *ops: OptOp) -> list[Opt]:
+    return [o for o in chosen.opts if o.op in ops]
 
 
 def test_no_kernel_changes_its_meaning(kernel: UOp, target: Target) -> None:
@@ -174,10 +170,10 @@ def test_a_tile_shares_what_is_loaded_in_vectors(make_kernel: MakeKernel, target
 def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) -> None:
     def packed(n_rows: int) -> int:
         kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
-        scheduler = choose(kernel, AVX512)
-        assert opts_of(scheduler, OptOp.PACK)
-        register = next(n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1)
-        fill = next(n for n in scheduler.sink.iter_ops(Op.STORE) if register in n.src[0].toposort())
+        chosen = choose(kernel, AVX512)
+        assert opts_of(chosen, OptOp.PACK)
+        register = next(n for n in chosen.scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1)
+        fill = next(n for n in chosen.scheduler.sink.iter_ops(Op.STORE) if register in n.src[0].toposort())
         return next(n.src[0].arg.slot for n in fill.src[1].toposort() if n.op is Op.INDEX)
 
     # Few rows are turned round themselves; for many it is the weights, so that results are stored in vectors.
@@ -187,9 +183,9 @@ def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) 
 @pytest.mark.parametrize("n_rows", [2, 8, 16, 24, 48])
 def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(make_kernel: MakeKernel, n_rows: int) -> None:
     kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
-    scheduler = choose(kernel, replace(AVX512, cores=1))
-    assert not opts_of(scheduler, OptOp.PACK)
-    assert [o.amount for o in opts_of(scheduler, OptOp.UNROLL)] == [16]
+    chosen = choose(kernel, replace(AVX512, cores=1))
+    assert not opts_of(chosen, OptOp.PACK)
+    assert [o.amount for o in opts_of(chosen, OptOp.UNROLL)] == [16]
 
 
 def test_rows_in_several_axes_are_counted_together(make_kernel: MakeKernel) -> None:
@@ -209,7 +205,7 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
     # One panel is for all results: on one core there is no loop left in which to copy it.
     weight = make_permute(tensor(2, 768, 128), (1, 0)) if is_transposed else tensor(2, 128, 768)
     kernel = make_kernel(matmul(tensor(1, n_rows, 128), weight))
-    scheduler = choose(kernel, replace(AVX512, cores=cores))
+    scheduler = choose(kernel, replace(AVX512, cores=cores)).scheduler
     registers = [n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1]
     fills = [n for n in scheduler.sink.iter_ops(Op.STORE) if any(r in n.src[0].toposort() for r in registers)]
     copied = {n.src[0].arg.slot for f in fills for n in f.src[1].toposort() if n.op is Op.INDEX}
@@ -239,7 +235,7 @@ def test_loops_that_stand_side_by_side_do_not_multiply_each_others_work(make_ker
 
 
 def test_softmax_of_many_rows_is_split_by_rows(make_kernel: MakeKernel) -> None:
-    scheduler = choose(make_kernel(softmax(tensor(1, 512, 512))), AVX2)
+    scheduler = choose(make_kernel(softmax(tensor(1, 512, 512))), AVX2).scheduler
     thread = next(r for r in scheduler.axes if r.arg[1] is AxisType.THREAD)
     assert int(thread.vmax) + 1 == AVX2.cores
     assert all(thread in n.ranges for n in scheduler.sink.iter_ops(Op.REDUCE))
@@ -275,5 +271,5 @@ def test_loops_that_choose_a_panel_go_outwards_though_one_of_them_cannot() -> No
     (call,) = run_pipeline("kernelize", graph, context).iter_ops(Op.CALL)
     kernel = run_pipeline("optimize", call.src[0], context, until="apply-opts")
     scheduler = Reluctant(kernel, context.target)
-    apply_heuristics(scheduler)
+    list(answer(scheduler, vectors.iter_questions(make_facts(kernel, context.target), scheduler)))
     assert scheduler.applied_opts[:2] == [Opt(OptOp.SWAP, 1, 2), Opt(OptOp.SWAP, 0, 1)]

@@ -21,7 +21,7 @@ from svod_ir.testing.programs import fit, matmul, reduce, tensor
 from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
-from svod_schedule.optimize import Scheduler, apply_heuristics, apply_opts
+from svod_schedule.optimize import Scheduler, apply_opts, choose
 from svod_schedule.optimize.actions import iter_actions, iter_neighbours
 from svod_schedule.optimize.cost import estimate_cost
 from svod_schedule.pipeline import Context, run_pipeline
@@ -266,9 +266,7 @@ def test_the_steps_of_a_core_are_not_padded(make_kernel: MakeKernel) -> None:
 
 
 def chosen(sink: UOp, target: Target = TARGET) -> tuple[Opt, ...]:
-    scheduler = Scheduler(sink, target)
-    apply_heuristics(scheduler)
-    return tuple(scheduler.applied_opts)
+    return choose(sink, target).opts
 
 
 CHOICES: dict[str, tuple[tuple[DType, DType], int, tuple[TensorCore, ...], str]] = {

@@ -19,7 +19,7 @@ from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride
 from svod_schedule.linearize import linearize
 from svod_schedule.lower.place_launch_axes import get_work_items
-from svod_schedule.optimize import Scheduler, apply_heuristics
+from svod_schedule.optimize import Scheduler, choose
 from svod_schedule.optimize.workgroup_limits import describe_excess
 from svod_schedule.pipeline import Context, run_pipeline
 
@@ -39,15 +39,12 @@ def make_kernels(graph: UOp, target: Target = GPU) -> list[UOp]:
     return [run_pipeline("optimize", body, context, until="apply-opts") for body in calls]
 
 
-def choose(graph: UOp, target: Target = GPU) -> list[Scheduler]:
-    schedulers = [Scheduler(kernel, target) for kernel in make_kernels(graph, target)]
-    for scheduler in schedulers:
-        apply_heuristics(scheduler)
-    return schedulers
+def choose_all(graph: UOp, target: Target = GPU) -> list[Scheduler]:
+    return [choose(kernel, target).scheduler for kernel in make_kernels(graph, target)]
 
 
 def show(graph: UOp, target: Target = GPU) -> list[str]:
-    return [f"{s.finish().arg.name}: {format_opts(s.applied_opts)}" for s in choose(graph, target)]
+    return [f"{s.finish().arg.name}: {format_opts(s.applied_opts)}" for s in choose_all(graph, target)]
 
 
 CHOICES: dict[str, tuple[Callable[[], UOp], list[str]]] = {
@@ -123,7 +120,7 @@ def test_a_kernel_is_shared_out_as_a_gpu_wants_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_neighbours_store_side_by_side_within_the_limits(name: str) -> None:
-    for scheduler in choose(CHOICES[name][0]()):
+    for scheduler in choose_all(CHOICES[name][0]()):
         sink = scheduler.sink
         assert describe_excess(sink, GPU) == ""
         neighbours = get_work_items(sink)[-1]
@@ -135,7 +132,7 @@ def test_neighbours_store_side_by_side_within_the_limits(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_all_cores_get_a_workgroup_of_whole_steps(name: str) -> None:
-    for scheduler in choose(CHOICES[name][0]()):
+    for scheduler in choose_all(CHOICES[name][0]()):
         sink = scheduler.finish()
         n_members = prod(int(r.vmax) + 1 for r in get_work_items(sink))
         assert n_members % GPU.lockstep == 0
@@ -171,27 +168,22 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
 @pytest.mark.parametrize("name", SMALL_GRAPHS)
 def test_sharing_out_keeps_what_a_kernel_computes(name: str) -> None:
     for kernel in make_kernels(SMALL_GRAPHS[name](), SMALL):
-        scheduler = Scheduler(kernel, SMALL)
-        apply_heuristics(scheduler)
-        assert_same(kernel, lower(scheduler))
+        assert_same(kernel, lower(choose(kernel, SMALL).scheduler))
 
 
 def test_no_kernel_changes_its_meaning(kernel: UOp) -> None:
-    scheduler = Scheduler(kernel, SMALL)
-    apply_heuristics(scheduler)
-    assert_same(kernel, lower(scheduler))
+    assert_same(kernel, lower(choose(kernel, SMALL).scheduler))
 
 
 def test_members_that_run_one_after_the_other_share_nothing(kernel: UOp) -> None:
-    scheduler = Scheduler(kernel, replace(SMALL, lockstep=1))
-    apply_heuristics(scheduler)
-    assert not {o.op for o in scheduler.applied_opts} & {OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP}
+    opts = choose(kernel, replace(SMALL, lockstep=1)).opts
+    assert not {o.op for o in opts} & {OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP}
 
 
 def test_without_shared_memory_members_only_take_results() -> None:
     target = replace(GPU, has_shared=False, shared_bytes=0)
     for make, _ in CHOICES.values():
-        for scheduler in choose(make(), target):
+        for scheduler in choose_all(make(), target):
             assert not {o.op for o in scheduler.applied_opts} & {OptOp.GROUP, OptOp.GROUPTOP, OptOp.PACK}
             assert OptOp.LOCAL in {o.op for o in scheduler.applied_opts}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from svod_ir.errors import OperandError
 from svod_ir.testing import count_examples, run_in_child, run_in_threads
-from svod_schedule.optimize import heuristics
+from svod_schedule.optimize import constants
 from svod_tensor import (
     Generator,
     PrepareConfig,
@@ -67,7 +67,7 @@ def zeros() -> Tensor:
 
 @pytest.fixture
 def every_kernel_on_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(heuristics, "MIN_THREADED_WORK", 1)
+    monkeypatch.setattr(constants, "MIN_THREADED_WORK", 1)
     clear_caches()
     yield
     clear_caches()
@@ -142,7 +142,7 @@ def test_numbers_are_the_same_fused_and_together(draw: Callable[[Generator], Ten
 def test_numbers_are_the_same_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     generators = {name: Generator(3) for name in DRAWS}
     found = {name: draw(generators[name]).numpy(copy=True) for name, draw in DRAWS.items()}
-    monkeypatch.setattr(heuristics, "MIN_THREADED_WORK", 1 << 62)
+    monkeypatch.setattr(constants, "MIN_THREADED_WORK", 1 << 62)
     clear_caches()
     for name, draw in DRAWS.items():
         np.testing.assert_array_equal(found[name], expect(draw, 1)[0], err_msg=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["access_cost", "find_stride"]
+__all__ = ["access_cost", "find_stride", "stride_cost"]
 
 MAX_STRIDE = 4
 """Elements up to so far apart are read as vectors with what lies between."""
@@ -13,7 +13,11 @@ MAX_STRIDE = 4
 
 def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
     """How many accesses `n_lanes` elements along `axis` take, as a part of so many; above 1 where that is no use."""
-    stride = find_stride(access.src[1], axis)
+    return stride_cost(find_stride(access.src[1], axis), access, axis, n_lanes, is_read=is_read)
+
+
+def stride_cost(stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
+    """`access_cost` of an access whose stride along `axis` is known."""
     if stride in (0, 1):
         return 1 if stride == 0 else 1 / n_lanes
     is_gated = len(access.src) > 2 and axis in access.src[2].ranges

@@ -36,6 +36,7 @@ from svod_schedule.lower.place_launch_axes import place_launch_axes
 from svod_schedule.lower.simplify_indices import simplify_indices
 from svod_schedule.lower.type_indices import type_indices
 from svod_schedule.optimize.apply_opts import apply_opts
+from svod_schedule.optimize.choices import Reason
 from svod_schedule.optimize.emulate import emulate
 from svod_schedule.optimize.merge_loops import merge_loops
 from svod_schedule.optimize.simplify_kernel import simplify_kernel
@@ -146,6 +147,7 @@ class Context:
     """What the passes of one compilation may look at.
 
     `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
+    `note_reasons` is told why each kernel got its opts.
     `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
     `options` say what is checked and written: a Context reads no environment, `IROptions.from_env()` does.
     `targets` are those of the devices in a graph, where there are others than `device`.
@@ -155,6 +157,7 @@ class Context:
     target: Target = field(default_factory=Target.generic)
     device: str = "CPU"
     opts: tuple[Opt, ...] | None = None
+    note_reasons: Callable[[tuple[Reason, ...]], None] | None = None
     options: IROptions = field(default_factory=IROptions)
     observe: Callable[[str, str, UOp, float], None] | None = None
     targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
@@ -199,7 +202,7 @@ _OPTIMIZE: Final = (
     Pass("emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"),
     # Merging compares strides, which show only in simplified indices.
     Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify-kernel",)),
-    Pass("apply-opts", lambda g, c: apply_opts(g, c.target, c.opts), "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
+    Pass("apply-opts", lambda g, c: apply_opts(g, c.target, c.opts, c.note_reasons), "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
 )  # fmt: skip
 
 _LOWER: Final = (

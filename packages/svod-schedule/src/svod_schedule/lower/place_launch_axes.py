@@ -60,10 +60,9 @@ def _distance(access: UOp, member: UOp) -> float:
 
 def _get_axes(sink: UOp) -> list[UOp]:
     """The RANGEs from outer to inner loop; those that share a reduction, which is over, come last."""
-    place: dict[UOp, int] = {}
-    for end in sink.iter_ops(Op.END):
-        place |= {r: i for i, r in enumerate(end.src[1:])}
-    return sorted(sink.iter_ops(Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg.id))
+    nodes = list(sink.iter_ops(Op.END, Op.RANGE))
+    place = {r: i for end in nodes if end.op is Op.END for i, r in enumerate(end.src[1:])}
+    return sorted((n for n in nodes if n.op is Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg.id))
 
 
 def _number(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, UOp]:

@@ -7,25 +7,37 @@ before → after, for `UPCAST(0, 4)`:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from svod_ir.args import Opt
 from svod_ir.target import Target
 from svod_ir.uop import UOp
-from svod_schedule.optimize.heuristics import apply_heuristics
+from svod_schedule.optimize.choices import Reason
+from svod_schedule.optimize.choose import choose
 from svod_schedule.optimize.scheduler import Scheduler
 
 __all__ = ["apply_opts"]
 
+_GIVEN = Reason("given by the configuration, or found by a search")
 
-def apply_opts(sink: UOp, target: Target, opts: tuple[Opt, ...] | None = None) -> UOp:
-    """The kernel with exactly these Opts applied; None lets the heuristics choose.
+
+def apply_opts(
+    sink: UOp,
+    target: Target,
+    opts: tuple[Opt, ...] | None = None,
+    note: Callable[[tuple[Reason, ...]], None] | None = None,
+) -> UOp:
+    """The kernel with exactly these Opts applied; None lets the heuristics choose. `note` is told the reasons.
 
     Raises:
         OptError: if one does not apply.
     """
-    scheduler = Scheduler(sink, target)
     if opts is None:
-        apply_heuristics(scheduler)
+        scheduler, reasons = choose(sink, target)
     else:
+        scheduler, reasons = Scheduler(sink, target), (_GIVEN._replace(opts=opts),)
         for opt in opts:
             scheduler.apply_opt(opt)
+    if note is not None:
+        note(reasons)
     return scheduler.finish()

@@ -34,8 +34,8 @@ from svod_schedule.optimize.candidates import (
     make_key,
     rank_candidates,
 )
+from svod_schedule.optimize.choose import choose
 from svod_schedule.optimize.cost import Cost, estimate_cost
-from svod_schedule.optimize.heuristics import apply_heuristics
 from svod_schedule.optimize.result import Round, SearchResult, StopReason
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.options import OptimizerConfig
@@ -193,13 +193,11 @@ class _Search:
         return best if is_gain else heuristic
 
     def _make_heuristic(self) -> Candidate:
-        scheduler = self._scheduler_of(())
-        assert scheduler is not None
-        scheduler = scheduler.copy()
-        apply_heuristics(scheduler)
-        opts = tuple(scheduler.applied_opts)
-        self.schedulers[opts] = scheduler
-        return self._add(scheduler, None)
+        plain = self._scheduler_of(())
+        assert plain is not None
+        chosen = choose(plain.sink, self.target)
+        self.schedulers[chosen.opts] = chosen.scheduler
+        return self._add(chosen.scheduler, None)
 
     def _scheduler_of(self, opts: tuple[Opt, ...]) -> Scheduler | None:
         """The kernel with these opts, or None if one does not apply; what sequences begin with in common is done once."""

@@ -25,7 +25,7 @@ kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
@@ -45,7 +45,7 @@ from svod_schedule.optimize.shared_tiles import share_tiles
 from svod_schedule.optimize.tensor_cores import Layout, get_layouts, take_depth, take_tile
 from svod_schedule.optimize.workgroup_limits import describe_excess
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "list_axes"]
 
 MAX_UNROLL = 256
 MAX_TURNS = 1 << 20
@@ -63,12 +63,13 @@ class Scheduler:
         self.target = target
         self.applied_opts: list[Opt] = []
         self.has_locals_forbidden = False
+        self._known: tuple[UOp, list[UOp], list[UOp]] = sink, [], []
 
     def copy(self) -> Scheduler:
         """An independent scheduler in the same state (graphs are shared)."""
         other = Scheduler(self.sink, self.target)
         other.applied_opts = list(self.applied_opts)
-        other.has_locals_forbidden = self.has_locals_forbidden
+        other.has_locals_forbidden, other._known = self.has_locals_forbidden, self._known
         return other
 
     def restore(self, earlier: Scheduler) -> None:
@@ -79,16 +80,18 @@ class Scheduler:
     @property
     def axes(self) -> list[UOp]:
         """All RANGEs: by rank of their type, then from outer to inner loop."""
-        nest: dict[UOp, int] = {}
-        for node in reversed(self.sink.toposort()):
-            if node.op not in _LOOPING:
-                continue
-            if node.op is not Op.SCAN:
-                for r in node.src[1:]:
-                    nest.setdefault(r, len(nest))
-            else:
-                nest.setdefault(node.src[1], len(nest))
-        return sorted(nest, key=lambda r: (r.arg.kind.rank, nest[r]))
+        return self._know()[2]
+
+    @property
+    def _order(self) -> list[UOp]:
+        """All nodes, operands first."""
+        return self._know()[1]
+
+    def _know(self) -> tuple[UOp, list[UOp], list[UOp]]:
+        if self._known[0] is not self.sink or not self._known[1]:
+            order = self.sink.toposort()
+            self._known = self.sink, order, list_axes(order)
+        return self._known
 
     @property
     def reduced_axes(self) -> list[UOp]:
@@ -198,7 +201,7 @@ class Scheduler:
 
     def _check_no_row(self, opt: Opt, axis: UOp) -> None:
         """Memory of a thread or a workgroup is filled for one row or tile, and read before the next."""
-        filled = {n.src[0].op for n in self.sink.iter_ops(Op.AFTER) if axis in n.ranges}
+        filled = {n.src[0].op for n in self._order if n.op is Op.AFTER and axis in n.ranges}
         if Op.DEFINE_REG in filled:
             raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
         if Op.DEFINE_LOCAL in filled:
@@ -210,10 +213,10 @@ class Scheduler:
             raise OptError(opt=opt, reason="the kernel reads what it writes")
 
     def _reads_own_results(self) -> bool:
-        written = {n.src[0].src[0] for n in self.sink.iter_ops(Op.STORE)}
+        written = {n.src[0].src[0] for n in self._order if n.op is Op.STORE}
         return any(
             n.op is Op.INDEX and n.src[0] in written
-            for node in self.sink.toposort()
+            for node in self._order
             for n in (node.src[1:] if node.op is Op.STORE else node.src)
         )
 
@@ -249,7 +252,7 @@ class Scheduler:
         rest_axis = fresh.make_range(rest, axis.arg.kind) if is_loop else UOp.const(index, 0)
         copies: dict[UOp, UOp] = {}
         done: dict[UOp, UOp] = {}
-        for node in self.sink.toposort():
+        for node in self._order:
             new = node.with_images(done)
             if node.op is Op.REDUCE and axis in node.src[1:]:
                 # The other loops of this reduction are run twice, so the second time under new names.
@@ -407,6 +410,16 @@ class Scheduler:
         if is_top:
             return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
+
+
+def list_axes(order: Sequence[UOp]) -> list[UOp]:
+    """The RANGEs of a kernel, whose nodes are in `order`: by rank of their type, then from outer to inner loop."""
+    nest: dict[UOp, int] = {}
+    for node in reversed(order):
+        if node.op in _LOOPING:
+            for r in node.src[1:2] if node.op is Op.SCAN else node.src[1:]:
+                nest.setdefault(r, len(nest))
+    return sorted(nest, key=lambda r: (r.arg.kind.rank, nest[r]))
 
 
 def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:

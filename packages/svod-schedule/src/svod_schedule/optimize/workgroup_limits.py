@@ -28,5 +28,7 @@ def describe_excess(sink: UOp, target: Target) -> str:
 
 
 def _count_shared_bytes(sink: UOp) -> int:
-    tiles = sum(n.arg.size * n.dtype.itemsize for n in sink.iter_ops(Op.DEFINE_LOCAL))
-    return tiles + sum(count_shared(n) * n.dtype.itemsize for n in sink.iter_ops(Op.REDUCE))
+    sizes = {
+        n: n.arg.size if n.op is Op.DEFINE_LOCAL else count_shared(n) for n in sink.iter_ops(Op.DEFINE_LOCAL, Op.REDUCE)
+    }
+    return sum(size * n.dtype.itemsize for n, size in sizes.items())

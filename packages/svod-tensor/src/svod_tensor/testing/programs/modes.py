@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from svod_schedule.optimize import heuristics
+from svod_schedule.optimize import constants
 from svod_tensor.capture.function import jit
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.options import PrepareConfig
@@ -108,13 +108,13 @@ def _threads(least_work: int | None) -> Generator[None]:
     if least_work is None:
         yield
         return
-    before = heuristics.MIN_THREADED_WORK
-    heuristics.MIN_THREADED_WORK = least_work
+    before = constants.MIN_THREADED_WORK
+    constants.MIN_THREADED_WORK = least_work
     clear_caches()
     try:
         yield
     finally:
-        heuristics.MIN_THREADED_WORK = before
+        constants.MIN_THREADED_WORK = before
         clear_caches()
 
 

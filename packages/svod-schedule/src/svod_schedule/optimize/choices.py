@@ -1,0 +1,77 @@
+"""What a choice of Opts is made of.
+
+A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Candidate`s, the preferred one first, each with
+its reason. What is taken is the first whose moves the kernel and the target all allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from svod_ir.args import Opt, OptOp, format_opts
+from svod_ir.uop import UOp
+from svod_schedule.optimize.scheduler import Scheduler
+
+__all__ = ["Candidate", "Move", "Question", "Reason", "answer"]
+
+_REDUCED = (OptOp.UNROLL, OptOp.GROUP, OptOp.GROUPTOP)
+
+
+class Move(NamedTuple):
+    """An Opt that names a loop, or what is left of it, and not its place; `other` is the second loop of a SWAP."""
+
+    op: OptOp
+    axis: UOp
+    amount: int | None = None
+    other: UOp | None = None
+
+    def find_opt(self, scheduler: Scheduler) -> Opt | None:
+        """This as an Opt on the kernel as it is now; None where a loop is gone."""
+        axes = [r.arg for r in (scheduler.reduced_axes if self.op in _REDUCED else scheduler.axes)]
+        if self.axis.arg not in axes or (self.other is not None and self.other.arg not in axes):
+            return None
+        return Opt(
+            self.op, axes.index(self.axis.arg), self.amount if self.other is None else axes.index(self.other.arg)
+        )
+
+
+class Candidate(NamedTuple):
+    """Moves that belong together, none where it is best to leave the kernel as it is, and why they may be good."""
+
+    reason: str
+    moves: tuple[Move | Opt, ...] = ()
+
+
+Question: TypeAlias = Iterable[Candidate]
+
+
+class Reason(NamedTuple):
+    """Why a kernel has some of its Opts, or, without any, why it has none of a kind."""
+
+    text: str
+    opts: tuple[Opt, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text}: {format_opts(self.opts)}" if self.opts else self.text
+
+
+def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:
+    """Answer questions one by one: apply the first candidate of each that is allowed, and say why."""
+    for question in questions:
+        for candidate in question:
+            opts = _try_moves(scheduler, candidate.moves)
+            if opts is not None:
+                yield Reason(candidate.reason, opts)
+                break
+
+
+def _try_moves(scheduler: Scheduler, moves: tuple[Move | Opt, ...]) -> tuple[Opt, ...] | None:
+    """Apply all moves and return them as Opts; None if one is not allowed, and then nothing has changed."""
+    before = scheduler.copy()
+    for move in moves:
+        opt = move.find_opt(scheduler) if isinstance(move, Move) else move
+        if opt is None or not scheduler.try_opt(opt):
+            scheduler.restore(before)
+            return None
+    return tuple(scheduler.applied_opts[len(before.applied_opts) :])

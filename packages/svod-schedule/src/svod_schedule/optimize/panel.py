@@ -1,0 +1,119 @@
+"""Whether one operand of a product is copied panel by panel, and along which axis.
+
+A panel is read in order, again for each tile of the other operand's rows, so that neither the strides of the operand nor its size
+matter any more. Copying costs the less, the more such rows there are; results that do not lie along the panel are stored one by
+one, which a long reduction makes up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import NamedTuple
+
+from svod_ir.ops import AxisType
+from svod_ir.sizes import max_size
+from svod_ir.target import Target
+from svod_ir.trips import exact_trips, max_trips
+from svod_ir.uop import UOp
+from svod_schedule.optimize import constants
+from svod_schedule.optimize.facts import Access, KernelFacts, Nest
+
+__all__ = ["Panel", "count_accumulators", "find_panel", "max_panel_bytes"]
+
+
+class Panel(NamedTuple):
+    """The copied part of an operand: `n_vectors` of lanes along `axis`, all that is reduced.
+
+    `n_rows` is how often each element is read, `cost` what copying adds to the work of the product, as a part of it, and
+    `other_cost` what the best way without a copy adds.
+    """
+
+    axis: UOp
+    operand: Access
+    n_vectors: int
+    n_rows: int
+    cost: float
+
+
+def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Panel | None:
+    """The panel that costs least, if that is less than taking lanes along `lane_axis` without a copy."""
+    operands = reduction.operands
+    if len(operands) != 2 or _is_short_and_deep(facts, reduction):
+        return None
+    best, least = None, _cost_in_place(facts, reduction, lane_axis)
+    for panel in _iter_panels(facts, reduction):
+        if panel.cost < least:
+            best, least = panel, panel.cost
+    return best
+
+
+def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
+    """A panel along each axis that only one operand depends on, those along which results are stored first."""
+    outside = [a for a in facts.accesses if not any(map(a.depends_on, reduction.loops))]
+    fitting = max_panel_bytes(facts.target) // (_column_bytes(reduction) * facts.lanes)
+    # A single panel is for all results: it can be copied only if there is a loop around those that use it.
+    n_least = 1 if len(reduction.results) > 2 else 2
+    for axis in sorted(facts.results, key=lambda a: not facts.is_stored_along(a)):
+        packed = [a for a in reduction.operands if a.depends_on(axis)]
+        size = max_size(exact_trips(axis))
+        if len(packed) != 1 or size < facts.lanes * n_least:
+            continue
+        n_rows = reduction.reuse(packed[0])
+        if n_rows < constants.MIN_PACKED_ROWS:
+            continue
+        is_along = packed[0].stride(axis) == 1
+        # Rows that are copied across are as many streams of memory: fewer of them stay in the cache together.
+        most = min(fitting, count_accumulators(facts.target) // constants.TILED_ROWS if is_along else 2)
+        n_vectors = _count_panel_vectors(size, min(most, max(size // (2 * facts.lanes), 1)), facts.lanes)
+        n_single = sum(a.stride(axis) not in (0, 1) for a in outside)
+        copying = constants.VECTOR_COPY_COST if is_along else constants.SINGLE_COST * facts.lanes
+        cost = copying / n_rows + constants.SINGLE_COST * n_single * facts.lanes / reduction.n_iterations
+        if n_vectors > 0:
+            yield Panel(axis, packed[0], n_vectors, n_rows, cost)
+
+
+def _count_panel_vectors(size: int, most: int, lanes: int) -> int:
+    """How wide panels of an axis are, at most: wide ones load less for a product, narrow ones overlap less at the end."""
+    widths = [1 << i for i in range(most.bit_length())]
+    return min(
+        reversed(widths),
+        default=0,
+        key=lambda n: -(-size // (n * lanes)) * n * (1 + constants.LOADS_OF_A_VECTOR / n),
+    )
+
+
+def _is_short_and_deep(facts: KernelFacts, reduction: Nest) -> bool:
+    """Whether both operands of a product of few rows or columns lie along a long reduced axis, whose lanes need no copy."""
+    operands = reduction.operands
+    return any(reduction.reuse(a) < constants.FEW_ROWS for a in operands) and any(
+        r.arg.kind is AxisType.REDUCE
+        and max_trips(r) >= constants.MIN_DEEP_VECTORS * facts.lanes
+        and all(a.stride(r) == 1 for a in operands)
+        for r in reduction.loops
+    )
+
+
+def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp | None) -> float:
+    """What taking lanes along `axis` without a copy adds to the work of a product, as a part of that work."""
+    if axis is None or _column_bytes(reduction) * max_trips(axis) > facts.target.l2_bytes // 2:
+        return inf
+    # Lanes stay idle where the axis ends.
+    size, lanes = int(axis.src[0].vmin), facts.lanes
+    widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
+    idle = min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
+    return idle + constants.SINGLE_COST * sum(a.stride(axis) not in (0, 1) for a in reduction.operands)
+
+
+def _column_bytes(reduction: Nest) -> int:
+    return reduction.n_iterations * reduction.node.dtype.itemsize
+
+
+def max_panel_bytes(target: Target) -> int:
+    """A panel stays in the second level of the cache beside what is read once."""
+    return min(max(target.l2_bytes // 2, target.l1_bytes), constants.MAX_PANEL_BYTES)
+
+
+def count_accumulators(target: Target) -> int:
+    """Accumulators fill the registers but for the operands of one step."""
+    return target.vector_registers - (4 if target.vector_registers <= 16 else 8)

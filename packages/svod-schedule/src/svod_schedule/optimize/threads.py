@@ -1,0 +1,36 @@
+"""Which loop over results is split over the threads of a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from svod_ir.args import OptOp
+from svod_ir.ops import AxisType
+from svod_ir.trips import exact_trips
+from svod_ir.uop import UOp
+from svod_schedule.optimize import constants
+from svod_schedule.optimize.choices import Candidate, Move, Question
+from svod_schedule.optimize.facts import KernelFacts
+from svod_schedule.optimize.scheduler import Scheduler
+
+__all__ = ["take_threads"]
+
+
+def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
+    """The outermost loop that can be split evenly, or is so long that a part more or less does not matter."""
+    n = facts.target.cores
+    if n < 2 or facts.target.has_local:
+        return
+    if facts.work < constants.MIN_THREADED_WORK:
+        yield [Candidate(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")]
+        return
+    loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.src[0].vmin) >= n]
+    yield (
+        Candidate(f"{n} threads along {facts.name(r)}, for {facts.work} steps", (Move(OptOp.THREAD, r, n),))
+        for r in sorted(loops, key=lambda r: not _splits_well(r, n))
+    )
+
+
+def _splits_well(r: UOp, n_parts: int) -> bool:
+    size = exact_trips(r)
+    return isinstance(size, int) and (size % n_parts == 0 or size >= 4 * n_parts)

@@ -1,0 +1,271 @@
+"""Opts for the vectors and threads of a processor, one choice after the other.
+
+Which operand of a product is copied panel by panel; which loop is outermost; which axis of the results becomes vector lanes;
+which reduced axis does where none of the results can; how many results share what they load (register tiles); which loop
+is split over threads; where a panel is packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from svod_ir.args import OptOp
+from svod_ir.ops import AxisType
+from svod_ir.sizes import max_size
+from svod_ir.trips import exact_trips, max_trips
+from svod_ir.uop import UOp
+from svod_schedule.optimize import constants
+from svod_schedule.optimize.choices import Candidate, Move, Question
+from svod_schedule.optimize.facts import Access, KernelFacts, Nest
+from svod_schedule.optimize.panel import Panel, count_accumulators, find_panel
+from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.optimize.threads import take_threads
+
+__all__ = ["iter_questions"]
+
+
+class _Plan(NamedTuple):
+    """What all choices go by: the axis that becomes lanes, the product whose results are taken in tiles, its panel."""
+
+    lane_axis: UOp | None
+    tiled: Nest | None
+    panel: Panel | None
+
+
+def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
+    """The choices in order; `scheduler` has the kernel as the answers so far left it."""
+    plan = _make_plan(facts)
+    yield from _order_loops(facts, plan, scheduler)
+    yield from _take_lanes(facts, plan)
+    yield from _fill_rows(facts, plan)
+    yield from _take_reduced_lanes(facts, plan)
+    yield from _take_tiles(facts, plan)
+    yield from take_threads(facts, scheduler)
+    yield from _pack_panel(facts, plan, scheduler)
+
+
+def _make_plan(facts: KernelFacts) -> _Plan:
+    lane_axis = _find_lane_axis(facts, facts.results, facts.accesses)
+    tiled = next((r for r in facts.reductions if _list_tile_axes(facts, r, lane_axis)), None)
+    panel = find_panel(facts, tiled, lane_axis) if tiled is not None else None
+    return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
+
+
+def _find_lane_axis(facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[Access]) -> UOp | None:
+    """The axis along which all accesses that depend on it are near each other, with the most to gain."""
+    best: UOp | None = None
+    most = 0.0
+    for axis in axes:
+        moving = [a for a in accesses if a.depends_on(axis)]
+        costs = [a.cost(axis, facts.lanes) for a in moving]
+        gain = len(costs) - sum(costs)
+        if (
+            int(axis.vmax) > 0
+            and max(costs, default=2) <= 1
+            and gain >= most
+            and gain > 0
+            and all(_can_gather(facts, a) for a in moving if a.stride(axis) is None)
+        ):
+            best, most = axis, gain
+    return best
+
+
+def _can_gather(facts: KernelFacts, access: Access) -> bool:
+    return facts.target.has_gather and access.node.dtype.itemsize >= constants.MIN_GATHERED_BYTES
+
+
+# --- the order of loops
+
+
+def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
+    if plan.tiled is None:
+        return
+    if plan.panel is not None:
+        yield from _put_outside(facts, plan.panel, scheduler)
+        return
+    # The smaller operand is the one to walk through again and again.
+    inside = [a for a in plan.tiled.results if not all(n.depends_on(a) for n in plan.tiled.accesses)]
+    if len(inside) > 1 and int(inside[-1].vmax) > int(inside[-2].vmax):
+        first, second = inside[-2:]
+        yield [Candidate(f"{facts.name(second)} is longer and goes outside", (Move(OptOp.SWAP, first, other=second),))]
+
+
+def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iterator[Question]:
+    """Swap the loops that choose a panel outwards, past those over the rows that use it."""
+    chosen = {r.arg for r in facts.axes if panel.operand.depends_on(r)}
+    asked: set[tuple[UOp, UOp]] = set()
+    n_asked = -1
+    while n_asked < len(asked):
+        n_asked = len(asked)
+        last = [r.arg for r in scheduler.axes].index(panel.axis.arg)
+        for place in range(last):
+            outer, inner = scheduler.axes[place : place + 2]
+            if outer.arg not in chosen and inner.arg in chosen and (outer, inner) not in asked:
+                asked.add((outer, inner))
+                reason = f"{facts.name(inner)} chooses a panel and goes outside of {facts.name(outer)}"
+                yield [Candidate(reason, (Move(OptOp.SWAP, outer, other=inner),))]
+
+
+# --- lanes
+
+
+def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    axis, panel = plan.lane_axis, plan.panel
+    if axis is None:
+        if facts.reductions:
+            return
+        squares = _list_square(facts)
+        if not squares:
+            yield [Candidate("no lanes: along no axis do all accesses lie near each other")]
+        for side in squares:
+            yield _take(
+                facts, side, constants.TRANSPOSED_TILE, "squares of a transposition use whole lines of both sides"
+            )
+    elif panel is not None:
+        why = f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read {panel.n_rows} times"
+        yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
+    else:
+        n_vectors = constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
+        yield _take(facts, axis, facts.lanes * n_vectors, f"lanes along {facts.name(axis)}, near each other in memory")
+
+
+def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
+    """How many vectors of results to compute at a time, so that their latencies overlap."""
+    if any(axis in r.node.ranges for r in facts.reductions):
+        return constants.VECTORS_OF_SUMS
+    most = constants.VECTORS_OF_RESULTS
+    return 1 if facts.n_slow > 2 else most // 2 if facts.n_slow else most
+
+
+def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
+    """The axes along which a transposition reads and writes."""
+    written = next((a for a in facts.results if facts.is_stored_along(a)), None)
+    others = (a for a in facts.results if a is not written and any(n.stride(a) == 1 for n in facts.accesses))
+    read = next(others, None)
+    return () if written is None or read is None else (read, written)
+
+
+def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
+    """Take `amount` results along `axis` at a time, or as many (a power of two) as it has."""
+    shortest = max(int(axis.src[0].vmin), 1)
+    if shortest < facts.lanes and not isinstance(exact_trips(axis), int):
+        yield from _take_masked(facts, axis, amount, why)
+    while amount > shortest:
+        amount //= 2
+    while amount > 1:
+        for op in (OptOp.UPCAST, OptOp.OVERLAP):
+            yield Candidate(f"{why}: {amount} at a time", (Move(op, axis, amount),))
+        amount //= 2
+
+
+def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
+    """Take `amount` results at a time along an axis that may be shorter than a vector; the last ones are masked."""
+    while amount > facts.lanes and amount * 4 > max_trips(axis):
+        amount //= 2
+    if amount <= max_trips(axis):
+        yield from _mask(facts, axis, amount, why)
+
+
+def _mask(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
+    if facts.target.has_masked_access:
+        moves = (Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount))
+        yield Candidate(f"{why}: {amount} at a time, the last ones masked", moves)
+
+
+def _fill_rows(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    """Fill a thread's own memory in vectors, where its rows do not lie along the lanes."""
+    for nest in facts.rows:
+        axis = _find_lane_axis(facts, nest.loops, nest.accesses)
+        if axis is not None and plan.lane_axis not in nest.node.ranges:
+            why = f"lanes along {facts.name(axis)} fill a row"
+            yield _take(facts, axis, facts.lanes * _count_vectors(facts, axis), why)
+
+
+def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    done: set[UOp] = set()
+    for reduction in facts.reductions:
+        if plan.lane_axis in reduction.node.ranges:
+            continue
+        loops = [r for r in reduction.loops if r.arg.kind is AxisType.REDUCE and r not in done]
+        axis = _find_lane_axis(facts, loops, reduction.accesses)
+        if axis is None:
+            continue
+        done.add(axis)
+        n_vectors = 1 if reduction is plan.tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
+        amount = facts.lanes * n_vectors
+        # Two rounds at least, so that what is left over is no longer than what is taken; one vector if need be.
+        while amount > facts.lanes and amount * 2 > max_trips(axis):
+            amount //= 2
+        while amount > max_trips(axis):
+            amount //= 2
+        if amount > 1:
+            why = f"the results leave lanes to {facts.name(axis)}: {amount} at a time"
+            yield [Candidate(why, (Move(OptOp.UNROLL, axis, amount),))]
+
+
+# --- register tiles
+
+
+def _list_tile_axes(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> list[UOp]:
+    """Axes of results along which some load of the reduction is the same: taking several shares that load."""
+    operands = reduction.operands
+    if len(operands) < 2:
+        return []
+    shared = [a for a in reduction.results if a is not lane_axis and not all(n.depends_on(a) for n in operands)]
+    # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
+    # Then those whose tile shares a load in vectors rather than one of a single element.
+    vectors = [n for n in operands if lane_axis is not None and n.depends_on(lane_axis)]
+    return sorted(
+        shared, key=lambda a: (not facts.is_stored_along(a), any(n.depends_on(a) for n in vectors), -int(a.vmax))
+    )[:2]
+
+
+def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    if plan.tiled is None:
+        return
+    n_accumulators = count_accumulators(facts.target)
+    axes = _list_tile_axes(facts, plan.tiled, plan.lane_axis)
+    if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
+        n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
+        axes, wanted = axes[:1], [n_accumulators // n_vectors]
+    else:
+        wanted = [constants.FEW_RESULTS, n_accumulators // constants.FEW_RESULTS]
+    for axis, amount in zip(axes, wanted, strict=False):
+        yield _take_tile(facts, axis, amount)
+
+
+def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
+    """Take `amount` results along `axis`, or the largest part of it that divides a short axis."""
+    size = exact_trips(axis)
+    why = f"{facts.name(axis)} shares what is loaded"
+    whole = [Candidate(f"{why}: all of it", (Move(OptOp.UPCAST, axis, 0),))]
+    overlapping = [Candidate(f"{why}: {amount} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, amount),))]
+    if not isinstance(size, int):
+        return chain(overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ())
+    if size <= amount:
+        return whole
+    divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
+    exact = [Candidate(f"{why}: {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
+    # On a long axis, a few results computed twice cost less than a tile that fills fewer registers.
+    is_long = size >= constants.LONG_AXIS * amount and amount not in divisors
+    return [*overlapping, *exact] if is_long else [*exact, *overlapping]
+
+
+# --- panels
+
+
+def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
+    """Pack in the loop over the panels; where there is one panel for all, or for each thread, in the outermost loop."""
+    if plan.panel is None:
+        return
+    axes, axis = scheduler.axes, plan.panel.axis
+    loops = [r for r in axes if r.arg == axis.arg] or [
+        r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)
+    ]
+    where = f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
+    yield [
+        Candidate(f"packed {where}, at {plan.panel.cost:.3f} of the product's work", (Move(OptOp.PACK, r),))
+        for r in loops[:1]
+    ]
