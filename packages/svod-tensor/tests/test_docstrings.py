@@ -14,9 +14,8 @@ from svod_tensor import Tensor
 from svod_tensor.ops.table import TABLE, Operation
 
 OPEN_THEMES = {
-    "base", "tensor", "activation", "arithmetic", "assignment", "bitwise", "comparison", "conversion", "creation", "cumulative",
-    "cutting", "distributions", "exponential", "indexing", "joining", "logic", "movement", "neural", "placing", "products",
-    "random", "reduction", "sorting", "sources", "statistics", "trigonometry", "update", "windows",
+    "base", "tensor", "assignment", "neural", "placing", "products", "random", "reduction", "sorting", "sources", "statistics",
+    "trigonometry", "update", "windows",
 }  # fmt: skip
 """Whose docstrings are not complete yet."""
 

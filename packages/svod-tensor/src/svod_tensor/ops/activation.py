@@ -31,38 +31,91 @@ class Activation(Theme):
     __slots__ = ()
 
     def relu(self) -> Self:
-        """`max(x, 0)`; NaN stays NaN."""
+        """`max(x, 0)`, in the dtype of this tensor; NaN stays NaN.
+
+        Example:
+            >>> Tensor([-1.0, 0.0, 2.0]).relu().tolist()
+            [0.0, 0.0, 2.0]
+        """
         return self.maximum(0)
 
     def relu6(self) -> Self:
+        """`min(max(x, 0), 6)`, in the dtype of this tensor.
+
+        Example:
+            >>> Tensor([-1.0, 3.0, 9.0]).relu6().tolist()
+            [0.0, 3.0, 6.0]
+        """
         return self.clip(0, 6)
 
     @rounds_once
     def leaky_relu(self, slope: float = 0.01) -> Self:
+        """The element where it is not negative, else `slope` times it. Integers become float32.
+
+        Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013), section 2.
+
+        Example:
+            >>> Tensor([-4.0, 2.0]).leaky_relu(0.5).tolist()
+            [-2.0, 2.0]
+        """
         return self.lt(0).where(self.mul(slope), self)
 
     @rounds_once
     def elu(self, alpha: float = 1.0) -> Self:
+        """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32.
+
+        Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015), equation 15.
+
+        Example:
+            >>> Tensor([-1.0, 2.0]).elu(alpha=2.0).round(4).numpy()
+            array([-1.2642,  2.    ], dtype=float32)
+        """
         x = self._to_float()
         return x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha))
 
     @rounds_once
     def selu(self) -> Self:
-        """Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2."""
+        """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32.
+
+        Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
+
+        Example:
+            >>> Tensor([-1.0, 2.0]).selu().round(4).numpy()
+            array([-1.1113,  2.1014], dtype=float32)
+        """
         return self.elu(1.6732632423543772).mul(1.0507009873554805)
 
     @rounds_once
     def silu(self) -> Self:
-        """`x * sigmoid(x)`."""
+        """`x * sigmoid(x)`. Integers become float32.
+
+        Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation (2017), equation
+        1.
+
+        Example:
+            >>> Tensor([-1.0, 0.0, 2.0]).silu().round(4).numpy()
+            array([-0.2689,  0.    ,  1.7616], dtype=float32)
+        """
         return self._to_float().mul(self.sigmoid())
 
     swish = silu
 
     @rounds_once
     def gelu(self, approximate: str = "none") -> Self:
-        """`x * Phi(x)`: exactly (`"none"`, by erf), or by the formula with tanh (`"tanh"`).
+        """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become float32.
+
+        Args:
+            approximate: `"none"` computes Phi by `erf`; `"tanh"` computes `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+                x^3))) / 2`.
+
+        Raises:
+            OperandError: if `approximate` is something else.
 
         Source: Hendrycks and Gimpel, Gaussian Error Linear Units (2016), section 2.
+
+        Example:
+            >>> Tensor([-1.0, 0.0, 2.0]).gelu().round(4).numpy()
+            array([-0.1587,  0.    ,  1.9545], dtype=float32)
         """
         x = self._to_float()
         if approximate == "none":
@@ -74,30 +127,79 @@ class Activation(Theme):
 
     @rounds_once
     def softplus(self, beta: float = 1.0) -> Self:
-        """`log(1 + exp(beta * x)) / beta` without overflow."""
+        """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
+
+        Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing (2001), section
+        3.
+
+        Example:
+            >>> Tensor([-1.0, 0.0, 200.0]).softplus().round(4).numpy()
+            array([  0.3133,   0.6931, 200.    ], dtype=float32)
+        """
         x = self._to_float().mul(beta)
         return x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
 
     @rounds_once
     def mish(self) -> Self:
+        """`x * tanh(softplus(x))`. Integers become float32.
+
+        Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function (2019), equation 1.
+
+        Example:
+            >>> Tensor([-1.0, 0.0, 2.0]).mish().round(4).numpy()
+            array([-0.3034,  0.    ,  1.944 ], dtype=float32)
+        """
         return self._to_float().mul(self.softplus().tanh())
 
     @rounds_once
     def hardsigmoid(self) -> Self:
+        """`min(max(x + 3, 0), 6) / 6`. Integers become float32.
+
+        Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
+
+        Example:
+            >>> Tensor([-4.0, 0.0, 1.5]).hardsigmoid().tolist()
+            [0.0, 0.5, 0.75]
+        """
         return self._to_float().add(3).clip(0, 6).div(6)
 
     @rounds_once
     def hardswish(self) -> Self:
+        """`x * hardsigmoid(x)`. Integers become float32.
+
+        Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
+
+        Example:
+            >>> Tensor([-4.0, 0.0, 1.5]).hardswish().tolist()
+            [-0.0, 0.0, 1.125]
+        """
         return self._to_float().mul(self.hardsigmoid())
 
     @rounds_once
     def softsign(self) -> Self:
+        """`x / (1 + abs(x))`. Integers become float32.
+
+        Example:
+            >>> Tensor([-1.0, 0.0, 3.0]).softsign().tolist()
+            [-0.5, 0.0, 0.75]
+        """
         x = self._to_float()
         return x.div(x.abs().add(1))
 
     @rounds_once
     def glu(self, axis: int = -1) -> Self:
-        """The first half of `axis`, gated by the sigmoid of the second."""
+        """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis. Integers become
+        float32.
+
+        Raises:
+            ShapeError: if the axis has an odd size.
+
+        Source: Dauphin et al., Language Modeling with Gated Convolutional Networks (2016), equation 1.
+
+        Example:
+            >>> Tensor([4.0, 6.0, 0.0, 0.0]).glu().tolist()
+            [2.0, 3.0]
+        """
         axis = normalize_axis("glu", axis, self.ndim)
         (size,) = concrete_shape("glu", (self.shape[axis],))
         if size % 2:
@@ -107,14 +209,32 @@ class Activation(Theme):
 
     @rounds_once
     def softmax(self, axis: int = -1) -> Self:
-        """`exp(x)`, scaled to a sum of 1 along `axis`."""
+        """`exp(x)`, scaled to a sum of 1 along `axis`, without overflow. Integers become float32.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if the axis has no elements.
+
+        Example:
+            >>> Tensor([[0.0, 0.0], [1000.0, 0.0]]).softmax().tolist()
+            [[0.5, 0.5], [1.0, 0.0]]
+        """
         x = self._to_float()
         power = x.sub(x.max(axis, keepdims=True)).exp()
         return power.div(power.sum(axis, keepdims=True))
 
     @rounds_once
     def log_softmax(self, axis: int = -1) -> Self:
-        """`log(softmax(x))`, accurate where the softmax is near 0."""
+        """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become float32.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if the axis has no elements.
+
+        Example:
+            >>> Tensor([0.0, 1000.0]).log_softmax().tolist()
+            [-1000.0, 0.0]
+        """
         x = self._to_float()
         shifted = x.sub(x.max(axis, keepdims=True))
         return shifted.sub(shifted.exp().sum(axis, keepdims=True).log())

@@ -34,35 +34,78 @@ class Arithmetic(Theme):
     __slots__ = ()
 
     def add(self, other: Operand) -> Self:
+        """The sum with `other`; of bools it is the logical or. Shapes broadcast and dtypes promote.
+
+        Example:
+            >>> Tensor([1, 2]).add(Tensor([[10], [20]])).tolist()
+            [[11, 12], [21, 22]]
+        """
         return self._binary(Op.ADD, other)
 
     def sub(self, other: Operand) -> Self:
-        """The difference; bool operands are an error, as in numpy."""
+        """This tensor minus `other`. Shapes broadcast and dtypes promote.
+
+        Raises:
+            OperandError: if both are bools, as in numpy.
+
+        Example:
+            >>> Tensor([1, 2]).sub(0.5).tolist()
+            [0.5, 1.5]
+        """
         return self._binary(Op.SUB, other, refused=(bool_,))
 
     subtract = sub
 
     def mul(self, other: Operand) -> Self:
+        """The product with `other`; of bools it is the logical and. Shapes broadcast and dtypes promote.
+
+        Example:
+            >>> Tensor([1, 2]).mul([3, 4]).tolist()
+            [3, 8]
+        """
         return self._binary(Op.MUL, other)
 
     multiply = mul
 
     def div(self, other: Operand) -> Self:
-        """The quotient; integers are divided as float32."""
+        """The quotient by `other`; integers are divided as float32. Shapes broadcast and dtypes promote.
+
+        Example:
+            >>> Tensor([1, 2]).div(4).tolist()
+            [0.25, 0.5]
+        """
         x, y = self._float_pair(other)
         return x._apply(Op.FDIV, x.uop, y.uop, y)
 
     divide = true_divide = div
 
     def floor_divide(self, other: Operand) -> Self:
-        """The quotient rounded toward negative infinity; an integer divided by zero gives 0."""
+        """The quotient by `other`, rounded toward negative infinity. Shapes broadcast and dtypes promote.
+
+        An integer divided by zero gives 0, or an error in a plan that checks its operands.
+
+        Raises:
+            OperandError: if both are bools.
+
+        Example:
+            >>> Tensor([-7, 7, 7]).floor_divide(Tensor([2, 2, 0])).tolist()
+            [-4, 3, 0]
+        """
         x, y = self._pair(other, refused=(bool_,))
         return x._float_divmod(y)[0] if x.dtype.is_float else x._integer_division("floor_divide", Op.IDIV, y)
 
     def remainder(self, other: Operand) -> Self:
-        """`x - (x // y) * y`: it has the sign of `y`, and is 0 for an integer divided by zero.
+        """`x - (x // other) * other`: it has the sign of `other`. Shapes broadcast and dtypes promote.
 
-        Of floats it is exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+        An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
+        exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+
+        Raises:
+            OperandError: if both are bools.
+
+        Example:
+            >>> Tensor([-7, 7, 7]).remainder(Tensor([3, -3, 0])).tolist()
+            [2, -2, 0]
         """
         x, y = self._pair(other, refused=(bool_,))
         return x._float_divmod(y)[1] if x.dtype.is_float else x._integer_division("remainder", Op.MOD, y)
@@ -98,7 +141,18 @@ class Arithmetic(Theme):
         return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
 
     def fmod(self, other: Operand) -> Self:
-        """The remainder of division rounded toward zero: it has the sign of this tensor, and is 0 for an integer divided by zero."""
+        """What division by `other`, rounded toward zero, leaves: it has the sign of this tensor. Shapes broadcast and
+        dtypes promote.
+
+        An integer divided by zero leaves 0, or is an error in a plan that checks its operands.
+
+        Raises:
+            OperandError: if both are bools.
+
+        Example:
+            >>> Tensor([-7, 7]).fmod(3).tolist()
+            [-1, 1]
+        """
         x, y = self._pair(other)
         if x.dtype.is_float:
             return x.abs().remainder(y.abs()).copysign(x)
@@ -108,8 +162,18 @@ class Arithmetic(Theme):
 
     @rounds_once
     def pow(self, exponent: Operand) -> Self:
-        """This tensor to the power of `exponent`. Integer powers wrap; a negative integer exponent gives
-        the integer part of the true value, which is 0 unless the base is 1 or -1."""
+        """This tensor to the power of `exponent`. Shapes broadcast and dtypes promote.
+
+        Integer powers wrap; a negative integer exponent gives the integer part of the true value, which is 0 unless the
+        base is 1 or -1.
+
+        Raises:
+            OperandError: if both are bools.
+
+        Example:
+            >>> Tensor([2.0, 9.0]).pow(0.5).round(4).numpy()
+            array([1.4142, 3.    ], dtype=float32)
+        """
         if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and self.dtype.is_float:
             power = self._constant_power(exponent)
             if power is not None:
@@ -158,18 +222,47 @@ class Arithmetic(Theme):
         return exponent.lt(0).where(inverse, result)
 
     def square(self) -> Self:
+        """Each element times itself, in the dtype of this tensor.
+
+        Example:
+            >>> Tensor([-3, 2]).square().tolist()
+            [9, 4]
+        """
         return self.mul(self)
 
     def reciprocal(self) -> Self:
+        """`1 / x`. Integers become float32.
+
+        Example:
+            >>> Tensor([4.0, -0.5, 0.0]).reciprocal().tolist()
+            [0.25, -2.0, inf]
+        """
         return self._to_float()._unary(Op.RECIPROCAL)
 
     def neg(self) -> Self:
-        """The negative; of a bool it is an error, as in numpy."""
+        """The negative, in the dtype of this tensor; unsigned integers wrap.
+
+        Raises:
+            OperandError: if the tensor is of bools, as in numpy.
+
+        Example:
+            >>> Tensor([1, -2]).neg().tolist()
+            [-1, 2]
+        """
         return self._refuse("neg", bool_)._unary(Op.NEG)
 
     negative = neg
 
     def positive(self) -> Self:
+        """The same values as a tensor of its own.
+
+        Raises:
+            OperandError: if the tensor is of bools, as in numpy.
+
+        Example:
+            >>> Tensor([1, -2]).positive().tolist()
+            [1, -2]
+        """
         return self._refuse("positive", bool_).clone()
 
     def _refuse(self, operation: str, dtype: DType) -> Self:
@@ -180,24 +273,63 @@ class Arithmetic(Theme):
         return self
 
     def abs(self) -> Self:
+        """The size of each element, in the dtype of this tensor. The smallest signed integer has none, and stays as it is.
+
+        Example:
+            >>> Tensor([1.5, -2.0]).abs().tolist()
+            [1.5, 2.0]
+        """
         return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
 
     def sign(self) -> Self:
-        """-1, 0 or 1, and NaN for NaN."""
+        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN.
+
+        Raises:
+            OperandError: if the tensor is of bools.
+
+        Example:
+            >>> Tensor([-3.0, 0.0, 0.5]).sign().tolist()
+            [-1.0, 0.0, 1.0]
+        """
         return self._refuse("sign", bool_)._unary(Op.SIGN)
 
     def floor(self) -> Self:
+        """The largest integer that is not above each element, in the dtype of this tensor.
+
+        Example:
+            >>> Tensor([-1.5, 1.5]).floor().tolist()
+            [-2.0, 1.0]
+        """
         return self._rounded(Op.FLOOR)
 
     def ceil(self) -> Self:
+        """The smallest integer that is not below each element, in the dtype of this tensor.
+
+        Example:
+            >>> Tensor([-1.5, 1.5]).ceil().tolist()
+            [-1.0, 2.0]
+        """
         return self._rounded(Op.CEIL)
 
     def trunc(self) -> Self:
+        """Each element without its fraction, in the dtype of this tensor.
+
+        Example:
+            >>> Tensor([-1.5, 1.5]).trunc().tolist()
+            [-1.0, 1.0]
+        """
         return self._rounded(Op.TRUNC)
 
     @rounds_once
     def round(self, decimals: int = 0) -> Self:
-        """The nearest integer, or multiple of 10^-decimals; halves go to the even one."""
+        """The nearest integer, or multiple of 10^-`decimals`, in the dtype of this tensor; halves go to the even one.
+
+        Example:
+            >>> Tensor([0.5, 1.5, 2.5]).round().tolist()
+            [0.0, 2.0, 2.0]
+            >>> Tensor([0.125]).round(2).numpy()
+            array([0.12], dtype=float32)
+        """
         if not decimals or not self.dtype.is_float:
             return self._rounded(Op.ROUND)
         scale = 10.0 ** abs(decimals)
@@ -210,5 +342,11 @@ class Arithmetic(Theme):
 
     @rounds_once
     def lerp(self, end: Operand, weight: Operand) -> Self:
-        """`x + (end - x) * weight`."""
+        """`x + (end - x) * weight`: this tensor where `weight` is 0, `end` where it is 1. Shapes broadcast and dtypes
+        promote.
+
+        Example:
+            >>> Tensor([0.0, 10.0]).lerp(20.0, 0.25).tolist()
+            [5.0, 12.5]
+        """
         return self.add(self._wrap(end).sub(self).mul(weight))

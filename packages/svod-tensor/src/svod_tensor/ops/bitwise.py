@@ -23,27 +23,82 @@ class Bitwise(Theme):
     __slots__ = ()
 
     def bitwise_and(self, other: Operand) -> Self:
+        """The bits that both this tensor and `other` have. Shapes broadcast and dtypes promote.
+
+        Raises:
+            OperandError: if an operand is of floats.
+
+        Example:
+            >>> Tensor([12, 10]).bitwise_and(6).tolist()
+            [4, 2]
+        """
         return self._integer_binary("bitwise_and", Op.AND, other)
 
     def bitwise_or(self, other: Operand) -> Self:
+        """The bits that this tensor or `other` has. Shapes broadcast and dtypes promote.
+
+        Raises:
+            OperandError: if an operand is of floats.
+
+        Example:
+            >>> Tensor([12, 10]).bitwise_or(6).tolist()
+            [14, 14]
+        """
         return self._integer_binary("bitwise_or", Op.OR, other)
 
     def bitwise_xor(self, other: Operand) -> Self:
+        """The bits that one of this tensor and `other` has. Shapes broadcast and dtypes promote.
+
+        Raises:
+            OperandError: if an operand is of floats.
+
+        Example:
+            >>> Tensor([12, 10]).bitwise_xor(6).tolist()
+            [10, 12]
+        """
         return self._integer_binary("bitwise_xor", Op.XOR, other)
 
     def bitwise_not(self) -> Self:
+        """All bits inverted; of bools, the logical not.
+
+        Raises:
+            OperandError: if the tensor is of floats.
+
+        Example:
+            >>> Tensor([0, 5]).bitwise_not().tolist()
+            [-1, -6]
+        """
         return self._need_integers("bitwise_not")._unary(Op.NOT)
 
     invert = bitwise_invert = bitwise_not
 
     def lshift(self, amount: Operand) -> Self:
-        """Shift left; an amount outside 0 to bits - 1 gives 0."""
+        """The bits moved to the left by `amount`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
+        promote.
+
+        Raises:
+            OperandError: if an operand is of floats, or both are bools.
+
+        Example:
+            >>> Tensor([1, 3]).lshift(Tensor([4, 32])).tolist()
+            [16, 0]
+        """
         return self._shift("lshift", Op.SHL, amount)
 
     left_shift = bitwise_left_shift = lshift
 
     def rshift(self, amount: Operand) -> Self:
-        """Shift right, keeping the sign; an amount outside 0 to bits - 1 shifts all bits out: 0 is left, or -1 of what is negative."""
+        """The bits moved to the right by `amount`, keeping the sign. Shapes broadcast and dtypes promote.
+
+        An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is negative.
+
+        Raises:
+            OperandError: if an operand is of floats, or both are bools.
+
+        Example:
+            >>> Tensor([16, -16, -16]).rshift(Tensor([2, 2, 32])).tolist()
+            [4, -4, -1]
+        """
         return self._shift("rshift", Op.SHR, amount)
 
     right_shift = bitwise_right_shift = rshift

@@ -28,16 +28,37 @@ class Conversion(Theme):
     __slots__ = ()
 
     def cast(self, dtype: DTypeLike) -> Self:
-        """Convert each element. Floats truncate toward zero on the way to integers; what a float outside
-        the integer's range, or NaN, becomes depends on the device."""
+        """Each element converted to `dtype`, as a tensor of its own.
+
+        Floats truncate toward zero on the way to integers; what a float outside the range of the integers, or NaN,
+        becomes depends on the device. Integers wrap, and anything but zero is True.
+
+        Raises:
+            UnknownDTypeError: if there is no such dtype.
+
+        Example:
+            >>> Tensor([1.7, -1.7, 0.0]).cast("int32").tolist()
+            [1, -1, 0]
+            >>> Tensor([1.7, -1.7, 0.0]).cast(bool).tolist()
+            [True, True, False]
+        """
         return self._make(self.uop.cast(to_dtype(dtype)))
 
     astype = cast
 
     def bitcast(self, dtype: DTypeLike) -> Self:
-        """The same bits read as another dtype; where its elements have another size, the last axis changes with it.
+        """The same bits read as `dtype`; where its elements have another size, the last axis changes with it.
 
         Bytes that lie together in a file or in memory are then read where they are.
+
+        Raises:
+            OperandError: if the bytes of the last axis make no whole elements, or one of the dtypes is bool.
+
+        Example:
+            >>> hex(Tensor([1.0]).bitcast("uint32").item())
+            '0x3f800000'
+            >>> Tensor([1.0, 2.0]).bitcast("uint8").shape
+            (8,)
         """
         target = to_dtype(dtype)
         last = divide_size((self.shape or (1,))[-1] * self.itemsize, target.itemsize)
@@ -55,11 +76,22 @@ class Conversion(Theme):
         return self._make(view_bytes(self.uop, target, shape))
 
     def contiguous(self) -> Self:
-        """The same values as a tensor of its own that is computed into a buffer, and read from there."""
+        """The same values as a tensor of its own that is computed into a buffer, and read from there.
+
+        Example:
+            >>> x = Tensor([[1, 2], [3, 4]]).T.contiguous().realize()
+            >>> x.tolist(), x.is_realized
+            ([[1, 3], [2, 4]], True)
+        """
         if self.uop.op is Op.CONTIGUOUS or memory_nodes.is_buffer_identity(self.uop) or self.size == 0:
             return self.clone()
         return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def detach(self) -> Self:
-        """The same elements, taken as a constant where gradients are computed."""
+        """The same elements, taken as a constant where gradients are computed: a view.
+
+        Example:
+            >>> Tensor([1.0, 2.0]).detach().tolist()
+            [1.0, 2.0]
+        """
         return self.along(Detach())

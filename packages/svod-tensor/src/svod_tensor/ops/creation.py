@@ -35,24 +35,80 @@ class Creation(Theme):
     def full(
         cls, shape: SInt | Sequence[SInt], fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
     ) -> Self:  # fmt: skip
-        """`fill_value` at every element; it takes no memory until it is realized."""
+        """A tensor with `fill_value` at every element; it takes no memory until it is realized.
+
+        Args:
+            shape: a size or several.
+            fill_value: a number.
+            dtype: by default that of `Tensor(fill_value)`.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            ShapeError: if a size is negative.
+            IntegerOverflowError: if `dtype` does not hold the value.
+
+        Example:
+            >>> Tensor.full((2, 3), 7).tolist()
+            [[7, 7, 7], [7, 7, 7]]
+        """
         sizes = check_sizes("full", to_shape("full", (shape,)))
         node = make_node(fill_value, None) if dtype is None else make_constant(fill_value, to_dtype(dtype))
         return cls._place(_fill(node, sizes), device)
 
     @classmethod
     def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+        """A tensor of `shape`, given as sizes or as one sequence, with 0 at every element; it takes no memory until it is
+        realized.
+
+        Args:
+            dtype: of the elements.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            ShapeError: if a size is negative.
+
+        Example:
+            >>> Tensor.zeros(2, 3).tolist()
+            [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+        """
         return cls.full(to_shape("zeros", shape), 0, dtype=dtype, device=device)
 
     @classmethod
     def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+        """A tensor of `shape`, given as sizes or as one sequence, with 1 at every element; it takes no memory until it is
+        realized.
+
+        Args:
+            dtype: of the elements.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            ShapeError: if a size is negative.
+
+        Example:
+            >>> Tensor.ones((2, 2), dtype="int8").tolist()
+            [[1, 1], [1, 1]]
+        """
         return cls.full(to_shape("ones", shape), 1, dtype=dtype, device=device)
 
     @classmethod
     def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
         """A tensor with memory of its own and no defined content: an input to be filled.
 
-        With symbolic sizes it has room for their largest values.
+        Args:
+            shape: sizes, or one sequence of them. With symbolic ones it has room for their largest values.
+            dtype: of the elements.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            ShapeError: if a size is negative.
+            UnknownDeviceError: if nothing provides the device.
+
+        Example:
+            >>> x = Tensor.empty(2, 2)
+            >>> x.buffer().copyin(np.ones((2, 2), np.float32))
+            >>> x.tolist()
+            [[1.0, 1.0], [1.0, 1.0]]
         """
         from svod_tensor import storage
 
@@ -65,14 +121,40 @@ class Creation(Theme):
         return cls.from_uop(view_prefix(node, sizes), owns=True)
 
     def full_like(self, fill_value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
-        """`fill_value` in this tensor's shape, dtype and device."""
+        """A tensor with `fill_value` at every element, in the shape of this one and where it is.
+
+        Args:
+            fill_value: a number.
+            dtype: by default that of this tensor.
+
+        Raises:
+            IntegerOverflowError: if the dtype does not hold the value.
+
+        Example:
+            >>> Tensor([1, 2]).full_like(9).tolist()
+            [9, 9]
+        """
         made = self.full(self.shape, fill_value, dtype=self.dtype if dtype is None else dtype)
         return self.from_uop(place_like(made.uop, self.uop))
 
     def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor with 0 at every element, in the shape of this one and where it is; `dtype` is by default that of this
+        one.
+
+        Example:
+            >>> Tensor([1, 2]).zeros_like().tolist()
+            [0, 0]
+        """
         return self.full_like(0, dtype=dtype)
 
     def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        """A tensor with 1 at every element, in the shape of this one and where it is; `dtype` is by default that of this
+        one.
+
+        Example:
+            >>> Tensor([1, 2]).ones_like(dtype="float32").tolist()
+            [1.0, 1.0]
+        """
         return self.full_like(1, dtype=dtype)
 
     @classmethod
@@ -80,12 +162,23 @@ class Creation(Theme):
         cls, start: SInt | float, stop: SInt | float | None = None, step: int | float = 1, *,
         dtype: DTypeLike | None = None, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """The numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart.
+        """The numbers from `start` up to but without `stop`, `step` apart, as a tensor of one axis.
 
-        Without a dtype they are float32 where one of the three is a float, else int32, or int64 or uint64 where they do not fit.
+        Args:
+            start: the first one; if only one number is given, that is `stop`, and 0 is the first.
+            stop: where they end.
+            step: how far they are apart, which may be negative.
+            dtype: by default float32 where one of the three is a float, else int32, or int64 or uint64 where they do
+                not fit.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
 
         Raises:
+            ShapeError: if the step is 0.
             IntegerOverflowError: if one of them does not fit `dtype`.
+
+        Example:
+            >>> Tensor.arange(3).tolist(), Tensor.arange(1, 2, 0.25).tolist()
+            ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
         """
         start, stop = (0, start) if stop is None else (start, stop)
         has_floats = any(isinstance(v, float) for v in (start, stop, step))
@@ -113,7 +206,23 @@ class Creation(Theme):
         cls, start: float, stop: float, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> Self:  # fmt: skip
-        """`num` numbers in equal steps from `start` to `stop`, which is the last one if `endpoint`."""
+        """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
+
+        Args:
+            start: the first one.
+            stop: the last one, if `endpoint` holds.
+            num: how many.
+            endpoint: whether `stop` is one of them.
+            dtype: of the elements; the steps are computed in float64.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            ShapeError: if `num` is negative.
+
+        Example:
+            >>> Tensor.linspace(0, 1, 5).tolist()
+            [0.0, 0.25, 0.5, 0.75, 1.0]
+        """
         kind = to_dtype(dtype)
         (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
         if isinstance(num, int) and num == 0:
@@ -144,7 +253,19 @@ class Creation(Theme):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> Self:
-        """Ones on diagonal `k` of a matrix, zeros elsewhere."""
+        """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere.
+
+        Args:
+            n_rows: how many rows.
+            n_cols: how many columns; by default as many.
+            k: which diagonal.
+            dtype: of the elements.
+            device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+        Example:
+            >>> Tensor.eye(2, 3, k=1).tolist()
+            [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
         n_cols = n_rows if n_cols is None else n_cols
         row = cls.from_uop(make_iota(n_rows, int64)).unsqueeze(1)
         column = cls.from_uop(make_iota(n_cols, int64)).unsqueeze(0)
@@ -152,7 +273,21 @@ class Creation(Theme):
 
     @classmethod
     def meshgrid(cls, *axes: Self, indexing: str = "xy") -> tuple[Self, ...]:
-        """Coordinate tensors of a grid, as numpy's; `indexing` is `"xy"` or `"ij"`."""
+        """For each of `axes`, tensors of one axis, its coordinates at all points of their grid.
+
+        Args:
+            axes: the coordinates along each axis.
+            indexing: `"ij"` for results of shape (n0, n1, ...), `"xy"` with the first two axes exchanged, as for an
+                image.
+
+        Raises:
+            OperandError: if `indexing` is something else.
+
+        Example:
+            >>> x, y = Tensor.meshgrid(Tensor([1, 2, 3]), Tensor([10, 20]))
+            >>> x.tolist(), y.tolist()
+            ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
+        """
         if indexing not in ("xy", "ij"):
             raise OperandError(operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"')
         n = len(axes)

@@ -25,19 +25,49 @@ class Cumulative(Theme):
     __slots__ = ()
 
     def cumsum(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
-        """The sums of the first 1, 2, ... elements along `axis`; None flattens first."""
+        """The sums of the first 1, 2, ... elements along an axis, in the shape of this tensor.
+
+        Args:
+            axis: along which; None flattens first.
+            dtype: of the result and the additions; by default as for `sum`.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).cumsum(0).tolist()
+            [[1, 2], [4, 6]]
+        """
         return self._scan("cumsum", Op.ADD, axis, dtype)
 
     def cumprod(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
-        """The products of the first 1, 2, ... elements along `axis`; None flattens first."""
+        """The products of the first 1, 2, ... elements along an axis, in the shape of this tensor.
+
+        Args:
+            axis: along which; None flattens first.
+            dtype: of the result and the products; by default as for `prod`.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).cumprod().tolist()
+            [1, 2, 6, 24]
+        """
         return self._scan("cumprod", Op.MUL, axis, dtype)
 
     def cummax(self, axis: int) -> Self:
-        """The largest of the first 1, 2, ... elements along `axis`."""
+        """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of this tensor; a NaN stays the
+        largest.
+
+        Example:
+            >>> Tensor([1, 3, 2]).cummax(0).tolist()
+            [1, 3, 3]
+        """
         return self._scan("cummax", Op.MAX, axis, self.dtype)
 
     def cummin(self, axis: int) -> Self:
-        """The smallest of the first 1, 2, ... elements along `axis`."""
+        """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of this tensor; a NaN stays
+        the smallest.
+
+        Example:
+            >>> Tensor([3, 1, 2]).cummin(0).tolist()
+            [3, 1, 1]
+        """
         return self._scan("cummin", Op.MIN, axis, self.dtype)
 
     def _scan(self, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Self:
@@ -53,7 +83,20 @@ class Cumulative(Theme):
     def cumulative_sum(
         self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
     ) -> Self:
-        """`cumsum`, with a 0 before it if `include_initial` holds."""
+        """`cumsum` as the array API standard has it.
+
+        Args:
+            axis: along which; it may be left out where there is one axis.
+            dtype: of the result and the additions; by default as for `sum`.
+            include_initial: whether a 0 stands before the sums, so that the axis is longer by one.
+
+        Raises:
+            ShapeError: if the axis is left out where there are several.
+
+        Example:
+            >>> Tensor([1, 2, 3]).cumulative_sum(include_initial=True).tolist()
+            [0, 1, 3, 6]
+        """
         return self._with_initial(
             self.cumsum(self._only_axis("cumulative_sum", axis), dtype=dtype), axis, 0, include_initial
         )
@@ -61,7 +104,20 @@ class Cumulative(Theme):
     def cumulative_prod(
         self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
     ) -> Self:
-        """`cumprod`, with a 1 before it if `include_initial` holds."""
+        """`cumprod` as the array API standard has it.
+
+        Args:
+            axis: along which; it may be left out where there is one axis.
+            dtype: of the result and the products; by default as for `prod`.
+            include_initial: whether a 1 stands before the products, so that the axis is longer by one.
+
+        Raises:
+            ShapeError: if the axis is left out where there are several.
+
+        Example:
+            >>> Tensor([2, 3, 4]).cumulative_prod(include_initial=True).tolist()
+            [1, 2, 6, 24]
+        """
         return self._with_initial(
             self.cumprod(self._only_axis("cumulative_prod", axis), dtype=dtype), axis, 1, include_initial
         )
@@ -79,7 +135,23 @@ class Cumulative(Theme):
 
     @rounds_once
     def diff(self, n: int = 1, axis: int = -1, *, prepend: Self | None = None, append: Self | None = None) -> Self:
-        """The differences of neighbours along `axis`, taken `n` times; `prepend` and `append` are joined to it before."""
+        """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they differ.
+
+        Args:
+            n: how often differences are taken.
+            axis: along which.
+            prepend: joined before the elements, along `axis`.
+            append: joined behind them.
+
+        Raises:
+            OperandError: if `n` is negative.
+
+        Example:
+            >>> Tensor([1, 4, 9, 16]).diff().tolist()
+            [3, 5, 7]
+            >>> Tensor([1, 4, 9, 16]).diff(2).tolist()
+            [2, 2]
+        """
         axis = normalize_axis("diff", axis, self.ndim)
         if n < 0:
             raise OperandError(operation="diff", found=n, expected="a number of times")

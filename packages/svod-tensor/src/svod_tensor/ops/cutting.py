@@ -35,7 +35,19 @@ class Cutting(Theme):
     __slots__ = ()
 
     def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
-        """The part from `begin` up to `end` of each axis; None keeps an axis whole."""
+        """The part from `begin` up to but without `end` of each axis: a view.
+
+        Args:
+            bounds: a pair `(begin, end)` for each axis; None keeps an axis whole.
+
+        Raises:
+            ShapeError: if there are not as many pairs as axes, or a pair is not within its axis.
+            SymbolicBoundsError: if some values of the variables put a bound outside.
+
+        Example:
+            >>> Tensor([[1, 2, 3], [4, 5, 6]]).shrink(None, (1, 3)).tolist()
+            [[2, 3], [5, 6]]
+        """
         if len(bounds) != self.ndim:
             raise ShapeError(
                 operation="shrink", shape=self.shape, problem=f"needs {self.ndim} pairs, not {len(bounds)}"
@@ -48,12 +60,20 @@ class Cutting(Theme):
         return self.along(Shrink(self.shape, pairs))
 
     def pad(self, *padding: Amounts | Sequence[Amounts], constant_values: bool | int | float = 0) -> Self:
-        """Add `constant_values` before and after each axis; None leaves an axis, negative amounts crop it.
+        """This tensor with `constant_values` before and after each axis; negative amounts crop it.
 
         Args:
-            padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all axes,
-                and a number stands for a pair of it, as in numpy.
-            constant_values: what is added.
+            padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all
+                axes, and a number stands for a pair of it, as in numpy. None leaves an axis as it is.
+            constant_values: what is added, in the dtype of this tensor.
+
+        Raises:
+            ShapeError: if there are not as many pairs as axes.
+            IntegerOverflowError: if the dtype does not hold what is added.
+
+        Example:
+            >>> Tensor([[1, 2]]).pad((0, 1), (1, 0), constant_values=9).tolist()
+            [[9, 1, 2], [9, 9, 9]]
         """
         pairs = _to_pairs(padding, self.shape)
         cropped = self._crop(pairs)
@@ -70,7 +90,19 @@ class Cutting(Theme):
         return self.shrink(*bounds)
 
     def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
-        """Move elements by `shift` along `axis`, those that leave at the end coming back at the start."""
+        """The elements, moved by `shift` along an axis; those that leave at the end come back at the start.
+
+        Args:
+            shift: how far, or how far on each of several axes.
+            axis: along which; None rolls the elements in row-major order.
+
+        Raises:
+            ShapeError: if there are not as many shifts as axes.
+
+        Example:
+            >>> Tensor([1, 2, 3, 4]).roll(1).tolist()
+            [4, 1, 2, 3]
+        """
         if axis is None:
             return self.flatten().roll(shift, 0).reshape(self.shape) if self.ndim else self.clone()
         axes = normalize_axes("roll", axis, self.ndim)
@@ -86,7 +118,16 @@ class Cutting(Theme):
         return result
 
     def diagonal(self) -> Self:
-        """The elements `[..., i, i]` of the last two axes, as values of their own."""
+        """The elements `[..., i, i]` of the last two axes, as values of their own: shape (..., n), where n is the smaller
+        of both.
+
+        Raises:
+            AxisError: if there are less than two axes.
+
+        Example:
+            >>> Tensor([[1, 2, 3], [4, 5, 6]]).diagonal().tolist()
+            [1, 5]
+        """
         if self.ndim < 2:
             raise AxisError(operation="diagonal", axis=-2, ndim=self.ndim)
         rows, columns = self.shape[-2:]
@@ -97,11 +138,31 @@ class Cutting(Theme):
         return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1).clone()
 
     def triu(self, k: int = 0) -> Self:
-        """The elements on and above diagonal `k` of the last two axes, zero below it."""
+        """The elements on and above diagonal `k` of the last two axes, zero below it.
+
+        The main diagonal is 0, those above it are positive.
+
+        Raises:
+            AxisError: if there are less than two axes.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).triu().tolist()
+            [[1, 2], [0, 4]]
+        """
         return self._triangle("triu", k, is_upper=True)
 
     def tril(self, k: int = 0) -> Self:
-        """The elements on and below diagonal `k` of the last two axes, zero above it."""
+        """The elements on and below diagonal `k` of the last two axes, zero above it.
+
+        The main diagonal is 0, those above it are positive.
+
+        Raises:
+            AxisError: if there are less than two axes.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).tril(-1).tolist()
+            [[0, 0], [3, 0]]
+        """
         return self._triangle("tril", k, is_upper=False)
 
     def _triangle(self, operation: str, k: int, *, is_upper: bool) -> Self:

@@ -41,9 +41,24 @@ class Distributions(Theme):
         cls, *shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
         generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Numbers from `low` up to but without `high`, which rounding to `dtype` may reach, uniformly distributed.
+        """Uniformly distributed numbers from `low` up to but without `high`, which rounding to `dtype` may reach.
 
-        The bounds are numbers, or tensors that broadcast to `shape`.
+        Args:
+            shape: sizes, or one sequence of them.
+            low: a number, or a tensor that broadcasts to the shape.
+            high: a number, or a tensor that broadcasts to the shape.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of floats.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            OperandError: if `dtype` is none of floats.
+
+        Example:
+            >>> x = Tensor.uniform(2, 3, low=-1.0, high=1.0, seed=1)
+            >>> x.shape, bool((x.abs() <= 1).all())
+            ((2, 3), True)
         """
         kind, wide = _dtypes("uniform", dtype)
         x = uniform_of(draw(cls, "uniform", shape, seed, generator, device), wide)
@@ -55,7 +70,25 @@ class Distributions(Theme):
         cls, *shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
         generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Normally distributed numbers with `mean` and standard deviation `std`, numbers or tensors that broadcast to `shape`."""
+        """Normally distributed numbers.
+
+        Args:
+            shape: sizes, or one sequence of them.
+            mean: of the numbers; a tensor of means broadcasts to the shape.
+            std: their standard deviation, a number or such a tensor.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of floats.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            OperandError: if `dtype` is none of floats.
+
+        Example:
+            >>> x = Tensor.normal(1000, mean=5.0, std=0.1, seed=1)
+            >>> x.shape, bool((x.mean() - 5).abs() < 0.05)
+            ((1000,), True)
+        """
         kind, wide = _dtypes("normal", dtype)
         x = cls.randn(*shape, seed=seed, generator=generator, dtype=wide, device=device)
         return x.mul(x._wrap_as(std)).add(x._wrap_as(mean)).cast(kind)
@@ -67,7 +100,23 @@ class Distributions(Theme):
     ) -> Self:  # fmt: skip
         """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
 
+        Args:
+            shape: sizes, or one sequence of them.
+            scale: a number, or a tensor that broadcasts to the shape.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of floats.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            OperandError: if `dtype` is none of floats.
+
         Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
+
+        Example:
+            >>> x = Tensor.exponential(2, 3, seed=1)
+            >>> x.shape, bool((x > 0).all())
+            ((2, 3), True)
         """
         kind, wide = _dtypes("exponential", dtype)
         x = _exponential_of(draw(cls, "exponential", shape, seed, generator, device), wide)
@@ -78,15 +127,30 @@ class Distributions(Theme):
         cls, *shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
         seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Numbers as those of a normal distribution with `mean` and `std` that lie from `low` to `high`.
+        """Numbers as those of a normal distribution that lie from `low` to `high`.
 
-        The bounds may be infinite. They are values, no multiples of `std`. Computed in float64, by the inverse of the distribution
-        function.
+        Computed in float64, by the inverse of the distribution function.
+
+        Args:
+            shape: sizes, or one sequence of them.
+            low: the lower bound, a value and no multiple of `std`; minus infinity is none.
+            high: the upper bound; infinity is none.
+            mean: of the distribution without bounds.
+            std: its standard deviation.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of floats.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype` none of floats.
 
         Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
 
-        Raises:
-            OperandError: if the interval is empty, or more than 37 `std` away from `mean`.
+        Example:
+            >>> x = Tensor.truncated_normal(100, low=0.0, high=1.0, seed=1)
+            >>> bool(((x >= 0) & (x <= 1)).all())
+            True
         """
         kind = float_dtype("truncated_normal", dtype)
         first, last = _standardize(low, high, mean, std)
@@ -104,16 +168,35 @@ class Distributions(Theme):
     def bernoulli(
         self, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool_
     ) -> Self:
-        """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64)."""
+        """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64).
+
+        Args:
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of the result: 0 and 1 where it is not bool.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).bernoulli().tolist()
+            [False, True]
+        """
         wide = _wide_dtype(self)
         return uniform_of(draw_like(self, "bernoulli", seed, generator), wide).lt(self.cast(wide)).cast(dtype)
 
     def categorical(self, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
-        """For each row of logarithms of weights along `axis`, a position, with a probability in proportion to its weight.
+        """For each row of logarithms of weights along an axis, a position, with a probability in proportion to its weight.
 
-        A weight of 0 is a logarithm of -infinity. The result has the shape without `axis`.
+        The result (int64) has the shape without `axis`.
+
+        Args:
+            axis: of the weights. A weight of 0 is a logarithm of -infinity.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
 
         Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
+
+        Example:
+            >>> Tensor([[0.0, -np.inf], [-np.inf, 0.0]]).categorical().tolist()
+            [0, 1]
         """
         axis = normalize_axis("categorical", axis, self.ndim)
         return self._add_gumbel(draw_like(self, "categorical", seed, generator)).argmax(axis)
@@ -123,13 +206,25 @@ class Distributions(Theme):
     ) -> Self:
         """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
 
-        Without replacement no position comes twice: each is chosen among those that are left, so that there must be `n` weights that
-        are not 0. The result has the shape (..., n). With replacement `n` times as many numbers are drawn as there are weights.
+        The result (int64) has the shape (..., n).
 
-        Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel noise`.
+        Args:
+            n: how many positions.
+            replacement: whether a position may come again. Without, each is chosen among those that are left, so that
+                there must be `n` weights that are not 0; with replacement `n` times as many numbers are drawn as there
+                are weights.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
 
         Raises:
             ShapeError: if there are fewer positions than `n`.
+
+        Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel
+        noise`.
+
+        Example:
+            >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
+            [0, 2]
         """
         if not self.ndim:
             raise ShapeError(operation="multinomial", shape=self.shape, problem="has no axis of weights")
@@ -147,11 +242,32 @@ class Distributions(Theme):
         """The numbers (int64) from 0 up to but without `n` in random order.
 
         They are sorted by 64 random bits, which are different for each: so no order is preferred.
+
+        Args:
+            n: how many.
+            seed: fixes the order.
+            generator: what the bits are drawn from; by default the one that `manual_seed` seeds.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Example:
+            >>> sorted(Tensor.permutation(4).tolist())
+            [0, 1, 2, 3]
         """
         return draw(cls, "permutation", (n,), seed, generator, device).argsort()
 
     def shuffle(self, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
-        """A tensor with the parts of this one along `axis` in random order."""
+        """The parts of this tensor along an axis in random order.
+
+        Args:
+            axis: along which.
+            seed: fixes the order.
+            generator: what it is drawn from; by default the one that `manual_seed` seeds.
+
+        Example:
+            >>> x = Tensor([[1, 1], [2, 2], [3, 3]]).shuffle()
+            >>> sorted(x.tolist())
+            [[1, 1], [2, 2], [3, 3]]
+        """
         axis = normalize_axis("shuffle", axis, self.ndim)
         return self.take(draw_like(self, "shuffle", seed, generator, self.shape[axis : axis + 1]).argsort(), axis)
 

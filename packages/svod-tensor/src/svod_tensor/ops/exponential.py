@@ -24,44 +24,106 @@ class Exponential(Theme):
     __slots__ = ()
 
     def exp(self) -> Self:
+        """e to the power of each element. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).exp().round(4).numpy()
+            array([1.    , 2.7183], dtype=float32)
+        """
         return self._to_float()._unary(Op.EXP)
 
     def exp2(self) -> Self:
+        """2 to the power of each element. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 3.0, -1.0]).exp2().tolist()
+            [1.0, 8.0, 0.5]
+        """
         return self._to_float()._unary(Op.EXP2)
 
     def expm1(self) -> Self:
-        """`exp(x) - 1`, accurate near 0."""
+        """`exp(x) - 1`, accurate near 0. Integers become float32.
+
+        Example:
+            >>> Tensor([1e-10], dtype="float64").expm1().tolist()
+            [1.00000000005e-10]
+        """
         return self._to_float()._unary(Op.EXPM1)
 
     def log(self) -> Self:
+        """The natural logarithm; NaN of negative numbers. Integers become float32.
+
+        Example:
+            >>> Tensor([1.0, 10.0, 0.0]).log().round(4).numpy()
+            array([0.    , 2.3026,   -inf], dtype=float32)
+        """
         return self._to_float()._unary(Op.LOG)
 
     def log2(self) -> Self:
+        """The logarithm to base 2; NaN of negative numbers. Integers become float32.
+
+        Example:
+            >>> Tensor([1.0, 8.0]).log2().tolist()
+            [0.0, 3.0]
+        """
         return self._to_float()._unary(Op.LOG2)
 
     def log10(self) -> Self:
+        """The logarithm to base 10; NaN of negative numbers. Integers become float32.
+
+        Example:
+            >>> Tensor([1.0, 1000.0]).log10().tolist()
+            [0.0, 3.0]
+        """
         return self._through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)))
 
     def log1p(self) -> Self:
-        """`log(1 + x)`, accurate near 0."""
+        """`log(1 + x)`, accurate near 0. Integers become float32.
+
+        Example:
+            >>> Tensor([1e-10], dtype="float64").log1p().tolist()
+            [9.999999999500001e-11]
+        """
         return self._to_float()._unary(Op.LOG1P)
 
     @rounds_once
     def logaddexp(self, other: Operand) -> Self:
-        """`log(exp(x) + exp(y))` without overflow."""
+        """`log(exp(x) + exp(other))` without overflow. Shapes broadcast and dtypes promote; integers become float32.
+
+        Example:
+            >>> Tensor([1000.0]).logaddexp(1000.0).round(4).numpy()
+            array([1000.6932], dtype=float32)
+        """
         x, y = self._float_pair(other)
         high, low = x.maximum(y), x.minimum(y)
         difference = low.sub(high)
         return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
 
     def sqrt(self) -> Self:
+        """The square root; NaN of negative numbers. Integers become float32.
+
+        Example:
+            >>> Tensor([4, 9]).sqrt().tolist()
+            [2.0, 3.0]
+        """
         return self._to_float()._unary(Op.SQRT)
 
     def rsqrt(self) -> Self:
+        """`1 / sqrt(x)`. Integers become float32.
+
+        Example:
+            >>> Tensor([4.0, 0.25]).rsqrt().tolist()
+            [0.5, 2.0]
+        """
         return self._to_float()._unary(Op.RSQRT)
 
     def cbrt(self) -> Self:
-        """The cube root, of negative numbers too."""
+        """The cube root, of negative numbers too. Integers become float32.
+
+        Example:
+            >>> Tensor([-8.0, 27.0]).cbrt().tolist()
+            [-2.0, 3.0]
+        """
         x = self._to_float()
         wide = x.cast(float64)
         size = wide.abs()
@@ -75,7 +137,12 @@ class Exponential(Theme):
         return has_none.where(wide, wide.lt(0).where(root.neg(), root)).cast(x.dtype)
 
     def hypot(self, other: Operand) -> Self:
-        """`sqrt(x^2 + y^2)`."""
+        """`sqrt(x^2 + other^2)` without overflow. Shapes broadcast and dtypes promote; integers become float32.
+
+        Example:
+            >>> Tensor([3.0, 5.0]).hypot([4.0, 12.0]).tolist()
+            [5.0, 13.0]
+        """
         x, y = self._float_pair(other)
         dtype = x.dtype
         x, y = x.cast(float64).abs(), y.cast(float64).abs()
@@ -87,8 +154,19 @@ class Exponential(Theme):
 
     @rounds_once
     def sigmoid(self) -> Self:
-        """`1 / (1 + exp(-x))`."""
+        """`1 / (1 + exp(-x))`. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 2.0]).sigmoid().round(4).numpy()
+            array([0.5   , 0.8808], dtype=float32)
+        """
         return self._to_float().neg().exp().add(1).reciprocal()
 
     def erf(self) -> Self:
+        """The error function. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).erf().round(4).numpy()
+            array([0.    , 0.8427], dtype=float32)
+        """
         return self._to_float()._unary(Op.ERF)

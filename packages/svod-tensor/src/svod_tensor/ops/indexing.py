@@ -71,7 +71,21 @@ class Indexing(Theme):
         return (self[i] for i in range(len(self)))
 
     def take(self, indices: IndexItem, axis: int | None = None) -> Self:
-        """The slices of `axis` at `indices`; the axis becomes the axes of `indices`. None flattens first."""
+        """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
+
+        Args:
+            indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are checked; a
+                position of a tensor that is out of range reads as 0, or is an error in a plan that checks its operands.
+            axis: along which; None flattens first.
+
+        Raises:
+            IndexOutOfRangeError: if a known position is out of range.
+            IndexKindError: if the positions are no integers.
+
+        Example:
+            >>> Tensor([[1, 2, 3], [4, 5, 6]]).take([2, 0], axis=1).tolist()
+            [[3, 1], [6, 4]]
+        """
         if axis is None:
             return self.flatten().take(indices, 0)
         axis = normalize_axis("take", axis, self.ndim)
@@ -86,7 +100,19 @@ class Indexing(Theme):
     def take_along_axis(self, indices: TensorBase, axis: int) -> Self:
         """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
 
-        `indices` has as many axes as this tensor, and may be shorter on each.
+        Args:
+            indices: integers, negative ones counted from the end; it has as many axes as this tensor, and may be
+                shorter on each. A position out of range reads as 0, or is an error in a plan that checks its operands.
+            axis: along which.
+
+        Raises:
+            OperandError: if the positions are no integers.
+            ShapeError: if `indices` has another number of axes, or is longer on another one.
+
+        Example:
+            >>> x = Tensor([[3, 1, 2], [6, 5, 4]])
+            >>> x.take_along_axis(x.argsort(1), axis=1).tolist()
+            [[1, 2, 3], [4, 5, 6]]
         """
         axis = normalize_axis("take_along_axis", axis, self.ndim)
         _check_lookup(self, indices, axis)
@@ -95,11 +121,27 @@ class Indexing(Theme):
         return self._make(look_up(self.uop, positions, axis), indices)
 
     def gather(self, axis: int, indices: TensorBase) -> Self:
-        """`take_along_axis` with torch's argument order."""
+        """`take_along_axis` with torch's order of arguments: `axis`, and the positions `indices` along it.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
+            [[1, 1], [4, 3]]
+        """
         return self.take_along_axis(indices, axis)
 
     def embedding(self, weight: Self) -> Self:
-        """The rows of `weight` that this integer tensor names; a position out of range reads as zeros."""
+        """The rows of `weight` that this tensor of integers names, in the shape of this tensor and a row.
+
+        A position out of range reads as zeros, or is an error in a plan that checks its operands.
+
+        Raises:
+            OperandError: if this tensor is not of integers.
+            ShapeError: if `weight` has no axes.
+
+        Example:
+            >>> Tensor([1, 0, 1]).embedding(Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+            [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+        """
         if not self.dtype.is_int:
             raise OperandError(operation="embedding", found=self.dtype, expected="integer positions")
         if not weight.ndim:
@@ -107,7 +149,20 @@ class Indexing(Theme):
         return weight._take(self, 0, "embedding")
 
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
-        """1 at the position that each element names along a new last axis, 0 elsewhere."""
+        """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is out of range.
+
+        Args:
+            n_classes: the size of the new axis.
+            dtype: of the result; by default int64.
+
+        Raises:
+            OperandError: if this tensor is not of integers.
+            ShapeError: if `n_classes` is negative.
+
+        Example:
+            >>> Tensor([0, 2]).one_hot(3).tolist()
+            [[1, 0, 0], [0, 0, 1]]
+        """
         if not self.dtype.is_int:
             raise OperandError(operation="one_hot", found=self.dtype, expected="integer classes")
         if n_classes < 0:
@@ -116,15 +171,29 @@ class Indexing(Theme):
         return self.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
     def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
-        """`value` where `mask` holds, the elements elsewhere."""
+        """`value` where `mask` holds, the elements of this tensor elsewhere. All shapes broadcast, and the dtypes promote.
+
+        Raises:
+            OperandError: if the mask is not of bools.
+
+        Example:
+            >>> x = Tensor([1, -2, 3])
+            >>> x.masked_fill(x < 0, 0).tolist()
+            [1, 0, 3]
+        """
         return self._wrap(mask).where(value, self)  # pyright: ignore[reportArgumentType]
 
     def masked_select(self, mask: object) -> Self:
-        """The elements where a mask of known values (a numpy array or lists) holds.
+        """The elements where `mask`, whose values are known (a numpy array or lists), holds, as a tensor of one axis for
+        those of the mask.
 
         Raises:
             DataDependentShapeError: if the mask is a tensor.
             OperandError: if it is no mask.
+
+        Example:
+            >>> Tensor([1, 2, 3]).masked_select([True, False, True]).tolist()
+            [1, 3]
         """
         import numpy as np
 

@@ -32,14 +32,20 @@ class Joining(Theme):
     __slots__ = ()
 
     def concat(self: T | Iterable[T], *others: T | Iterable[T] | int | None, axis: int | None = 0) -> T:
-        """The tensors one after the other along `axis`; None flattens them first.
+        """The tensors one after the other along an axis, in the dtype that all promote to.
 
-        They are given one by one or as a sequence, and the axis by name or behind them: `x.concat(y)`,
-        `Tensor.concat(x, y, axis=1)` and `Tensor.concat([x, y], 1)`.
+        Args:
+            others: tensors, one by one or as a sequence; the axis may stand behind them: `x.concat(y)`,
+                `Tensor.concat(x, y, axis=1)` and `Tensor.concat([x, y], 1)`.
+            axis: along which; None flattens them first.
 
         Raises:
             ShapeError: if there are no tensors, or their shapes differ on another axis.
             OperandError: if one is no tensor.
+
+        Example:
+            >>> Tensor.concat([Tensor([1, 2]), Tensor([3])]).tolist()
+            [1, 2, 3]
         """
         parts, axis = _take_operands("concat", (self, *others), axis)
         if axis is None:
@@ -51,14 +57,40 @@ class Joining(Theme):
     cat = concat
 
     def stack(self: T | Iterable[T], *others: T | Iterable[T] | int, axis: int = 0) -> T:
-        """The tensors, all of one shape, side by side along a new axis; they are given as for `concat`."""
+        """The tensors, all of one shape, side by side along a new axis, in the dtype that all promote to.
+
+        Args:
+            others: tensors, given as for `concat`.
+            axis: where the new axis stands in the result.
+
+        Raises:
+            ShapeError: if there are no tensors, or their shapes differ.
+            OperandError: if one is no tensor.
+
+        Example:
+            >>> Tensor.stack([Tensor([1, 2]), Tensor([3, 4])], axis=1).tolist()
+            [[1, 3], [2, 4]]
+        """
         parts, found = _take_operands("stack", (self, *others), axis)
         axis = normalize_axis("stack", 0 if found is None else found, parts[0].ndim + 1)
         _check_alike("stack", parts, None)
         return parts[0].from_uop(_join([t.unsqueeze(axis) for t in parts], axis))
 
     def split(self, sizes: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
-        """Parts of the given sizes along `axis`; an int gives parts of that size, the last one smaller."""
+        """Parts of the given sizes along an axis: views.
+
+        Args:
+            sizes: of the parts; an int gives parts of that size, the last one possibly smaller.
+            axis: along which.
+
+        Raises:
+            ShapeError: if the sizes do not add up to that of the axis.
+            SymbolicShapeError: if the size of the axis is symbolic.
+
+        Example:
+            >>> [part.tolist() for part in Tensor([1, 2, 3, 4, 5]).split(2)]
+            [[1, 2], [3, 4], [5]]
+        """
         axis = normalize_axis("split", axis, self.ndim)
         (total,) = concrete_shape("split", (self.shape[axis],))
         if isinstance(sizes, int):
@@ -77,7 +109,16 @@ class Joining(Theme):
         return tuple(self._slice_axis(axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
 
     def chunk(self, n_parts: int, axis: int = 0) -> tuple[Self, ...]:
-        """At most `n_parts` parts of equal size along `axis`, the last one possibly smaller."""
+        """At most `n_parts` parts of equal size along `axis`, the last one possibly smaller: views.
+
+        Raises:
+            ShapeError: if `n_parts` is less than 1.
+            SymbolicShapeError: if the size of the axis is symbolic.
+
+        Example:
+            >>> [part.tolist() for part in Tensor([1, 2, 3, 4, 5]).chunk(2)]
+            [[1, 2, 3], [4, 5]]
+        """
         axis = normalize_axis("chunk", axis, self.ndim)
         (total,) = concrete_shape("chunk", (self.shape[axis],))
         if n_parts < 1:
@@ -85,7 +126,15 @@ class Joining(Theme):
         return self.split(max(1, math.ceil(total / n_parts)), axis)
 
     def unbind(self, axis: int = 0) -> tuple[Self, ...]:
-        """The slices along `axis`, each without it."""
+        """The slices along `axis`, each without it: views.
+
+        Raises:
+            SymbolicShapeError: if the size of the axis is symbolic.
+
+        Example:
+            >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]]).unbind()]
+            [[1, 2], [3, 4]]
+        """
         axis = normalize_axis("unbind", axis, self.ndim)
         (total,) = concrete_shape("unbind", (self.shape[axis],))
         return tuple(self._slice_axis(axis, i, i + 1).squeeze(axis) for i in range(total))
@@ -93,7 +142,18 @@ class Joining(Theme):
     unstack = unbind
 
     def repeat(self, *counts: SInt | Sequence[SInt]) -> Self:
-        """The whole tensor again and again: `counts[i]` times along axis i (numpy's `tile`)."""
+        """The whole tensor again and again: `counts[i]` times along axis i (numpy's `tile`).
+
+        Args:
+            counts: one for each axis, or for more, which are then added in front; one by one or as a sequence.
+
+        Raises:
+            ShapeError: if a count is negative.
+
+        Example:
+            >>> Tensor([1, 2]).repeat(2, 2).tolist()
+            [[1, 2, 1, 2], [1, 2, 1, 2]]
+        """
         times = to_shape("repeat", counts)
         if any(bounds_of_size(n)[0] < 0 for n in times):
             raise ShapeError(operation="repeat", shape=times, problem="has a negative count")
@@ -108,7 +168,16 @@ class Joining(Theme):
     tile = repeat
 
     def repeat_interleave(self, repeats: int, axis: int | None = None) -> Self:
-        """Each element `repeats` times in a row (numpy's `repeat`)."""
+        """Each element several times in a row (numpy's `repeat`).
+
+        Args:
+            repeats: how often.
+            axis: along which; None flattens first.
+
+        Example:
+            >>> Tensor([1, 2]).repeat_interleave(2).tolist()
+            [1, 1, 2, 2]
+        """
         if axis is None:
             return self.flatten().repeat_interleave(repeats, 0)
         axis = normalize_axis("repeat_interleave", axis, self.ndim)

@@ -25,15 +25,39 @@ class Logic(Theme):
     __slots__ = ()
 
     def logical_and(self, other: Operand) -> Self:
+        """Whether an element and that of `other` are both not zero, as bools. Shapes broadcast.
+
+        Example:
+            >>> Tensor([0, 1, 2]).logical_and([True, True, False]).tolist()
+            [False, True, False]
+        """
         return self._logical(Op.AND, other)
 
     def logical_or(self, other: Operand) -> Self:
+        """Whether an element or that of `other` is not zero, as bools. Shapes broadcast.
+
+        Example:
+            >>> Tensor([0, 0, 2]).logical_or([True, False, False]).tolist()
+            [True, False, True]
+        """
         return self._logical(Op.OR, other)
 
     def logical_xor(self, other: Operand) -> Self:
+        """Whether one of an element and that of `other` is not zero, as bools. Shapes broadcast.
+
+        Example:
+            >>> Tensor([0, 1, 2]).logical_xor(1).tolist()
+            [True, False, False]
+        """
         return self._logical(Op.XOR, other)
 
     def logical_not(self) -> Self:
+        """Whether each element is zero, as bools.
+
+        Example:
+            >>> Tensor([0.0, 1.5]).logical_not().tolist()
+            [True, False]
+        """
         return self.cast(bool_)._unary(Op.NOT)
 
     def _logical(self, op: Op, other: Operand) -> Self:
@@ -41,7 +65,17 @@ class Logic(Theme):
         return self._apply(op, self.uop.cast(bool_), y.uop, y)
 
     def where(self, x: Operand, y: Operand) -> Self:
-        """Elements of `x` where this (bool) tensor holds, else of `y`; `Tensor.where(c, x, y)` reads as numpy's."""
+        """Elements of `x` where this tensor of bools holds, else of `y`; `Tensor.where(c, x, y)` reads as numpy's.
+
+        The shapes of all three broadcast, and the dtypes of `x` and `y` promote.
+
+        Raises:
+            OperandError: if this tensor is not of bools.
+
+        Example:
+            >>> Tensor([True, False]).where(Tensor([1, 2]), 0).tolist()
+            [1, 0]
+        """
         if not self.dtype.is_bool:
             raise OperandError(
                 operation="where",
@@ -67,7 +101,14 @@ class Logic(Theme):
         return left.cast(dtype), right.cast(dtype)
 
     def heaviside(self, at_zero: Operand) -> Self:
-        """0 for negative numbers, 1 for positive ones, and `at_zero` for zeros."""
+        """0 for negative numbers, 1 for positive ones, `at_zero` for zeros, and NaN for NaN. Integers become float32.
+
+        Shapes broadcast and dtypes promote.
+
+        Example:
+            >>> Tensor([-2.0, 0.0, 3.0]).heaviside(0.5).tolist()
+            [0.0, 0.5, 1.0]
+        """
         x, y = self._pair(at_zero)
         x, y = x._to_float(), y._to_float()
         return x.isnan().where(x, x.eq(0).where(y, x.gt(0).cast(x.dtype)))

@@ -24,13 +24,33 @@ class Movement(Theme):
     __slots__ = ()
 
     def reshape(self, *shape: SInt | Sequence[SInt]) -> Self:
-        """The same elements in row-major order; one size may be -1 and is then inferred."""
+        """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a copy.
+
+        Args:
+            shape: sizes, or one sequence of them; one may be -1 and is then inferred.
+
+        Raises:
+            ShapeError: if the shape holds another number of elements.
+
+        Example:
+            >>> Tensor([1, 2, 3, 4]).reshape(2, -1).tolist()
+            [[1, 2], [3, 4]]
+        """
         return self.along(Reshape(self.shape, _infer_size(self.shape, to_shape("reshape", shape))))
 
     view = reshape
 
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
-        """Merge the axes from `start_axis` to `end_axis`, both included."""
+        """The axes from `start_axis` to `end_axis`, both included, as one.
+
+        Raises:
+            AxisError: if there is no such axis.
+            ShapeError: if the end is before the start.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).flatten().tolist()
+            [1, 2, 3, 4]
+        """
         if self.ndim == 0:
             return self.reshape(1)
         start, end = (normalize_axis("flatten", a, self.ndim) for a in (start_axis, end_axis))
@@ -41,13 +61,29 @@ class Movement(Theme):
     ravel = flatten
 
     def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
-        """Split one axis into several; one of `sizes` may be -1."""
+        """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then inferred.
+
+        Raises:
+            ShapeError: if the sizes hold another number of elements.
+
+        Example:
+            >>> Tensor([1, 2, 3, 4]).unflatten(0, (2, 2)).tolist()
+            [[1, 2], [3, 4]]
+        """
         axis = normalize_axis("unflatten", axis, self.ndim)
         inner = _infer_size((self.shape[axis],), to_shape("unflatten", sizes))
         return self.reshape(*self.shape[:axis], *inner, *self.shape[axis + 1 :])
 
     def squeeze(self, axis: Axes = None) -> Self:
-        """Drop axes of size 1: all of them, or those named."""
+        """This tensor without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1.
+
+        Raises:
+            ShapeError: if a named axis has another size.
+
+        Example:
+            >>> Tensor([[[1], [2]]]).squeeze(0).shape
+            (2, 1)
+        """
         axes = normalize_axes("squeeze", axis, self.ndim)
         for a in axes:
             if axis is not None and self.shape[a] != 1:
@@ -57,21 +93,46 @@ class Movement(Theme):
         return self.reshape(tuple(s for i, s in enumerate(self.shape) if not (i in axes and s == 1)))
 
     def unsqueeze(self, axis: int) -> Self:
-        """Insert an axis of size 1 at `axis`."""
+        """This tensor with an axis of size 1 at `axis`: a view.
+
+        Raises:
+            AxisError: if the result has no such axis.
+
+        Example:
+            >>> Tensor([1, 2]).unsqueeze(1).tolist()
+            [[1], [2]]
+        """
         axis = normalize_axis("unsqueeze", axis, self.ndim + 1)
         return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
 
     expand_dims = unsqueeze
 
     def permute(self, *axes: int | Sequence[int]) -> Self:
-        """Axis i of the result is axis `axes[i]` of this tensor."""
+        """This tensor with its axes in another order: a view. Axis i of the result is axis `axes[i]` of this tensor.
+
+        Raises:
+            AxisError: if there is no such axis.
+            ShapeError: if not each axis is named once.
+
+        Example:
+            >>> Tensor.zeros(2, 3, 4).permute(2, 0, 1).shape
+            (4, 2, 3)
+        """
         given: tuple[int, ...] = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], Sequence) else axes  # pyright: ignore[reportAssignmentType]
         return self.along(Permute(tuple(normalize_axis("permute", a, self.ndim) for a in given)))
 
     permute_dims = permute
 
     def transpose(self, axis0: int = -2, axis1: int = -1) -> Self:
-        """Swap two axes, by default the last two."""
+        """This tensor with `axis0` and `axis1` swapped, by default the last two: a view.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).transpose().tolist()
+            [[1, 3], [2, 4]]
+        """
         first, second = (normalize_axis("transpose", a, self.ndim) for a in (axis0, axis1))
         axes = list(range(self.ndim))
         axes[first], axes[second] = axes[second], axes[first]
@@ -80,11 +141,27 @@ class Movement(Theme):
     swapaxes = transpose
 
     def matrix_transpose(self) -> Self:
-        """The last two axes exchanged."""
+        """This tensor with the last two axes swapped: a view.
+
+        Raises:
+            AxisError: if there are less than two axes.
+
+        Example:
+            >>> Tensor.zeros(2, 3, 4).matrix_transpose().shape
+            (2, 4, 3)
+        """
         return self.swapaxes(-1, -2)
 
     def moveaxis(self, source: int, destination: int) -> Self:
-        """Move one axis to another place; the others keep their order."""
+        """This tensor with axis `source` at place `destination`; the others keep their order: a view.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor.zeros(2, 3, 4).moveaxis(0, -1).shape
+            (3, 4, 2)
+        """
         source, destination = (normalize_axis("moveaxis", a, self.ndim) for a in (source, destination))
         axes = [a for a in range(self.ndim) if a != source]
         axes.insert(destination, source)
@@ -92,23 +169,56 @@ class Movement(Theme):
 
     @property
     def T(self) -> Self:
-        """The tensor with its axes in reverse order."""
+        """This tensor with its axes in reverse order: a view.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).T.tolist()
+            [[1, 3], [2, 4]]
+        """
         return self.along(Permute(tuple(reversed(range(self.ndim)))))
 
     @property
     def mT(self) -> Self:
-        """The tensor with its last two axes swapped."""
+        """This tensor with its last two axes swapped: a view.
+
+        Raises:
+            AxisError: if there are less than two axes.
+
+        Example:
+            >>> Tensor.zeros(2, 3, 4).mT.shape
+            (2, 4, 3)
+        """
         if self.ndim < 2:
             raise AxisError(operation="mT", axis=-2, ndim=self.ndim)
         return self.transpose(-2, -1)
 
     def flip(self, axis: Axes = None) -> Self:
-        """Reverse the named axes, by default all."""
+        """This tensor with the elements along an axis in reverse order: a view. `axis` is one axis, several, or None for
+        all.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).flip(0).tolist()
+            [[3, 4], [1, 2]]
+        """
         axes = normalize_axes("flip", axis, self.ndim)
         return self.along(Flip(tuple(a in axes for a in range(self.ndim))))
 
     def expand(self, *shape: SInt | Sequence[SInt]) -> Self:
-        """Repeat axes of size 1, and add axes in front; -1 keeps a size."""
+        """This tensor with axes of size 1 repeated, and axes added in front: a view, which cannot be assigned to.
+
+        Args:
+            shape: of the result, as sizes or one sequence; -1 keeps a size.
+
+        Raises:
+            ShapeError: if an axis that is not of size 1 would get another one.
+
+        Example:
+            >>> Tensor([[1], [2]]).expand(-1, 3).tolist()
+            [[1, 1, 1], [2, 2, 2]]
+        """
         sizes = to_shape("expand", shape)
         offset = len(sizes) - self.ndim
         if offset < 0:
@@ -124,7 +234,16 @@ class Movement(Theme):
         return self.along(*steps, Expand(before, shape)) if shape != before else self.along(*steps)
 
     def broadcast_to(self, *shape: SInt | Sequence[SInt]) -> Self:
-        """Repeat to `shape` by the rules of broadcasting."""
+        """This tensor, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
+        elements are repeated.
+
+        Raises:
+            BroadcastError: if it does not broadcast to that shape.
+
+        Example:
+            >>> Tensor([1, 2]).broadcast_to(2, 2).tolist()
+            [[1, 2], [1, 2]]
+        """
         sizes = to_shape("broadcast_to", shape)
         if broadcast_shapes(self.shape, sizes) != sizes:
             raise ShapeError(operation="broadcast_to", shape=self.shape, problem=f"does not broadcast to {sizes}")
@@ -132,7 +251,16 @@ class Movement(Theme):
 
     @classmethod
     def broadcast_arrays(cls, *tensors: Self) -> tuple[Self, ...]:
-        """The tensors, all with the shape that they broadcast to."""
+        """All of `tensors` with the shape that they broadcast to: views.
+
+        Raises:
+            BroadcastError: if they do not broadcast.
+
+        Example:
+            >>> x, y = Tensor.broadcast_arrays(Tensor([1, 2]), Tensor([[5], [6]]))
+            >>> x.tolist(), y.tolist()
+            ([[1, 2], [1, 2]], [[5, 5], [6, 6]])
+        """
         shape = broadcast_shapes(*(t.shape for t in tensors))
         return tuple(t.broadcast_to(shape) for t in tensors)
 
