@@ -1,4 +1,4 @@
-"""The Python code in the READMEs, and in the pages about passes of one's own and random numbers, runs as it stands."""
+"""The Python code in the READMEs, and in the pages about debugging, passes of one's own and random numbers, runs as it stands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
+    ROOT / "docs/debugging.md",
     ROOT / "docs/own-passes.md",
     ROOT / "docs/random.md",
     *sorted(ROOT.glob("packages/*/README.md")),

@@ -151,6 +151,12 @@ def test_graphs_that_mean_the_same_pass() -> None:
     assert_same(X - X, UOp.const(index, 0))
 
 
+def test_a_variable_is_one_whatever_its_dtype() -> None:
+    n = UOp.variable("n", 0, 1000)
+    assert_same((n * 2).cast(int32), UOp.variable("n", 0, 1000, int32) * 2)
+    assert_same(A + (n % 7).cast(float32), A + (UOp.variable("n", 0, 1000, int32) % 7).cast(float32))
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -12,7 +12,9 @@ from svod_ir.options import IROptions
 from svod_ir.pattern import FLOAT, const, node, splat, var
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.ruleset import RuleSet, rule
+from svod_ir.target import Target
 from svod_ir.testing.nodes import buffer, contiguous
+from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, compile_kernel, run_pipeline
 
@@ -213,3 +215,25 @@ def test_what_has_no_reference_meaning_is_said_to_be_skipped(capsys: pytest.Capt
 
 def insert(graph: UOp, node: UOp) -> UOp:
     return graph.substitute({n: node for n in graph.toposort() if is_three(n)})
+
+
+def test_variables_that_belong_together_are_tried_at_their_smallest(capsys: pytest.CaptureFixture[str]) -> None:
+    # Where a kernel begins to read, and how many elements: only together are they inside of the memory.
+    kernel = parse_graph(
+        """
+        %out = PARAM f32 [0, 10]
+        %in = PARAM f32 [1, 10]
+        %begin = DEFINE_VAR index ["begin", 0, 9]
+        %i = RANGE index 4 [0, LOOP]
+        %stored = STORE %out[%i], %in[%begin + %i] + 3.0
+        %end = END %stored, %i
+        SINK %end ["kernel"]
+        """
+    )
+    compile_kernel(kernel, Context(options=IROptions(check="values"), target=Target.generic(cores=2)))
+    assert capsys.readouterr().err == ""
+    with pytest.raises(MeaningError, match="in lower:planted, the pass changes"):
+        compile_kernel(
+            kernel,
+            Context(passes=plant("lower", "type-indices", use_wrong_constant), options=IROptions(check="values")),
+        )

@@ -276,7 +276,10 @@ def reduce_negated(x: UOp, reduced: UOp) -> UOp | None:
 def test_a_rule_that_loses_the_shape_of_tensors_is_wrong_unless_it_is_for_kernels_alone() -> None:
     (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8]).rules
     (found,) = report.counterexamples
-    assert re.match(r"the shape changes from \(.+\) to \(\); `make_constant_like` makes constants", found.problem)
+    assert re.match(
+        r"times_zero: the shape changes from \(.+\) to \(\); `make_constant_like` makes constants that keep it\n",
+        str(found),
+    )
     (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8], tensors=False).rules
     assert (report.verdict, report.tensors) == ("proved", 0)
 
@@ -292,7 +295,7 @@ def test_a_rule_that_holds_for_tensors_is_tried_on_them(kept: Rule) -> None:
 def test_a_rule_that_moves_elements_wrongly_is_found() -> None:
     (report,) = prove_rules([flip_of_flip], EFFORT, dtypes=[int8]).rules
     assert report.verdict == "wrong"
-    assert report.counterexamples[0].problem == "the values differ"
+    assert "the values differ" in str(report.counterexamples[0])
 
 
 def test_the_columns_of_a_report_are_explained() -> None:

@@ -15,7 +15,7 @@ from svod_ir.uop import UOp
 from svod_schedule.errors import ConfigError
 from svod_schedule.options import OptimizerConfig
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable
-from svod_tensor import PrepareConfig, Tensor
+from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.explain import explain
 
 
@@ -95,6 +95,17 @@ def test_what_the_compiler_itself_does_passes_a_check_of_values(
     expected = np.exp(x @ x[:, ::-1].T)
     expected = (expected / expected.sum(1, keepdims=True)).cumsum(0)[1:].max(0)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    assert "not compared" not in capsys.readouterr().err
+
+
+def test_sizes_that_depend_on_variables_pass_a_check_of_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("SVOD_CHECK", "values")
+    n = Variable("n", 1, 9)
+    x = np.arange(20, dtype=np.float32).reshape(10, 2)
+    found = (Tensor(x)[: n.bind(4)] * 2 + 1).cumsum(0)
+    np.testing.assert_array_equal(found.numpy(), (x[:4] * 2 + 1).cumsum(0))
     assert "not compared" not in capsys.readouterr().err
 
 

@@ -28,6 +28,7 @@ _MEMORIES: Final = (Op.PARAM, Op.BUFFER)
 _VECTORISED: Final = ELEMENTWISE | {Op.DEFINE_VAR, Op.RANGE, Op.CONST}
 _CALM: Final = 4
 """Special values soon make every result infinite or NaN: where roundings are allowed, half of the memories hold quarters up to this."""
+_SMALL: Final = 1e4
 _MAX_COLUMN: Final = 1 << 16
 
 
@@ -88,8 +89,15 @@ def _find_in_columns(
         differs = _differs(x, y, _get_tolerance(before, {**given}, roundings))
     if not differs.any():
         return None
-    first = int(np.flatnonzero(differs)[0])
-    return {leaf: column[first] for leaf, column in columns.items()}
+    places = np.flatnonzero(differs)
+    simplest = places[np.argmin(sum(_complexity(column[places]) for column in columns.values()))] if columns else 0
+    return {leaf: column[simplest] for leaf, column in columns.items()}
+
+
+def _complexity(column: Any) -> Any:
+    """Less for values that people see through: small whole numbers."""
+    numbers = np.nan_to_num(column.astype(np.float64), nan=np.inf)
+    return np.where((numbers == np.trunc(numbers)) & (np.abs(numbers) < _SMALL), np.abs(numbers), _SMALL)
 
 
 def _all_values(leaves: list[UOp]) -> dict[UOp, Any] | None:

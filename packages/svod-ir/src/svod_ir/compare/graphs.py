@@ -126,7 +126,14 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
     """An array or integer for each BUFFER, PARAM and DEFINE_VAR below `roots`."""
     rng = np.random.default_rng(seed)
     found = dict.fromkeys(n for root in roots for n in root.toposort() if n.op in _INPUTS)
-    return {n: _random_input(n, rng) for n in found if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)}
+    given = [n for n in found if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)]
+    return _share_names({n: _random_input(n, rng) for n in given})
+
+
+def _share_names(values: dict[UOp, Any]) -> dict[UOp, Any]:
+    """Variables of one name are one, of whatever dtype a pass made them."""
+    first: dict[str, Any] = {}
+    return {n: first.setdefault(n.arg.name, v) if n.op is Op.DEFINE_VAR else v for n, v in values.items()}
 
 
 def _is_core(node: UOp) -> bool:
@@ -172,7 +179,7 @@ def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> 
         corners = np.arange(n_corners) >> min(i, 11) & 1
         drawn[:n_corners] = np.where(corners, high, low)
         columns[node] = drawn
-    return columns
+    return _share_names(columns)
 
 
 def _copy(given: Mapping[UOp, Any]) -> dict[UOp, Any]:

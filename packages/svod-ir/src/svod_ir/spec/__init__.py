@@ -1,7 +1,7 @@
 """What may stand in a graph of each stage: ops, operands, dtypes and args.
 
 `verify` walks a graph once and raises at the first node that breaks a rule; it runs between passes
-in tests and under SVOD_CHECK=1.  Which stages there are, and which ops each has, is read from `svod_ir.ops`;
+in tests and under SVOD_CHECK.  Which stages there are, and which ops each has, is read from `svod_ir.ops`;
 here are the rules for their operands.
 """
 

@@ -83,6 +83,9 @@ class Operands:
 
     def number(self, dtype: DType) -> Number:
         value = self.choose(list_constants(dtype))
+        if self.shape and self.chance(0.5):
+            # What rules of tensors look for in constants.
+            value = cast_value(self.choose((0, 1, -1, 2)), dtype)
         if dtype.is_int:
             if self.depth and self.chance(0.8):
                 value = self._related(dtype)

@@ -35,7 +35,7 @@ class Effort:
 
 
 _STRUCTURED: Final = 4
-_N_TENSORS: Final = 40
+_N_TENSORS: Final = 100
 QUICK: Final = Effort(n_plain=8, n_structured=800, max_fired=2, n_samples=512)
 THOROUGH: Final = Effort(n_plain=40, n_structured=1500, max_fired=3)
 
@@ -49,15 +49,14 @@ class Counterexample:
     after: UOp
     values: dict[UOp, Any]
     is_confirmed: bool
-    problem: str = "the values differ"
+    problem: str | None = None
+    """What differs, if it is not the values."""
 
     def __str__(self) -> str:
         values = ", ".join(f"{_name(leaf)} = {value}" for leaf, value in self.values.items() if leaf.op is not Op.PARAM)
         how = "" if self.is_confirmed else " (not confirmed by evaluate)"
-        return (
-            f"{self.rule}: {self.problem}{how} at {values or 'every value'}\n"
-            f"before:\n{print_graph(self.before)}\nafter:\n{print_graph(self.after)}"
-        )
+        problem = self.problem or f"the values differ{how} at {values or 'every value'}"
+        return f"{self.rule}: {problem}\nbefore:\n{print_graph(self.before)}\nafter:\n{print_graph(self.after)}"
 
 
 def _name(leaf: UOp) -> str:
