@@ -276,20 +276,6 @@ def test_buffers_are_numbered_by_ascending_slot() -> None:
     assert (a[0], b[0]) == (2, 1)
 
 
-@pytest.mark.parametrize("value", [3, 7])
-def test_if_guards_its_effects(value: int) -> None:
-    out = np.zeros(1, np.int32)
-    run("""
-        %out = PARAM i32 [0, 1]
-        %n = DEFINE_VAR i32 ["n", 0, 10]
-        %place = %out[i32(0)]
-        %if = IF %n < 5
-        %store = STORE %place, 1
-        ENDIF %if, %store
-    """, [out], values=[value])  # fmt: skip
-    assert out[0] == (value < 5)
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -32,9 +32,8 @@ from svod_dtype import (
 )
 from svod_ir import Op
 from svod_ir.arithmetic import apply_elementwise, combine, convert, identity_value, quiet, reinterpret
-from svod_ir.build import FLOAT_ONLY, INTEGER_ONLY, NO_FLOAT
 from svod_ir.constant import evaluate_scalar
-from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY
+from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY, takes
 
 SPECIAL_FLOATS = [
     0.0,
@@ -68,14 +67,6 @@ def _samples(dtype: DType) -> list[bool | int | float]:
     )
 
 
-def _takes(op: Op, dtype: DType) -> bool:
-    if op in FLOAT_ONLY:
-        return dtype.is_float
-    if op in INTEGER_ONLY:
-        return dtype.is_int
-    return not (op in NO_FLOAT and dtype.is_float)
-
-
 def _same(found: object, expected: object, dtype: DType) -> bool:
     if dtype.is_float:
         f, e = float(found), float(expected)  # pyright: ignore[reportArgumentType]
@@ -86,7 +77,7 @@ def _same(found: object, expected: object, dtype: DType) -> bool:
 CASES = [
     (op, dtype)
     for op, dtype in itertools.product(sorted(UNARY | BINARY | TERNARY, key=lambda o: o.name), ALL_DTYPES)
-    if _takes(op, dtype) and not (op is Op.THREEFRY and dtype is not uint64)
+    if takes(op, dtype)
 ]
 
 

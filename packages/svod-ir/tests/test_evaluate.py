@@ -452,34 +452,6 @@ def test_the_threads_of_a_workgroup_meet_at_barriers() -> None:
     assert out.tolist() == [3, 2, 1, 0, 13, 12, 11, 10]
 
 
-def test_a_condition_guards_its_effects() -> None:
-    i = UOp.range(4, 0, LOOP)
-    condition = UOp(Op.IF, void, (i < 2,))
-    store = param(0, 4).index(i).store(UOp.const(float32, 5))
-    closed = UOp(Op.ENDIF, void, (condition, store))
-    out = np.zeros(4, np.float32)
-    evaluate_kernel(UOp.sink(closed.end(i)), {0: out})
-    assert out.tolist() == [5, 5, 0, 0]
-    out[:] = 0
-    location = param(0, 4).index(i)
-    five = UOp.const(float32, 5)
-    order = (
-        param(0, 4),
-        UOp.const(index, 4),
-        i,
-        UOp.const(index, 2),
-        i < 2,
-        five,
-        location,
-        condition,
-        location.store(five),
-        closed,
-        closed.end(i),
-    )
-    evaluate_linear(order, {0: out})
-    assert out.tolist() == [5, 5, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("inputs", "problem"),
     [

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from svod_dtype import DType, float64
-from svod_ir.ops import COMPARISON, Op
+from svod_ir.ops import COMPARISON, Op, get_identity
 from svod_ir.threefry import threefry
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def constant(value: object, dtype: DType) -> Values:
 
 def identity_value(op: Op, dtype: DType) -> Values:
     """The value that a reduction of nothing gives."""
-    value = {Op.ADD: 0, Op.MUL: 1, Op.MAX: dtype.min, Op.MIN: dtype.max}[op]
-    scalar = dtype.scalar.numpy.type(value)
+    scalar = dtype.scalar.numpy.type(get_identity(op, dtype))
     return scalar if dtype.lanes == 1 else np.full(dtype.lanes, scalar)
 
 

@@ -354,7 +354,7 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     Op.BIND: _first,
     Op.RESHAPE: _first, Op.PERMUTE: _first, Op.EXPAND: _first, Op.SHRINK: _first, Op.FLIP: _first, Op.PAD: _first_or_zero,
     Op.GATHER: _first_or_zero, Op.COPY: _first, Op.DETACH: _first, Op.CHECK: _first, Op.CONTIGUOUS: _first,
-    Op.CONTIGUOUS_BACKWARD: _first, Op.MULTI: _first, Op.MSELECT: _first, Op.MSTACK: _any_operand, Op.AFTER: _first,
+    Op.MULTI: _first, Op.MSELECT: _first, Op.MSTACK: _any_operand, Op.AFTER: _first,
     Op.VECTORIZE: _any_operand, Op.CAT: _any_operand, Op.BROADCAST: _first, Op.GEP: _first,
     Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.MULACC: _mulacc, Op.IDIV: _floor_divide, Op.MOD: _floor_mod,
     Op.CDIV: _truncated_divide, Op.CMOD: _truncated_mod, Op.NEG: _neg, Op.ABS: _abs, Op.SIGN: _sign, Op.POW: _pow,

@@ -12,23 +12,20 @@ from svod_dtype import DType, bool_, void
 from svod_ir.args import CheckArg, ReduceArg, ScanArg
 from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
-from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
+from svod_ir.ops import BINARY, COMPARISON, DTYPE_CLASSES, TABLE, UNARY, Op
 from svod_ir.size_text import format_shape, format_size
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
-    "FLOAT_ONLY", "INTEGER_ONLY", "NO_FLOAT", "make_alu", "make_cast", "make_check", "make_constant_like", "make_copy",
+    "make_alu", "make_cast", "make_check", "make_constant_like", "make_copy",
     "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
     "make_reshape", "make_scan_axis", "make_shrink",
 ]  # fmt: skip
 
-FLOAT_ONLY = frozenset({
-    Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P,
-    Op.SINH, Op.COSH, Op.ERF, Op.FDIV,
-})  # fmt: skip
-INTEGER_ONLY = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY})
-NO_FLOAT = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+# Of ops that take any dtype, nothing need be asked.
+_RESTRICTED = {op: row.takes for op, row in TABLE.items() if row.takes != "any"}
+_EXPECTED = {"float": "floating-point numbers", "integer": "integers", "bits": "bool or integers", "uint64": "uint64"}
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
 _UNEVEN = _SHIFTS | {Op.WHERE}
 _REGROUPED = frozenset({Op.ADD, Op.MUL})
@@ -84,14 +81,10 @@ def _check_operands(op: Op, operands: Sequence[UOp]) -> DType:
 def _check_dtype(op: Op, dtype: DType) -> None:
     if dtype is void:
         raise OperandError(operation=op.name, found="void", expected="values")
-    if op in FLOAT_ONLY and not dtype.is_float:
-        raise OperandError(
-            operation=op.name, found=dtype, expected="floating-point numbers", hint="cast with x.cast(float32)"
-        )
-    if op in INTEGER_ONLY and not dtype.is_int:
-        raise OperandError(operation=op.name, found=dtype, expected="integers")
-    if op in NO_FLOAT and dtype.is_float:
-        raise OperandError(operation=op.name, found=dtype, expected="bool or integers")
+    kind = _RESTRICTED.get(op)
+    if kind is not None and not DTYPE_CLASSES[kind](dtype):
+        hint = "cast with x.cast(float32)" if kind == "float" else None
+        raise OperandError(operation=op.name, found=dtype, expected=_EXPECTED[kind], hint=hint)
 
 
 def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | None:

@@ -21,14 +21,16 @@ Conventions that hold everywhere:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from svod_dtype import DType, uint64, void
 from svod_ir import args
 
 __all__ = [
-    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "ELEMENTWISE", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE",
-    "TERNARY", "UNARY", "AxisType", "Op", "OpRow",
+    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS", "IDENTITIES", "MEMORY",
+    "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow", "get_identity", "takes",
 ]  # fmt: skip
 
 
@@ -58,11 +60,11 @@ class Op(Enum):
     # reduction and scan
     REDUCE_AXIS = auto(); REDUCE = auto(); SCAN_AXIS = auto(); SCAN = auto(); ALLREDUCE = auto()  # noqa: E702
     # control
-    RANGE = auto(); END = auto(); IF = auto(); ENDIF = auto(); BARRIER = auto(); AFTER = auto()  # noqa: E702
+    RANGE = auto(); END = auto(); BARRIER = auto(); AFTER = auto()  # noqa: E702
     # structure
     SINK = auto(); GROUP = auto(); CALL = auto(); PROGRAM = auto(); LINEAR = auto(); SOURCE = auto()  # noqa: E702
     PROGRAM_BINARY = auto(); CUSTOM = auto(); CUSTOM_FUNCTION = auto(); ASSIGN = auto(); DETACH = auto()  # noqa: E702
-    CHECK = auto(); CONTIGUOUS = auto(); CONTIGUOUS_BACKWARD = auto(); BUFFERIZE = auto()  # noqa: E702
+    CHECK = auto(); CONTIGUOUS = auto(); BUFFERIZE = auto()  # noqa: E702
     # vectors
     VECTORIZE = auto(); BROADCAST = auto(); GEP = auto(); CAT = auto(); WMMA = auto()  # noqa: E702
     # fmt: on
@@ -103,23 +105,8 @@ class AxisType(Enum):
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
 
-UNARY: Final = frozenset({
-    Op.NEG, Op.NOT, Op.ABS, Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS,
-    Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH, Op.ERF, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND,
-})  # fmt: skip
-COMPARISON: Final = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
-BINARY: Final = COMPARISON | {
-    Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.FDIV, Op.POW, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR,
-    Op.SHL, Op.SHR, Op.THREEFRY,
-}  # fmt: skip
-TERNARY: Final = frozenset({Op.WHERE, Op.MULACC})
-ELEMENTWISE: Final = UNARY | BINARY | TERNARY | {Op.CAST, Op.BITCAST}
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP})
 MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
-COMMUTATIVE: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.EQ, Op.NE, Op.AND, Op.OR, Op.XOR})
-ASSOCIATIVE: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR})
-REDUCTIONS: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN})
-
 STAGES: Final = {
     "graph": "graph",
     "ranged": "ranged",
@@ -137,15 +124,32 @@ side. lowered: what renderers accept. program: CALLs and compile stages."""
 
 
 class OpRow(NamedTuple):
-    """A row of the table: operand names (`?` optional, `*` any number), what `arg` holds, the dtype rule, the stages.
-
-    An arg of several fields is a NamedTuple; a node that is made with a bare tuple gets its fields.
-    """
+    """All that is said of an op. The columns from `takes` on are about elementwise ops and reductions."""
 
     operands: str
+    """Their names; `?` is optional, `*` any number."""
     arg: type[tuple[object, ...]] | str
+    """What it holds. An arg of several fields is a NamedTuple; a node that is made with a bare tuple gets its fields."""
     dtype: str
     stages: str
+    takes: str = "any"
+    """For which dtypes it is defined, a key of `DTYPE_CLASSES`."""
+    is_common: bool = False
+    """Every processor with ordinary arithmetic has it; a target that says nothing else has these ops."""
+    is_function: bool = False
+    """A function of real numbers, of which targets may give other last bits."""
+    is_commutative: bool = False
+    is_associative: bool = False
+    identity: str = ""
+    """What a reduction with it starts from, a key of `IDENTITIES`; empty for what is no reduction."""
+    instructions: int = 1
+    """About how many plain instructions it takes the time of, as lowered."""
+    recompute_cost: int = 1
+    """What computing an element again costs against keeping it, in additions: less than its time, since it is beside others."""
+    infix: str = ""
+    """How people write it between its operands."""
+    is_proved: bool = False
+    """The prover has its exact meaning, for integers and bool."""
 
     @property
     def arg_text(self) -> str:
@@ -153,7 +157,26 @@ class OpRow(NamedTuple):
         return self.arg if isinstance(self.arg, str) else f"{self.arg.__name__}({', '.join(self.arg.__annotations__)})"
 
 
+DTYPE_CLASSES: Final[dict[str, Callable[[DType], bool]]] = {
+    "any": lambda dtype: dtype is not void,
+    "float": lambda dtype: dtype.is_float,
+    "integer": lambda dtype: dtype.is_int,
+    "bits": lambda dtype: dtype is not void and not dtype.is_float,
+    "uint64": lambda dtype: dtype.scalar is uint64,
+}
+"""Sets of dtypes; "bits" are integers and bool."""
+
+IDENTITIES: Final[dict[str, Callable[[DType], bool | int | float]]] = {
+    "zero": lambda _: 0, "one": lambda _: 1, "least": lambda dtype: dtype.scalar.min, "largest": lambda dtype: dtype.scalar.max,
+}  # fmt: skip
+
 _G, _GR, _ALL, _KL = "graph", "graph ranged", "graph ranged kernel lowered", "kernel lowered"
+_UNARY = OpRow("x", "None", "x's", _ALL)
+_FUNCTION = _UNARY._replace(takes="float", is_function=True)
+_BINARY = OpRow("x y", "None", "x's (= y's)", _ALL)
+_JOIN = _BINARY._replace(is_common=True, is_commutative=True, is_associative=True, is_proved=True)
+_COMPARE = _BINARY._replace(dtype="bool", is_common=True, is_proved=True)
+
 TABLE: Final[dict[Op, OpRow]] = {
     Op.CONST: OpRow("", "value", "given", _ALL),
     Op.VCONST: OpRow("", "tuple of values, one a lane", "given vector", _KL),
@@ -176,18 +199,60 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.RESHAPE: OpRow("source size*", "sizes", "source's", _G),
     Op.PERMUTE: OpRow("source", "axes", "source's", _G),
     Op.EXPAND: OpRow("source size*", "sizes", "source's", _G),
-    Op.PAD: OpRow("source size*", "(before0, after0, before1, ...)", "source's", _G),
+    Op.PAD: OpRow("source size*", "(before0, after0, before1, ...)", "source's", _G, recompute_cost=3),  # is it inside?
     Op.SHRINK: OpRow("source size*", "(begin0, end0, begin1, ...)", "source's", _G),
     Op.FLIP: OpRow("source", "tuple of bool, one an axis", "source's", _G),
     Op.GATHER: OpRow("source positions", "axis: its dimension becomes those of positions", "source's", _G),
     Op.MULTI: OpRow("stack", "axis along which the shards lie, or None: each is the whole", "stack's", _G),
-    **{op: OpRow("x", "None", "x's", _ALL) for op in UNARY},
-    Op.CAST: OpRow("x", "None", "given", _ALL),
-    Op.BITCAST: OpRow("x", "None", "given, of the same size", _ALL),
-    **{op: OpRow("x y", "None", "x's (= y's)", _ALL) for op in BINARY - COMPARISON},
-    **{op: OpRow("x y", "None", "bool", _ALL) for op in COMPARISON},
-    Op.WHERE: OpRow("condition x y", "None", "x's (= y's)", _ALL),
-    Op.MULACC: OpRow("x y z", "None", "x's: x * y + z, rounded once", "lowered"),
+    Op.NEG: _UNARY._replace(is_common=True, is_proved=True),
+    Op.NOT: _UNARY._replace(takes="bits", is_common=True, is_proved=True),
+    Op.ABS: _UNARY._replace(is_common=True, is_proved=True),
+    Op.SQRT: _UNARY._replace(takes="float", is_common=True, instructions=8, recompute_cost=4),
+    Op.RSQRT: _FUNCTION._replace(instructions=12, recompute_cost=4),
+    Op.RECIPROCAL: _FUNCTION._replace(instructions=6, recompute_cost=4),
+    Op.SIGN: _UNARY._replace(instructions=3, is_proved=True),
+    Op.EXP: _FUNCTION._replace(instructions=14, recompute_cost=10),
+    Op.EXP2: _FUNCTION._replace(instructions=12, recompute_cost=9),
+    Op.LOG: _FUNCTION._replace(instructions=20, recompute_cost=12),
+    Op.LOG2: _FUNCTION._replace(instructions=20, recompute_cost=11),
+    Op.SIN: _FUNCTION._replace(instructions=24, recompute_cost=16),
+    Op.COS: _FUNCTION._replace(instructions=24, recompute_cost=16),
+    Op.TAN: _FUNCTION._replace(instructions=36, recompute_cost=20),
+    Op.TANH: _FUNCTION._replace(instructions=20, recompute_cost=14),
+    Op.EXPM1: _FUNCTION._replace(instructions=22, recompute_cost=15),
+    Op.LOG1P: _FUNCTION._replace(instructions=26, recompute_cost=18),
+    Op.SINH: _FUNCTION._replace(instructions=24, recompute_cost=16),
+    Op.COSH: _FUNCTION._replace(instructions=22, recompute_cost=15),
+    Op.ERF: _FUNCTION._replace(instructions=24, recompute_cost=16),
+    Op.TRUNC: _UNARY._replace(is_common=True, is_proved=True),
+    Op.FLOOR: _UNARY._replace(is_common=True, is_proved=True),
+    Op.CEIL: _UNARY._replace(is_common=True, is_proved=True),
+    Op.ROUND: _UNARY._replace(is_common=True, is_proved=True),
+    Op.CAST: OpRow("x", "None", "given", _ALL, is_common=True),
+    Op.BITCAST: OpRow("x", "None", "given, of the same size", _ALL, is_common=True),
+    Op.ADD: _JOIN._replace(identity="zero", infix="+"),
+    Op.SUB: _BINARY._replace(is_common=True, infix="-", is_proved=True),
+    Op.MUL: _JOIN._replace(identity="one", infix="*"),
+    Op.IDIV: _BINARY._replace(takes="integer", instructions=12, recompute_cost=6, infix="//", is_proved=True),
+    Op.MOD: _BINARY._replace(takes="integer", instructions=14, recompute_cost=6, infix="%", is_proved=True),
+    Op.CDIV: _BINARY._replace(takes="integer", is_common=True, instructions=12, is_proved=True),
+    Op.CMOD: _BINARY._replace(takes="integer", is_common=True, instructions=14, is_proved=True),
+    Op.FDIV: _BINARY._replace(takes="float", is_common=True, instructions=6, recompute_cost=4, infix="/"),
+    Op.POW: _BINARY._replace(is_function=True, instructions=45, recompute_cost=30, infix="**", is_proved=True),
+    Op.MAX: _JOIN._replace(identity="least", instructions=2),
+    Op.MIN: _JOIN._replace(identity="largest", instructions=2),
+    Op.AND: _JOIN._replace(takes="bits", infix="&"),
+    Op.OR: _JOIN._replace(takes="bits", infix="|"),
+    Op.XOR: _JOIN._replace(takes="bits", infix="^"),
+    Op.SHL: _BINARY._replace(takes="integer", is_common=True, infix="<<", is_proved=True),
+    Op.SHR: _BINARY._replace(takes="integer", is_common=True, infix=">>", is_proved=True),
+    Op.THREEFRY: _BINARY._replace(takes="uint64", instructions=60, recompute_cost=60, is_proved=True),
+    Op.LT: _COMPARE._replace(infix="<"),
+    Op.LE: _COMPARE._replace(infix="<="),
+    Op.EQ: _COMPARE._replace(is_commutative=True, infix="=="),
+    Op.NE: _COMPARE._replace(is_commutative=True, infix="!="),
+    Op.WHERE: OpRow("condition x y", "None", "x's (= y's)", _ALL, is_common=True),
+    Op.MULACC: OpRow("x y z", "None", "x's: x * y + z, rounded once", "lowered", is_proved=True),
     Op.REDUCE_AXIS: OpRow("x", args.ReduceArg, "x's", _G),
     Op.SCAN_AXIS: OpRow("x", args.ScanArg, "x's", _G),
     Op.REDUCE: OpRow("x range*", "op; no range: over the lanes", "x's, or x's scalar over lanes", "ranged kernel lowered"),
@@ -195,8 +260,6 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.ALLREDUCE: OpRow("stack", args.AllReduceArg, "stack's", _G),
     Op.RANGE: OpRow("end", args.RangeArg, "index", "ranged kernel lowered"),
     Op.END: OpRow("effect range*", "None", "void", "ranged kernel lowered"),
-    Op.IF: OpRow("condition dependency*", "None", "void", "lowered"),
-    Op.ENDIF: OpRow("if effect*", "None", "void", "lowered"),
     Op.BARRIER: OpRow("effect*", "None", "void", _KL),
     Op.AFTER: OpRow("x dependency*", "None", "x's", _ALL),
     Op.SINK: OpRow("effect*", "None, or KernelInfo", "void", _ALL),
@@ -212,7 +275,6 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.DETACH: OpRow("x", "None", "x's", _G),
     Op.CHECK: OpRow("x size?", args.CheckArg, "x's", _G),
     Op.CONTIGUOUS: OpRow("x", "None", "x's", _G),
-    Op.CONTIGUOUS_BACKWARD: OpRow("x", "None", "x's", _G),
     Op.BUFFERIZE: OpRow("x range*", args.BufferizeArg, "x's", "ranged kernel"),
     Op.VECTORIZE: OpRow("lane*", "None", "lane's, n lanes", "lowered"),
     Op.BROADCAST: OpRow("x", "None", "given: x's, n lanes", "lowered"),
@@ -221,5 +283,31 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.WMMA: OpRow("a b accumulator", "TensorCore: its tiles are all lanes of vectors", "accumulator's", "lowered"),
 }  # fmt: skip
 
+
+def _select(*rows: OpRow) -> frozenset[Op]:
+    """The ops with the operands, the arg, the dtype and the stages of one of these rows."""
+    forms = {row[:4] for row in rows}
+    return frozenset(op for op, row in TABLE.items() if row[:4] in forms)
+
+
+UNARY: Final = _select(_UNARY)
+COMPARISON: Final = _select(_COMPARE)
+BINARY: Final = _select(_BINARY, _COMPARE)
+TERNARY: Final = frozenset({Op.WHERE, Op.MULACC})
+ELEMENTWISE: Final = UNARY | BINARY | TERNARY | {Op.CAST, Op.BITCAST}
+COMMUTATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_commutative)
+ASSOCIATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_associative)
+REDUCTIONS: Final = frozenset(op for op, row in TABLE.items() if row.identity)
+FUNCTIONS: Final = frozenset(op for op, row in TABLE.items() if row.is_function)
 ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(row.arg, str)}
 """The NamedTuples that args of several fields are."""
+
+
+def takes(op: Op, dtype: DType) -> bool:
+    """Whether an elementwise op is defined for operands of `dtype`."""
+    return DTYPE_CLASSES[TABLE[op].takes](dtype)
+
+
+def get_identity(op: Op, dtype: DType) -> bool | int | float:
+    """What a reduction with `op` starts from, in each lane."""
+    return IDENTITIES[TABLE[op].identity](dtype)

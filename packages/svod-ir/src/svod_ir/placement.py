@@ -214,7 +214,7 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Layout:
 
 
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Layout]]] = {
-    **dict.fromkeys((Op.CONTIGUOUS, Op.CONTIGUOUS_BACKWARD, Op.DETACH, Op.CHECK, Op.AFTER), _lay_out_first),
+    **dict.fromkeys((Op.CONTIGUOUS, Op.DETACH, Op.CHECK, Op.AFTER), _lay_out_first),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
     Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,
 }  # fmt: skip

@@ -18,7 +18,6 @@ _SCALAR = frozenset({
 _EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL})
 _LIKE_FIRST = frozenset({
     Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CHECK, Op.CONTIGUOUS,
-    Op.CONTIGUOUS_BACKWARD,
 })  # fmt: skip
 
 

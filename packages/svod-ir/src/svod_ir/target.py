@@ -24,14 +24,11 @@ from svod_dtype import (
     uint32,
     uint64,
 )  # fmt: skip
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.ops import TABLE, Op
 
 __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]
 
-COMMON_OPS: Final = frozenset(ELEMENTWISE) - {
-    Op.RSQRT, Op.RECIPROCAL, Op.SIGN, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P,
-    Op.SINH, Op.COSH, Op.ERF, Op.POW, Op.IDIV, Op.MOD, Op.THREEFRY, Op.MULACC,
-}  # fmt: skip
+COMMON_OPS: Final = frozenset(op for op, row in TABLE.items() if row.is_common)
 """Ops that every processor with ordinary arithmetic has; the rest is decomposed into them."""
 
 COMMON_DTYPES: Final = frozenset({

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svod_dtype import DType
-from svod_ir.ops import Op
+from svod_ir.ops import Op, get_identity
 from svod_ir.uop import UOp
 
 __all__ = ["identity_of", "mask_accesses", "replace_range"]
@@ -43,12 +43,4 @@ def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
 
 def identity_of(op: Op, dtype: DType) -> UOp:
     """The value that a reduction with `op` starts from."""
-    match op:
-        case Op.ADD:
-            return UOp.const(dtype, 0)
-        case Op.MUL:
-            return UOp.const(dtype, 1)
-        case Op.MAX:
-            return UOp.const(dtype, dtype.scalar.min)
-        case _:
-            return UOp.const(dtype, dtype.scalar.max)
+    return UOp.const(dtype, get_identity(op, dtype))

@@ -36,7 +36,7 @@ class KernelWriter:
             Op.AFTER: self._alias, Op.CONST: self._constant, Op.VCONST: self._constant,
             Op.DEFINE_REG: self._declare_memory, Op.DEFINE_LOCAL: self._declare_memory, Op.SPECIAL: self._special,
             Op.BARRIER: self._barrier, Op.INDEX: self._index, Op.LOAD: self._load, Op.STORE: self._store,
-            Op.RANGE: self._start_loop, Op.END: self._end_loop, Op.IF: self._start_if, Op.ENDIF: self._end_if,
+            Op.RANGE: self._start_loop, Op.END: self._end_loop,
             Op.VECTORIZE: self._make_lanes, Op.BROADCAST: self._make_lanes, Op.CAT: self._make_lanes,
             Op.GEP: self._pick_lanes, Op.REDUCE: self._reduce, Op.WMMA: self._matrix, Op.CUSTOM: self._custom,
         }  # fmt: skip
@@ -205,14 +205,6 @@ class KernelWriter:
             raise RenderError(
                 problem=f"closes {len(node.src) - 1} ranges, but one END closes one after linearize", node=node
             )
-        self.depth -= 1
-        self.add("}")
-
-    def _start_if(self, node: UOp) -> None:
-        self.add(f"if ({self.value(node.src[0])}) {{")
-        self.depth += 1
-
-    def _end_if(self, _node: UOp) -> None:
         self.depth -= 1
         self.add("}")
 

@@ -172,19 +172,6 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
     w.start_block(f"{label}.done")
 
 
-def _start_if(w: FunctionWriter, node: UOp) -> None:
-    label = w.new_label("then")
-    w.names[node] = label
-    w.do(f"br i1 {w.value(node.src[0])}, label %{label}, label %{label}.done")
-    w.start_block(label)
-
-
-def _end_if(w: FunctionWriter, node: UOp) -> None:
-    label = w.value(node.src[0])
-    w.do(f"br label %{label}.done")
-    w.start_block(f"{label}.done")
-
-
 def _broadcast(w: FunctionWriter, node: UOp) -> None:
     w.names[node] = w.splat(node.dtype, w.value(node.src[0]))
 
@@ -246,6 +233,6 @@ _HANDLERS: Final[dict[Op, Handler]] = {
     **dict.fromkeys((Op.PARAM, Op.DEFINE_VAR, Op.SINK, Op.GROUP, Op.NOOP, Op.BARRIER), _nothing),
     Op.CONST: _constant, Op.VCONST: _constant, Op.AFTER: _alias, Op.DEFINE_REG: _allocate, Op.DEFINE_LOCAL: _allocate,
     Op.SPECIAL: _special, Op.INDEX: _index, Op.LOAD: emit_load, Op.STORE: emit_store, Op.RANGE: _start_loop, Op.END: _end_loop,
-    Op.IF: _start_if, Op.ENDIF: _end_if, Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
+    Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
     Op.CAT: _concatenate, Op.REDUCE: _reduce, Op.WMMA: _multiply_matrices,
 }  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "assert_close", "assert_same", "find_change", "random_array", "random_inputs", "tolerance"]
 
 _INPUTS: Final = (Op.BUFFER, Op.PARAM, Op.DEFINE_VAR)
-_EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER, Op.ENDIF)
+_EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER)
 
 
 class Change(NamedTuple):

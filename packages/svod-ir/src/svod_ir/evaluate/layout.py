@@ -27,10 +27,10 @@ from svod_ir.evaluate.steps import copy, make_step
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["BARRIER", "LOOP", "NEXT", "SKIP", "STEP", "Layout", "Operand"]
+__all__ = ["BARRIER", "LOOP", "NEXT", "STEP", "Layout", "Operand"]
 
 
-STEP, LOOP, NEXT, SKIP, BARRIER = range(5)
+STEP, LOOP, NEXT, BARRIER = range(4)
 """The kinds of steps: run a function, begin a loop, end one, skip if false, wait for the workgroup."""
 
 _LOOPS: Final = frozenset({Op.REDUCE, Op.END, Op.BUFFERIZE, Op.SCAN})
@@ -90,8 +90,6 @@ class Layout:
             if opened:
                 found = self._walk(self._body(node), frozenset(opened))[1]
                 found += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
-            elif node.op is Op.ENDIF:
-                found = [(s, False) for s in node.src[0].src] + [o for e in node.src[1:] for o in self.needs(e)]
             else:
                 found = self._direct(node)
             self._needs[node] = found
@@ -184,11 +182,9 @@ class Layout:
         """The steps of one node whose needs have run."""
         if node.op in _LOOPS and (ranges_of(node) or node.op is Op.BUFFERIZE):
             self._add_loop(node)
-        elif node.op is Op.ENDIF:
-            self._add_conditional(node)
         elif node.op is Op.BARRIER:
             self.code.append((BARRIER,))
-        elif node.op in (Op.IF, Op.END, Op.GROUP, Op.SINK, Op.NOOP):
+        elif node.op in (Op.END, Op.GROUP, Op.SINK, Op.NOOP):
             return
         else:
             self._add_plain(node)
@@ -294,18 +290,10 @@ class Layout:
         self.step(run, slot, *operands)
         return slot
 
-    def _add_conditional(self, node: UOp) -> None:
-        place = len(self.code)
-        self.code.append(())
-        for effect in node.src[1:]:
-            self.add(effect)
-        self.code[place] = (SKIP, self.slot(node.src[0].src[0]), len(self.code))
-
     # A linearized kernel: the order is given.
 
     def add_linear(self, nodes: Sequence[UOp]) -> None:
         loops: dict[UOp, tuple[int, int, int]] = {}
-        conditions: dict[UOp, int] = {}
         for node in nodes:
             match node.op:
                 case Op.RANGE:
@@ -313,11 +301,6 @@ class Layout:
                 case Op.END:
                     for opened in reversed(ranges_of(node)):
                         self._close(loops.pop(opened))
-                case Op.IF:
-                    conditions[node] = len(self.code)
-                    self.code.append(())
-                case Op.ENDIF:
-                    self.code[conditions.pop(node.src[0])] = (SKIP, self.slot(node.src[0].src[0]), len(self.code))
                 case Op.INDEX:
                     # Loads and stores compute their own address, at the moment of the access.
                     continue
@@ -325,5 +308,5 @@ class Layout:
                     continue
                 case _:
                     self.add(node)
-        if loops or conditions:
-            raise EvaluationError(problem="a loop or condition is not closed", node=next(iter({**loops, **conditions})))
+        if loops:
+            raise EvaluationError(problem="a loop is not closed", node=next(iter(loops)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from svod_ir.arithmetic import quiet
-from svod_ir.evaluate.layout import LOOP, NEXT, SKIP, STEP, Layout
+from svod_ir.evaluate.layout import LOOP, NEXT, STEP, Layout
 from svod_ir.evaluate.memory import Poison
 from svod_ir.uop import UOp
 
@@ -53,8 +53,6 @@ class Machine:
                 _, slot, start, end, after = step
                 values[slot] = np.int64(0 if start is None else values[start])
                 place = place + 1 if values[slot] < values[end] else after
-            elif kind == SKIP:
-                place = place + 1 if values[step[1]] else step[2]
             else:
                 place += 1
                 yield

@@ -74,7 +74,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return make_finish(node)
         case Op.BIND:
             return lambda value: value
-        case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.CONTIGUOUS_BACKWARD:
+        case Op.COPY | Op.DETACH | Op.CONTIGUOUS:
             return lambda x: x
         case Op.CHECK:
             return lambda x, *_size: x

@@ -130,7 +130,7 @@ def _rule_assign(node: UOp) -> str | None:
 
 TENSOR_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(MOVEMENT, _rule_movement),
-    **dict.fromkeys((Op.DETACH, Op.CONTIGUOUS, Op.CONTIGUOUS_BACKWARD), check_same_as_first),
+    **dict.fromkeys((Op.DETACH, Op.CONTIGUOUS), check_same_as_first),
     Op.IOTA: _rule_iota, Op.CHECK: _rule_check, Op.COPY: _rule_copy, Op.GATHER: _rule_gather, Op.MSTACK: _rule_stack,
     Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce, Op.REDUCE_AXIS: _rule_reduce_axis,
     Op.SCAN_AXIS: _rule_scan_axis, Op.ASSIGN: _rule_assign,

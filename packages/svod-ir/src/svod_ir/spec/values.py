@@ -6,8 +6,7 @@ from typing import Final
 
 from svod_dtype import DType, void
 from svod_ir.args import find_grid_index
-from svod_ir.build import FLOAT_ONLY, INTEGER_ONLY, NO_FLOAT
-from svod_ir.ops import BINARY, COMPARISON, UNARY, Op
+from svod_ir.ops import BINARY, COMPARISON, TABLE, UNARY, Op, takes
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
@@ -16,15 +15,16 @@ __all__ = ["VALUE_RULES"]
 
 
 def _takes(op: Op, dtype: DType) -> str | None:
-    if dtype is void:
-        return f"{op.name} takes values"
-    if op in FLOAT_ONLY and not dtype.is_float:
-        return f"{op.name} takes floats"
-    if op in INTEGER_ONLY and not dtype.is_int:
-        return f"{op.name} takes integers"
-    if op in NO_FLOAT and dtype.is_float:
-        return f"{op.name} takes bool or integers"
-    return None
+    return None if takes(op, dtype) else f"{op.name} takes {_TAKEN[TABLE[op].takes]}"
+
+
+_TAKEN: Final = {
+    "any": "values",
+    "float": "floats",
+    "integer": "integers",
+    "bits": "bool or integers",
+    "uint64": "uint64",
+}
 
 
 def _rule_unary(node: UOp) -> str | None:

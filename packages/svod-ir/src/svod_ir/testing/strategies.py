@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 
 from svod_dtype import ALL_DTYPES, DType, bool_, index, uint64
 from svod_ir.build import (
-    FLOAT_ONLY,
-    INTEGER_ONLY,
-    NO_FLOAT,
     make_alu,
     make_check,
     make_expand,
@@ -27,7 +24,7 @@ from svod_ir.build import (
     make_scan_axis,
     make_shrink,
 )
-from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, Op
+from svod_ir.ops import BINARY, COMPARISON, FUNCTIONS, REDUCTIONS, UNARY, Op, takes
 from svod_ir.testing.nodes import buffer
 from svod_ir.uop import UOp
 
@@ -137,12 +134,11 @@ class _Value:
     is_product: bool = False
 
 
-_FUNCTIONS: Final = (
-    Op.EXP, Op.EXP2, Op.SIN, Op.COS, Op.TANH, Op.ERF, Op.LOG, Op.LOG2, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
-    Op.RSQRT, Op.RECIPROCAL,
-)  # fmt: skip
+_FUNCTIONS: Final = (FUNCTIONS & UNARY) - {Op.TAN}
+"""Where arguments are small; TAN has a pole there."""
 _SMOOTH_UNARY: Final = (Op.NEG, Op.ABS)
-_EXACT_UNARY: Final = (Op.NEG, Op.ABS, Op.SQRT, Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND)
+_EXACT_UNARY: Final = UNARY - FUNCTIONS
+_COMBINING: Final = BINARY - COMPARISON - FUNCTIONS - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR}
 
 
 class _Builder:
@@ -161,7 +157,7 @@ class _Builder:
     def last(self) -> _Value:
         return self.values[-1]
 
-    def pick(self, options: Sequence[Op]) -> Op:
+    def pick(self, options: Collection[Op]) -> Op:
         return self.draw(st.sampled_from(sorted(options, key=lambda o: o.name)))
 
     def flip_coin(self) -> bool:
@@ -203,9 +199,8 @@ class _Builder:
 
     def unary(self, x: _Value) -> _Value | None:
         dtype = x.node.dtype
-        options = _EXACT_UNARY if dtype.is_float and x.is_exact else _SMOOTH_UNARY
-        options = [o for o in options if _takes(o, dtype)] + [Op.NOT] * (not dtype.is_float)
-        return _Value(make_alu(self.pick(options), x.node), x.is_exact)
+        options = _EXACT_UNARY if x.is_exact or not dtype.is_float else _SMOOTH_UNARY
+        return _Value(make_alu(self.pick([o for o in options if takes(o, dtype)]), x.node), x.is_exact)
 
     def function(self, x: _Value) -> _Value | None:
         """A function whose last bit is the target's, on small arguments."""
@@ -236,15 +231,9 @@ class _Builder:
     def _combine(self, x: _Value, y: _Value) -> _Value | None:
         dtype = x.node.dtype
         is_exact = x.is_exact and y.is_exact
-        options = [
-            o for o in BINARY - COMPARISON - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR, Op.POW} if _takes(o, dtype)
-        ]
-        if dtype.is_bool:
-            options = [Op.AND, Op.OR, Op.XOR, Op.ADD, Op.MUL, Op.MAX, Op.MIN]
-        if dtype.is_float:
-            # Cancellation and quotients magnify an error without bound.
-            options = [Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN] + [Op.FDIV] * is_exact
-        op = self.pick(options)
+        # Cancellation and quotients magnify an error without bound.
+        left_out = {Op.SUB} if dtype.is_bool else {Op.FDIV} if not is_exact else set[Op]()
+        op = self.pick([o for o in _COMBINING - left_out if takes(o, dtype)])
         node = make_alu(op, x.node, y.node)
         if not dtype.is_float:
             return _Value(node)
@@ -379,19 +368,9 @@ class _Builder:
         return _Value(make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact)
 
     def mark(self, x: _Value) -> _Value | None:
-        op = self.pick(
-            (Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD, *((Op.CHECK,) if x.node.dtype.is_int else ()))
-        )
+        op = self.pick((Op.CONTIGUOUS, Op.DETACH, *((Op.CHECK,) if x.node.dtype.is_int else ())))
         node = make_check(x.node, "divide") if op is Op.CHECK else UOp(op, x.node.dtype, (x.node,))
         return _Value(node, x.is_exact)
-
-
-def _takes(op: Op, dtype: DType) -> bool:
-    if op in FLOAT_ONLY:
-        return dtype.is_float
-    if op in INTEGER_ONLY:
-        return dtype.is_int
-    return not (op in NO_FLOAT and dtype.is_float)
 
 
 def _sizes(node: UOp) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.ops import BINARY, UNARY, Op
+from svod_ir.ops import BINARY, TABLE, UNARY, Op
 from svod_ir.text.printer import format_top, format_value
 from svod_ir.uop import UOp
 
@@ -20,10 +20,7 @@ def format_expression(node: UOp, limit: int = 400) -> str:
     return done[node]
 
 
-INFIX: Final = {
-    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.IDIV: "//", Op.MOD: "%", Op.FDIV: "/", Op.POW: "**", Op.LT: "<", Op.LE: "<=",
-    Op.EQ: "==", Op.NE: "!=", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.SHL: "<<", Op.SHR: ">>",
-}  # fmt: skip
+INFIX: Final = {op: row.infix for op, row in TABLE.items() if row.infix}
 
 
 def _show(node: UOp, operands: list[str]) -> str:

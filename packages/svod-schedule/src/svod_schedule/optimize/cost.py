@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, inf, log2, prod
 
 from svod_dtype import DType
-from svod_ir.ops import COMPARISON, ELEMENTWISE, AxisType, Op
+from svod_ir.ops import COMPARISON, ELEMENTWISE, TABLE, AxisType, Op
 from svod_ir.target import Target, TensorCore
 from svod_ir.trips import typical_trips
 from svod_ir.uop import UOp
@@ -25,14 +25,6 @@ from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, g
 __all__ = ["Cost", "estimate_cost"]
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M)
-_SLOW = {
-    Op.EXP: 14, Op.EXP2: 12, Op.LOG: 20, Op.LOG2: 20, Op.SIN: 24, Op.COS: 24, Op.TAN: 36, Op.TANH: 20, Op.ERF: 24, Op.POW: 45,
-    Op.EXPM1: 22, Op.LOG1P: 26, Op.SINH: 24, Op.COSH: 22,
-    Op.FDIV: 6, Op.SQRT: 8, Op.RSQRT: 12, Op.RECIPROCAL: 6, Op.IDIV: 12, Op.MOD: 14, Op.CDIV: 12, Op.CMOD: 14, Op.THREEFRY: 60,
-    Op.MAX: 2, Op.MIN: 2, Op.SIGN: 3, Op.ROUND: 1,
-}  # fmt: skip
-"""About how many plain instructions an op takes the time of; all others count as one."""
-
 _SHOWN = 0.2
 """The part that is seen of what happens beside the slowest."""
 
@@ -200,7 +192,7 @@ class _Estimate:
         dtype = node.src[0].dtype if node.op in COMPARISON else node.dtype
         if node.op is Op.CAST:
             dtype = max((node.dtype, node.src[0].dtype), key=lambda d: d.itemsize)
-        n = copies * self._registers(lanes, dtype) * _SLOW.get(node.op, 1)
+        n = copies * self._registers(lanes, dtype) * TABLE[node.op].instructions
         self.n_operations += copies * lanes * count_runs(loops)
         if node in self.fused:
             return
@@ -287,7 +279,7 @@ class _Estimate:
         copies, lanes = self._shape(value)
         kept, _ = self._shape(node)
         n_vectors = self._registers(lanes, value.dtype)
-        slow = _SLOW.get(op, 1)
+        slow = TABLE[op].instructions
         body = self.bodies[loops]
         body.issued += copies * n_vectors * slow
         body.vector += copies * n_vectors * slow

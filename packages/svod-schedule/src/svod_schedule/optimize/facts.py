@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from svod_ir.ops import AxisType, Op
+from svod_ir.ops import TABLE, AxisType, Op
 from svod_ir.target import Target
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
@@ -15,10 +15,8 @@ from svod_schedule.optimize.scheduler import list_axes
 
 __all__ = ["Access", "KernelFacts", "Nest", "make_facts"]
 
-_SLOW = frozenset({
-    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH, Op.ERF, Op.POW,
-    Op.FDIV, Op.SQRT, Op.IDIV, Op.MOD, Op.THREEFRY,
-})  # fmt: skip
+_SLOW = frozenset(op for op, row in TABLE.items() if row.instructions >= 6) - {Op.RSQRT, Op.RECIPROCAL}
+"""Ops that take the time of a division, or more; those two mostly stand where a row is normalised, once for all of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,21 +15,15 @@ from typing import Final
 from svod_dtype import ALL_DTYPES, DType, bool_, float32, index, int32, uint8, void
 from svod_ir.args import ParamArg
 from svod_ir.errors import GraphError
-from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY, AxisType, Op
+from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, UNARY, AxisType, Op, takes
 from svod_ir.pattern import ANYTHING, Pattern
 from svod_ir.uop import UOp
 from svod_schedule.prove.movements import MOVED, draw_arg
 from svod_schedule.prove.operands import MEMORY_SIZE, Operands, list_constants, truth_like
 
-__all__ = ["MAIN_DTYPES", "iter_instances", "iter_tensor_instances", "takes"]
+__all__ = ["MAIN_DTYPES", "iter_instances", "iter_tensor_instances"]
 
 _CONSTANTS: Final = frozenset({Op.CONST, Op.VCONST})
-_BITS: Final = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
-_WHOLE: Final = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR})
-_FRACTIONAL: Final = frozenset({
-    Op.FDIV, Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF,
-    Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
-})  # fmt: skip
 
 
 class _Mismatch(Exception):
@@ -207,17 +201,6 @@ class _Draw:
 
 def _is_constant(pattern: Pattern) -> bool:
     return pattern.ops is not None and pattern.ops <= _CONSTANTS
-
-
-def takes(op: Op, dtype: DType) -> bool:
-    """Whether an elementwise op is defined for a dtype."""
-    if op in _BITS or op in _WHOLE:
-        return not dtype.is_float and not (dtype.is_bool and op in _WHOLE)
-    if op in _FRACTIONAL:
-        return dtype.is_float
-    if op is Op.THREEFRY:
-        return dtype.name == "uint64"
-    return op in UNARY | BINARY | TERNARY
 
 
 _SPECIAL: Final = {

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from svod_dtype import DType
 from svod_ir.compare import differ_at, find_difference
-from svod_ir.ops import Op
+from svod_ir.ops import FUNCTIONS, Op
 from svod_ir.pattern import Pattern
 from svod_ir.ruleset import Rule
 from svod_ir.size_text import format_shape
@@ -281,7 +281,4 @@ _ROUNDED: Final[dict[str, int]] = {
     "reciprocal_root": 2,  # the root is rounded before it divides
 }
 # Through float32 these are rounded twice: sums, products, quotients and roots of narrow floats are not hurt by that.
-_ROUNDED_TWICE: Final = frozenset({
-    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
-    Op.ERF, Op.POW, Op.RSQRT, Op.RECIPROCAL, Op.MULACC,
-})  # fmt: skip
+_ROUNDED_TWICE: Final = FUNCTIONS | {Op.MULACC}

@@ -21,7 +21,7 @@ from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_tr
 
 __all__ = ["mark_results"]
 
-_DROPPED = frozenset({Op.DETACH, Op.CHECK, Op.CONTIGUOUS_BACKWARD})
+_DROPPED = frozenset({Op.DETACH, Op.CHECK})
 _TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
 _SAME_ORDER = frozenset({Op.RESHAPE})
 

@@ -32,7 +32,7 @@ __all__ = ["pull_values"]
 
 Pulling = Generator[tuple[UOp, Coordinates], UOp, UOp]
 
-_NO_WORK = frozenset({Op.DETACH, Op.CHECK, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS})
+_NO_WORK = frozenset({Op.DETACH, Op.CHECK, Op.CONTIGUOUS})
 _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
 

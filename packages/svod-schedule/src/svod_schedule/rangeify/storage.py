@@ -27,7 +27,7 @@ from math import prod
 from typing import NamedTuple
 
 from svod_dtype import index
-from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
+from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE, Op
 from svod_ir.shape import max_size
 from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
@@ -39,13 +39,6 @@ from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_tr
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["Storage", "choose_stored"]
-
-_OWN_COST = {
-    Op.EXP: 10, Op.EXP2: 9, Op.LOG: 12, Op.LOG2: 11, Op.SIN: 16, Op.COS: 16, Op.TAN: 20, Op.TANH: 14, Op.ERF: 16, Op.POW: 30,
-    Op.EXPM1: 15, Op.LOG1P: 18, Op.SINH: 16, Op.COSH: 15,
-    Op.SQRT: 4, Op.RSQRT: 4, Op.RECIPROCAL: 4, Op.FDIV: 4, Op.IDIV: 6, Op.MOD: 6, Op.THREEFRY: 60, Op.PAD: 3,
-}  # fmt: skip
-"""Cost of one element in additions, where it is not 1; a PAD checks whether it is inside at every read."""
 
 RECOMPUTE_COST = 16
 """Up to this many additions an element, recomputing is cheaper than writing it and reading it back."""
@@ -317,7 +310,7 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
         if is_stored or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
         else:
-            own = _OWN_COST.get(node.op, 1) if node.op in _COMPUTED else 0
+            own = TABLE[node.op].recompute_cost if node.op in _COMPUTED else 0
             cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
         # A reduction that is read through a PAD has a kernel of its own.
         is_cut = is_stored or node.op is Op.PAD

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.build import FLOAT_ONLY
 from svod_ir.constant import evaluate_scalar
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.ops import ELEMENTWISE, TABLE, Op
 from svod_ir.pattern import BOOL, INT, const, node
 from svod_ir.ruleset import RuleSet, rule
 from svod_ir.uop import UOp
@@ -18,6 +17,7 @@ from svod_ir.uop import UOp
 __all__ = ["FOLDING"]
 
 _FOLDED: Final = ELEMENTWISE - {Op.BITCAST}
+_FOLDED_INTEGERS: Final = frozenset(op for op in _FOLDED if TABLE[op].takes != "float")
 _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 
 
@@ -55,7 +55,10 @@ def broadcast_constant(n: UOp, c: UOp) -> UOp:
     return UOp.const(n.dtype, c.arg)
 
 
-@rule(node(_FOLDED - FLOAT_ONLY, name="n", kinds=INT | BOOL), node(Op.RANGE, name="n"))
+@rule(
+    node(_FOLDED_INTEGERS, name="n", kinds=INT | BOOL),
+    node(Op.RANGE, name="n"),
+)
 def collapse_single_value(n: UOp) -> UOp | None:
     """x -> c when c is the only value that x can have; a loop of one iteration has the counter 0.
 
