@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+from pathlib import Path
+from types import MemberDescriptorType
 
 import numpy as np
 import pytest
@@ -14,15 +16,11 @@ from svod_tensor import Tensor
 from svod_tensor.ops.table import TABLE, Operation
 
 OPEN_THEMES = {
-    "base", "tensor", "assignment", "neural", "placing", "products", "random", "reduction", "sorting", "sources", "statistics",
+    "neural", "placing", "products", "random", "reduction", "sorting", "sources", "statistics",
     "trigonometry", "update", "windows",
 }  # fmt: skip
 """Whose docstrings are not complete yet."""
 
-OPEN_NAMES = {
-    "PrepareConfig", "caches", "clear_caches", "default_generator", "load_safetensors", "register_custom_function",
-    "save_safetensors",
-}  # fmt: skip
 PUBLIC = [
     name
     for name in svod_tensor.__all__
@@ -47,7 +45,13 @@ def run_examples(text: str | None, name: str) -> None:
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row.theme not in OPEN_THEMES], ids=name_of)
+DOCUMENTED = [
+    row for row in TABLE if row.theme not in OPEN_THEMES and not isinstance(find_function(row), MemberDescriptorType)
+]
+"""All but slots, which the docstring of their class describes."""
+
+
+@pytest.mark.parametrize("row", DOCUMENTED, ids=name_of)
 def test_an_operation_has_a_docstring_with_an_example_and_every_argument(row: Operation):
     function = find_function(row)
     text = inspect.getdoc(function) or ""
@@ -66,7 +70,9 @@ def test_the_example_of_an_operation_is_right(row: Operation):
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_the_example_of_a_public_name_is_right(name: str):
+def test_the_example_of_a_public_name_is_right(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # Counting what is on disk takes as long as there are files.
+    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path))
     text = inspect.getdoc(getattr(svod_tensor, name)) or ""
-    assert name in OPEN_NAMES or "Example:\n    >>> " in text
+    assert "Example:\n    >>> " in text
     run_examples(text, name)

@@ -242,7 +242,13 @@ def draw_again(tensors: Iterable[Live]) -> None:
 
 
 def default_generator() -> Generator:
-    """What is drawn from where no generator is named; seeded by the operating system until `manual_seed` is called."""
+    """What is drawn from where no generator is named; seeded by the operating system until `manual_seed` is called.
+
+    Example:
+        >>> from svod_tensor import default_generator, manual_seed
+        >>> default_generator() is manual_seed(1)
+        True
+    """
     if not _default:
         with _lock:
             if not _default:

@@ -52,6 +52,11 @@ class PrepareConfig:
     Raises:
         ConfigError: if opts are to be searched with passes that are not the compiler's own.
 
+    Example:
+        >>> from svod_tensor import PrepareConfig
+        >>> (Tensor([9, 4]) // Tensor([2, 2])).realize_with(PrepareConfig(check_operands=True)).tolist()
+        [4, 2]
+
     Attributes:
         opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to `optimizer`.
         optimizer: who chooses the opts otherwise, from the environment as `OptimizerConfig.from_env` reads it.

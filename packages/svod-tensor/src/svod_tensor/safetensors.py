@@ -67,6 +67,14 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     Raises:
         MissingFileError: if the file is not there.
         SafetensorsError: if it is truncated or contradicts itself.
+
+    Example:
+        >>> import os, tempfile
+        >>> from svod_tensor import load_safetensors, save_safetensors
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_safetensors({"weight": Tensor([1.0, 2.0])}, os.path.join(folder, "model.safetensors"))
+        ...     load_safetensors(os.path.join(folder, "model.safetensors"))["weight"].tolist()
+        [1.0, 2.0]
     """
     from svod_tensor import storage
 
@@ -110,7 +118,20 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
 
 
 def save_safetensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
-    """Write tensors to a file, which appears under its name only when it is complete."""
+    """Write tensors to a file, which appears under its name only when it is complete.
+
+    Args:
+        tensors: what is written, by name; they are computed first if need be.
+        path: of the file; one that is there is replaced.
+
+    Example:
+        >>> import os, tempfile
+        >>> from svod_tensor import save_safetensors
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_safetensors({"weight": Tensor([1.0, 2.0])}, os.path.join(folder, "model.safetensors"))
+        ...     os.listdir(folder)
+        ['model.safetensors']
+    """
     header: dict[str, object] = {}
     offset = 0
     for name, tensor in tensors.items():

@@ -76,26 +76,61 @@ class Tensor(
     __slots__ = ()
 
     def realize(self) -> Self:
-        """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer."""
+        """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer.
+
+        Raises:
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> x = (Tensor([1, 2]) * 2).realize()
+            >>> x.is_realized
+            True
+        """
         return self.realize_with(None)
 
     def realize_with(self, config: AnyConfig | None) -> Self:
-        """`realize` with a configuration; None means that of the environment, an `OptimizerConfig` a part of it.
+        """`realize` with a configuration.
+
+        Args:
+            config: a `PrepareConfig`, an `OptimizerConfig` as a part of one, or None for that of the environment.
 
         Raises:
             ConfigError: if it is no configuration.
+
+        Example:
+            >>> from svod_tensor import PrepareConfig
+            >>> (Tensor([1, 2]) * 2).realize_with(PrepareConfig()).tolist()
+            [2, 4]
         """
         self.realize_batch_with((self,), config)
         return self
 
     @classmethod
     def realize_batch(cls, tensors: Iterable[Tensor]) -> None:
-        """Compute several tensors together, what they share only once."""
+        """Compute several `tensors` together, what they share only once.
+
+        Example:
+            >>> x = Tensor([1, 2]) * 2
+            >>> y, z = x + 1, x - 1
+            >>> Tensor.realize_batch([y, z])
+            >>> y.is_realized, z.is_realized
+            (True, True)
+        """
         cls.realize_batch_with(tensors, None)
 
     @classmethod
     def realize_batch_with(cls, tensors: Iterable[Tensor], config: AnyConfig | None) -> None:
-        """`realize_batch` with a configuration, as `realize_with` takes it."""
+        """`realize_batch` of `tensors` with a configuration, `config`, as `realize_with` takes it.
+
+        Raises:
+            ConfigError: if it is no configuration.
+
+        Example:
+            >>> x = Tensor([1, 2]) * 2
+            >>> Tensor.realize_batch_with([x], None)
+            >>> x.is_realized
+            True
+        """
         from svod_tensor.realize import realize_tensors
 
         realize_tensors([t.content for t in tensors], _config_resolver()(config))
@@ -110,19 +145,54 @@ class Tensor(
         Raises:
             EmptyScheduleError: if the tensor is realized already, or empty.
             DonationError: if a donated tensor has no memory that can be given away.
+
+        Example:
+            >>> x = Tensor([1.0, 2.0]) * 2
+            >>> plan = x.prepare()
+            >>> plan.execute()
+            >>> x.tolist()
+            [2.0, 4.0]
         """
         return self.prepare_with(None, donate=donate)
 
     def prepare_with(self, config: AnyConfig | None, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
-        """`prepare` with a configuration, as `realize_with` takes it."""
+        """`prepare` with a configuration.
+
+        Args:
+            config: as `realize_with` takes it.
+            donate: as `prepare` takes it.
+
+        Raises:
+            ConfigError: if it is no configuration.
+
+        Example:
+            >>> from svod_tensor import PrepareConfig
+            >>> x = Tensor([1.0, 2.0]) * 2
+            >>> x.prepare_with(PrepareConfig()).execute()
+            >>> x.tolist()
+            [2.0, 4.0]
+        """
         return self.prepare_batch_with((self,), config, donate=donate)
 
     @classmethod
     def prepare_batch(cls, tensors: Iterable[Tensor], *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
         """One plan for several tensors, with an output for each of them, in order; for a sharded one, one for each shard.
 
-        Equal tensors have outputs of their own too; only a tensor that is given twice has one buffer. The output of a tensor
-        that is realized already is its memory, that of a tensor without elements an empty buffer.
+        Equal tensors have outputs of their own too; only a tensor that is given twice has one buffer. The output of a
+        tensor that is realized already is its memory, that of a tensor without elements an empty buffer.
+
+        Args:
+            tensors: what the plan computes.
+            donate: as `prepare` takes it.
+
+        Raises:
+            EmptyScheduleError: if there is nothing to compute.
+
+        Example:
+            >>> x, y = Tensor([1.0]) * 2, Tensor([1.0]) * 3
+            >>> Tensor.prepare_batch([x, y]).execute()
+            >>> x.tolist(), y.tolist()
+            ([2.0], [3.0])
         """
         return cls.prepare_batch_with(tensors, None, donate=donate)
 
@@ -130,7 +200,22 @@ class Tensor(
     def prepare_batch_with(
         cls, tensors: Iterable[Tensor], config: AnyConfig | None, *, donate: Iterable[Tensor] = ()
     ) -> ExecutionPlan:
-        """`prepare_batch` with a configuration, as `realize_with` takes it."""
+        """`prepare_batch` with a configuration.
+
+        Args:
+            tensors: what the plan computes.
+            config: as `realize_with` takes it.
+            donate: as `prepare` takes it.
+
+        Raises:
+            ConfigError: if it is no configuration.
+
+        Example:
+            >>> x = Tensor([1.0]) * 2
+            >>> Tensor.prepare_batch_with([x], None).execute()
+            >>> x.tolist()
+            [2.0]
+        """
         from svod_tensor.realize import prepare_tensors
 
         config = _config_resolver()(config)
@@ -147,6 +232,10 @@ class Tensor(
         Raises:
             BufferNotFoundError: if the tensor has no elements, and so no buffer.
             ShardError: if it is on several devices, and so has several buffers.
+
+        Example:
+            >>> Tensor([1.0, 2.0]).buffer().nbytes
+            8
         """
         if self.sharding is not None:
             devices = self.sharding.devices
@@ -172,6 +261,13 @@ class Tensor(
 
         On the CPU the array is the tensor's own memory, for a view with gaps or in another order, and read-only, unless
         `copy` asks for one of its own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+
+        Raises:
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> (Tensor([1.0, 2.0]) * 2).numpy()
+            array([2., 4.], dtype=float32)
         """
         array = self._host_array()
         if copy:
@@ -180,15 +276,28 @@ class Tensor(
         return array
 
     def tolist(self) -> Nested:
-        """The values as nested lists of Python numbers; of a 0-d tensor, the number."""
+        """The values as nested lists of Python numbers; of a 0-d tensor, the number.
+
+        Raises:
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
         array = self._host_array()
         return (array.astype("float32") if array.dtype.kind == "V" else array).tolist()
 
     def item(self) -> bool | int | float:
-        """The value of a tensor with one element.
+        """The value of a tensor with one element, as a Python number.
 
         Raises:
             AmbiguousTruthError: if it has another number of elements.
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> Tensor([[1.5]]).item()
+            1.5
         """
         if self.size != 1:
             raise AmbiguousTruthError(shape=self.shape)
@@ -243,8 +352,15 @@ class Tensor(
     def from_dlpack(cls, source: object) -> Self:
         """A tensor with the values of another library's array, whose memory it shares where kernels can read it there.
 
+        Args:
+            source: anything with `__dlpack__`, on the host.
+
         Raises:
             OperandError: if they are on a device, or of a dtype, that cannot be read.
+
+        Example:
+            >>> Tensor.from_dlpack(np.array([1.0, 2.0])).tolist()
+            [1.0, 2.0]
         """
         from svod_tensor.data import make_array_node
         from svod_tensor.dlpack import read_elements

@@ -99,13 +99,27 @@ def caches() -> dict[str, CacheCounts]:
     - `search`: what searches and `svod_tensor.tune` found, on disk.
 
     What is on disk is everyone's; the hits and misses are this process's.
+
+    Example:
+        >>> from svod_tensor import caches, clear_caches
+        >>> clear_caches()
+        >>> x = (Tensor([1, 2]) * 3).realize()
+        >>> caches()["schedule"].entries
+        1
     """
     in_process = {"schedule": SCHEDULES.counts(), "template": TEMPLATES.counts(), "kernel": KERNELS.counts()}
     return in_process | {name: store.counts() for name, store in _get_stores().items()}
 
 
 def clear_caches(*, disk: bool = False) -> None:
-    """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are."""
+    """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are.
+
+    Example:
+        >>> from svod_tensor import caches, clear_caches
+        >>> clear_caches()
+        >>> caches()["kernel"].entries
+        0
+    """
     from svod_tensor.tuning import records, tuned
 
     for cache in (SCHEDULES, TEMPLATES, KERNELS):

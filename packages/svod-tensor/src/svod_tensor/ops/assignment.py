@@ -34,27 +34,26 @@ class Assignment(Theme):
     def assign(self, value: Operand) -> Self:
         """Let this tensor have the elements of `value`, which broadcasts to its shape, and return it.
 
-        Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones, and what this tensor
-        is a view of has them. Results that were built on the old elements keep them. Nothing is computed before
-        something that reads the new elements is realized or prepared; a plan that was prepared from such results
-        writes at each execution.
+        Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones, and what this
+        tensor is a view of has them. Results that were built on the old elements keep them. Nothing is computed before
+        something that reads the new elements is realized or prepared; a plan that was prepared from such results writes
+        at each execution.
 
         Memory that is shared with a numpy array is never written: the tensor gets a copy of its own first.
-
-        Example:
-            >>> from svod_tensor import Tensor
-            >>> x = Tensor([1, 2, 3, 4])
-            >>> y = x.reshape(2, 2)
-            >>> x.assign(x * 10).tolist(), y.tolist()
-            ([10, 20, 30, 40], [[10, 20], [30, 40]])
 
         Raises:
             AssignmentDtypeError: if `value` is a tensor of another dtype.
             ShapeError: if it does not broadcast to this shape.
             DeviceMismatchError: if it is on another device.
-            ShardError: if it is one of the shards of another tensor.
+            ShardError: if this tensor is one of the shards of another one.
             RepeatedWriteError: if this tensor repeats elements, as `expand` does.
             ReadOnlyError: if this tensor is a file on DISK.
+
+        Example:
+            >>> x = Tensor([1, 2, 3, 4])
+            >>> y = x.reshape(2, 2)
+            >>> x.assign(x * 10).tolist(), y.tolist()
+            ([10, 20, 30, 40], [[10, 20], [30, 40]])
         """
         if isinstance(value, TensorBase):
             if value.uop is self.uop:

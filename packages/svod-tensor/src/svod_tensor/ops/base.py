@@ -92,6 +92,14 @@ class TensorBase:
             uop: the node.
             form: its form, where that is known.
             owns: whether it is memory that was made for this tensor, so that writing may change it.
+
+        Raises:
+            DeviceMismatchError: if what the node is computed from is on different devices.
+
+        Example:
+            >>> x = Tensor([1.0, 2.0])
+            >>> Tensor.from_uop(x.uop + x.uop).tolist()
+            [2.0, 4.0]
         """
         self = object.__new__(cls)
         self.content = Cell(uop, form, owns=owns)
@@ -117,12 +125,28 @@ class TensorBase:
         return self.from_uop(uop)
 
     def along(self, *steps: Step) -> Self:
-        """What is seen along further steps: a view of the same elements, unless numpy would copy them for a reshape."""
+        """What is seen along further `steps`: a view of the same elements, unless numpy would copy them for a reshape.
+
+        Args:
+            steps: of `svod_tensor.cells.views`, such as `Flip((True,))`.
+
+        Example:
+            >>> from svod_tensor.cells.views import Flip
+            >>> Tensor([1, 2, 3]).along(Flip((True,))).tolist()
+            [3, 2, 1]
+        """
         return self.from_content(self.content.along(steps))
 
     @classmethod
     def from_content(cls, content: Cell | View) -> Self:
-        """A tensor that is this cell, or this view of one."""
+        """A tensor that is `content`: a cell, or a view of one.
+
+        Example:
+            >>> x = Tensor([1, 2, 3])
+            >>> y = Tensor.from_content(x[1:].content)
+            >>> x.assign(0).tolist(), y.tolist()
+            ([0, 0, 0], [0, 0])
+        """
         self = object.__new__(cls)
         self.content = content
         if current_scope.get() is not None:
@@ -130,7 +154,14 @@ class TensorBase:
         return self
 
     def clone(self) -> Self:
-        """The same values as a tensor of its own: what is written to one of the two does not show in the other."""
+        """The same values as a tensor of its own: what is written to one of the two does not show in the other.
+
+        Example:
+            >>> x = Tensor([1, 2])
+            >>> y = x.clone()
+            >>> x.assign(0).tolist(), y.tolist()
+            ([0, 0], [1, 2])
+        """
         return self.from_uop(self.uop)
 
     def __copy__(self) -> Self:
@@ -141,56 +172,115 @@ class TensorBase:
 
     @property
     def uop(self) -> UOp:
-        """The node of the graph that this tensor stands for, now."""
+        """The node of the graph that this tensor stands for, now: an assignment changes it.
+
+        Example:
+            >>> (Tensor([1]) + 1).uop.op.name
+            'ADD'
+        """
         return self.content.node
 
     @property
     def dtype(self) -> DType:
+        """The dtype of the elements.
+
+        Example:
+            >>> Tensor([1.5]).dtype
+            float32
+        """
         return self.uop.dtype
 
     @property
     def shape(self) -> Shape:
-        """Sizes of each axis: ints, or index-typed nodes where they depend on a `Variable`."""
+        """Sizes of each axis: ints, or index-typed nodes where they depend on a `Variable`.
+
+        Example:
+            >>> Tensor([[1, 2, 3]]).shape
+            (1, 3)
+        """
         return self.uop.shape
 
     @property
     def ndim(self) -> int:
+        """The number of axes.
+
+        Example:
+            >>> Tensor([[1, 2, 3]]).ndim
+            2
+        """
         return len(self.uop.shape)
 
     @property
     def size(self) -> SInt:
-        """The number of elements."""
+        """The number of elements: an int, or an index-typed node where it depends on a `Variable`.
+
+        Example:
+            >>> Tensor([[1, 2, 3]]).size
+            3
+        """
         return product(self.uop.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element.
+
+        Example:
+            >>> Tensor([1.5]).itemsize
+            4
+        """
         return self.uop.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, at the largest values of the variables in the shape."""
+        """Bytes of all elements, at the largest values of the variables in the shape.
+
+        Example:
+            >>> Tensor([1.5, 2.5]).nbytes
+            8
+        """
         return math.prod(max_size(s) for s in self.uop.shape) * self.itemsize
 
     @property
     def device(self) -> str | tuple[str, ...]:
-        """The name of the device that the tensor is or will be on; of a sharded one, the names of all its devices."""
+        """The name of the device that the tensor is or will be on; of a sharded one, the names of all its devices.
+
+        Example:
+            >>> Tensor([1], device="CPU").device
+            'CPU'
+        """
         return self.uop.device or DEFAULT_DEVICE
 
     @property
     def sharding(self) -> Sharding | None:
-        """How this tensor is spread over devices; None if it is on one."""
+        """How this tensor is spread over devices; None if it is on one.
+
+        Example:
+            >>> x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), axis=0)
+            >>> x.sharding.devices, x.sharding.axis
+            (('CPU', 'CPU:1'), 0)
+        """
         placement = self.uop.placement
         return placement if isinstance(placement, Sharding) else None
 
     @property
     def form(self) -> Form:
-        """What is known without memory and without the values of variables; equal for tensors that one plan serves."""
+        """What is known without memory and without the values of variables; equal for tensors that one plan serves.
+
+        Example:
+            >>> Tensor([1, 2]).form == Tensor([3, 4]).form
+            True
+        """
         return self.content.form
 
     @property
     def is_realized(self) -> bool:
-        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it computes nothing."""
+        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it computes nothing.
+
+        Example:
+            >>> x = Tensor([1, 2]) * 2
+            >>> x.is_realized, x.realize().is_realized
+            (False, True)
+        """
         return self.content.is_realized
 
     def __repr__(self) -> str:

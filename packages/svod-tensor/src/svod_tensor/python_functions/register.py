@@ -34,6 +34,15 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
         kind: a name; one that was registered before gets the new function.
         function: fills the outputs, which are numpy arrays, and must not write to the inputs. On the CPU all of them
             are the memory itself. It is called at each execution, in whichever thread executes the plan.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir.custom_function import ArraySpec, make_custom_function
+        >>> from svod_tensor import register_custom_function
+        >>> register_custom_function("reverse", lambda out, x: np.copyto(out, x[::-1]))
+        >>> x = Tensor([1.0, 2.0, 3.0]).realize()
+        >>> Tensor.from_uop(make_custom_function("reverse", [ArraySpec(float32, (3,))], [x.uop])).tolist()
+        [3.0, 2.0, 1.0]
     """
     register_on_buffers(kind, _on_buffers(kind, function))
 
