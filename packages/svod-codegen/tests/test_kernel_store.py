@@ -25,6 +25,7 @@ SPEC = ProgramSpec(
     "E_16", "define void @E_16() { ; \u00fc\n}", "CPU",
     variables=(Variable("n", 1, 9), Variable("core_id", 0, 3)), var_names=("n",),
     globals=(0, 2, 5), outs=(0,), ins=(2, 5), global_size=(4, 1, 1), local_size=(1, 1, 1), n_operations=16, n_bytes=128,
+    reasons=("UPCAST(0, 4): lanes along axis 0 (16)",),
 )  # fmt: skip
 
 

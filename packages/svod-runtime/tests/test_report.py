@@ -9,17 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from svod_device import ProgramSpec
 from svod_ir.origins import Origin
 from svod_ir.target import Rates, Target
 from svod_runtime import CachedKernel, KernelProfile, Limits, ProfileReport
 
 
-def kernel(name: str) -> CachedKernel:
-    class Spec:
-        def __init__(self) -> None:
-            self.name = name
-
-    return CachedKernel(None, Spec())  # pyright: ignore[reportArgumentType]
+def kernel(name: str, *reasons: str) -> CachedKernel:
+    return CachedKernel(None, ProgramSpec(name, "", "CPU", reasons=reasons))  # pyright: ignore[reportArgumentType]
 
 
 ADD, MATMUL = kernel("E_16"), kernel("r_8_8_8")
@@ -37,6 +34,17 @@ TRACKED = [
     KernelProfile(ADD, "CPU", 3, 1_000, 2_000, 8_000, 0, (ADDED,)),
     KernelProfile(MATMUL, "CPU", 3, 10_000, 80_000, 40_000, 0, (MULTIPLIED, ADDED)),
 ]
+
+
+def test_the_reasons_for_a_kernels_opts_stand_below_the_table() -> None:
+    product = kernel("r_8_8_8", "UPCAST(1, 8): lanes along axis 1 (8)", "one thread: 512 steps are less than 32768")
+    report = ProfileReport([KernelProfile(product, "CPU", 3, 10_000, 80_000, 40_000), PROFILES[0]], {})
+    below = "r_8_8_8\n    UPCAST(1, 8): lanes along axis 1 (8)\n    one thread: 512 steps are less than 32768"
+    assert str(report) == f"{report.table()}\n\n{below}"
+    assert [k["reasons"] for k in json.loads(report.to_json())["kernels"]] == [list(product.spec.reasons), []]
+    out = io.StringIO()
+    report.show(out)
+    assert out.getvalue().endswith(f"\n\n{below}\n")
 
 
 def test_launches_of_one_kernel_add_up_and_the_slowest_comes_first() -> None:
@@ -173,7 +181,7 @@ def test_json_has_every_launch_and_every_kernel() -> None:
     assert data["kernels"][0] == {
         "name": "r_8_8_8", "device": "CPU", "launches": 1, "elapsed_ns": 10_000, "fastest_ns": 10_000,
         "operations": 80_000, "bytes": 40_000, "gflops": 8.0, "gigabytes_per_second": 4.0, "share_of_limit": None, "bound": None,
-        "scope": "", "origins": [],
+        "scope": "", "origins": [], "reasons": [],
     }  # fmt: skip
 
 

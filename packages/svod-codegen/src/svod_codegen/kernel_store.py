@@ -145,6 +145,7 @@ class _Header(TypedDict):
     local_size: tuple[int, int, int] | None
     n_operations: int
     n_bytes: int
+    reasons: list[str]
     is_source_compiled: bool
     source_bytes: int
 
@@ -165,6 +166,7 @@ def _make_header(spec: ProgramSpec, compiled: CompiledSpec) -> _Header | None:
         local_size=local_size,
         n_operations=spec.n_operations,
         n_bytes=spec.n_bytes,
+        reasons=list(spec.reasons),
         is_source_compiled=compiled.source is not None,
         source_bytes=len(spec.source.encode()),
     )
@@ -208,6 +210,7 @@ def decode_kernel(data: bytes) -> StoredKernel:
         local_size=None if header["local_size"] is None else _make_sizes(header["local_size"]),
         n_operations=header["n_operations"],
         n_bytes=header["n_bytes"],
+        reasons=tuple(header["reasons"]),
     )
     if header["is_source_compiled"]:
         return StoredKernel(spec, CompiledSpec.from_source(spec))

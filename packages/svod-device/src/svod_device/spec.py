@@ -60,6 +60,7 @@ class ProgramSpec:
         local_size: sizes of a workgroup; None where the grid counts single items and has no workgroups.
         n_operations: an estimate of the arithmetic operations of one launch, 0 where unknown.
         n_bytes: an estimate of the bytes that one launch moves, 0 where unknown.
+        reasons: why the kernel has its opts, for people.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ProgramSpec:
     local_size: LaunchSizes | None = _ONE
     n_operations: int = 0
     n_bytes: int = 0
+    reasons: tuple[str, ...] = ()
 
     @property
     def n_buffers(self) -> int:

@@ -55,6 +55,11 @@ class KernelProfile(Measured):
     def name(self) -> str:
         return self.kernel.name
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the kernel has its opts."""
+        return self.kernel.spec.reasons
+
     def __repr__(self) -> str:
         rates = f"{self.elapsed_us:.2f} us, {self.gflops:.2f} GFLOP/s, {self.gigabytes_per_second:.2f} GB/s"
         lines = f", from {format_origins(self.origins)}" if self.origins else ""

@@ -36,6 +36,7 @@ class KernelSummary(Measured):
         origins: the lines of the program that its launches come from.
         best_ns: what all launches take at best, None where that is not known.
         bound: what takes that time, `compute` or `memory`.
+        reasons: why the kernel has its opts.
     """
 
     name: str
@@ -48,6 +49,7 @@ class KernelSummary(Measured):
     origins: tuple[Origin, ...] = ()
     best_ns: float | None = None
     bound: str = ""
+    reasons: tuple[str, ...] = ()
 
     @property
     def share_of_limit(self) -> float | None:
@@ -98,7 +100,7 @@ class ProfileReport:
         return f"<ProfileReport of {len(self.profiles)} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
 
     def __str__(self) -> str:
-        return self.table()
+        return "\n\n".join(filter(None, (self.table(), self.explain())))
 
     def __rich__(self) -> Table:
         return make_rich_table(self, max_rows=40)
@@ -128,15 +130,22 @@ class ProfileReport:
         """Kernels as a table of text, with a last row for all of them."""
         return align_rows(make_rows(self, max_rows))
 
+    def explain(self, *, max_rows: int = 40) -> str:
+        """Why the kernels of the table have their opts; nothing where that is not known."""
+        found = (s for s in self.summaries()[:max_rows] if s.reasons)
+        return "\n".join("\n    ".join([s.name, *s.reasons]) for s in found)
+
     def show(self, file: TextIO | None = None, *, max_rows: int = 40) -> None:
-        """Print the table: by the package `rich` where that is installed."""
+        """Print the table, by the package `rich` where that is installed, and the explanations."""
         out = file or sys.stdout
         if find_spec("rich") is None:
             print(self.table(max_rows=max_rows), file=out)
-            return
-        from rich.console import Console
+        else:
+            from rich.console import Console
 
-        Console(file=out).print(make_rich_table(self, max_rows))
+            Console(file=out).print(make_rich_table(self, max_rows))
+        if why := self.explain(max_rows=max_rows):
+            print(f"\n{why}", file=out)
 
     def to_json(self) -> str:
         """Every launch, and every kernel's summary, as JSON."""
@@ -168,6 +177,7 @@ class ProfileReport:
                 "bound": s.bound or None,
                 "scope": s.scope,
                 "origins": _to_dicts(s.origins),
+                "reasons": list(s.reasons),
             }
             for s in self.summaries()
         ]
@@ -247,6 +257,7 @@ def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelS
         tuple(dict.fromkeys(o for p in group for o in p.origins)),
         sum(1e9 * seconds for seconds, _ in bounds) if bounds else None,
         bounds[0][1] if bounds else "",
+        group[0].reasons,
     )
 
 

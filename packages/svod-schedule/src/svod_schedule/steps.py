@@ -10,9 +10,11 @@ Each runs the passes of one pipeline, whose table `python -m svod_schedule.pipel
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NewType
 
 from svod_ir.uop import UOp
+from svod_schedule.optimize.choices import Reason
 from svod_schedule.pipeline import Context, run_pipeline
 
 __all__ = [
@@ -28,8 +30,15 @@ __all__ = [
 
 RangedGraph = NewType("RangedGraph", UOp)
 KernelGraph = NewType("KernelGraph", UOp)
-OptimizedKernel = NewType("OptimizedKernel", UOp)
 LoweredKernel = NewType("LoweredKernel", UOp)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizedKernel:
+    """A kernel with its opts, which stand in the SINK, and why it has them, which does not."""
+
+    sink: UOp
+    reasons: tuple[Reason, ...] = ()
 
 
 def rangeify(graph: UOp, context: Context) -> RangedGraph:
@@ -44,9 +53,11 @@ def kernelize(graph: RangedGraph, context: Context) -> KernelGraph:
 
 def optimize(kernel: UOp, context: Context) -> OptimizedKernel:
     """The body of a CALL, with its opts applied and noted in the SINK."""
-    return OptimizedKernel(run_pipeline("optimize", kernel, context))
+    reasons: list[Reason] = []
+    sink = run_pipeline("optimize", kernel, replace(context, note_reasons=reasons.extend))
+    return OptimizedKernel(sink, tuple(reasons))
 
 
 def lower(kernel: OptimizedKernel, context: Context) -> LoweredKernel:
     """A kernel of vectors, loads, stores and loops, which renderers accept."""
-    return LoweredKernel(run_pipeline("lower", kernel, context))
+    return LoweredKernel(run_pipeline("lower", kernel.sink, context))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from svod_device import CompiledSpec
     from svod_ir.origins import Origin
     from svod_runtime import CachedKernel, ExecutionPlanBuilder, PlannedKernel, PreparedOp
+    from svod_schedule.steps import OptimizedKernel
     from svod_tensor.engine.preschedule import PreSchedule
     from svod_tensor.engine.schedule import Schedule
     from svod_tensor.options import AnyConfig
@@ -79,6 +80,10 @@ def _show_graph(graph: UOp) -> str:
     from svod_ir.text import print_graph
 
     return print_graph(graph)
+
+
+def _show_optimized(kernel: OptimizedKernel) -> str:
+    return "".join(f"# {reason}\n" for reason in kernel.reasons) + _show_graph(kernel.sink)
 
 
 def _show_pre_schedule(pre: PreSchedule) -> str:
@@ -149,7 +154,7 @@ _SHOW: Final[Mapping[str, Callable[[Any], str]]] = {
     "kernelize": _show_graph,
     "preschedule": _show_pre_schedule,
     "instantiate": _show_schedule,
-    "optimize": _show_graph,
+    "optimize": _show_optimized,
     "lower": _show_graph,
     "linearize": lambda program: _show_graph(program.src[1]),
     "render": lambda source: source.source,

@@ -53,7 +53,7 @@ class Reason(NamedTuple):
     opts: tuple[Opt, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.text}: {format_opts(self.opts)}" if self.opts else self.text
+        return f"{format_opts(self.opts)}: {self.text}" if self.opts else self.text
 
 
 def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:

@@ -124,7 +124,7 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
                 facts, side, constants.TRANSPOSED_TILE, "squares of a transposition use whole lines of both sides"
             )
     elif panel is not None:
-        why = f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read {panel.n_rows} times"
+        why = f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read for {panel.n_rows} rows"
         yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
     else:
         n_vectors = constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
@@ -156,7 +156,7 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
         amount //= 2
     while amount > 1:
         for op in (OptOp.UPCAST, OptOp.OVERLAP):
-            yield Candidate(f"{why}: {amount} at a time", (Move(op, axis, amount),))
+            yield Candidate(f"{why}, {amount} at a time", (Move(op, axis, amount),))
         amount //= 2
 
 
@@ -171,7 +171,7 @@ def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Questi
 def _mask(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     if facts.target.has_masked_access:
         moves = (Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount))
-        yield Candidate(f"{why}: {amount} at a time, the last ones masked", moves)
+        yield Candidate(f"{why}, {amount} at a time, the last ones masked", moves)
 
 
 def _fill_rows(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
@@ -201,7 +201,7 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         while amount > max_trips(axis):
             amount //= 2
         if amount > 1:
-            why = f"the results leave lanes to {facts.name(axis)}: {amount} at a time"
+            why = f"lanes along {facts.name(axis)}, since along no axis of the results, {amount} at a time"
             yield [Candidate(why, (Move(OptOp.UNROLL, axis, amount),))]
 
 
@@ -239,15 +239,15 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
 def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
     """Take `amount` results along `axis`, or the largest part of it that divides a short axis."""
     size = exact_trips(axis)
-    why = f"{facts.name(axis)} shares what is loaded"
-    whole = [Candidate(f"{why}: all of it", (Move(OptOp.UPCAST, axis, 0),))]
-    overlapping = [Candidate(f"{why}: {amount} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, amount),))]
+    why = f"results along {facts.name(axis)} share what is loaded"
+    whole = [Candidate(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
+    overlapping = [Candidate(f"{why}, {amount} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, amount),))]
     if not isinstance(size, int):
         return chain(overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ())
     if size <= amount:
         return whole
     divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
-    exact = [Candidate(f"{why}: {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
+    exact = [Candidate(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
     # On a long axis, a few results computed twice cost less than a tile that fills fewer registers.
     is_long = size >= constants.LONG_AXIS * amount and amount not in divisors
     return [*overlapping, *exact] if is_long else [*exact, *overlapping]
@@ -266,6 +266,6 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
     ]
     where = f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
     yield [
-        Candidate(f"packed {where}, at {plan.panel.cost:.3f} of the product's work", (Move(OptOp.PACK, r),))
+        Candidate(f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work", (Move(OptOp.PACK, r),))
         for r in loops[:1]
     ]

@@ -125,7 +125,9 @@ def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, P
             see("lower", task.subject, lowered)
             linear = linearize(lowered, task.device.name)
             see("linearize", task.subject, linear)
-            source = replace(render(linear, task.device.renderer), **estimate_work(task.kernel)._asdict())
+            reasons = tuple(map(str, optimized.reasons))
+            work = estimate_work(task.kernel)
+            source = replace(render(linear, task.device.renderer), reasons=reasons, **work._asdict())
             see("render", task.subject, source)
             return task, source
     except OptError:

@@ -121,7 +121,7 @@ class KernelSearch:
         return find_seconds(candidate, self._outcomes)
 
     def _make_candidate(self, opts: Opts) -> Candidate:
-        kernel = optimize(self._kernel, replace(self._context, opts=opts))
+        kernel = optimize(self._kernel, replace(self._context, opts=opts)).sink
         return Candidate(opts, kernel, make_key(kernel))
 
     def _choose(self, result: SearchResult) -> tuple[Opts, tuple[Opts, ...]]:
