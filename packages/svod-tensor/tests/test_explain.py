@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from svod_tensor import Tensor
+from svod_ir.args import parse_opts
+from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.explain import WORDS, explain, main
 
 
@@ -32,6 +33,20 @@ def test_each_different_kernel_is_shown_once():
     y = ((x * 3).contiguous() * 3).contiguous().sum()
     subjects = [a.subject for a in explain([y]) if a.word == "render"]
     assert len(subjects) == len(set(subjects)) == 2
+
+
+@pytest.mark.parametrize(
+    ("opts", "reason"),
+    [
+        (None, "# UPCAST(0, 2): lanes along axis 0 (2), near each other in memory, 2 at a time"),
+        ("UPCAST(0, 2)", "# UPCAST(0, 2): given by the configuration, or found by a search"),
+        ("", "# no opts: given by the configuration, or found by a search"),
+    ],
+)
+def test_a_kernel_says_why_it_has_its_opts(opts, reason):
+    config = PrepareConfig(opts=None if opts is None else parse_opts(opts))
+    (shown,) = (a.text for a in explain([Tensor([1.0, 2.0]) * 3], config) if a.word == "optimize")
+    assert shown.splitlines()[0] == reason
 
 
 def test_the_command_explains_a_script(tmp_path):

@@ -31,6 +31,7 @@ plan = y.prepare()
 plan.execute()
 np.testing.assert_array_equal(y.numpy(), (x * 2 + 1).sum(1))
 assert all(kernel.source for kernel in plan.kernels())
+assert all(profile.reasons for profile in plan.execute_profiled())
 print(len(rendered))
 """
 

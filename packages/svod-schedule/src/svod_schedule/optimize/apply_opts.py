@@ -18,7 +18,7 @@ from svod_schedule.optimize.scheduler import Scheduler
 
 __all__ = ["apply_opts"]
 
-_GIVEN = Reason("given by the configuration, or found by a search")
+_GIVEN = "given by the configuration, or found by a search"
 
 
 def apply_opts(
@@ -35,7 +35,7 @@ def apply_opts(
     if opts is None:
         scheduler, reasons = choose(sink, target)
     else:
-        scheduler, reasons = Scheduler(sink, target), (_GIVEN._replace(opts=opts),)
+        scheduler, reasons = Scheduler(sink, target), (Reason(_GIVEN if opts else f"no opts: {_GIVEN}", opts),)
         for opt in opts:
             scheduler.apply_opt(opt)
     if note is not None:
