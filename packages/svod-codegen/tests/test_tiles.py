@@ -179,7 +179,7 @@ def test_a_chain_of_products_changes_one_tile():
 
 
 def test_an_operand_that_was_loaded_before_a_loop_stays_in_its_tile():
-    """Each turn of the outer loop zeroes, multiplies and stores; a is loaded once."""
+    """Each iteration of the outer loop zeroes, multiplies and stores; a is loaded once."""
     a_type, b_type, c_type = BF16.operand_dtypes
     x = param(1, a_type.lanes, bfloat16).index(const(0), lanes=a_type.lanes).load()
     j = loop(3, 0)

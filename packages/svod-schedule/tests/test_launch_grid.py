@@ -103,7 +103,7 @@ def make_kernel(shape: tuple[int, ...], *, is_reduced: bool = False) -> UOp:
         ((17, 3, 4), (Opt(OptOp.NOLOCALS),)),
     ],
 )
-def test_a_grid_beyond_the_limits_is_walked_in_turns(
+def test_a_grid_beyond_the_limits_is_walked_in_iterations(
     shape: tuple[int, ...], opts: tuple[Opt, ...], limits: tuple[int, ...]
 ) -> None:
     kernel = make_kernel(shape)
@@ -116,7 +116,7 @@ def test_a_grid_beyond_the_limits_is_walked_in_turns(
 
 @pytest.mark.parametrize("limits", [(), (4, 2, 2), (1,)])
 @pytest.mark.parametrize("group", [OptOp.GROUP, OptOp.GROUPTOP])
-def test_members_of_a_group_meet_in_each_turn(group: OptOp, limits: tuple[int, ...]) -> None:
+def test_work_items_of_a_group_meet_in_each_iteration(group: OptOp, limits: tuple[int, ...]) -> None:
     kernel = make_kernel((19, 32), is_reduced=True)
     _, linear = compile_kernel(
         kernel, Context(target=replace(GPU, max_global=limits), opts=(Opt(OptOp.PADTO, 0, 2), Opt(group, 0, 8)))
@@ -134,7 +134,7 @@ def test_members_beyond_three_dimensions_share_them() -> None:
     kernel = make_kernel((4, 4, 4, 4))
     opts = tuple(Opt(OptOp.LOCAL, axis, 2) for axis in range(4))
     _, linear = compile_kernel(kernel, Context(target=replace(GPU, max_local_dims=(8, 8, 2)), opts=opts))
-    members = {n.arg: int(n.vmax) + 1 for n in linear if n.op is Op.SPECIAL and n.arg.startswith("l")}
-    assert prod(members.values()) == 16
-    assert members.get("lidx2", 1) <= 2
+    work_items = {n.arg: int(n.vmax) + 1 for n in linear if n.op is Op.SPECIAL and n.arg.startswith("l")}
+    assert prod(work_items.values()) == 16
+    assert work_items.get("lidx2", 1) <= 2
     assert_same(kernel, linear)

@@ -1,4 +1,4 @@
-"""Workgroups: parts of a reduction meet in shared memory, and one member stores the result."""
+"""Workgroups: parts of a reduction meet in shared memory, and one work-item stores the result."""
 
 from __future__ import annotations
 

@@ -135,17 +135,17 @@ EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]
     "thread splits what it does not divide into parts that overlap": (
         make_copy(19), (Opt(OptOp.THREAD, 0, 4),), CPU, [("THREAD", 4), ("LOOP", 5)],
     ),
-    "local splits off workgroup members": (make_copy(64), (Opt(OptOp.LOCAL, 0, 16),), GPU, [("LOOP", 4), ("LOCAL", 16)]),
+    "local splits off work-items": (make_copy(64), (Opt(OptOp.LOCAL, 0, 16),), GPU, [("LOOP", 4), ("LOCAL", 16)]),
     "group shares the inner part of a reduction": (
         make_sum(6, 64), (Opt(OptOp.GROUP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
     ),
     "grouptop shares the outer part of a reduction": (
         make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
     ),
-    "split takes turns of a loop inside all others": (
+    "split takes iterations of a loop inside all others": (
         make_copy(8, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 2), ("LOOP", 6), ("LOOP", 4)],
     ),
-    "split lets the last turns overlap": (
+    "split lets the last iterations overlap": (
         make_copy(9, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 3), ("LOOP", 6), ("LOOP", 4)],
     ),
     "swap exchanges two loops": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, [("LOOP", 16), ("LOOP", 6)]),
@@ -284,7 +284,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         "it needs 144 bytes of shared memory, more than 64",
     ),
     "split of a loop into itself": (make_copy(6), (Opt(OptOp.SPLIT, 0, 6),), CPU, "the axis may be no longer than 6"),
-    "split of a loop into single turns": (
+    "split of a loop into single iterations": (
         make_copy(6), (Opt(OptOp.SPLIT, 0, 1),), CPU, "the amount 1 is not between 2 and 1048576",
     ),
     "split where the kernel reads what it writes": (
@@ -302,20 +302,20 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_sum(6, 16), (Opt(OptOp.PACK, 0),), CPU, "no load of a reduction is repeated inside the loop",
     ),
     "pack of a reduced axis": (make_sum(6, 16), (Opt(OptOp.PACK, 1),), CPU, "the target has no shared memory"),
-    "pack of a reduced axis by no members": (
-        make_sum(6, 16), (Opt(OptOp.PACK, 1),), GPU, "no members of a workgroup take results",
+    "pack of a reduced axis by no work-items": (
+        make_sum(6, 16), (Opt(OptOp.PACK, 1),), GPU, "no work-items of a workgroup take results",
     ),
-    "pack of a reduced axis of which each member reads its own row": (
-        make_sum(6, 16), (Opt(OptOp.LOCAL, 0, 3), Opt(OptOp.PACK, 2)), GPU, "no two members read the same",
+    "pack of a reduced axis of which each work-item reads its own row": (
+        make_sum(6, 16), (Opt(OptOp.LOCAL, 0, 3), Opt(OptOp.PACK, 2)), GPU, "no two work-items read the same",
     ),
-    "pack of a reduction by members": (
-        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 4), Opt(OptOp.PACK, 2)), GPU, "no members of a workgroup take results",
+    "pack of a reduction by work-items": (
+        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 4), Opt(OptOp.PACK, 2)), GPU, "no work-items of a workgroup take results",
     ),
     "a second pack of a reduced axis": (
         make_product(8, 8, 16), (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.PACK, 3)), GPU,
         "shared memory holds tiles already",
     ),
-    "members for what is packed already": (
+    "work-items for what is packed already": (
         make_product(8, 8, 16), (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.LOCAL, 1, 4)), GPU,
         "PACK has shared out the tiles already",
     ),
@@ -332,13 +332,13 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         (Opt(OptOp.UPCAST, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.UNROLL, 0, 32), Opt(OptOp.PACK, 4)), GPU,
         "it needs 11264 bytes of shared memory, more than 4096",
     ),
-    "members and a group beyond the workgroup": (
+    "work-items and a group beyond the workgroup": (
         make_sum(32, 64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.GROUP, 0, 8)), GPU, "a workgroup of 128 exceeds 64",
     ),
-    "padded members beyond the workgroup": (
+    "padded work-items beyond the workgroup": (
         make_copy(64), (Opt(OptOp.LOCAL, 0, 64), Opt(OptOp.PADTO, 0, 96)), GPU, "a workgroup of 96 exceeds 64",
     ),
-    "members beyond a dimension": (
+    "work-items beyond a dimension": (
         make_copy(67), (Opt(OptOp.LOCAL, 0, 67),), replace(GPU, max_local=128, max_local_dims=(16, 4, 2)),
         "a workgroup of 67 does not fit into dimensions of (16, 4, 2)",
     ),

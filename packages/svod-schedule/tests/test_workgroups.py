@@ -1,4 +1,4 @@
-"""What the heuristics choose for a machine whose members of a workgroup run in step, and what tiles in shared memory are."""
+"""What the heuristics choose for a machine whose work-items of a workgroup run in step, and what tiles in shared memory are."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def show(graph: UOp, target: Target = GPU) -> list[str]:
 
 
 CHOICES: dict[str, tuple[Callable[[], UOp], list[str]]] = {
-    # 128 groups of 16 x 16 members with 8 x 4 results each, from tiles of 128 x 16 and 16 x 64.
+    # 128 groups of 16 x 16 work-items with 8 x 4 results each, from tiles of 128 x 16 and 16 x 64.
     "matmul": (
         lambda: matmul(tensor(1, 1024, 1024), tensor(2, 1024, 1024)),
         [
             "r_g8_g16_l16_l16_u8_u4_u4_u2_u4_R64_r16: UPCAST(0, 8) LOCAL(0, 16) UPCAST(1, 4) LOCAL(1, 16) UNROLL(0, 16) PACK(6)"
         ],
     ),
-    # A member has twice four columns, with those of its neighbours between them.
+    # A work-item has twice four columns, with those of its neighbours between them.
     "large matmul": (
         lambda: matmul(tensor(1, 4096, 4096), tensor(2, 4096, 4096)),
         [
@@ -134,8 +134,8 @@ def test_neighbours_store_side_by_side_within_the_limits(name: str) -> None:
 def test_all_cores_get_a_workgroup_of_whole_steps(name: str) -> None:
     for scheduler in choose_all(CHOICES[name][0]()):
         sink = scheduler.finish()
-        n_members = prod(int(r.vmax) + 1 for r in get_work_items(sink))
-        assert n_members % GPU.lockstep == 0
+        n_work_items = prod(int(r.vmax) + 1 for r in get_work_items(sink))
+        assert n_work_items % GPU.lockstep == 0
         n_groups = prod(int(r.vmax) + 1 for r in sink.iter_ops(Op.RANGE) if r.arg[1] is AxisType.GLOBAL)
         assert n_groups >= min(GPU.cores, 32)
 
@@ -212,7 +212,7 @@ def test_tiles_in_shared_memory_keep_what_a_product_computes(name: str, turned: 
 
 
 BOTH_SIDES = ("one result each", "squares", "masked", "without unrolling")
-"""Where members take rows and columns, both operands are shared."""
+"""Where work-items take rows and columns, both operands are shared."""
 
 
 def apply(kernel: UOp, opts: str) -> Scheduler:
@@ -220,8 +220,8 @@ def apply(kernel: UOp, opts: str) -> Scheduler:
     scheduler = Scheduler(kernel, GPU)
     for opt in parse_opts(opts):
         scheduler.apply_opt(opt)
-    turn = next(i for i, r in enumerate(scheduler.axes) if r.arg[1] is AxisType.REDUCE)
-    scheduler.apply_opt(Opt(OptOp.PACK, turn))
+    iteration = next(i for i, r in enumerate(scheduler.axes) if r.arg[1] is AxisType.REDUCE)
+    scheduler.apply_opt(Opt(OptOp.PACK, iteration))
     return scheduler
 
 
@@ -229,5 +229,5 @@ def test_a_shared_tile_is_read_from_afar_once_in_a_turn() -> None:
     (kernel,) = make_kernels(matmul(tensor(1, 16, 32), tensor(2, 32, 16)))
     loads = [n for n in lower(apply(kernel, "LOCAL(0, 8) LOCAL(1, 8) UNROLL(0, 8)")) if n.op is Op.LOAD]
     afar = [n for n in loads if n.src[0].src[0].op is Op.PARAM]
-    # Of 8 x 8 elements of either operand each of 64 members reads one; it uses 16.
+    # Of 8 x 8 elements of either operand each of 64 work-items reads one; it uses 16.
     assert sum(n.dtype.lanes for n in afar) == 2

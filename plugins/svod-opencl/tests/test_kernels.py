@@ -185,17 +185,17 @@ def quick_compiler() -> OpenCLCompiler:
 @given(
     rows=st.integers(1, 24),
     columns=st.integers(1, 300),
-    n_members=st.sampled_from([2, 3, 4, 8, 16, 32, 64]),
+    n_work_items=st.sampled_from([2, 3, 4, 8, 16, 32, 64]),
     group=st.sampled_from([GROUP, GROUPTOP]),
     op=st.sampled_from([Op.ADD, Op.MAX]),
 )
 def test_members_that_meet_in_local_memory_reduce_rows_of_any_size(
-    quick_compiler: OpenCLCompiler, rows: int, columns: int, n_members: int, group: OptOp, op: Op
+    quick_compiler: OpenCLCompiler, rows: int, columns: int, n_work_items: int, group: OptOp, op: Op
 ) -> None:
     # Axes of one element are no loops.
     rows, columns = rows + 1, columns + 1
     x = make_reshape(buffer(1, rows * columns, device="OPENCL"), (rows, columns))
-    opts = (Opt(PADTO, 1, n_members), Opt(group, 0, n_members))
+    opts = (Opt(PADTO, 1, n_work_items), Opt(group, 0, n_work_items))
     values = make_input(rows, columns)
     target = get_device("OPENCL").target
     found = run_compiled(make_reduce_axis(x, op, (1,)), target, opts, values, rows, quick_compiler)
@@ -221,7 +221,7 @@ def test_other_kernels_for_a_gpu_are_right_here(shape: tuple[int, int]) -> None:
 
 
 def compute_for_gpu(function: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
-    """The result of kernels that are chosen for members in step, run by the driver that is here."""
+    """The result of kernels that are chosen for work-items in step, run by the driver that is here."""
     device = get_device("OPENCL")
     target = replace(
         device.target, name="gpu", vector_bits=128, cores=4, max_local=256, shared_bytes=48 << 10, lockstep=32

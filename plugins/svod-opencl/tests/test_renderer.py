@@ -46,7 +46,7 @@ def render(node: UOp, *opts: Opt, target: Target = TARGET) -> str:
 
 
 def render_for_gpu(node: UOp) -> str:
-    """What the heuristics choose where members run in step."""
+    """What the heuristics choose where work-items run in step."""
     return render_with(node, None, GPU)
 
 

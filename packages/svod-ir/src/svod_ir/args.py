@@ -109,7 +109,7 @@ class CheckArg(NamedTuple):
 class GridIndex(NamedTuple):
     """What the name of a SPECIAL says: which numbers of a launch it is one of, and on which axis, 0 to 2.
 
-    The numbers are `gidx` of a workgroup, `lidx` of a member in its workgroup, `idx` of an item where there are no workgroups.
+    The numbers are `gidx` of a workgroup, `lidx` of a work-item in its workgroup, `idx` of an item where there are no workgroups.
     """
 
     numbers: str

@@ -106,7 +106,7 @@ class Target:
 
     `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
     are what the renderer accepts: everything else is rewritten into them. `max_global` and `max_local_dims` limit
-    each dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `lockstep` members of
+    each dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `lockstep` work-items of
     a workgroup run in step, 1 where a core runs one after the other. `peak_flops` (f32 operations a second),
     `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
     """

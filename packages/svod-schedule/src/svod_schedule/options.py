@@ -46,8 +46,8 @@ class OptimizerConfig:
         plan_seconds: how long all searches of one plan may take together (`BEAM_PLAN_TIMEOUT`).
         compile_seconds: how long one candidate may take to compile (`BEAM_TIMEOUT_SEC`); its run is not counted.
         max_uops: the longest linear program that is compiled (`BEAM_UOPS_MAX`).
-        max_upcast: the most outputs or reduced elements that one turn of the loops may take (`BEAM_UPCAST_MAX`).
-        max_local: the most members of a workgroup (`BEAM_LOCAL_MAX`).
+        max_upcast: the most outputs or reduced elements that one iteration of the loops may take (`BEAM_UPCAST_MAX`).
+        max_local: the most work-items of a workgroup (`BEAM_LOCAL_MAX`).
         max_bloat: how many times as much arithmetic a candidate may do as what it was made from (`BEAM_BLOAT_MAX`).
         max_rounds: how many rounds there are at most (`BEAM_ROUNDS_MAX`).
         max_measured: how many candidates of a round are measured, those that the cost model likes best (`BEAM_MEASURED_MAX`).

@@ -210,7 +210,7 @@ _LOWER: Final = (
     # Done on scalars, before expand writes out the copies.
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
     # The places in shared memory are addresses like any other, for expand to take in vectors.
-    Pass("group-reduce", lambda g, _: group_reduce(g), "lets the members of a workgroup meet in shared memory", "lowering", after=("simplify-indices",)),
+    Pass("group-reduce", lambda g, _: group_reduce(g), "lets the work-items of a workgroup meet in shared memory", "lowering", after=("simplify-indices",)),
     Pass("expand", lambda g, c: expand(g, c.target.tensor_cores), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify-indices",)),
     # How many additions go to one accumulator is known once lanes and copies are.
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
@@ -219,7 +219,7 @@ _LOWER: Final = (
     Pass("place-launch-axes", lambda g, c: place_launch_axes(g, c.target), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
     Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
     # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
-    Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one turn", "lowering", after=("add-loads",)),
+    Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one iteration", "lowering", after=("add-loads",)),
     Pass("type-indices", lambda g, _: type_indices(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
     # Divisions of indices need a width before they can become shifts and multiplications.
     Pass("decompose", lambda g, c: decompose(g, c.target), "replaces ops that the target lacks or that are slow", "lowered", after=("type-indices", "decompose-math", "branch-rare")),

@@ -59,7 +59,7 @@ def max_vector_bytes(device: cl.Device) -> int:
 
 
 def _count_lockstep(device: cl.Device) -> int:
-    """How many members of a workgroup run in step: a GPU's warp or wavefront; a CPU runs them one after the other."""
+    """How many work-items of a workgroup run in step: a GPU's warp or wavefront; a CPU runs them one after the other."""
     if not device.type & cl.device_type.GPU:
         return 1
     for name in ("warp_size_nv", "wavefront_width_amd"):

@@ -312,27 +312,27 @@ def _items(target: Target) -> KernelCase:
 
 
 def _grid(target: Target) -> KernelCase:
-    """Three axes of workgroups and of their members."""
+    """Three axes of workgroups and of their work-items."""
     sizes = _fit((2, 3, 2), target.max_global)
     local = _fit((4, 2, 1), target.max_local_dims)
     while local[0] * local[1] > max(target.max_local, 1):
         local = [max(local[0] // 2, 1), 1, 1] if local[1] == 1 else [local[0], 1, 1]
-    groups, members = _specials("gidx", sizes), _specials("lidx", local)
-    n_members = local[0] * local[1]
-    count = sizes[0] * sizes[1] * sizes[2] * n_members
-    place = ((groups[2] * sizes[1] + groups[1]) * sizes[0] + groups[0]) * n_members
-    place = place + members[1] * local[0] + members[0] + members[2]
-    value = _param(1, int32, count).index(place).load() + groups[1] * 10 + members[0]
+    groups, work_items = _specials("gidx", sizes), _specials("lidx", local)
+    n_work_items = local[0] * local[1]
+    count = sizes[0] * sizes[1] * sizes[2] * n_work_items
+    place = ((groups[2] * sizes[1] + groups[1]) * sizes[0] + groups[0]) * n_work_items
+    place = place + work_items[1] * local[0] + work_items[0] + work_items[2]
+    value = _param(1, int32, count).index(place).load() + groups[1] * 10 + work_items[0]
     return _case("grid", _param(0, int32, count).index(place).store(value))
 
 
-def _workgroup(members: int) -> KernelCase:
-    """The members of a workgroup exchange values through the memory that they share."""
+def _workgroup(work_items: int) -> KernelCase:
+    """The work-items of a workgroup exchange values through the memory that they share."""
     group = special("gidx0", _const(3), int32)
-    member = special("lidx0", _const(members), int32)
-    shared = nodes.local(0, members)
-    place = group * members + member
-    put = shared.index(member).store(_param(1, float32, 3 * members).index(place).load())
+    work_item = special("lidx0", _const(work_items), int32)
+    shared = nodes.local(0, work_items)
+    place = group * work_items + work_item
+    put = shared.index(work_item).store(_param(1, float32, 3 * work_items).index(place).load())
     meet = UOp(Op.BARRIER, void, (put,))
-    got = shared.after(meet).index(_const(members - 1) - member).load()
-    return _case("workgroup", _param(0, float32, 3 * members).index(place).store(got), order=(meet,))
+    got = shared.after(meet).index(_const(work_items - 1) - work_item).load()
+    return _case("workgroup", _param(0, float32, 3 * work_items).index(place).store(got), order=(meet,))

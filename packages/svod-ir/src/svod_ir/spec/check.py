@@ -77,7 +77,7 @@ def _find_root_violation(root: UOp, stage: str) -> str | None:
     if stage in ("kernel", "lowering", "lowered"):
         if root.op is not Op.SINK:
             return "a kernel is a SINK"
-        # After they met, the members of a workgroup go on in one scope until place-launch-axes numbers them.
+        # After they met, the work-items of a workgroup go on in one scope until place-launch-axes numbers them.
         is_free = stage == "lowering"
         left = [r for r in root.ranges if not (is_free and r.arg.kind is AxisType.GROUP_REDUCE)]
         if left:

@@ -120,7 +120,7 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
 
 
 def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshIds) -> UOp:
-    """A scan begins anew in each turn of the loops around its own, whether its value depends on them or not."""
+    """A scan begins anew in each iteration of the loops around its own, whether its value depends on them or not."""
     value, loop = done[node.src[0]], done[node.src[1]]
     register = fresh.make_register(node.dtype)
     outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id)

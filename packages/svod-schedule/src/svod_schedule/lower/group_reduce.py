@@ -1,4 +1,4 @@
-"""group-reduce: members of a workgroup reduce a part each, and meet in shared memory.
+"""group-reduce: work-items of a workgroup reduce a part each, and meet in shared memory.
 
 before → after, for GROUP_REDUCE g of 16:
 
@@ -8,7 +8,7 @@ before → after, for GROUP_REDUCE g of 16:
                             STORE(INDEX(local1, g) if g < 4, part), BARRIER
                             REDUCE(INDEX(AFTER(local1, BARRIER), q), q; ADD), for q of 4
 
-So a member reads 2 * sqrt(n) elements, not n; few members read all at once. Every member then has the whole result, and
+So a work-item reads 2 * sqrt(n) elements, not n; few work-items read all at once. Every work-item then has the whole result, and
 `place-launch-axes` lets one of them store it.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["count_shared", "group_reduce"]
 
 _SHARED = (AxisType.LOCAL, AxisType.WARP, AxisType.UPCAST)
 MIN_STEPWISE = 16
-"""From so many members on, a barrier more costs less than reading all parts."""
+"""From so many work-items on, a barrier more costs less than reading all parts."""
 
 _ENCLOSING = (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN)
 
@@ -40,53 +40,53 @@ def group_reduce(sink: UOp) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
-        members = [r for r in new.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
-        done[node] = meeting.reduce(new, members) if members else new
+        work_items = [r for r in new.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
+        done[node] = meeting.reduce(new, work_items) if work_items else new
     return done[sink]
 
 
 def count_shared(node: UOp) -> int:
     """How many elements of shared memory a REDUCE takes."""
-    members = [r for r in node.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE]
-    n_members = max_trips(*members)
+    work_items = [r for r in node.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE]
+    n_work_items = max_trips(*work_items)
     n_shared = max_trips(*(r for r in node.ranges if r.arg.kind in _SHARED))
-    return n_shared * (n_members + _count_parts(n_members)) if members else 0
+    return n_shared * (n_work_items + _count_parts(n_work_items)) if work_items else 0
 
 
-def _count_parts(n_members: int) -> int:
+def _count_parts(n_work_items: int) -> int:
     """How many sums of parts are made before the sum of all; 0 where all parts are added up at once."""
-    if n_members < MIN_STEPWISE:
+    if n_work_items < MIN_STEPWISE:
         return 0
-    return next((n for n in range(isqrt(n_members), 1, -1) if n_members % n == 0), 0)
+    return next((n for n in range(isqrt(n_work_items), 1, -1) if n_work_items % n == 0), 0)
 
 
 class _Meeting:
-    """Reductions by members that meet.
+    """Reductions by work-items that meet.
 
-    What `neighbours`, the members that run together, write and read lies side by side, in banks of its own.
+    What `neighbours`, the work-items that run together, write and read lies side by side, in banks of its own.
     """
 
     def __init__(self, fresh: FreshIds, neighbours: UOp) -> None:
         self.fresh, self.neighbours = fresh, neighbours
 
-    def reduce(self, node: UOp, members: list[UOp]) -> UOp:
-        """A REDUCE by members that meet."""
-        own = tuple(r for r in node.src[1:] if r not in members)
+    def reduce(self, node: UOp, work_items: list[UOp]) -> UOp:
+        """A REDUCE by work-items that meet."""
+        own = tuple(r for r in node.src[1:] if r not in work_items)
         partial = node.with_src((node.src[0], *own)) if own else node.src[0]
-        scope = sorted(partial.ranges - set(members), key=lambda r: r.arg.id)
+        scope = sorted(partial.ranges - set(work_items), key=lambda r: r.arg.id)
         shared = [r for r in scope if r.arg.kind in _SHARED]
-        n_members = max_trips(*members)
-        memory = self.fresh.make_local(node.dtype, max_trips(*shared) * n_members)
+        n_work_items = max_trips(*work_items)
+        memory = self.fresh.make_local(node.dtype, max_trips(*shared) * n_work_items)
         loops = tuple(r for r in scope if r.arg.kind in _ENCLOSING)
-        # In a loop, nobody may overwrite what another member still reads from the turn before.
+        # In a loop, nobody may overwrite what another work-item still reads from the iteration before.
         place = memory.after(UOp(Op.BARRIER, void, loops)) if loops else memory
-        number = _position(members)
-        filled = _store(place, self._flat(shared, n_members, number), partial)
-        n_parts = _count_parts(n_members)
+        number = _position(work_items)
+        filled = _store(place, self._flat(shared, n_work_items, number), partial)
+        n_parts = _count_parts(n_work_items)
         if not n_parts:
-            return self._add_up(node, memory.after(filled), shared, n_members)
-        step = self.fresh.make_range(n_members // n_parts, AxisType.REDUCE)
-        at = self._flat(shared, n_members, step * n_parts + number % n_parts)
+            return self._add_up(node, memory.after(filled), shared, n_work_items)
+        step = self.fresh.make_range(n_work_items // n_parts, AxisType.REDUCE)
+        at = self._flat(shared, n_work_items, step * n_parts + number % n_parts)
         part = UOp(Op.REDUCE, node.dtype, (memory.after(filled).index(at), step), node.arg)
         parts = self.fresh.make_local(node.dtype, max_trips(*shared) * n_parts)
         kept = _store(parts, self._flat(shared, n_parts, number), part, number < n_parts)

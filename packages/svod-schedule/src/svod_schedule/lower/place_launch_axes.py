@@ -7,7 +7,7 @@ before → after:
     RANGE [16, LOCAL]           SPECIAL lidx0
     RANGE [128, GLOBAL]         SPECIAL idx0, where there are no workgroups
 
-A store to a buffer at a place that does not depend on some member of the workgroup is done by member 0 alone.
+A store to a buffer at a place that does not depend on some work-item of the workgroup is done by work-item 0 alone.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ __all__ = ["get_work_items", "place_launch_axes"]
 FAR = 32
 """Elements so far apart are as far as can be: in lines of their own."""
 
-_MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
+_WORK_ITEM_AXES = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
 
 def place_launch_axes(sink: UOp, target: Target) -> UOp:
     """`sink` without THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges."""
     axes = _get_axes(sink)
-    members = get_work_items(sink)
+    work_items = get_work_items(sink)
     grid = [r for r in axes if r.arg.kind is AxisType.GLOBAL]
     replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg.kind is AxisType.THREAD}
-    replaced |= _number(members, target.max_local_dims, "lidx")
-    replaced |= _number(grid, target.max_global, "gidx" if members else "idx")
-    return _substitute(sink, replaced, members) if replaced else sink
+    replaced |= _number(work_items, target.max_local_dims, "lidx")
+    replaced |= _number(grid, target.max_global, "gidx" if work_items else "idx")
+    return _substitute(sink, replaced, work_items) if replaced else sink
 
 
 def get_work_items(sink: UOp) -> list[UOp]:
-    """The RANGEs whose values number the members of a workgroup; the last one counts in ones.
+    """The RANGEs whose values number the work-items of a workgroup; the last one counts in ones.
 
     That is the one along which memory is read and written most nearly in order.
     """
-    members = [r for r in _get_axes(sink) if r.arg.kind in _MEMBERS]
-    if len(members) > 1:
+    work_items = [r for r in _get_axes(sink) if r.arg.kind in _WORK_ITEM_AXES]
+    if len(work_items) > 1:
         accesses = [n for n in sink.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM]
-        members.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
-    return members
+        work_items.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
+    return work_items
 
 
-def _distance(access: UOp, member: UOp) -> float:
-    """How far apart in memory neighbours along a member axis are, each time that they run an access."""
-    stride = find_stride(access.src[1], member)
+def _distance(access: UOp, work_item: UOp) -> float:
+    """How far apart in memory neighbours along a work-item axis are, each time that they run an access."""
+    stride = find_stride(access.src[1], work_item)
     loops = (r for r in access.ranges if r.arg.kind in (AxisType.LOOP, AxisType.REDUCE))
     return min(abs(stride or 0), FAR) * max_trips(*loops)
 
@@ -70,7 +70,7 @@ def _number(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, 
     return {axis: value for group in groups for axis, value in group.values(prefix).items()}
 
 
-def _substitute(sink: UOp, replaced: dict[UOp, UOp], members: list[UOp]) -> UOp:
+def _substitute(sink: UOp, replaced: dict[UOp, UOp], work_items: list[UOp]) -> UOp:
     done: dict[UOp, UOp] = dict(replaced)
     for node in sink.toposort():
         if node in done:
@@ -82,7 +82,7 @@ def _substitute(sink: UOp, replaced: dict[UOp, UOp], members: list[UOp]) -> UOp:
         new = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
         if node.op is Op.STORE and _memory_of(node).op is Op.PARAM:
             place = node.src[0].src[1].ranges
-            new = _store_once(new, [replaced[r] for r in members if r not in place])
+            new = _store_once(new, [replaced[r] for r in work_items if r not in place])
         done[node] = new
     return done[sink]
 
@@ -95,8 +95,8 @@ def _store_once(store: UOp, others: list[UOp]) -> UOp:
     """`store`, done where each of `others` is 0."""
     location = store.src[0]
     gate = location.gate
-    for member in others:
-        is_first = member.eq(0)
+    for work_item in others:
+        is_first = work_item.eq(0)
         gate = is_first if gate is None else gate & widen(is_first, gate.dtype.lanes)
     if gate is None or gate is location.gate:
         return store

@@ -24,7 +24,7 @@ _VECTORS = (1, 2, 4, 8)
 _BLOCKS = (2, 4, 8)
 _WAYS = 3
 """So many ways to lay a product over a core are tried, the best ones."""
-_MEMBERS = (2, 4, 8, 16, 32, 64, 128, 256)
+_WORK_ITEMS = (2, 4, 8, 16, 32, 64, 128, 256)
 _LAST = (OptOp.THREAD, OptOp.PACK)
 """What is applied after the axes have been tiled."""
 
@@ -73,12 +73,12 @@ def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -
 
 
 def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
-    """Ways to share an axis out to threads or members, and to copy what a thread reads again and again."""
+    """Ways to share an axis out to threads or work-items, and to copy what a thread reads again and again."""
     kind = axis.arg.kind
     if kind in (AxisType.LOOP, AxisType.GLOBAL):
         yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(target))
         if target.has_local:
-            yield from (Opt(OptOp.LOCAL, position, n) for n in _MEMBERS if n <= target.max_local)
+            yield from (Opt(OptOp.LOCAL, position, n) for n in _WORK_ITEMS if n <= target.max_local)
     if kind is AxisType.REDUCE and target.has_shared:
         yield Opt(OptOp.PACK, position)
     if kind in (AxisType.LOOP, AxisType.THREAD) and not target.has_local:
@@ -88,13 +88,13 @@ def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
 
 
 def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) -> Iterator[Opt]:
-    """Ways to take several reduced elements at a time, or to share them out to members."""
+    """Ways to take several reduced elements at a time, or to share them out to work-items."""
     size = exact_trips(axis)
     if isinstance(size, int):
         yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
         yield Opt(OptOp.UNROLL, position, 0)
         if target.has_shared:
-            yield from (Opt(op, position, n) for op in (OptOp.GROUP, OptOp.GROUPTOP) for n in _MEMBERS if n <= size)
+            yield from (Opt(op, position, n) for op in (OptOp.GROUP, OptOp.GROUPTOP) for n in _WORK_ITEMS if n <= size)
 
 
 def _thread_counts(target: Target) -> list[int]:

@@ -46,7 +46,7 @@ __all__ = ["Event", "Tried", "format_event", "predict", "search"]
 _BATCH = 8
 """So many candidates are measured between two questions whether to stop."""
 
-_MEMBERS = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
+_WORK_ITEM_AXES = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +249,10 @@ class _Search:
     def _check_limits(self, scheduler: Scheduler, cost: Cost) -> Dropped | None:
         config = self.config
         if cost.n_taken > config.max_upcast:
-            return Dropped(DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one turn")
-        n_members = max_trips(*(r for r in scheduler.axes if r.arg.kind in _MEMBERS))
-        if n_members > config.max_local:
-            return Dropped(DropReason.LIMIT, f"{n_members} > {config.max_local} members of a workgroup")
+            return Dropped(DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one iteration")
+        n_work_items = max_trips(*(r for r in scheduler.axes if r.arg.kind in _WORK_ITEM_AXES))
+        if n_work_items > config.max_local:
+            return Dropped(DropReason.LIMIT, f"{n_work_items} > {config.max_local} work-items of a workgroup")
         return None
 
     def _check_bloat(self, cost: Cost, parent: Cost) -> Dropped | None:

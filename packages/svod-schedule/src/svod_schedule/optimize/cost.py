@@ -35,7 +35,7 @@ class Cost:
 
     All but `seconds`, the whole, are parts: of the core's units and of dependences, in seconds of one thread; of each
     level of memory; of starting. `n_operations` and `n_bytes` are of arithmetic and of accesses, counted in elements;
-    `n_taken` is how many elements of one value a turn of the loops takes at most.
+    `n_taken` is how many elements of one value an iteration of the loops takes at most.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class Cost:
 
 @dataclass(slots=True)
 class _Body:
-    """What one turn of a loop does itself, in instructions of each unit, and how long its slowest chain takes, in cycles."""
+    """What one iteration of a loop does itself, in instructions of each unit, and how long its slowest chain takes, in cycles."""
 
     issued: float = 0.0
     vector: float = 0.0
@@ -65,7 +65,7 @@ class _Body:
     spilled: float = 0.0
 
     def stalled(self, target: Target) -> float:
-        """The cycles in which nothing is issued: as many turns run at once as the core looks ahead, past the end of a chain."""
+        """The cycles in which nothing is issued: as many iterations run at once as the core looks ahead, past the end of a chain."""
         ahead = target.rates.window / max(self.issued, 1.0)
         return max(self.chain / (1 + ahead / self.run) - self.cycles(target), 0.0)
 
@@ -157,7 +157,7 @@ class _Estimate:
         return typical_trips(*(r for r in node.ranges if r.arg.kind in TILED)) if _is_in_step(node) else 1
 
     def _count_steps(self, node: UOp) -> int:
-        """How often an operand of a tensor core is taken in one turn of the loops."""
+        """How often an operand of a tensor core is taken in one iteration of the loops."""
         return typical_trips(*(r for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)))
 
     def _registers(self, lanes: int, dtype: DType) -> int:

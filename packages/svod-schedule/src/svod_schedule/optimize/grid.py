@@ -29,7 +29,7 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
     loops = [r for r in nest if r.arg.kind is AxisType.LOOP]
     sink = sink.substitute({r: r.with_arg(r.arg._replace(kind=AxisType.GLOBAL)) for r in loops})
     while (group := _find_too_large(sink, target)) is not None:
-        sink = _take_in_turns(sink, group, min(target.max_global))
+        sink = _take_in_iterations(sink, group, min(target.max_global))
     return sink
 
 
@@ -39,7 +39,7 @@ def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
     return next((g for g in arrange_axes(axes, target.max_global) if g.is_over), None)
 
 
-def _take_in_turns(sink: UOp, group: AxisGroup, limit: int) -> UOp:
+def _take_in_iterations(sink: UOp, group: AxisGroup, limit: int) -> UOp:
     """Give the grid a part of the group's longest axis, and each position a loop over parts."""
     axis = max(group.axes, key=lambda r: int(r.vmax))
     n_others = 1
@@ -47,13 +47,13 @@ def _take_in_turns(sink: UOp, group: AxisGroup, limit: int) -> UOp:
         n_others *= 1 if other is axis else max_trips(other)
     most = max(limit // n_others, 1)
     size = exact_trips(axis)
-    n_turns = to_node((size + (most - 1)) // most)
-    # As even as possible: the last turn is then nearly full.
-    part = -(-size // int(n_turns.vmax)) if isinstance(size, int) else most
+    n_iterations = to_node((size + (most - 1)) // most)
+    # As even as possible: the last iteration is then nearly full.
+    part = -(-size // int(n_iterations.vmax)) if isinstance(size, int) else most
     if part == 1:
         return sink.substitute({axis: axis.with_arg(axis.arg._replace(kind=AxisType.LOOP))})
-    turn = FreshIds(sink).make_range(n_turns, AxisType.LOOP)
+    iteration = FreshIds(sink).make_range(n_iterations, AxisType.LOOP)
     inner = axis.with_src((UOp.const(index, part),))
-    value = turn * part + inner
-    sink = replace_range(sink, axis, value, (turn, inner))
-    return sink if isinstance(size, int) and size % part == 0 else mask_accesses(sink, turn, value < to_node(size))
+    value = iteration * part + inner
+    sink = replace_range(sink, axis, value, (iteration, inner))
+    return sink if isinstance(size, int) and size % part == 0 else mask_accesses(sink, iteration, value < to_node(size))

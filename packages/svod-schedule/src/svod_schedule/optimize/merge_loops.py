@@ -34,7 +34,7 @@ def merge_loops(sink: UOp) -> UOp:
         while position >= 0:
             outer, inner = ranges[position], ranges[position + 1]
             if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
-                # The bounds of an empty loop do not say that it has no turns; its end does.
+                # The bounds of an empty loop do not say that it has no iterations; its end does.
                 merged = outer.with_src((outer.src[0] * inner.src[0],))
                 sink = replace_range(replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,))
                 accesses = [n for n in sink.toposort() if n.op is Op.INDEX]

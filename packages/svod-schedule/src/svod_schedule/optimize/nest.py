@@ -1,7 +1,7 @@
 """The loop nest of an optimised kernel, and which bytes its accesses touch: what a cost model asks of a kernel.
 
 A value is computed in the innermost loop that it depends on, and so in all loops around that one; an
-access reuses what lies in a cache if a whole turn of a loop around it touches no more than fits there.
+access reuses what lies in a cache if a whole iteration of a loop around it touches no more than fits there.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Traffic:
         if self._does_fit(loops[:1] if is_split else ()):
             return 0.0
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
-        # The loop whose turns fit finds again what they have in common; if none does, nothing stays for the next turn.
+        # The loop whose iterations fit finds again what they have in common; if none does, nothing stays for the next iteration.
         outside = len(loops) if first is None else first
         expanded = _expanded(access)
         moved = access.footprint([*loops[outside:], *expanded], self._line_bytes)

@@ -37,7 +37,7 @@ MAX_VARYING_BYTES = 1 << 19
 
 
 def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) -> UOp | str:
-    """`sink` with what one turn of loop `axis`, or the whole work of a thread, reads again, or why there is nothing to pack."""
+    """`sink` with what one iteration of loop `axis`, or the whole work of a thread, reads again, or why there is nothing to pack."""
     nest = next((n.src[1:] for n in sink.src if n.op is Op.END and (axis is None or axis in n.src[1:])), None)
     if nest is None:
         return NO_NEST
@@ -45,7 +45,7 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     enclosing = {r for r in nest if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)}
     inside = [r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing]
     tiles = _get_tile_dtypes(sink, cores)
-    # What does not depend on the next loop inside is read again in each of its turns.
+    # What does not depend on the next loop inside is read again in each of its iterations.
     reused = [n for n in _reduction_loads(sink, tiles) if (inside[0] not in n.ranges if inside else n in tiles)]
     if not reused:
         return "no load of a reduction is repeated inside the loop"

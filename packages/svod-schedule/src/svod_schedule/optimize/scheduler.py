@@ -9,14 +9,14 @@ kernel.
     OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
                     end at the end, so a few outputs are computed twice
     UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
-    PACK(a), PACK() copy what one turn of loop a, or the whole work of a thread, reads again and again in the loops
-                    inside to private memory, in the order in which a reduction takes it; where members take the
-                    results, copy what they read alike in one turn of the reduced loop a to the memory that they share
-    SPLIT(a, n)     n turns of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
+    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again and again in the loops
+                    inside to private memory, in the order in which a reduction takes it; where work-items take the
+                    results, copy what they read alike in one iteration of the reduced loop a to the memory that they share
+    SPLIT(a, n)     n iterations of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
     PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
     THREAD(a, n)    n parts for the CPU's threads
-    LOCAL(a, n)     n workgroup members along axis a
-    GROUP(a, n), GROUPTOP(a, n)   n workgroup members share a reduction (inner or outer part of the axis)
+    LOCAL(a, n)     n work-items along axis a
+    GROUP(a, n), GROUPTOP(a, n)   n work-items share a reduction (inner or outer part of the axis)
     SWAP(a, b)      exchange two loops
     TC(a, n)        give a product to tensor core n of the target, its axes laid over the core's tile in the a-th of the
                     ways that there are (`tensor_cores.py`), the best first
@@ -282,7 +282,7 @@ class Scheduler:
         inner = FreshIds(self.sink).make_range(amount, AxisType.LOOP)
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
         sink = replace_range(self.sink, axis, start + inner, (outer,))
-        # A scan goes on from turn to turn, so it stays inside.
+        # A scan goes on from iteration to iteration, so it stays inside.
         nests = (n for n in sink.src if n.op is Op.END and outer in n.src[1:])
         ends = {n: (n.src[0], *sorted((*n.src[1:], inner), key=lambda r: r.arg.kind is AxisType.SCAN)) for n in nests}
         return sink.substitute({n: n.with_src(src) for n, src in ends.items()})

@@ -1,15 +1,15 @@
-"""Tiles in shared memory: what many members of a workgroup read in one turn of a reduction is read from afar once.
+"""Tiles in shared memory: what many work-items of a workgroup read in one iteration of a reduction is read from afar once.
 
-before → after, for members i and j, 16 each, and 16 turns k of 8 elements u:
+before → after, for work-items i and j, 16 each, and 16 iterations k of 8 elements u:
 
     REDUCE(a[i * 128 + k * 8 + u] * b[(k * 8 + u) * 16 + j], k, u; ADD)
 
-    BARRIER k, so that nobody overwrites what another one still reads from the turn before
-    member m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory; BARRIER
+    BARRIER k, so that nobody overwrites what another one still reads from the iteration before
+    work-item m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory; BARRIER
     REDUCE(tile_a[u * 16 + i] * tile_b[u * 16 + j], k, u; ADD)
 
-Members with neighbouring numbers copy neighbouring elements, as vectors where the tile's rows are. A tile lies in the order
-in which it is read: what one turn takes is outermost, what one member takes for its own results is innermost.
+Work-items with neighbouring numbers copy neighbouring elements, as vectors where the tile's rows are. A tile lies in the order
+in which it is read: what one iteration takes is outermost, what one work-item takes for its own results is innermost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from svod_schedule.lower.place_launch_axes import get_work_items
 __all__ = ["share_tiles"]
 
 MAX_AT_ONCE = 8
-"""So many copies of one member are under way together; more are made in a loop."""
+"""So many copies of one work-item are under way together; more are made in a loop."""
 
 
 class _Tile(NamedTuple):
@@ -42,38 +42,38 @@ class _Tile(NamedTuple):
 
 
 def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
-    """`sink` with tiles in shared memory, for each turn of the reduced `axis`, of what some members read alike; or the
+    """`sink` with tiles in shared memory, for each iteration of the reduced `axis`, of what some work-items read alike; or the
     reason why there are none."""
-    members = tuple(get_work_items(sink))
+    work_items = tuple(get_work_items(sink))
     if not target.has_shared:
         return "the target has no shared memory"
-    if not members or any(r.arg.kind is not AxisType.LOCAL for r in members):
-        return "no members of a workgroup take results"
+    if not work_items or any(r.arg.kind is not AxisType.LOCAL for r in work_items):
+        return "no work-items of a workgroup take results"
     if any(True for _ in sink.iter_ops(Op.DEFINE_LOCAL)):
         return "shared memory holds tiles already"
     reduces = [n for n in sink.iter_ops(Op.REDUCE) if axis in n.src[1:]]
     if any(n.op in (Op.REDUCE, Op.SCAN) for reduce in reduces for n in reduce.src[0].toposort()):
         return "the reduction holds another one"
-    tiles = [_make_tile(load, own) for reduce in reduces for load, own in _iter_shared(reduce, axis, members)]
+    tiles = [_make_tile(load, own) for reduce in reduces for load, own in _iter_shared(reduce, axis, work_items)]
     if not tiles:
-        return "no two members read the same"
-    return _Copier(sink, _turns(reduces[0], axis), members, target).copy(tiles)
+        return "no two work-items read the same"
+    return _Copier(sink, _iterations(reduces[0], axis), work_items, target).copy(tiles)
 
 
-def _turns(reduce: UOp, axis: UOp) -> tuple[UOp, ...]:
+def _iterations(reduce: UOp, axis: UOp) -> tuple[UOp, ...]:
     """The loops of a reduction from the outermost to `axis`."""
     return reduce.src[1 : 1 + reduce.src[1:].index(axis) + 1]
 
 
-def _iter_shared(reduce: UOp, axis: UOp, members: Sequence[UOp]) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
-    """The loads that are the same for some members, and their axes inside one turn."""
+def _iter_shared(reduce: UOp, axis: UOp, work_items: Sequence[UOp]) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
+    """The loads that are the same for some work-items, and their axes inside one iteration."""
     loops = set(reduce.src[1:])
-    inside = loops.difference(_turns(reduce, axis)).union(members)
+    inside = loops.difference(_iterations(reduce, axis)).union(work_items)
     for load in reduce.src[0].toposort():
         if load.op is Op.INDEX and load.src[0].op is Op.PARAM and load.ranges & loops:
             own = [r for r in load.ranges if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)]
             is_constant = all(isinstance(exact_trips(r), int) for r in own)
-            if own and is_constant and not load.ranges.issuperset(members):
+            if own and is_constant and not load.ranges.issuperset(work_items):
                 yield load, tuple(sorted(own, key=lambda r: r.arg.id))
 
 
@@ -90,16 +90,16 @@ def _make_tile(load: UOp, own: tuple[UOp, ...]) -> _Tile:
 
 
 class _Copier:
-    def __init__(self, sink: UOp, turns: tuple[UOp, ...], members: tuple[UOp, ...], target: Target) -> None:
-        self.sink, self.turns, self.target = sink, turns, target
-        self.n_members = max_trips(*members)
-        self.member = _number(members, [max_trips(r) for r in members])
+    def __init__(self, sink: UOp, iterations: tuple[UOp, ...], work_items: tuple[UOp, ...], target: Target) -> None:
+        self.sink, self.iterations, self.target = sink, iterations, target
+        self.n_work_items = max_trips(*work_items)
+        self.work_item = _number(work_items, [max_trips(r) for r in work_items])
         self.fresh = FreshIds(sink)
 
     def copy(self, tiles: list[_Tile]) -> UOp:
-        turn = UOp(Op.BARRIER, void, self.turns)
+        iteration = UOp(Op.BARRIER, void, self.iterations)
         memories = [self._make_memory(tile) for tile in tiles]
-        fills = [self._fill(memory.after(turn), tile) for memory, tile in zip(memories, tiles, strict=True)]
+        fills = [self._fill(memory.after(iteration), tile) for memory, tile in zip(memories, tiles, strict=True)]
         filled = UOp(Op.BARRIER, void, tuple(fills))
         return self.sink.substitute(
             {
@@ -124,17 +124,17 @@ class _Copier:
         return first + _number(coordinates[1:], inner) if inner else coordinates[0]
 
     def _fill(self, place: UOp, tile: _Tile) -> UOp:
-        """The effect that copies a tile, in which each member does its part."""
+        """The effect that copies a tile, in which each work-item does its part."""
         sizes = [max_trips(r) for r in tile.given_order]
         total = prod(sizes)
         n_lanes = self._count_lanes(tile, total)
-        n_turns = -(-total // (self.n_members * n_lanes))
+        n_iterations = -(-total // (self.n_work_items * n_lanes))
         loops: list[UOp] = []
-        number = self.member
-        if n_turns > 1:
-            kind = AxisType.UPCAST if n_turns <= MAX_AT_ONCE else AxisType.LOOP
-            loops.append(self.fresh.make_range(n_turns, kind))
-            number = loops[0] * self.n_members + self.member
+        number = self.work_item
+        if n_iterations > 1:
+            kind = AxisType.UPCAST if n_iterations <= MAX_AT_ONCE else AxisType.LOOP
+            loops.append(self.fresh.make_range(n_iterations, kind))
+            number = loops[0] * self.n_work_items + self.work_item
         rest, found = number, list[UOp]()
         for size in reversed([*sizes[:-1], sizes[-1] // n_lanes]):
             found.append(rest % size)
@@ -145,17 +145,17 @@ class _Copier:
             coordinates[-1] = coordinates[-1] * n_lanes + loops[-1]
         at = dict(zip(tile.given_order, coordinates, strict=True))
         value, target = tile.load.substitute(at), place.index(self._place(tile, [at[r] for r in tile.shared_order]))
-        if n_turns * self.n_members * n_lanes != total:
+        if n_iterations * self.n_work_items * n_lanes != total:
             inside = number < total // n_lanes
             value, target = _gate(value, inside), _gate(target, inside)
         store = target.store(value)
         return store.end(*loops) if loops else store
 
     def _count_lanes(self, tile: _Tile, total: int) -> int:
-        """How many elements a member copies at a time: as many as are side by side and leave nobody idle."""
+        """How many elements a work-item copies at a time: as many as are side by side and leave nobody idle."""
         last = tile.given_order[-1]
         lanes = self.target.lanes(tile.load.dtype) if find_stride(tile.load.src[1], last) == 1 else 1
-        while lanes > 1 and (max_trips(last) % lanes or total % (self.n_members * lanes)):
+        while lanes > 1 and (max_trips(last) % lanes or total % (self.n_work_items * lanes)):
             lanes //= 2
         return lanes
 

@@ -1,4 +1,4 @@
-"""What a workgroup may have at most: members, members in each dimension of a launch, and shared memory."""
+"""What a workgroup may have at most: work-items, work-items in each dimension of a launch, and shared memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["describe_excess"]
 
 def describe_excess(sink: UOp, target: Target) -> str:
     """In what a kernel's workgroups exceed what the target has; nothing where they do not."""
-    members = get_work_items(sink)
-    n_members = max_trips(*members)
-    if members and n_members > target.max_local:
-        return f"a workgroup of {n_members} exceeds {target.max_local}"
-    if members and any(group.is_over for group in arrange_axes(members, target.max_local_dims)):
-        return f"a workgroup of {n_members} does not fit into dimensions of {target.max_local_dims}"
+    work_items = get_work_items(sink)
+    n_work_items = max_trips(*work_items)
+    if work_items and n_work_items > target.max_local:
+        return f"a workgroup of {n_work_items} exceeds {target.max_local}"
+    if work_items and any(group.is_over for group in arrange_axes(work_items, target.max_local_dims)):
+        return f"a workgroup of {n_work_items} does not fit into dimensions of {target.max_local_dims}"
     n_bytes = _count_shared_bytes(sink)
     if n_bytes > target.shared_bytes:
         return f"it needs {n_bytes} bytes of shared memory, more than {target.shared_bytes}"

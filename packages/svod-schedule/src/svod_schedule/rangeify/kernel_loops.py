@@ -40,7 +40,7 @@ class KernelLoops:
 
 
 def _make_range(size: SInt, axis_id: int, kind: AxisType) -> UOp:
-    """A loop of `size` turns, or 0 where that is 1.
+    """A loop of `size` iterations, or 0 where that is 1.
 
     Its end is in normal form: what is simplified later must not make two loops of one.
     """
