@@ -29,6 +29,7 @@ from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import execute, make_plan
 from svod_tensor.generator import draw_again
 from svod_tensor.options import PrepareConfig
+from svod_tensor.python_functions.register import register_built_in
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
+
+register_built_in()
 
 
 def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
