@@ -15,12 +15,6 @@ import svod_tensor
 from svod_tensor import Tensor
 from svod_tensor.ops.table import TABLE, Operation
 
-OPEN_THEMES = {
-    "neural", "placing", "products", "random", "reduction", "sorting", "sources", "statistics",
-    "trigonometry", "update", "windows",
-}  # fmt: skip
-"""Whose docstrings are not complete yet."""
-
 PUBLIC = [
     name
     for name in svod_tensor.__all__
@@ -45,9 +39,7 @@ def run_examples(text: str | None, name: str) -> None:
     assert not report, "".join(report)
 
 
-DOCUMENTED = [
-    row for row in TABLE if row.theme not in OPEN_THEMES and not isinstance(find_function(row), MemberDescriptorType)
-]
+DOCUMENTED = [row for row in TABLE if not isinstance(find_function(row), MemberDescriptorType)]
 """All but slots, which the docstring of their class describes."""
 
 

@@ -130,6 +130,7 @@ def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(fun
         (lambda: IMAGE.conv2d(FILTERS, padding=-1), OperandError, "conv2d takes 2 numbers of at least 0 as padding, not (-1, -1)"),
         (lambda: ROWS.tril("a"), OperandError, "tril takes an integer as k, not 'a'"),
         (lambda: ROWS.swish().clamp("a"), UserError, "clip"),
+        (lambda: Tensor.einsum("ij", ROWS, ROWS), UserError, "einsum 'ij': it names 1 operands, but 2 were given"),
         (lambda: ROWS[7], UserError, "indexing: index 7 is out of range for axis 0 with size 3"),
         (lambda: ROWS[ROWS.gt(0)], UserError, "indexing with a bool tensor: the shape of the result depends on values"),
     ],

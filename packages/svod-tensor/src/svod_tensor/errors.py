@@ -191,7 +191,7 @@ class EinsumError(UserError, ValueError):
     """An einsum formula that does not fit its operands."""
 
     def __init__(self, *, formula: str, problem: str) -> None:
-        self.formula = formula
+        self.operation, self.formula = "einsum", formula
         super().__init__(
             f"einsum {formula!r}: {problem}", hint='write formulas as "ij,jk->ik", with one letter for each axis'
         )

@@ -31,14 +31,39 @@ class Neural(Theme):
     def layernorm(
         self, axis: Axes = -1, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
     ) -> Self:
-        """Mean 0 and variance 1 over `axis`, then `* weight + bias`."""
+        """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become float32.
+
+        Args:
+            axis: one axis or several.
+            eps: added to the variance.
+            weight: broadcasts to this shape.
+            bias: broadcasts to this shape.
+
+        Source: Ba et al., Layer Normalization (2016), equation 4.
+
+        Example:
+            >>> Tensor([[1.0, 2.0, 3.0]]).layernorm().round(4).numpy()
+            array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+        """
         x = self._to_float()
         centred = x.sub(x.mean(axis, keepdims=True))
         return _affine(centred.mul(centred.square().mean(axis, keepdims=True).add(eps).rsqrt()), weight, bias)
 
     @rounds_once
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-6, weight: Self | None = None) -> Self:
-        """Mean square 1 over `axis`, then `* weight`."""
+        """Mean square 1 over `axis`, then times `weight`. Integers become float32.
+
+        Args:
+            axis: one axis or several.
+            eps: added to the mean square.
+            weight: broadcasts to this shape.
+
+        Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
+
+        Example:
+            >>> Tensor([[3.0, 4.0]]).rms_norm().round(4).numpy()
+            array([[0.8485, 1.1314]], dtype=float32)
+        """
         x = self._to_float()
         return _affine(x.mul(x.square().mean(axis, keepdims=True).add(eps).rsqrt()), weight, None)
 
@@ -46,7 +71,26 @@ class Neural(Theme):
     def group_norm(
         self, n_groups: int, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
     ) -> Self:
-        """`layernorm` over each of `n_groups` groups of channels, for a tensor of shape (batch, channels, ...)."""
+        """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...). Integers become float32.
+
+        Args:
+            n_groups: into how many groups the channels fall.
+            eps: added to the variance.
+            weight: of shape (channels,).
+            bias: of shape (channels,).
+
+        Raises:
+            ShapeError: if the groups do not divide the channels.
+
+        Source: Wu and He, Group Normalization (2018), section 3.1.
+
+        Example:
+            >>> Tensor([[[1.0], [3.0], [5.0], [5.0]]]).group_norm(2).round(3).numpy()
+            array([[[-1.],
+                    [ 1.],
+                    [ 0.],
+                    [ 0.]]], dtype=float32)
+        """
         if self.ndim < 2:
             raise ShapeError(operation="group_norm", shape=self.shape, problem="has no axes of a batch and of channels")
         (channels,) = concrete_shape("group_norm", self.shape[1:2])
@@ -64,7 +108,21 @@ class Neural(Theme):
     def batchnorm(
         self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-5
     ) -> Self:
-        """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...)."""
+        """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...).
+
+        Args:
+            mean: of shape (channels,).
+            variance: of shape (channels,).
+            weight: of shape (channels,).
+            bias: of shape (channels,).
+            eps: added to the variance.
+
+        Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
+
+        Example:
+            >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
+            [[1.0, 2.0]]
+        """
         shape = (1, -1, *(1,) * (self.ndim - 2))
         scale = variance.add(eps).rsqrt()
         scale = scale if weight is None else scale.mul(weight)
@@ -74,7 +132,10 @@ class Neural(Theme):
     def scaled_dot_product_attention(
         self, key: Self, value: Self, mask: Self | None = None, *, is_causal: bool = False, scale: float | None = None
     ) -> Self:
-        """`softmax(q @ k.T * scale + mask) @ v`, with this tensor as the queries of shape (..., n, d).
+        """`softmax(q @ k.T * scale + mask) @ v`, with this tensor as the queries of shape (..., n, d): shape (..., n, e).
+
+        A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are
+        an operand of the second product, and matrix units take such alone.
 
         Args:
             key: of shape (..., m, d).
@@ -83,8 +144,15 @@ class Neural(Theme):
             is_causal: whether query i sees only keys 0 to i.
             scale: by default `1 / sqrt(d)`.
 
-        A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are an
-        operand of the second product, and matrix units take such alone.
+        Raises:
+            ShapeError: if an operand has less than two axes, or the sizes do not fit.
+
+        Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
+
+        Example:
+            >>> q, v = Tensor([[1.0, 0.0]]), Tensor([[1.0], [3.0]])
+            >>> q.scaled_dot_product_attention(Tensor([[0.0, 1.0], [0.0, 2.0]]), v).tolist()
+            [[2.0]]
         """
         for operand in (self, key, value):
             if operand.ndim < 2:

@@ -24,7 +24,15 @@ class Placing(Theme):
     __slots__ = ()
 
     def to(self, device: str) -> Self:
-        """The values of this tensor on a device, as a tensor of its own. The shards of a sharded one are joined there."""
+        """The values of this tensor on `device`, as a tensor of its own. The shards of a sharded one are joined there.
+
+        Raises:
+            UnknownDeviceError: if nothing provides the device.
+
+        Example:
+            >>> Tensor([1, 2]).to("CPU:1").device
+            'CPU:1'
+        """
         return self.from_uop(copy_to_device(self.uop, device))
 
     def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
@@ -68,7 +76,13 @@ class Placing(Theme):
         )
 
     def shards(self) -> tuple[Self, ...]:
-        """The part of this tensor on each of its devices, as views of one device; the tensor itself if it has one."""
+        """The part of this tensor on each of its devices, as views of one device; the tensor itself if it has one.
+
+        Example:
+            >>> x = Tensor([1, 2, 3]).shard(("CPU", "CPU:1"), axis=0)
+            >>> [shard.tolist() for shard in x.shards()]
+            [[1, 2], [3]]
+        """
         if self.sharding is None:
             return (self,)
         parts = parts_of(self.uop)

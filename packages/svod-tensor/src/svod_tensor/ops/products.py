@@ -45,6 +45,10 @@ class Products(Theme):
 
         Raises:
             ShapeError: if an operand is 0-d or the contracted sizes differ.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).matmul(Tensor([1, 10])).tolist()
+            [21, 43]
         """
         right = self._wrap(other)
         _check_contracted(self.shape, right.shape)
@@ -62,16 +66,46 @@ class Products(Theme):
 
     @rounds_once
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
-        """`x @ weight.T + bias`, for a weight of shape (outputs, inputs)."""
+        """`x @ weight.T + bias`: shape (..., outputs) of a tensor of shape (..., inputs).
+
+        Args:
+            weight: of shape (outputs, inputs).
+            bias: of shape (outputs,).
+
+        Raises:
+            ShapeError: if the sizes do not fit.
+
+        Example:
+            >>> Tensor([1.0, 2.0]).linear(Tensor([[1.0, 1.0], [0.0, 3.0]]), Tensor([0.5, 0.0])).tolist()
+            [3.5, 6.0]
+        """
         result = self.matmul(weight.transpose(0, 1) if weight.ndim == 2 else weight)
         return result if bias is None else result.add(bias)
 
     def outer(self, other: Self) -> Self:
-        """The product of each element with each element of `other`, both flattened."""
+        """The product of each element with each element of `other`, both flattened: shape (n, m). Dtypes promote.
+
+        Example:
+            >>> Tensor([1, 2]).outer(Tensor([3, 4, 5])).tolist()
+            [[3, 4, 5], [6, 8, 10]]
+        """
         return self.flatten().unsqueeze(1).mul(other.flatten().unsqueeze(0))
 
     def vecdot(self, other: Self, axis: int = -1) -> Self:
-        """The dot products along one axis, which has the same size in both tensors; the others broadcast."""
+        """The dot products with `other` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
+        in float32.
+
+        Args:
+            other: the other operand.
+            axis: along which; it has the same size in both tensors.
+
+        Raises:
+            ShapeError: if the sizes differ.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).vecdot(Tensor([1, 10])).tolist()
+            [21, 43]
+        """
         ndim = max(self.ndim, other.ndim)
         axis = normalize_axis("vecdot", axis, ndim) - ndim
         if -axis > min(self.ndim, other.ndim) or self.shape[axis] != other.shape[axis]:
@@ -84,7 +118,21 @@ class Products(Theme):
         return self.cast(inner).mul(other.cast(inner)).sum(axis, dtype=inner).cast(kind)
 
     def tensordot(self, other: Self, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Self:
-        """The sum of products over `axes`: the last ones of this tensor and the first of `other`, or those of two lists."""
+        """The sum of products with `other` over axes of both: the shape is that of the other axes, first of this tensor,
+        then of `other`.
+
+        Args:
+            other: the other operand.
+            axes: how many, the last ones of this tensor and the first of `other`; or those of two lists.
+
+        Raises:
+            ShapeError: if the sizes differ.
+
+        Example:
+            >>> x = Tensor([[1, 2], [3, 4]])
+            >>> x.tensordot(x, axes=([0], [1])).tolist()
+            [[7, 15], [10, 22]]
+        """
         if isinstance(axes, int):
             if not 0 <= axes <= min(self.ndim, other.ndim):
                 raise ShapeError(operation="tensordot", shape=self.shape, problem=f"has no {axes} axes to share")
@@ -102,10 +150,20 @@ class Products(Theme):
 
     @classmethod
     def einsum(cls, formula: str, *operands: Self) -> Self:
-        """A sum of products by Einstein's convention: `"ij,jk->ik"`; `...` and repeated letters as in numpy.
+        """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and added in
+        float32.
+
+        Args:
+            formula: the axes of each operand as letters, and of the result: `"ij,jk->ik"`; `...` and repeated letters
+                as in numpy.
+            operands: one tensor for each term.
 
         Raises:
             EinsumError: if the formula does not fit the operands.
+
+        Example:
+            >>> Tensor.einsum("ij,j->i", Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+            [21, 43]
         """
         inputs, output = _parse_formula(formula, operands)
         letters = [*output, *sorted({c for term in inputs for c in term} - set(output))]
@@ -123,7 +181,15 @@ class Products(Theme):
         return result.sum(tuple(range(len(output), len(letters))), dtype=inner).cast(kind)
 
     def trace(self, *, dtype: DTypeLike | None = None) -> Self:
-        """The sum of the diagonal of the last two axes."""
+        """The sum of the diagonal of the last two axes; `dtype` is that of the result, by default as for `sum`.
+
+        Raises:
+            AxisError: if there are less than two axes.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).trace().item()
+            5
+        """
         return self.diagonal().sum(-1, dtype=dtype)
 
 

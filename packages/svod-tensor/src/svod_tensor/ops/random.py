@@ -55,10 +55,22 @@ class Random(Theme):
         cls, *shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None,
         dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Numbers from 0 up to but without 1, uniformly distributed: multiples of 2^-p, where p is the precision of `dtype` in bits.
+        """Numbers from 0 up to but without 1, uniformly distributed: multiples of 2^-p, where p is the precision of
+        `dtype` in bits.
+
+        Args:
+            shape: sizes, or one sequence of them.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of floats.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            OperandError: if `dtype` is none of floats.
+            ShapeError: if a size is negative.
 
         Example:
-            >>> from svod_tensor import Generator, Tensor
+            >>> from svod_tensor import Generator
             >>> x = Tensor.rand(2, 3, generator=Generator(1))
             >>> x.shape, bool(((x >= 0) & (x < 1)).all())
             ((2, 3), True)
@@ -73,7 +85,23 @@ class Random(Theme):
     ) -> Self:  # fmt: skip
         """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in float64.
 
+        Args:
+            shape: sizes, or one sequence of them.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: of floats.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+        Raises:
+            OperandError: if `dtype` is none of floats.
+            ShapeError: if a size is negative.
+
         Source: Box and Muller, A Note on the Generation of Random Normal Deviates (1958).
+
+        Example:
+            >>> x = Tensor.randn(1000, seed=1)
+            >>> bool(x.mean().abs() < 0.1), bool((x.std() - 1).abs() < 0.1)
+            (True, True)
         """
         kind = float_dtype("randn", dtype)
         if kind is float64:
@@ -92,12 +120,26 @@ class Random(Theme):
     ) -> Self:  # fmt: skip
         """Integers from `low` up to but without `high`, each with the same probability up to one part in 2^32.
 
-        They are int32, or int64 or uint64 where they do not fit. The probabilities differ since 2^64 numbers do not divide
-        evenly: by a part of (high - low) / 2^64 at most, and where `high - low` is more than 2^32, by one of 2^-64.
+        The probabilities differ since 2^64 numbers do not divide evenly: by a part of (high - low) / 2^64 at most, and
+        where `high - low` is more than 2^32, by one of 2^-64.
+
+        Args:
+            shape: sizes, or one sequence of them.
+            low: the smallest one.
+            high: the first that is too large.
+            seed: fixes the numbers.
+            generator: what they are drawn from; by default the one that `manual_seed` seeds.
+            dtype: by default int32, or int64 or uint64 where they do not fit.
+            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
 
         Raises:
-            ShapeError: if there is no such integer.
+            ShapeError: if there is no such integer, or a size is negative.
             IntegerOverflowError: if `dtype` does not hold all of them.
+
+        Example:
+            >>> x = Tensor.randint(100, low=1, high=7, seed=1)
+            >>> bool(((x >= 1) & (x <= 6)).all())
+            True
         """
         low, high = operator.index(low), operator.index(high)
         if low >= high:
@@ -119,7 +161,20 @@ class Random(Theme):
     def dropout(self, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
         """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise.
 
+        Args:
+            p: the probability of 0.
+            seed: fixes which elements are left.
+            generator: what decides; by default the one that `manual_seed` seeds.
+
+        Raises:
+            OperandError: if `p` is no probability.
+
         Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting (2014).
+
+        Example:
+            >>> x = Tensor.ones(100).dropout(0.5, seed=1)
+            >>> sorted(set(x.tolist()))
+            [0.0, 2.0]
         """
         if not 0 <= p <= 1:
             raise OperandError(operation="dropout", found=p, expected="a probability")

@@ -36,59 +36,224 @@ class Reduction(Theme):
     __slots__ = ()
 
     def sum(self, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Self:
-        """The sum, 0 over no elements; `dtype` is that of the result and of the additions."""
+        """The sum, 0 over no elements. Narrow floats are added in float32 and rounded once.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+            dtype: of the result and the additions; by default that of this tensor, and of bools and narrow integers
+                int32 (uint32).
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).sum(axis=0).tolist()
+            [4, 6]
+        """
         return self._accumulate("sum", Op.ADD, axis, keepdims, dtype)
 
     def prod(self, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Self:
-        """The product, 1 over no elements."""
+        """The product, 1 over no elements. Narrow floats are multiplied in float32 and rounded once.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+            dtype: of the result and the products; by default as for `sum`.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).prod(axis=1).tolist()
+            [2, 12]
+        """
         return self._accumulate("prod", Op.MUL, axis, keepdims, dtype)
 
     def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The largest element; NaN if there is a NaN."""
+        """The largest element, in the dtype of this tensor; NaN if there is a NaN.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([[1, 5], [3, 4]]).max(axis=1).tolist()
+            [5, 4]
+        """
         return self._extremum("max", Op.MAX, axis, keepdims)
 
     amax = max
 
     def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The smallest element; NaN if there is a NaN."""
+        """The smallest element, in the dtype of this tensor; NaN if there is a NaN.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([[1, 5], [3, 4]]).min(axis=1, keepdims=True).tolist()
+            [[1], [3]]
+        """
         return self._extremum("min", Op.MIN, axis, keepdims)
 
     amin = min
 
     def any(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Whether an element is not zero; False over no elements."""
+        """Whether an element is not zero, as bools; False over no elements.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[0, 1], [0, 0]]).any(axis=1).tolist()
+            [True, False]
+        """
         return self.cast(bool_)._reduce("any", Op.MAX, axis, keepdims, empty=False)
 
     def all(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Whether no element is zero; True over no elements."""
+        """Whether no element is zero, as bools; True over no elements.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[2, 1], [0, 1]]).all(axis=1).tolist()
+            [True, False]
+        """
         return self.cast(bool_)._reduce("all", Op.MIN, axis, keepdims, empty=True)
 
     def count_nonzero(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """How many elements are not zero (int64)."""
+        """How many elements are not zero (int64).
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[0, 5], [3, 4]]).count_nonzero(axis=1).tolist()
+            [1, 2]
+        """
         return self.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
-        """The position of the largest element along `axis`, or among all elements in row-major order."""
+        """The position (int64) of the largest element; of several the first. A NaN counts as the largest.
+
+        Args:
+            axis: along which; None for the position among all elements in row-major order.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([[1, 5], [7, 4]]).argmax(axis=1).tolist()
+            [1, 0]
+        """
         return self._arg_extremum("argmax", Op.MAX, axis, keepdims)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
-        """The position of the smallest element along `axis`, or among all elements in row-major order."""
+        """The position (int64) of the smallest element; of several the first. A NaN counts as the smallest.
+
+        Args:
+            axis: along which; None for the position among all elements in row-major order.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([[1, 5], [7, 4]]).argmin().item()
+            0
+        """
         return self._arg_extremum("argmin", Op.MIN, axis, keepdims)
 
     def nansum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The sum without NaNs."""
+        """The sum without NaNs, in the dtype that `sum` has.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([1.0, float("nan"), 2.0]).nansum().item()
+            3.0
+        """
         return self.isnan().where(0, self).sum(axis, keepdims=keepdims)
 
     def nanprod(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The product without NaNs."""
+        """The product without NaNs, in the dtype that `prod` has.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([3.0, float("nan"), 2.0]).nanprod().item()
+            6.0
+        """
         return self.isnan().where(1, self).prod(axis, keepdims=keepdims)
 
     def nanmax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The largest element that is no NaN; NaN where there is none."""
+        """The largest element that is no NaN, in the dtype of this tensor; NaN where there is none.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([1.0, float("nan"), 2.0]).nanmax().item()
+            2.0
+        """
         return self._without_nans("max", self.dtype.min, axis, keepdims)
 
     def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The smallest element that is no NaN; NaN where there is none."""
+        """The smallest element that is no NaN, in the dtype of this tensor; NaN where there is none.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([1.0, float("nan"), 2.0]).nanmin().item()
+            1.0
+        """
         return self._without_nans("min", self.dtype.max, axis, keepdims)
 
     def _without_nans(self, operation: Literal["max", "min"], neutral: float, axis: Axes, keepdims: bool) -> Self:

@@ -46,20 +46,60 @@ class Sorting(Theme):
     __slots__ = ()
 
     def argsort(self, axis: int = -1, *, descending: bool = False) -> Self:
-        """The positions (int64) of the elements in order along `axis`; equal elements keep their order.
+        """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the largest value.
 
-        NaN counts as the largest value.
+        Args:
+            axis: along which.
+            descending: whether the largest comes first.
+
+        Raises:
+            AxisError: if there is no such axis.
+            ShapeError: if there are 2^31 elements or more along it.
+
+        Example:
+            >>> Tensor([3, 1, 2]).argsort().tolist()
+            [1, 2, 0]
         """
         axis = normalize_axis("argsort", axis, self.ndim)
         return self._order(axis, self.shape[axis], is_descending=descending)
 
     def sort(self, axis: int = -1, *, descending: bool = False) -> tuple[Self, Self]:
-        """The elements in order along `axis`, and their positions."""
+        """The elements in order, and their positions (int64); equal elements keep theirs, and NaN counts as the largest
+        value.
+
+        Args:
+            axis: along which.
+            descending: whether the largest comes first.
+
+        Raises:
+            AxisError: if there is no such axis.
+            ShapeError: if there are 2^31 elements or more along it.
+
+        Example:
+            >>> values, positions = Tensor([3, 1, 2]).sort(descending=True)
+            >>> values.tolist(), positions.tolist()
+            ([3, 2, 1], [0, 2, 1])
+        """
         order = self.argsort(axis, descending=descending)
         return self._in_order(order, axis), order
 
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
-        """The `k` largest (or smallest) elements along `axis`, in order, and their positions."""
+        """The `k` largest elements in order, and their positions (int64); of equal ones the first come first.
+
+        Args:
+            k: how many.
+            axis: along which.
+            largest: whether the largest are meant, or the smallest.
+
+        Raises:
+            AxisError: if there is no such axis.
+            ShapeError: if it has less than `k` elements.
+
+        Example:
+            >>> values, positions = Tensor([3, 1, 4, 2]).topk(2)
+            >>> values.tolist(), positions.tolist()
+            ([4, 3], [2, 0])
+        """
         axis, k = normalize_axis("topk", axis, self.ndim), operator.index(k)
         size = self.shape[axis]
         if isinstance(size, int) and not 0 <= k <= size:
@@ -69,7 +109,16 @@ class Sorting(Theme):
         return self._in_order(order, axis), order
 
     def median(self, axis: int = -1) -> Self:
-        """The middle element in order along `axis`; the lower of the two where there are two."""
+        """The middle element in order along `axis`; the lower of the two where there are two. NaN counts as the largest
+        value.
+
+        Raises:
+            AxisError: if there is no such axis, or it has no elements.
+
+        Example:
+            >>> Tensor([3, 1, 2]).median().item()
+            2
+        """
         axis = normalize_axis("median", axis, self.ndim)
         size = self.shape[axis]
         if isinstance(size, int) and not size:
@@ -103,7 +152,19 @@ class Sorting(Theme):
         return self._make(look_up(self.uop, order.uop, normalize_axis("sort", axis, self.ndim)), order)
 
     def searchsorted(self, values: Operand, side: Literal["left", "right"] = "left") -> Self:
-        """Where in this sorted 1-d tensor each of `values` can be inserted: before equal elements, or behind them (`right`)."""
+        """Where in this sorted tensor of one axis values can be inserted (int64), in the shape of `values`.
+
+        Args:
+            values: what is looked for; dtypes promote.
+            side: `"left"` for the place before equal elements, `"right"` for that behind them.
+
+        Raises:
+            ShapeError: if this tensor has not one axis.
+
+        Example:
+            >>> Tensor([1, 3, 3, 5]).searchsorted([3, 4]).tolist()
+            [1, 3]
+        """
         if self.ndim != 1:
             raise ShapeError(operation="searchsorted", shape=self.shape, problem="is no sorted tensor of one axis")
         wanted = self._wrap(values)
@@ -122,7 +183,16 @@ class Sorting(Theme):
         return place
 
     def isin(self, values: Operand, *, invert: bool = False) -> Self:
-        """Whether each element is among `values`."""
+        """Whether each element is among `values`, as bools in the shape of this tensor.
+
+        Args:
+            values: what is looked for; dtypes promote.
+            invert: whether it is asked which are not.
+
+        Example:
+            >>> Tensor([1, 2, 3]).isin([2, 5]).tolist()
+            [False, True, False]
+        """
         x, y = self._pair(values)
         found = x.unsqueeze(-1).eq(y.flatten()).any(-1)
         return found.logical_not() if invert else found

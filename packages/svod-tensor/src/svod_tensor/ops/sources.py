@@ -29,7 +29,10 @@ class Sources(Theme):
 
     @classmethod
     def from_numpy(cls, array: NDArray[np.generic], *, copy: bool | None = None) -> Self:
-        """A tensor with the elements of `array`.
+        """A tensor with the elements of `array`, in its shape and dtype.
+
+        Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
+        writes to the array: once it is assigned to, it has memory of its own.
 
         Args:
             array: of any dtype that svod has.
@@ -37,8 +40,12 @@ class Sources(Theme):
                 there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new arrays
                 are) and else copies.
 
-        Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
-        writes to the array: once it is assigned to, it has memory of its own.
+        Raises:
+            OperandError: if the memory cannot be shared and `copy` is False.
+
+        Example:
+            >>> Tensor.from_numpy(np.array([1.0, 2.0])).dtype
+            float64
         """
         from svod_tensor import storage
 
@@ -52,10 +59,19 @@ class Sources(Theme):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """The bytes of a file as a uint8 tensor on its DISK device: nothing is read until it is used.
+        """The bytes of the file at `path` as a uint8 tensor of one axis on its DISK device: nothing is read until it is
+        used.
 
         Raises:
             MissingFileError: if the file is not there.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.NamedTemporaryFile() as file:
+            ...     _ = file.write(bytes([1, 2, 3]))
+            ...     file.flush()
+            ...     Tensor.from_file(file.name).tolist()
+            [1, 2, 3]
         """
         from svod_tensor import storage
 

@@ -28,13 +28,40 @@ class Statistics(Theme):
 
     @rounds_once
     def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The mean; NaN over no elements. Integers are added as float64, and their mean is float32."""
+        """The mean; NaN over no elements. Integers are added as float64, and their mean is float32.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 5]]).mean(axis=1).tolist()
+            [1.5, 4.0]
+        """
         total = self._to_wide().sum(axis, keepdims=keepdims)
         return total.div(self._count(axis, total.dtype)).cast(self._to_float().dtype)
 
     @rounds_once
     def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
-        """The variance: squared distances from the mean, summed and divided by count - `correction`."""
+        """The variance: squared distances from the mean, summed and divided by the number of elements minus `correction`.
+
+        Integers are added as float64, and their variance is float32.
+
+        Args:
+            axis: one axis, several, or None for all.
+            correction: 1 for an estimate without bias from a sample.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([1.0, 3.0]).var().item(), Tensor([1.0, 3.0]).var(correction=1).item()
+            (1.0, 2.0)
+        """
         wide = self._to_wide()
         centred = wide.sub(wide.mean(axis, keepdims=True))
         total = centred.square().sum(axis, keepdims=keepdims)
@@ -44,13 +71,38 @@ class Statistics(Theme):
 
     @rounds_once
     def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
-        """The square root of the variance."""
+        """The standard deviation, which is the square root of the variance. That of integers is float32.
+
+        Args:
+            axis: one axis, several, or None for all.
+            correction: what the number of elements is reduced by in the variance.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([1.0, 3.0]).std().item()
+            1.0
+        """
         variance = self._to_wide().var(axis, correction=correction, keepdims=keepdims)
         return variance.sqrt().cast(self._to_float().dtype)
 
     @rounds_once
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The mean without NaNs; NaN where there is nothing else."""
+        """The mean without NaNs; NaN where there is nothing else. That of integers is float32.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+
+        Example:
+            >>> Tensor([1.0, float("nan"), 2.0]).nanmean().item()
+            1.5
+        """
         if not self.dtype.is_float:
             return self.mean(axis, keepdims=keepdims)
         count = self.isnan().logical_not().count_nonzero(axis, keepdims=keepdims)
@@ -58,7 +110,20 @@ class Statistics(Theme):
 
     @rounds_once
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """`log(sum(exp(x)))` without overflow."""
+        """`log(sum(exp(x)))` without overflow. Integers become float32.
+
+        Args:
+            axis: one axis, several, or None for all.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            EmptyReductionError: if there are no elements.
+
+        Example:
+            >>> Tensor([1000.0, 1000.0]).logsumexp().round(4).numpy()
+            array(1000.6932, dtype=float32)
+        """
         x = self._to_float()
         peak = x.max(axis, keepdims=True)
         # Where the peak is infinite, so is the result; subtracting it would give NaN.
@@ -68,10 +133,23 @@ class Statistics(Theme):
 
     @rounds_once
     def norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
-        """The norm of order `ord` of the elements along all of `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`.
+        """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`. Integers become float32.
 
-        Infinity gives the largest size, minus infinity the smallest one, 0 the number of elements that are not zero, and
-        `"fro"`, of two axes, their norm of order 2. `matrix_norm` has the norms of matrices.
+        `matrix_norm` has the norms of matrices.
+
+        Args:
+            axis: one axis, several, or None for all.
+            ord: a number. Infinity gives the largest size, minus infinity the smallest one, 0 the number of elements
+                that are not zero, and `"fro"`, of two axes, their norm of order 2.
+            keepdims: whether the axes stay, with size 1.
+
+        Raises:
+            AxisError: if there is no such axis.
+            OperandError: if `ord` is something else.
+
+        Example:
+            >>> Tensor([3.0, -4.0]).norm().item(), Tensor([3.0, -4.0]).norm(ord=1).item()
+            (5.0, 7.0)
         """
         if isinstance(ord, str):
             n_axes = len(normalize_axes("norm", axis, self.ndim))
@@ -95,12 +173,21 @@ class Statistics(Theme):
 
     @rounds_once
     def matrix_norm(self, *, ord: float | Literal["fro"] = "fro", keepdims: bool = False) -> Self:
-        """The norm of the matrices in the last two axes.
+        """The norm of the matrices in the last two axes. Integers become float32.
 
         Args:
-            ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's sizes;
-                infinity and minus infinity, those of a row's. Others need singular values, which svod does not compute.
+            ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's
+                sizes; infinity and minus infinity, those of a row's. Others need singular values, which svod does not
+                compute.
             keepdims: whether both axes stay, with size 1.
+
+        Raises:
+            AxisError: if there are less than two axes.
+            OperandError: if `ord` is something else.
+
+        Example:
+            >>> Tensor([[1.0, -2.0], [3.0, 4.0]]).matrix_norm(ord=1).item()
+            6.0
         """
         if self.ndim < 2:
             raise AxisError(operation="matrix_norm", axis=-2, ndim=self.ndim)

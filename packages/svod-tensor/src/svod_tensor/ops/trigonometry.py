@@ -32,31 +32,75 @@ class Trigonometry(Theme):
     __slots__ = ()
 
     def sin(self) -> Self:
+        """The sine of angles in radians. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).sin().round(4).numpy()
+            array([0.    , 0.8415], dtype=float32)
+        """
         return self._to_float()._unary(Op.SIN)
 
     def cos(self) -> Self:
+        """The cosine of angles in radians. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).cos().round(4).numpy()
+            array([1.    , 0.5403], dtype=float32)
+        """
         return self._to_float()._unary(Op.COS)
 
     def tan(self) -> Self:
+        """The tangent of angles in radians. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).tan().round(4).numpy()
+            array([0.    , 1.5574], dtype=float32)
+        """
         return self._to_float()._unary(Op.TAN)
 
     def asin(self) -> Self:
+        """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).asin().round(4).numpy()
+            array([0.    , 1.5708], dtype=float32)
+        """
         return self._through_float64(lambda x: _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a)))))
 
     arcsin = asin
 
     def acos(self) -> Self:
+        """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).acos().round(4).numpy()
+            array([1.5708, 0.    ], dtype=float32)
+        """
         return self._through_float64(_acos)
 
     arccos = acos
 
     def atan(self) -> Self:
+        """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).atan().round(4).numpy()
+            array([0.    , 0.7854], dtype=float32)
+        """
         return self._through_float64(lambda x: _odd(x, _atan_of_positive))
 
     arctan = atan
 
     def atan2(self, x: Operand) -> Self:
-        """The angle of the point (`x`, this), from -pi to pi, with the signs of zeros respected."""
+        """The angle of the point (`x`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
+        dtypes promote.
+
+        Source: C11, F.10.1.4.
+
+        Example:
+            >>> Tensor([1.0, 0.0]).atan2([0.0, -1.0]).round(4).numpy()
+            array([1.5708, 3.1416], dtype=float32)
+        """
         up, right = self._float_pair(x)
         dtype = up.dtype
         return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
@@ -64,39 +108,85 @@ class Trigonometry(Theme):
     arctan2 = atan2
 
     def sinh(self) -> Self:
+        """The hyperbolic sine. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).sinh().round(4).numpy()
+            array([0.    , 1.1752], dtype=float32)
+        """
         return self._to_float()._unary(Op.SINH)
 
     def cosh(self) -> Self:
+        """The hyperbolic cosine. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).cosh().round(4).numpy()
+            array([1.    , 1.5431], dtype=float32)
+        """
         return self._to_float()._unary(Op.COSH)
 
     def tanh(self) -> Self:
+        """The hyperbolic tangent. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).tanh().round(4).numpy()
+            array([0.    , 0.7616], dtype=float32)
+        """
         return self._to_float()._unary(Op.TANH)
 
     def asinh(self) -> Self:
+        """The number with this hyperbolic sine. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 1.0]).asinh().round(4).numpy()
+            array([0.    , 0.8814], dtype=float32)
+        """
         return self._through_float64(lambda x: _odd(x, _asinh_of_positive))
 
     arcsinh = asinh
 
     def acosh(self) -> Self:
+        """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
+
+        Example:
+            >>> Tensor([1.0, 2.0]).acosh().round(4).numpy()
+            array([0.   , 1.317], dtype=float32)
+        """
         return self._through_float64(_acosh)
 
     arccosh = acosh
 
     def atanh(self) -> Self:
+        """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
+
+        Example:
+            >>> Tensor([0.0, 0.5]).atanh().round(4).numpy()
+            array([0.    , 0.5493], dtype=float32)
+        """
         return self._through_float64(lambda x: _odd(x, lambda a: a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)))
 
     arctanh = atanh
 
     @rounds_once
     def deg2rad(self) -> Self:
-        """Degrees as radians."""
+        """Degrees as radians. Integers become float32.
+
+        Example:
+            >>> Tensor([180.0]).deg2rad().round(4).numpy()
+            array([3.1416], dtype=float32)
+        """
         return self._to_float().mul(math.pi / 180.0)
 
     radians = deg2rad
 
     @rounds_once
     def rad2deg(self) -> Self:
-        """Radians as degrees."""
+        """Radians as degrees. Integers become float32.
+
+        Example:
+            >>> Tensor([1.0]).rad2deg().round(4).numpy()
+            array([57.2958], dtype=float32)
+        """
         return self._to_float().mul(180.0 / math.pi)
 
     degrees = rad2deg

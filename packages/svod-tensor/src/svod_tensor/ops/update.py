@@ -46,11 +46,20 @@ class Update(Theme):
     __slots__ = ()
 
     def with_items(self, index: Index, value: Operand) -> Self:
-        """This tensor with the elements at `index` replaced by `value`, which broadcasts to their shape.
+        """This tensor with the elements at `index` replaced; `x[index]` says which these are. No memory is written.
+
+        Args:
+            index: slices, integers, integer arrays and tensors, or a mask. Of several values for one place, the last
+                stays.
+            value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
 
         Raises:
             DataDependentShapeError: if several values are given for a mask, whose elements are not counted yet.
             BroadcastError: if the value does not broadcast.
+
+        Example:
+            >>> Tensor([1, 2, 3, 4]).with_items(slice(1, 3), 0).tolist()
+            [1, 0, 0, 4]
         """
         new = self._to_value(value)
         if isinstance(index, TensorBase) and index.dtype.is_bool:
@@ -101,18 +110,53 @@ class Update(Theme):
         return self._with_lookup(self.from_uop(node), places.shape, value)
 
     def put_along_axis(self, indices: TensorBase, values: Operand, axis: int) -> Self:
-        """This tensor with `values` at the places that `take_along_axis(indices, axis)` reads; of several for one, the last stays."""
+        """This tensor with `values` at the places that `take_along_axis(indices, axis)` reads; of several for one, the
+        last stays.
+
+        Args:
+            indices: integers, negative ones counted from the end. A position out of range is left out, or is an error
+                in a plan that checks its operands.
+            values: broadcasts to the shape of `indices`, and gets the dtype of this tensor.
+            axis: along which.
+
+        Raises:
+            OperandError: if the positions are no integers.
+            ShapeError: if `indices` has another number of axes.
+            BroadcastError: if the values do not broadcast.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).put_along_axis(Tensor([[0], [1]]), 9, axis=1).tolist()
+            [[9, 2], [3, 9]]
+        """
         new = self._to_value(values)
         return self._with_places(self._find_along_axis("put_along_axis", indices, new, axis), new)
 
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
-        """`put_along_axis` with torch's argument order."""
+        """`put_along_axis` with torch's order of arguments: `axis`, the positions `indices` along it, and `value`.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).scatter(1, Tensor([[0], [1]]), 9).tolist()
+            [[9, 2], [3, 9]]
+        """
         return self.put_along_axis(indices, value, axis)
 
     def add_at(self, index: Index, value: Operand) -> Self:
-        """This tensor with `value` added to the elements at `index`; one that is named several times gets each, as by `np.add.at`.
+        """This tensor with `value` added to the elements at `index`; one that is named several times gets each, as by
+        `np.add.at`.
 
         Float16 and narrower floats are added up in float32.
+
+        Args:
+            index: as `with_items` takes it, without masks of tensors.
+            value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
+
+        Raises:
+            DataDependentShapeError: if a mask is a tensor.
+            BroadcastError: if the value does not broadcast.
+
+        Example:
+            >>> Tensor([0, 0, 0]).add_at(Tensor([1, 1, 2]), Tensor([1, 2, 3])).tolist()
+            [0, 3, 3]
         """
         new = self._to_value(value)
         items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
@@ -127,19 +171,53 @@ class Update(Theme):
         return self._with_sums(places, new, n_axes)
 
     def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
-        """This tensor with the slices of `value` along `axis` added to its own at `indices`, in torch's order of arguments."""
+        """This tensor with slices of `value` added to its own along an axis, in torch's order of arguments.
+
+        Args:
+            axis: along which.
+            indices: to which of the slices each is added; one that is named several times gets each.
+            value: broadcasts to the slices that are named, and gets the dtype of this tensor.
+
+        Example:
+            >>> Tensor([[0, 0], [0, 0]]).index_add(0, Tensor([1, 1]), Tensor([[1, 2], [3, 4]])).tolist()
+            [[0, 0], [4, 6]]
+        """
         axis = normalize_axis("index_add", axis, self.ndim)
         new = self._to_value(value)
         new = new.moveaxis(axis, 0) if new.ndim else new
         return self.moveaxis(axis, 0).add_at(indices, new).moveaxis(0, axis)
 
     def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
-        """This tensor with `value` added at the places that `take_along_axis(indices, axis)` reads, in torch's order of arguments."""
+        """This tensor with `value` added at the places that `take_along_axis(indices, axis)` reads, in torch's order of
+        arguments.
+
+        Args:
+            axis: along which.
+            indices: integers; a place that is named several times gets each value.
+            value: broadcasts to the shape of `indices`, and gets the dtype of this tensor.
+
+        Example:
+            >>> Tensor([[0, 0]]).scatter_add(1, Tensor([[1, 1]]), Tensor([[2, 3]])).tolist()
+            [[0, 5]]
+        """
         new = self._to_value(value)
         return self._with_sums(self._find_along_axis("scatter_add", indices, new, axis), new, self.ndim)
 
     def bincount(self, n_bins: int, weights: Operand | None = None) -> Self:
-        """How many elements are 0, 1, ... up to `n_bins` (int64), or the sum of the weights of each; others are not counted."""
+        """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these: shape
+        (`n_bins`,).
+
+        Args:
+            n_bins: elements up to but without this one are counted, others are not.
+            weights: broadcasts to the shape of this tensor.
+
+        Raises:
+            OperandError: if this tensor is not of integers.
+
+        Example:
+            >>> Tensor([0, 2, 2, 7]).bincount(3).tolist()
+            [1, 0, 2]
+        """
         if not self.dtype.is_int:
             raise OperandError(operation="bincount", found=self.dtype, expected="integers")
         values = self._wrap(1 if weights is None else weights)

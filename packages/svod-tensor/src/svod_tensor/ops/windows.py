@@ -35,7 +35,21 @@ class Windows(Theme):
     __slots__ = ()
 
     def windows(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Self:
-        """All windows over the last axes: shape (..., *outputs, *kernel)."""
+        """All windows over the last axes: shape (..., *outputs, *kernel).
+
+        Args:
+            kernel: the size of a window on each of these axes.
+            stride: how far a window moves on each axis.
+            dilation: the distance of a window's elements on each axis.
+
+        Raises:
+            OperandError: if there are not as many strides and dilations as sizes, or one is less than 1.
+            ShapeError: if an axis is smaller than a window.
+
+        Example:
+            >>> Tensor([1, 2, 3, 4]).windows((2,), (1,), (1,)).tolist()
+            [[1, 2], [2, 3], [3, 4]]
+        """
         n, lead = len(kernel), self.ndim - len(kernel)
         if not len(stride) == len(dilation) == n <= self.ndim or any(v < 1 for v in (*kernel, *stride, *dilation)):
             raise OperandError(
@@ -60,15 +74,26 @@ class Windows(Theme):
         self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Self:  # fmt: skip
-        """The cross-correlation with `weight` of shape (outputs, channels / groups, *kernel), over 1, 2 or more spatial axes.
+        """The cross-correlation with `weight`, over 1, 2 or more spatial axes: shape (batch, outputs, *sizes).
+
+        Dtypes promote, and narrow floats are multiplied and added in float32.
 
         Args:
-            weight: one filter for each output channel.
+            weight: one filter for each output channel, of shape (outputs, channels / groups, *kernel).
             bias: of shape (outputs,).
             stride: how far a window moves on each axis.
             padding: zeros on both sides of each axis.
             dilation: the distance of a window's elements.
             groups: into how many independent parts the channels fall.
+
+        Raises:
+            ShapeError: if the shapes do not fit each other.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> x = Tensor([[[1.0, 2.0, 4.0, 8.0]]])
+            >>> x.conv2d(Tensor([[[1.0, 1.0]]])).tolist()
+            [[[3.0, 6.0, 12.0]]]
         """
         n = weight.ndim - 2
         if n < 1 or self.ndim != n + 2:
@@ -101,9 +126,11 @@ class Windows(Theme):
         self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
         output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Self:  # fmt: skip
-        """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a window of the result.
+        """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a window of the
+        result.
 
-        Results that lie `stride` apart are a convolution with every `stride`-th place of the filters; so no zeros are multiplied.
+        Results that lie `stride` apart are a convolution with every `stride`-th place of the filters; so no zeros are
+        multiplied.
 
         Args:
             weight: of shape (channels, outputs / groups, *kernel).
@@ -113,6 +140,15 @@ class Windows(Theme):
             output_padding: how much longer each axis of the result is at its end.
             dilation: the distance of a window's elements.
             groups: into how many independent parts the channels fall.
+
+        Raises:
+            ShapeError: if the shapes do not fit each other.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> x = Tensor([[[1.0, 10.0]]])
+            >>> x.conv_transpose2d(Tensor([[[1.0, 2.0]]])).tolist()
+            [[[1.0, 12.0, 20.0]]]
         """
         n, name = weight.ndim - 2, "conv_transpose2d"
         if n < 1 or self.ndim != n + 2:
@@ -161,7 +197,22 @@ class Windows(Theme):
         self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1,
     ) -> Self:  # fmt: skip
-        """The largest element of each window; padding never wins. The stride is by default the kernel."""
+        """The largest element of each window over the spatial axes, in the dtype of this tensor; padding never wins.
+
+        Args:
+            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
+            stride: how far a window moves; by default as far as it is large.
+            padding: how much is added on both sides of each axis.
+            dilation: the distance of a window's elements.
+
+        Raises:
+            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).max_pool2d(2).tolist()
+            [[[3.0, 2.0]]]
+        """
         view, n = self._pool(kernel, stride, padding, dilation, self.dtype.min)
         return view.max(tuple(range(-n, 0)))
 
@@ -170,7 +221,23 @@ class Windows(Theme):
         self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1, count_include_pad: bool = True,
     ) -> Self:  # fmt: skip
-        """The mean of each window; padding counts as zeros, or not at all."""
+        """The mean of each window over the spatial axes. Integers become float32.
+
+        Args:
+            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
+            stride: how far a window moves; by default as far as it is large.
+            padding: how much is added on both sides of each axis.
+            dilation: the distance of a window's elements.
+            count_include_pad: whether padding counts as zeros, or not at all.
+
+        Raises:
+            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).avg_pool2d(2).tolist()
+            [[[2.0, 1.0]]]
+        """
         view, n = self._pool(kernel, stride, padding, dilation, 0)
         axes = tuple(range(-n, 0))
         if count_include_pad:
