@@ -78,8 +78,8 @@ def read_cases(path: Path) -> list[GoldenCase]:
     return cases
 
 
-def check_case(case: GoldenCase, run: Callable[[UOp], UOp], *, is_blessing: bool = False) -> None:
-    """Compare what `run` makes of the case's graph with the expected text, or write it there.
+def check_case(case: GoldenCase, run: Callable[[UOp], UOp | str], *, is_blessing: bool = False) -> None:
+    """Compare what `run` makes of the case's graph, or says of it, with the expected text, or write it there.
 
     Raises:
         GoldenMismatch: with a diff.
@@ -103,9 +103,10 @@ def bless(case: GoldenCase, actual: str) -> None:
     case.path.write_text("\n".join(parts))
 
 
-def _run(before: UOp, run: Callable[[UOp], UOp]) -> str:
+def _run(before: UOp, run: Callable[[UOp], UOp | str]) -> str:
     try:
-        return print_graph(run(before))
+        found = run(before)
+        return found if isinstance(found, str) else print_graph(found)
     except SvodError as error:
         return f"error: {type(error).__name__}: {error}\n"
 

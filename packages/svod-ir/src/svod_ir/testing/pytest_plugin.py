@@ -14,7 +14,7 @@ from svod_ir.uop import UOp
 
 __all__ = ["CheckGolden", "check_golden", "pytest_addoption"]
 
-CheckGolden = Callable[[GoldenCase, Callable[[UOp], UOp]], None]
+CheckGolden = Callable[[GoldenCase, Callable[[UOp], UOp | str]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +26,7 @@ def check_golden(request: pytest.FixtureRequest) -> CheckGolden:
     """A function that checks (or blesses) one case: `check_golden(case, run)`."""
     is_blessing = bool(request.config.getoption("--bless", default=False))
 
-    def check(case: GoldenCase, run: Callable[[UOp], UOp]) -> None:
+    def check(case: GoldenCase, run: Callable[[UOp], UOp | str]) -> None:
         check_case(case, run, is_blessing=is_blessing)
 
     return check

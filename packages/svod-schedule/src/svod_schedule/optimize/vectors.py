@@ -158,6 +158,7 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
         for op in (OptOp.UPCAST, OptOp.OVERLAP):
             yield Candidate(f"{why}, {amount} at a time", (Move(op, axis, amount),))
         amount //= 2
+    yield Candidate(f"one at a time along {facts.name(axis)}: nothing else is allowed")
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
@@ -191,6 +192,7 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         loops = [r for r in reduction.loops if r.arg.kind is AxisType.REDUCE and r not in done]
         axis = _find_lane_axis(facts, loops, reduction.accesses)
         if axis is None:
+            yield [Candidate("no lanes for a reduction: what it reads does not lie near each other")]
             continue
         done.add(axis)
         n_vectors = 1 if reduction is plan.tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)

@@ -103,7 +103,11 @@ def _take_side(facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neigh
     moves.append(Move(OptOp.LOCAL, axis, n_items))
     if amount > n_neighbours:
         moves.append(Move(OptOp.UPCAST, axis, amount // n_neighbours))
-    return [Candidate(f"{n_items} work-items take {amount} results each along {facts.name(axis)}", tuple(moves))]
+    return [
+        Candidate(
+            f"{n_items} work-items take {amount} result{'s' * (amount > 1)} each along {facts.name(axis)}", tuple(moves)
+        )
+    ]
 
 
 # --- reductions
