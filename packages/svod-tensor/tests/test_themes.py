@@ -39,11 +39,16 @@ def test_no_name_is_defined_twice():
     assert {name: found for name, found in places.items() if len(found) > 1 and name not in of_every_class} == {}
 
 
+def find_declared() -> list[str]:
+    """The names that the base declares for its themes, without defining them."""
+    tree = ast.parse((FOLDER / "theme.py").read_text())
+    (base,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return [n.name for n in base.body if isinstance(n, ast.FunctionDef) and ast.unparse(n.body) == "..."]
+
+
 def test_what_themes_call_of_each_other_is_defined_by_one_of_them():
-    (declared,) = (node for node in ast.parse((FOLDER / "theme.py").read_text()).body if isinstance(node, ast.ClassDef))
-    for node in declared.body:
-        if isinstance(node, ast.FunctionDef) and ast.unparse(node.body) == "...":
-            assert [t.__name__ for t in THEMES if node.name in vars(t)], f"no theme defines {node.name}"
+    for name in find_declared():
+        assert [theme.__name__ for theme in THEMES if name in vars(theme)], f"no theme defines {name}"
 
 
 def test_no_theme_imports_the_class_of_another():
@@ -52,3 +57,16 @@ def test_no_theme_imports_the_class_of_another():
         module = importlib.import_module(theme.__module__)
         others = {name for name, value in vars(module).items() if name in classes and isinstance(value, type)}
         assert others == {theme.__name__}, module.__name__
+
+
+def test_the_base_declares_nothing_that_no_theme_calls_of_another():
+    called: dict[str, set[str]] = defaultdict(set)
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                called[node.attr].add(path.stem)
+            elif isinstance(node, ast.Subscript):
+                called["__getitem__"].add(path.stem)
+    for name in find_declared():
+        (owner,) = (theme.__name__.lower() for theme in THEMES if name in vars(theme))
+        assert called[name] - {owner}, f"no other theme calls {name}"

@@ -64,6 +64,24 @@ class Assignment(Theme):
         return self
 
     def __setitem__(self, index: Index, value: Operand) -> None:
+        """Let the elements at `index` be those of `value`, as `assign` does; of several values for one place, the last
+        stays.
+
+        Args:
+            index: as for reading, and masks that are tensors.
+            value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
+
+        Raises:
+            DataDependentShapeError: if several values are given for a mask, whose elements are not counted yet.
+            BroadcastError: if the value does not broadcast.
+            RepeatedWriteError: if this tensor repeats elements, as `expand` does.
+
+        Example:
+            >>> x = Tensor([1, 2, 3, 4])
+            >>> x[1:3] = 0
+            >>> x.tolist()
+            [1, 0, 0, 4]
+        """
         new = self._to_value(value)
         if self._has_arrays(index):
             self._write(self.with_items(index, new))

@@ -52,9 +52,9 @@ class TensorBase:
     def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
 
-        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit. Beside tensors in a list
-        they are weak, as in arithmetic.
-        A numpy array keeps its dtype, and is copied; `Tensor.from_numpy` can share its memory.
+        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit. Beside tensors in a
+        list they are weak, as in arithmetic. A numpy array keeps its dtype, and is copied; `Tensor.from_numpy` can
+        share its memory.
 
         Args:
             data: the elements.
@@ -67,6 +67,10 @@ class TensorBase:
             IntegerOverflowError: if an integer does not fit `dtype`, or any dtype.
             NonFiniteCastError: if NaN or an infinity should become an integer.
             DataError: if `data` is no tensor data.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).shape, Tensor(1.5).dtype
+            ((2, 2), float32)
         """
         from svod_tensor.data import copy_to_device, make_node, place_by_default
 

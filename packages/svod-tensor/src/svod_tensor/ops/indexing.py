@@ -57,17 +57,50 @@ class Indexing(Theme):
     __slots__ = ()
 
     def __getitem__(self, index: Index) -> Self:
+        """The elements at an index, by numpy's rules: a view of basic indices, else values of their own.
+
+        Args:
+            index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
+                broadcast together; or masks whose values are known. A position of a tensor that is out of range reads
+                as 0, or is an error in a plan that checks its operands.
+
+        Raises:
+            IndexOutOfRangeError: if a known position is out of range.
+            IndexKindError: if something is no index, or there are more indices than axes.
+            DataDependentShapeError: if a mask is a tensor.
+
+        Example:
+            >>> x = Tensor([[1, 2, 3], [4, 5, 6]])
+            >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
+            ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
+        """
         items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
         has_arrays = any(is_array_index(item) for item in items)
         view, arrays = self._apply_basic(items, keep_ints=has_arrays)
         return view._apply_arrays(arrays) if arrays else view
 
     def __len__(self) -> int:
+        """The size of the first axis.
+
+        Raises:
+            OperandError: if there are no axes.
+            SymbolicShapeError: if that size is symbolic.
+
+        Example:
+            >>> len(Tensor([[1, 2, 3], [4, 5, 6]]))
+            2
+        """
         if not self.ndim:
             raise OperandError(operation="len", found="a 0-d tensor", expected="a tensor with axes")
         return concrete_shape("len", self.shape[:1])[0]
 
     def __iter__(self):
+        """The slices along the first axis.
+
+        Example:
+            >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]
+            [[1, 2], [3, 4]]
+        """
         return (self[i] for i in range(len(self)))
 
     def take(self, indices: IndexItem, axis: int | None = None) -> Self:
@@ -220,9 +253,9 @@ class Indexing(Theme):
             bounds.append((begin, end))
             steps.append(abs(step))
             flips.append(step < 0)
-        return self._arrange(*self._find_steps(bounds, flips, steps), items, keep_ints)
+        return self._arrange(*self._trace_steps(bounds, flips, steps), items, keep_ints)
 
-    def _find_steps(
+    def _trace_steps(
         self, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
     ) -> tuple[list[Step], Shape]:
         """The path to a part of each axis, in reverse order and with gaps where that is asked for, and its shape."""

@@ -138,7 +138,7 @@ class Sorting(Theme):
         if max_size(size) < 2 or self.size == 0 or n == 0:
             return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis).clone()
         if isinstance(n, int) and n <= MAX_PASSES:
-            return _find_least(ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
+            return _order_least(ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
         words = _words_of(ordered_key(moved))
         for number, word in enumerate(words, 1):
             key = word._in_order(order, -1)
@@ -219,7 +219,7 @@ def _words_of(key: T) -> tuple[T, ...]:
     return key.cast(uint32).bitwise_xor(1 << 31).bitcast(int32), key.rshift(32).cast(int32)
 
 
-def _find_least(key: T, n: int, *, is_descending: bool) -> T:
+def _order_least(key: T, n: int, *, is_descending: bool) -> T:
     """The positions of the `n` smallest keys of each row in stable order, each found by a pass over those behind the last."""
     key = key.bitwise_not() if is_descending else key
     if key.dtype is int32:

@@ -1,4 +1,4 @@
-"""The one base of all themes: what turns operands into nodes of one dtype, and a node into a tensor.
+"""The one base of all themes: nodes of one dtype from operands, and a tensor from a node.
 
 A theme is a file with a class of operations. `svod_tensor.Tensor` is composed of all themes, in an order that means nothing: no
 operation is defined by two. What a theme calls of another one is declared at the end of this file.

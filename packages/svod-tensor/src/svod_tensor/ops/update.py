@@ -129,7 +129,7 @@ class Update(Theme):
             [[9, 2], [3, 9]]
         """
         new = self._to_value(values)
-        return self._with_places(self._find_along_axis("put_along_axis", indices, new, axis), new)
+        return self._with_places(self._places_along_axis("put_along_axis", indices, new, axis), new)
 
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
         """`put_along_axis` with torch's order of arguments: `axis`, the positions `indices` along it, and `value`.
@@ -201,7 +201,7 @@ class Update(Theme):
             [[0, 5]]
         """
         new = self._to_value(value)
-        return self._with_sums(self._find_along_axis("scatter_add", indices, new, axis), new, self.ndim)
+        return self._with_sums(self._places_along_axis("scatter_add", indices, new, axis), new, self.ndim)
 
     def bincount(self, n_bins: int, weights: Operand | None = None) -> Self:
         """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these: shape
@@ -226,7 +226,7 @@ class Update(Theme):
         places = inside.where(self.cast(int64), -1).reshape(-1)
         return counts._with_sums(places, values.broadcast_to(self.shape).reshape(-1).cast(counts.dtype), 1)
 
-    def _find_along_axis(self, operation: str, indices: TensorBase, value: Self, axis: int) -> Self:
+    def _places_along_axis(self, operation: str, indices: TensorBase, value: Self, axis: int) -> Self:
         """The positions among all elements of those that `take_along_axis(indices, axis)` reads, to which `value` broadcasts."""
         numbers = self._number_elements(concrete_shape(operation, self.shape))
         places = numbers.take_along_axis(indices, axis).sub(1)
