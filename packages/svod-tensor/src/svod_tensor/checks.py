@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from svod_device import Buffer, evaluate_expression
 from svod_dtype import DType, UserError, int64, uint64
 from svod_ir.args import CheckArg
-from svod_ir.build import make_gather
+from svod_ir.build import make_gather, make_iota, make_reduce_axis, make_reshape
+from svod_ir.concat import make_concat
 from svod_ir.ops import Op
 from svod_ir.origins import Origin, get_origins
 from svod_ir.placement import Sharding
-from svod_ir.sizes import unbind
-from svod_ir.uop import SInt, UOp
+from svod_ir.sizes import product, unbind
+from svod_ir.uop import SInt, UOp, to_node
+from svod_tensor.data import copy_to_device
 from svod_tensor.engine.build import build, make_result
 from svod_tensor.errors import IntegerDivisionError, PositionError
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape
-from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import Guard
@@ -57,8 +58,7 @@ def make_checks(sink: UOp) -> Checks | None:
     if not checks:
         return None
     device = _device_of(checks[0])
-    found = [_find_first(check).to(device) for check in checks]
-    findings = Tensor.concat(found).uop
+    findings = make_concat([copy_to_device(_find_first(check), device) for check in checks], 0)
     return Checks(UOp(Op.CONTIGUOUS, int64, (findings,)), _make_guard(checks))
 
 
@@ -67,24 +67,22 @@ def _device_of(node: UOp) -> str:
     return placement.devices[0] if isinstance(placement, Sharding) else placement or DEFAULT_DEVICE
 
 
-def _find_first(check: UOp) -> Tensor:
+def _find_first(check: UOp) -> UOp:
     """The row-major place of the first element that is not as it should be, and the element."""
-    x = Tensor.from_uop(check.src[0]).flatten()
-    (size,) = x.shape
-    places = Tensor.arange(size).cast(int64)
-    first = _is_wrong(x, check).where(places, _NONE).min()
-    return Tensor.stack([first, Tensor.from_uop(make_gather(x.uop, first.uop, 0)).cast(int64)])
+    size = product(check.shape)
+    x = make_reshape(check.src[0], (size,))
+    places = _is_wrong(x, check).where(make_iota(size, int64), _NONE)
+    first = make_reduce_axis(places, Op.MIN, (0,))
+    return make_concat([first, make_gather(x, first, 0).cast(int64)], 0)
 
 
-def _is_wrong(x: Tensor, check: UOp) -> Tensor:
+def _is_wrong(x: UOp, check: UOp) -> UOp:
     if check.arg.axis is None:
         return x.eq(0)
-    size = _size_of(check)
-    if isinstance(size, int):
-        return x.lt(-size).logical_or(x.ge(size))
+    wide, limit = x.cast(int64), to_node(_size_of(check)).cast(int64)
+    is_outside = (wide < -limit) | (wide >= limit)
     # Positions beyond 2^63 are negative here, and wrong all the same.
-    wide, limit = x.cast(int64), Tensor.from_uop(size.cast(int64))
-    return wide.lt(limit.neg()).logical_or(wide.ge(limit)).logical_or(wide.lt(0).logical_and(not x.dtype.is_signed))
+    return is_outside if x.dtype.is_signed else is_outside | (wide < 0)
 
 
 def _size_of(check: UOp) -> SInt:

@@ -18,12 +18,12 @@ from svod_tensor.cells import overwriting, registry, writing
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.errors import DonationError
 from svod_tensor.shards import iter_parts, parts_of
-from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
     from svod_tensor.options import PrepareConfig
+    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_base_of", "find_memory", "give_away",
