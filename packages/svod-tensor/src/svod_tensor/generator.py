@@ -11,39 +11,34 @@ a permutation.
 Who draws outside of a captured function gets the next key at once, in memory of its own: what the numbers are depends neither
 on when they are computed nor on what else is, and one kernel serves all keys. In a captured function a draw is an assignment
 to the state, as any other, which each call makes again. A plan that is prepared from draws that were made before uses their
-keys at its first execution, and draws anew from their generators at each later one: see `draw_again`.
+keys at its first execution, and draws anew from their generators at each later one: see `svod_tensor.draws`.
 """
 
 from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
+from typing import Final, Self, TypeAlias
 
 from svod_dtype import uint64
-from svod_ir.build import make_alu, make_reshape
+from svod_ir.build import make_reshape
+from svod_ir.concat import make_concat
 from svod_ir.errors import OperandError
 from svod_ir.forks import make_lock
-from svod_ir.ops import Op
 from svod_ir.threefry import threefry
 from svod_ir.uop import UOp
 from svod_tensor.capture.recording import check_not_capturing
 from svod_tensor.cells import registry
-from svod_tensor.data import make_array_node
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.writing import make_own
+from svod_tensor.data import copy_to_device, make_array_node, make_node
+from svod_tensor.draws import draw_in_graph, make_words, note_draw
+from svod_tensor.engine.memory_nodes import find_base, find_buffer
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
-from svod_tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from svod_tensor.cells.registry import Live
-
-__all__ = ["Generator", "Seed", "default_generator", "draw_again", "find_key", "manual_seed"]
+__all__ = ["Generator", "Seed", "default_generator", "find_key", "manual_seed"]
 
 Seed: TypeAlias = "int | TensorBase | UOp"
 """An integer (modulo 2^64), a tensor of one, or a bound variable."""
@@ -91,10 +86,15 @@ class Generator:
             self._state = _make_state(_to_word(seed), 0)
             return
         # A value, no memory that calls would change: a function that makes a generator makes it anew at each call.
-        key = _read_seed(seed)
-        self._state = Tensor.stack([key, key.zeros_like()])
-        if registry.find_capture() is None:
-            self._state = self._state.to(HOST_DEVICE).clone().realize()
+        key = _read_seed(seed) if isinstance(seed, (TensorBase, UOp)) else UOp.const(uint64, _to_word(seed))
+        words = make_concat([make_reshape(word, (1,)) for word in (key, UOp.const(uint64, 0))], 0)
+        if registry.find_capture() is not None:
+            self._state = Cell(words)
+            return
+        self._state = Cell(copy_to_device(words, HOST_DEVICE))
+        _realize(self._state)
+        while not make_own(self._state):
+            pass
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -140,9 +140,9 @@ class Generator:
     def next_key(self) -> UOp:
         """The key of the next draw: 0-d, uint64, in the host's memory."""
         if registry.find_capture() is not None:
-            return self.next_key_in_graph().uop
+            return draw_in_graph(self._state)
         key = _make_key(_key_of_draw(*self._update(1)))
-        _drawn[_memory_of(key)] = self
+        note_draw(key, self._state)
         return key
 
     def __copy__(self) -> Generator:
@@ -161,8 +161,8 @@ class Generator:
         while True:
             with registry.lock:
                 registry.wait_for_capture()
-                node = memory_nodes.find_base(self._state.uop)
-                buffer = None if node is None else memory_nodes.find_buffer(node)
+                node = find_base(self._state.node)
+                buffer = None if node is None else find_buffer(node)
                 if buffer is not None:
                     storage = (buffer.storage_id,)
                     computation = registry.start_computation(storage, storage, {})
@@ -176,25 +176,7 @@ class Generator:
                         words[:] = np.array(new, np.uint64)
                     registry.end_computation(computation)
                     return found
-            self._state.realize()
-
-    def next_key_in_graph(self, given: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """The key of a draw that is made whenever the key is computed.
-
-        Args:
-            given: a condition, and the key where that holds; nothing is drawn then.
-        """
-        state = self._state
-        step = Tensor.arange(2, dtype=uint64)
-        step = step if given is None else given[0].where(step.zeros_like(), step)
-        state.assign(state + step)
-        # Who reads the state after the draw makes sure that it is done.
-        seed, number = (state - step).unbind()
-        later = Tensor.from_uop(make_alu(Op.THREEFRY, number.neg().uop, seed.uop))
-        key = number.eq(0).where(seed, later)
-        key = key if given is None else given[0].where(given[1], key)
-        # Stored, so that it is read before the state changes again, and that no kernel differs for it.
-        return key.contiguous()
+            _realize(self._state)
 
 
 def find_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
@@ -209,36 +191,7 @@ def find_key(operation: str, seed: Seed | None, generator: Generator | None) -> 
         return (default_generator() if generator is None else generator).next_key()
     if generator is not None:
         raise OperandError(operation=operation, found="both", expected="a seed or a generator")
-    return _make_key(_to_word(seed)) if not isinstance(seed, (TensorBase, UOp)) else _read_seed(seed).uop
-
-
-def draw_again(tensors: Iterable[Live]) -> None:
-    """Let what tensors are computed from be drawn again whenever a plan that is prepared for them is executed, but the first time.
-
-    What was drawn from generators has keys in memory of its own. In the graphs of `tensors` each is replaced by
-
-        where(n_executions = 1, the key, that of the generator's next draw)
-
-    which counts executions, and advances the generator, in memory. Other tensors keep the numbers that were drawn.
-    """
-    found = list(tensors)
-    nodes = UOp.sink(*(one.node for one in found)).toposort()
-    memories = [node for node in nodes if node.op is Op.BUFFER and node in _drawn]
-    if not memories:
-        return
-    n_executions = Tensor.from_uop(make_array_node(_words(0), may_share=False), owns=True)
-    n_executions.assign(n_executions + 1)
-    is_first = n_executions.eq(1).reshape(())
-    keys: dict[UOp, UOp] = {}
-    for memory in sorted(memories, key=lambda memory: memory.arg.id):
-        key = _drawn[memory].next_key_in_graph((is_first, Tensor.from_uop(make_reshape(memory, ()))))
-        keys[memory] = make_reshape(key.uop, (1,))
-    new = [one.node.substitute(keys) for one in found]
-    # Assignments that pend are everybody's, and stay the same for everybody.
-    with registry.lock:
-        registry.replace_nodes({state: state.substitute(keys) for state in nodes if states.is_later_state(state)})
-        for one, node in zip(found, new, strict=True):
-            one.set_node(node)
+    return _make_key(_to_word(seed)) if not isinstance(seed, (TensorBase, UOp)) else _read_seed(seed)
 
 
 def default_generator() -> Generator:
@@ -304,19 +257,24 @@ def _to_count(n: object) -> int:
     return count
 
 
-def _read_seed(seed: Seed) -> Tensor:
-    if not isinstance(seed, (TensorBase, UOp)):
-        return Tensor.full((), _to_word(seed), dtype=uint64)
-    found = Tensor(seed)
-    if not found.dtype.is_int or found.ndim:
+def _read_seed(seed: TensorBase | UOp) -> UOp:
+    node = seed.uop if isinstance(seed, TensorBase) else make_node(seed, None)
+    if not node.dtype.is_int or node.shape:
         raise OperandError(
-            operation="seed", found=f"{found.dtype} of shape {found.shape}", expected="a 0-d tensor of integers"
+            operation="seed", found=f"{node.dtype} of shape {node.shape}", expected="a 0-d tensor of integers"
         )
-    return found.cast(uint64)
+    return node.cast(uint64)
 
 
-def _make_state(seed: int, number: int) -> Tensor:
-    return Tensor.from_uop(make_array_node(_words(seed, number), may_share=False), owns=True)
+def _make_state(seed: int, number: int) -> Cell:
+    return Cell(make_array_node(make_words(seed, number), may_share=False), owns=True)
+
+
+def _realize(state: Cell) -> None:
+    from svod_tensor.options import resolve_config
+    from svod_tensor.realize import realize_tensors
+
+    realize_tensors([state], resolve_config(None))
 
 
 def _make_key(key: int) -> UOp:
@@ -324,21 +282,6 @@ def _make_key(key: int) -> UOp:
 
     return make_array_node(np.array(key, np.uint64), may_share=True)
 
-
-def _memory_of(key: UOp) -> UOp:
-    memory = memory_nodes.find_base(key)
-    assert memory is not None, key
-    return memory
-
-
-def _words(*words: int) -> NDArray[np.uint64]:
-    import numpy as np
-
-    return np.array(words, np.uint64)
-
-
-_drawn: Final[WeakKeyDictionary[UOp, Generator]] = WeakKeyDictionary()
-"""The memory of each key that was drawn outside of captured functions, with the generator that it comes from."""
 
 _default: Final[list[Generator]] = []
 _lock: Final = make_lock()

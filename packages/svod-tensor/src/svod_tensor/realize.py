@@ -24,10 +24,10 @@ from svod_tensor.cells.work import (
     start_plan,
     start_work,
 )
+from svod_tensor.draws import draw_again
 from svod_tensor.engine import states
 from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import execute, make_plan
-from svod_tensor.generator import draw_again
 from svod_tensor.options import PrepareConfig
 from svod_tensor.python_functions.register import register_built_in
 

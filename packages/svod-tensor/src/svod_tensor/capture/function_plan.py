@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, cast
 
 from svod_device import Buffer, get_allocator
@@ -18,9 +19,9 @@ from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.nested import take_apart
 from svod_tensor.capture.recipes import Recipe, Results
-from svod_tensor.capture.recording import Capture, start_capture
+from svod_tensor.capture.recording import Capture
 from svod_tensor.capture.signature import Argument, find_array
-from svod_tensor.cells import registry
+from svod_tensor.cells import overwriting, registry
 from svod_tensor.cells.views import is_symbolic
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import bind_to_call, check_variables
@@ -60,7 +61,7 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    with start_capture(name) as capture:
+    with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
         _check_leaks(capture, {i.memory for i in inputs}, outputs)
         graphs = [*capture.states.values(), *(t.uop for t in outputs)]
@@ -84,6 +85,33 @@ def make_captured(
         if all(registry.find_version(memory) is memory for memory in memories):
             raise
         return None
+
+
+@contextlib.contextmanager
+def _start_capture(name: str) -> Generator[Capture]:
+    """Record what this thread does to tensors from now on; at the end all that was there before is as it was before."""
+    from svod_tensor.realize import realize_tensors
+
+    while True:
+        with registry.lock:
+            registry.wait_for_capture()
+            # Assignments of this thread that pend are done now, so that they are not part of a plan.
+            cells = registry.iter_pending_cells()
+            pending = [cell for cell in cells if any(map(states.is_own, states.find_written(cell.node)))]
+            if not pending:
+                capture = Capture(name)
+                registry.start_capture(capture)
+                break
+        realize_tensors(pending, resolve_config(None))
+    try:
+        yield capture
+    finally:
+        with registry.lock:
+            registry.end_capture()
+            # Everything is as it was before, also what other threads made of it meanwhile.
+            for cell, node in reversed(capture.lacking):
+                cell.set_node(node)
+            overwriting.settle(capture.assigned)
 
 
 def _compute(pending: Set[UOp]) -> None:

@@ -7,12 +7,11 @@ the calls of the plan do it.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells import registry
 from svod_tensor.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
     from svod_tensor.cells.registry import Live
 
-__all__ = ["Capture", "check_not_capturing", "start_capture"]
+__all__ = ["Capture", "check_not_capturing"]
 
 
 class Capture:
@@ -81,32 +80,3 @@ def check_not_capturing(action: str) -> None:
             problem=f"it {action} while it is captured",
             hint="compute with tensors instead, as with x.where(...), or move this out of the function",
         )
-
-
-@contextlib.contextmanager
-def start_capture(name: str) -> Generator[Capture]:
-    """Record what this thread does to tensors from now on; at the end all that was there before is as it was before."""
-    from svod_tensor.engine import states
-    from svod_tensor.options import resolve_config
-    from svod_tensor.realize import realize_tensors
-
-    while True:
-        with registry.lock:
-            registry.wait_for_capture()
-            # Assignments of this thread that pend are done now, so that they are not part of a plan.
-            cells = registry.iter_pending_cells()
-            pending = [cell for cell in cells if any(map(states.is_own, states.find_written(cell.node)))]
-            if not pending:
-                capture = Capture(name)
-                registry.start_capture(capture)
-                break
-        realize_tensors(pending, resolve_config(None))
-    try:
-        yield capture
-    finally:
-        with registry.lock:
-            registry.end_capture()
-            # Everything is as it was before, also what other threads made of it meanwhile.
-            for cell, node in reversed(capture.lacking):
-                cell.set_node(node)
-            overwriting.settle(capture.assigned)

@@ -11,10 +11,12 @@ in a mode, and `shrink` a shorter program that fails in the same way.
 
 from __future__ import annotations
 
+from svod_tensor.testing.programs.code import PREAMBLE, write_program
 from svod_tensor.testing.programs.generate import generate
+from svod_tensor.testing.programs.meaning import evaluate_program
 from svod_tensor.testing.programs.modes import MODES, Failure, check_program
-from svod_tensor.testing.programs.oracle import UnstableError, Value, evaluate_program
-from svod_tensor.testing.programs.program import PREAMBLE, Program, Step, write_program
+from svod_tensor.testing.programs.oracle import UnstableError, Value
+from svod_tensor.testing.programs.program import Program, Step
 from svod_tensor.testing.programs.runner import Found, Report, run_programs
 from svod_tensor.testing.programs.shrink import shrink
 

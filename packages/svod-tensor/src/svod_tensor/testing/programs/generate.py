@@ -7,8 +7,9 @@ from itertools import accumulate
 from typing import Final
 
 from svod_tensor.testing.programs.draw import Draw, RejectedError
+from svod_tensor.testing.programs.meaning import evaluate_program
 from svod_tensor.testing.programs.operations import OPERATIONS
-from svod_tensor.testing.programs.oracle import UnstableError, evaluate_program
+from svod_tensor.testing.programs.oracle import UnstableError
 from svod_tensor.testing.programs.program import Program, make_program
 
 __all__ = ["draw_input", "generate"]

@@ -17,15 +17,11 @@ from svod_tensor.capture.function import jit
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
+from svod_tensor.testing.programs.code import build
+from svod_tensor.testing.programs.meaning import evaluate_program, make_arrays
 from svod_tensor.testing.programs.operations import OPERATIONS
-from svod_tensor.testing.programs.oracle import (
-    UnstableError,
-    Value,
-    evaluate_program,
-    find_difference,
-    make_arrays,
-)
-from svod_tensor.testing.programs.program import Program, build
+from svod_tensor.testing.programs.oracle import UnstableError, Value, find_difference
+from svod_tensor.testing.programs.program import Program
 
 __all__ = ["MODES", "Failure", "Mode", "check_program", "clear_caches"]
 

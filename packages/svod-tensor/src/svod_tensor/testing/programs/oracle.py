@@ -17,17 +17,15 @@ from typing import Any, Final
 import numpy as np
 
 from svod_tensor.testing.programs.operation import Operation, common, is_float
-from svod_tensor.testing.programs.program import Program, Step
+from svod_tensor.testing.programs.program import Step
 
 __all__ = [
     "LARGEST",
     "N_RUNS",
     "UnstableError",
     "Value",
-    "evaluate_program",
     "evaluate_step",
     "find_difference",
-    "make_arrays",
 ]
 
 N_RUNS: Final = 3
@@ -80,22 +78,6 @@ class Value:
     @property
     def is_float(self) -> bool:
         return is_float(self.dtype)
-
-
-def evaluate_program(program: Program, seed: int = 0) -> dict[int, Value]:
-    """Every value of a program, with the data that its inputs have for this seed.
-
-    Raises:
-        UnstableError: if the program is ill-conditioned with this data, or means nothing.
-    """
-    from svod_tensor.testing.programs.operations import OPERATIONS
-
-    values: dict[int, Value] = {}
-    for step in program.steps:
-        operands = [values[v] for v in step.operands]
-        made = evaluate_step(OPERATIONS[step.operation], step, operands, seed)
-        values.update(zip(step.results, made, strict=True))
-    return values
 
 
 def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], seed: int = 0) -> list[Value]:
@@ -321,10 +303,3 @@ def _count(wrong: Any) -> str:
 def _example(found: Any, exact: Any, wrong: Any) -> str:
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
     return f"{found[place]} instead of {exact[place]} at {place}"
-
-
-def make_arrays(program: Program, seed: int = 0) -> Mapping[int, Any]:
-    """The data of the inputs, in their dtypes."""
-    from svod_tensor.testing.programs.operations import make_data
-
-    return {s.results[0]: make_data(**s.named, shift=seed) for s in program.inputs}

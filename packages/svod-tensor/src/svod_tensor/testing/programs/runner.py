@@ -180,8 +180,8 @@ def _work(connection: Connection, seeds: list[int], names: list[str], n_drawn: i
 
     faulthandler.enable()
     from svod_tensor.testing.programs.generate import generate
+    from svod_tensor.testing.programs.meaning import evaluate_program
     from svod_tensor.testing.programs.modes import check_program
-    from svod_tensor.testing.programs.oracle import evaluate_program
 
     for seed in seeds:
         program = generate(seed)
@@ -219,8 +219,9 @@ def shrink_in_child(
 def _shrink(
     connection: Connection, seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None
 ) -> None:
+    from svod_tensor.testing.programs.code import write_program
     from svod_tensor.testing.programs.generate import generate
-    from svod_tensor.testing.programs.program import Program, write_program
+    from svod_tensor.testing.programs.program import Program
     from svod_tensor.testing.programs.shrink import shrink
 
     modes = [mode]

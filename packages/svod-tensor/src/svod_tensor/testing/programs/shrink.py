@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from svod_tensor.testing.programs.oracle import UnstableError, Value, evaluate_program
+from svod_tensor.testing.programs.meaning import evaluate_program
+from svod_tensor.testing.programs.oracle import UnstableError, Value
 from svod_tensor.testing.programs.program import Argument, Program, Step
 
 __all__ = ["shrink"]
