@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 
 from svod_dtype import (
     ALL_DTYPES,
-    AddressSpace,
     DType,
     bfloat16,
     bool_,
@@ -22,18 +21,13 @@ from svod_dtype import (
     int32,
     uint8,
     uint32,
-    void,
 )
 from svod_ir import (
     AxisType,
-    BufferizeArg,
-    CheckArg,
     EvaluationError,
-    KernelInfo,
     Op,
     TensorCore,
     UOp,
-    make_alu,
     make_expand,
     make_flip,
     make_gather,
@@ -47,8 +41,8 @@ from svod_ir import (
     parse_graph,
 )
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
-from svod_ir.testing import count_examples, graphs, random_inputs
-from svod_ir.testing.nodes import bind, buffer, contiguous, local, param, reduce_over, special
+from svod_ir.testing import count_examples, graphs, parse_linear, parse_nodes, random_inputs
+from svod_ir.testing.nodes import bind, buffer, contiguous, param
 
 LOOP = AxisType.LOOP
 
@@ -84,9 +78,6 @@ def _run(node: UOp) -> np.ndarray:
         (X.bitcast(uint32), CUBE.view(np.uint32)),
         (make_iota(5, uint8), np.arange(5, dtype=np.uint8)),
         (contiguous(X), CUBE),
-        (UOp(Op.DETACH, float32, (X,)), CUBE),
-        (UOp(Op.CHECK, int32, (X.cast(int32),), CheckArg("take", 0, 2)), CUBE.astype(np.int32)),
-        (UOp(Op.COPY, float32, (X,), "CUDA"), CUBE),
         (UOp.const(float32, 3), np.float32(3)),
         (X, CUBE),
     ],
@@ -167,25 +158,49 @@ def test_a_sink_gives_a_tuple() -> None:
 
 
 def test_a_view_reads_bytes() -> None:
-    raw = buffer(9, 16, uint8)
-    view = UOp(Op.BUFFER_VIEW, float32, (raw,), (4, 2))
-    data = np.arange(4, dtype=np.float32).view(np.uint8)
-    np.testing.assert_array_equal(evaluate(view, {raw: data}), [1, 2])
+    nodes = parse_nodes("""
+        %raw = BUFFER u8 [9, 16, "CPU"]
+        %view = BUFFER_VIEW f32 %raw [4, 2]
+        %late = BUFFER_VIEW f32 %raw [12, 2]
+    """)
+    inputs = {nodes["raw"]: np.arange(4, dtype=np.float32).view(np.uint8)}
+    np.testing.assert_array_equal(evaluate(nodes["view"], inputs), [1, 2])
     with pytest.raises(EvaluationError, match="bytes 12 to 20 are out of range of the 16 bytes"):
-        evaluate(UOp(Op.BUFFER_VIEW, float32, (raw,), (12, 2)), {raw: data})
+        evaluate(nodes["late"], inputs)
 
 
-def test_shards_are_selected_joined_and_reduced() -> None:
-    stack = UOp(Op.MSTACK, float32, (X, X + 1.0))
-    np.testing.assert_array_equal(_run(UOp(Op.MSELECT, float32, (stack,), 1)), CUBE + 1)
-    np.testing.assert_array_equal(_run(UOp(Op.MULTI, float32, (stack,), 1)), np.concatenate([CUBE, CUBE + 1], 1))
-    np.testing.assert_array_equal(_run(UOp(Op.ALLREDUCE, float32, (stack,), (Op.ADD, "CPU"))), 2 * CUBE + 1)
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("MSELECT f32 %stack [1]", CUBE + 1),
+        ("MULTI f32 %stack [1]", np.concatenate([CUBE, CUBE + 1], 1)),
+        ('ALLREDUCE f32 %stack [ADD, "CPU"]', 2 * CUBE + 1),
+        ("DETACH f32 %x", CUBE),
+        ('COPY f32 %x ["CUDA"]', CUBE),
+        ('CHECK i32 i32(%x) ["take", 0, 2]', CUBE.astype(np.int32)),
+    ],
+)
+def test_values_of_devices_and_of_what_only_says_something(line: str, expected: np.ndarray) -> None:
+    found = _run(
+        parse_graph(f"""
+        %a = BUFFER f32 [1, 24, "CPU"]
+        %x = RESHAPE f32 %a [2, 3, 4]
+        %stack = MSTACK f32 %x, %x + 1
+        {line}
+    """)
+    )
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def _assign(target: UOp, value: UOp) -> UOp:
+    return UOp(Op.ASSIGN, target.dtype, (target, value))
 
 
 def test_an_assignment_writes_the_view_of_itsbuffer() -> None:
     data = DATA.copy()
     target = make_shrink(make_permute(X, (2, 0, 1)), [(1, 2), (0, 2), (0, 3)])
-    assigned = UOp(Op.ASSIGN, float32, (target, UOp.const(float32, 100)))
+    assigned = _assign(target, UOp.const(float32, 100))
     found = evaluate(assigned, {A: data})
     expected = CUBE.copy()
     expected[:, :, 1] = 100
@@ -195,7 +210,7 @@ def test_an_assignment_writes_the_view_of_itsbuffer() -> None:
 
 def test_a_buffer_keeps_its_old_value_for_readers_beside_an_assignment() -> None:
     data = DATA.copy()
-    assigned = UOp(Op.ASSIGN, float32, (A, A + 1.0))
+    assigned = _assign(A, A + 1.0)
     new, old = evaluate(UOp.sink(assigned, A * 2.0), {A: data})
     np.testing.assert_array_equal(new, DATA + 1)
     np.testing.assert_array_equal(old, DATA * 2)
@@ -204,8 +219,8 @@ def test_a_buffer_keeps_its_old_value_for_readers_beside_an_assignment() -> None
 
 def test_a_reader_after_an_assignment_sees_it() -> None:
     data = DATA.copy()
-    assigned = UOp(Op.ASSIGN, float32, (A, A + 1.0))
-    twice = UOp(Op.ASSIGN, float32, (assigned, assigned * 2.0))
+    assigned = _assign(A, A + 1.0)
+    twice = _assign(assigned, assigned * 2.0)
     np.testing.assert_array_equal(evaluate(A.after(twice), {A: data}), (DATA + 1) * 2)
 
 
@@ -213,174 +228,198 @@ def test_an_assignment_through_padding_writes_what_is_there() -> None:
     data = np.zeros(3, np.float32)
     memory = buffer(10, 3)
     target = make_pad(memory, [(1, 1)])
-    evaluate(UOp(Op.ASSIGN, float32, (target, make_iota(5, int32).cast(float32))), {memory: data})
+    evaluate(_assign(target, make_iota(5, int32).cast(float32)), {memory: data})
     assert data.tolist() == [1, 2, 3]
 
 
-def _matmul(n: int) -> UOp:
-    i, j, k = UOp.range(n, 0, LOOP), UOp.range(n, 1, LOOP), UOp.range(n, 2, AxisType.REDUCE)
-    product = param(1, n * n).index(i * n + k) * param(2, n * n).index(k * n + j)
-    total = reduce_over(product, k)
-    return UOp.sink(param(0, n * n).index(i * n + j).store(total).end(i, j), arg=KernelInfo("mm"))
+def _run_kernel(text: str, out: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
+    """What is in slot 0 after a kernel, with the inputs in the slots behind."""
+    evaluate_kernel(parse_graph(text), dict(enumerate((out, *inputs))))
+    return out
 
 
 def test_a_matmul_kernel() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (6, 6)).astype(np.float32) for _ in range(2))
-    out = np.zeros((6, 6), np.float32)
-    evaluate_kernel(_matmul(6), {0: out, 1: a, 2: b})
+    out = _run_kernel("""
+        %out = PARAM f32 [0, 36]
+        %a = PARAM f32 [1, 36]
+        %b = PARAM f32 [2, 36]
+        %i = RANGE index 6 [0, LOOP]
+        %j = RANGE index 6 [1, LOOP]
+        %k = RANGE index 6 [2, REDUCE]
+        %total = REDUCE f32 %a[%i * 6 + %k] * %b[%k * 6 + %j], %k [ADD]
+        %store = STORE %out[%i * 6 + %j], %total
+        %end = END %store, %i, %j
+        SINK %end ["mm"]
+    """, np.zeros((6, 6), np.float32), a, b)  # fmt: skip
     np.testing.assert_array_equal(out, a @ b)
 
 
 def test_nested_reductions_over_one_range_are_each_their_own_loop() -> None:
-    i, k = UOp.range(4, 0, LOOP), UOp.range(5, 1, AxisType.REDUCE)
-    read = param(1, 20).index(i * 5 + k)
-    mean = reduce_over(read, k) * 0.25
-    spread = reduce_over((read - mean) * (read - mean), k)
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
-    out = np.zeros(4, np.float32)
-    evaluate_kernel(UOp.sink(param(0, 4).index(i).store(spread).end(i)), {0: out, 1: x})
+    out = _run_kernel("""
+        %out = PARAM f32 [0, 4]
+        %x = PARAM f32 [1, 20]
+        %i = RANGE index 4 [0, LOOP]
+        %k = RANGE index 5 [1, REDUCE]
+        %sum = REDUCE f32 %x[%i * 5 + %k], %k [ADD]
+        %centered = %x[%i * 5 + %k] - %sum * 0.25
+        %spread = REDUCE f32 %centered * %centered, %k [ADD]
+        %store = STORE %out[%i], %spread
+        %end = END %store, %i
+        SINK %end
+    """, np.zeros(4, np.float32), x)  # fmt: skip
     np.testing.assert_array_equal(out, ((x - x.sum(1, keepdims=True) * 0.25) ** 2).sum(1))
 
 
 def test_an_inner_loop_may_depend_on_an_outer_one() -> None:
-    i = UOp.range(5, 0, LOOP)
-    k = UOp.range(i + 1, 1, AxisType.REDUCE)
-    total = reduce_over(param(1, 5).index(k), k)
-    x, out = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
-    evaluate_kernel(UOp.sink(param(0, 5).index(i).store(total).end(i)), {0: out, 1: x})
+    x = np.arange(5, dtype=np.float32)
+    out = _run_kernel("""
+        %out = PARAM f32 [0, 5]
+        %x = PARAM f32 [1, 5]
+        %i = RANGE index 5 [0, LOOP]
+        %k = RANGE index %i + 1 [1, REDUCE]
+        %total = REDUCE f32 %x[%k], %k [ADD]
+        %store = STORE %out[%i], %total
+        %end = END %store, %i
+        SINK %end
+    """, np.zeros(5, np.float32), x)  # fmt: skip
     np.testing.assert_array_equal(out, x.cumsum())
 
 
-@pytest.mark.parametrize("is_scan_outermost", [False, True])
-def test_a_scan_combines_what_its_loop_has_seen(is_scan_outermost: bool) -> None:
-    i, k = UOp.range(3, 0, LOOP), UOp.range(5, 1, AxisType.SCAN)
-    scan = UOp(Op.SCAN, float32, (param(1, 15).index(i * 5 + k), k), Op.ADD)
-    store = param(0, 15).index(i * 5 + k).store(scan)
-    x, out = np.arange(15, dtype=np.float32).reshape(3, 5), np.zeros((3, 5), np.float32)
-    evaluate_kernel(UOp.sink(store.end(*((k, i) if is_scan_outermost else (i, k)))), {0: out, 1: x})
+@pytest.mark.parametrize("loops", ["%k, %i", "%i, %k"])
+def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    out = _run_kernel(f"""
+        %out = PARAM f32 [0, 15]
+        %x = PARAM f32 [1, 15]
+        %i = RANGE index 3 [0, LOOP]
+        %k = RANGE index 5 [1, SCAN]
+        %scan = SCAN f32 %x[%i * 5 + %k], %k [ADD]
+        %store = STORE %out[%i * 5 + %k], %scan
+        %end = END %store, {loops}
+        SINK %end
+    """, np.zeros((3, 5), np.float32), x)  # fmt: skip
     np.testing.assert_array_equal(out, x.cumsum(1))
 
 
-def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity() -> None:
-    i, k = UOp.range(2, 0, LOOP), UOp.range(0, 1, AxisType.REDUCE)
-    total = reduce_over(param(1, 8).index(k), k, op=Op.MUL)
-    out = np.zeros(2, np.float32)
-    evaluate_kernel(UOp.sink(param(0, 2).index(i).store(total).end(i)), {0: out, 1: np.zeros(8, np.float32)})
-    assert out.tolist() == [1, 1]
-    empty = UOp.range(0, 0, LOOP)
-    evaluate_kernel(UOp.sink(param(0, 2).index(empty).store(UOp.const(float32, 9)).end(empty)), {0: out})
-    assert out.tolist() == [1, 1]
+@pytest.mark.parametrize(("trips", "terms", "expected"), [(2, 0, [1, 1]), (0, 3, [7, 7])])
+def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
+    trips: int, terms: int, expected: list[int]
+) -> None:
+    out = _run_kernel(f"""
+        %out = PARAM f32 [0, 2]
+        %x = PARAM f32 [1, 8]
+        %i = RANGE index {trips} [0, LOOP]
+        %k = RANGE index {terms} [1, REDUCE]
+        %total = REDUCE f32 %x[%k], %k [MUL]
+        %store = STORE %out[%i], %total
+        %end = END %store, %i
+        SINK %end
+    """, np.full(2, 7, np.float32), np.zeros(8, np.float32))  # fmt: skip
+    assert out.tolist() == expected
 
 
 def test_a_stored_value_is_read_by_its_position() -> None:
-    i, j = UOp.range(2, 0, LOOP), UOp.range(3, 1, LOOP)
-    stored = UOp(Op.BUFFERIZE, float32, (A.index(i * 3 + j) * 2.0, i, j), BufferizeArg("CPU", AddressSpace.GLOBAL))
-    p, q = UOp.range(3, 2, LOOP), UOp.range(2, 3, LOOP)
-    swapped = UOp(Op.BUFFERIZE, float32, (stored.index(q, p), p, q), BufferizeArg("CPU"))
-    (found,) = evaluate(UOp.sink(swapped), {A: DATA})
+    nodes = parse_nodes("""
+        %a = BUFFER f32 [1, 24, "CPU"]
+        %i = RANGE index 2 [0, LOOP]
+        %j = RANGE index 3 [1, LOOP]
+        %stored = BUFFERIZE f32 %a[%i * 3 + %j] * 2.0, %i, %j ["CPU", GLOBAL]
+        %p = RANGE index 3 [2, LOOP]
+        %q = RANGE index 2 [3, LOOP]
+        %swapped = BUFFERIZE f32 %stored[%q, %p], %p, %q ["CPU"]
+    """)
+    (found,) = evaluate(UOp.sink(nodes["swapped"]), {nodes["a"]: DATA})
     np.testing.assert_array_equal(found, DATA[:6].reshape(2, 3).T * 2)
 
 
 def test_calls_run_their_bodies_on_their_arguments() -> None:
-    i = UOp.range(4, 0, LOOP)
-    n = UOp.variable("n", 0, 9)
-    body = UOp.sink(param(0, 4).index(i).store(param(1, 4).index(i) + n.cast(float32)).end(i), arg=KernelInfo())
-    made = buffer(-1, 4)
-    source = buffer(11, 4)
-    call = UOp(Op.CALL, void, (body, made, source, bind(n, 5)))
-    filled = made.after(call)
-    again = buffer(-2, 4)
-    copied = again.after(UOp(Op.CALL, void, (UOp(Op.COPY, float32, (param(1, 4),), "CPU"), again, filled)))
-    first, second = evaluate(UOp.sink(filled, copied), {source: np.arange(4, dtype=np.float32)})
+    nodes = parse_nodes("""
+        %p0 = PARAM f32 [0, 4]
+        %p1 = PARAM f32 [1, 4]
+        %i = RANGE index 4 [0, LOOP]
+        %n = DEFINE_VAR index ["n", 0, 9]
+        %store = STORE %p0[%i], %p1[%i] + f32(%n)
+        %end = END %store, %i
+        %body = SINK %end ["add"]
+        %made = BUFFER f32 [-1, 4, "CPU"]
+        %source = BUFFER f32 [11, 4, "CPU"]
+        %five = BIND index %n, 5
+        %call = CALL %body, %made, %source, %five
+        %filled = after(%made, %call)
+        %again = BUFFER f32 [-2, 4, "CPU"]
+        %copy = COPY f32 %p1 ["CPU"]
+        %copied = CALL %copy, %again, %filled
+        %both = SINK %filled, after(%again, %copied)
+    """)
+    first, second = evaluate(nodes["both"], {nodes["source"]: np.arange(4, dtype=np.float32)})
     assert first.tolist() == second.tolist() == [5, 6, 7, 8]
 
 
-def test_a_gate_guards_reads_and_writes() -> None:
-    i = UOp.range(6, 0, LOOP)
-    inside = i < 3
-    read = param(1, 3).index(i, gate=inside).load(UOp.const(float32, -1))
-    out = np.zeros(6, np.float32)
-    evaluate_kernel(UOp.sink(param(0, 6).index(i).store(read).end(i)), {0: out, 1: np.arange(3, dtype=np.float32)})
-    assert out.tolist() == [0, 1, 2, -1, -1, -1]
-    small = np.zeros(3, np.float32)
-    evaluate_kernel(UOp.sink(param(0, 3).index(i, gate=inside).store(UOp.const(float32, 4)).end(i)), {0: small})
-    assert small.tolist() == [4, 4, 4]
-
-
-def test_a_read_outside_is_an_error_unless_a_where_discards_it() -> None:
-    i = UOp.range(6, 0, LOOP)
-    read = param(1, 3).index(i)
-    buffers = {0: np.zeros(6, np.float32), 1: np.arange(3, dtype=np.float32)}
-    evaluate_kernel(UOp.sink(param(0, 6).index(i).store((i < 3).where(read * 2.0, 7.0)).end(i)), buffers)
-    assert buffers[0].tolist() == [0, 2, 4, 7, 7, 7]
-    with pytest.raises(EvaluationError, match="index 3 is out of range of the 3 elements"):
-        evaluate_kernel(UOp.sink(param(0, 6).index(i).store(read).end(i)), buffers)
-    with pytest.raises(EvaluationError, match="out of range"):
-        evaluate_kernel(UOp.sink(param(0, 6).index(i).store(read.load()).end(i)), buffers)
-    with pytest.raises(EvaluationError, match="out of range"):
-        evaluate_kernel(UOp.sink(param(1, 3).index(i).store(UOp.const(float32, 0)).end(i)), buffers)
+@pytest.mark.parametrize(
+    ("store", "size", "expected"),
+    [
+        ("%out[%i], load(%in[%i if %i < 3], -1)", 6, [0, 1, 2, -1, -1, -1]),
+        ("%out[%i if %i < 3], 4", 3, [4, 4, 4]),
+        ("%out[%i], where(%i < 3, %in[%i] * 2, 7)", 6, [0, 2, 4, 7, 7, 7]),
+        ("%out[%i], %in[%i]", 6, "index 3 is out of range of the 3 elements"),
+        ("%out[%i], load(%in[%i])", 6, "out of range"),
+        ("%out[%i], 0", 3, "out of range"),
+    ],
+)
+def test_an_access_outside_is_an_error_unless_a_gate_guards_it_or_a_where_discards_it(
+    store: str, size: int, expected: list[int] | str
+) -> None:
+    text = f"""
+        %out = PARAM f32 [0, {size}]
+        %in = PARAM f32 [1, 3]
+        %i = RANGE index 6 [0, LOOP]
+        %store = STORE {store}
+        %end = END %store, %i
+        SINK %end
+    """
+    arrays = np.zeros(size, np.float32), np.arange(3, dtype=np.float32)
+    if isinstance(expected, list):
+        assert _run_kernel(text, *arrays).tolist() == expected
+        return
+    with pytest.raises(EvaluationError, match=expected):
+        _run_kernel(text, *arrays)
 
 
 def test_memory_that_nobody_wrote_shows() -> None:
-    register = UOp(Op.DEFINE_REG, float32, (), (0, 1))
-    out = np.zeros(1, np.float32)
-    zero = UOp.const(index, 0)
-    evaluate_kernel(UOp.sink(param(0, 1).index(zero).store(register.index(zero).load())), {0: out})
+    out = _run_kernel("""
+        %out = PARAM f32 [0, 1]
+        %register = DEFINE_REG f32 [0, 1]
+        %store = STORE %out[0], load(%register[0])
+        SINK %store
+    """, np.zeros(1, np.float32))  # fmt: skip
     assert math.isnan(out[0])
 
 
 ACCUMULATE = """
     %out = PARAM f32 [0, 3]
-    %n = CONST i32 [3]
-    %m = CONST i32 [4]
-    %zero = CONST i32 [0]
-    %reg = DEFINE_REG f32x4 [0, 1]
-    %i = RANGE i32 %n [0, LOOP]
-    %init_at = AFTER f32x4 %reg, %i
-    %init_index = INDEX f32x4 %init_at, %zero
-    %start = VCONST f32x4 [0.0, 0.0, 0.0, 0.0]
-    %init = STORE %init_index, %start
-    %k = RANGE i32 %m [1, REDUCE]
-    %inside = AFTER f32x4 %reg, %init, %k
-    %acc = INDEX f32x4 %inside, %zero
-    %old = LOAD f32x4 %acc
     %in = PARAM f32 [1, 48]
-    %sixteen = CONST i32 [16]
-    %row = MUL i32 %i, %sixteen
-    %column = MUL i32 %k, %m
-    %at = ADD i32 %row, %column
-    %place = INDEX f32x4 %in, %at
-    %new = LOAD f32x4 %place
-    %sum = ADD f32x4 %old, %new
-    %update = STORE %acc, %sum
+    %reg = DEFINE_REG f32x4 [0, 1]
+    %i = RANGE i32 3 [0, LOOP]
+    %start = STORE after(%reg, %i)[i32(0)], 0.0
+    %k = RANGE i32 4 [1, REDUCE]
+    %acc = after(%reg, %start, %k)[i32(0)]
+    %update = STORE %acc, load(%acc) + load(%in[%i * 16 + %k * 4 : 4])
     %loop = END %update, %k
-    %done = AFTER f32x4 %reg, %loop
-    %final_at = INDEX f32x4 %done, %zero
-    %final = LOAD f32x4 %final_at
-    %total = REDUCE f32 %final [ADD]
-    %out_at = INDEX f32 %out, %i
-    %store = STORE %out_at, %total
+    %total = REDUCE f32 load(after(%reg, %loop)[i32(0)]) [ADD]
+    %store = STORE %out[%i], %total
     %end = END %store, %i
-    %sink = SINK %end ["sum"]
 """
 
 
-def test_registers_accumulate_vectors_in_loops() -> None:
-    sink = parse_graph(ACCUMULATE)
+def test_registers_accumulate_vectors_in_loops_and_a_linear_kernel_runs_in_its_order() -> None:
     x, out = np.arange(48, dtype=np.float32), np.zeros(3, np.float32)
-    evaluate_kernel(sink, {0: out, 1: x})
+    _run_kernel(ACCUMULATE + "SINK %end", out, x)
     np.testing.assert_array_equal(out, x.reshape(3, 16).sum(1))
-
-
-def test_a_linear_kernel_runs_in_its_given_order() -> None:
-    names = [line.split()[0] for line in ACCUMULATE.strip().splitlines()]
-    nodes: dict[str, UOp] = {}
-    for count, name in enumerate(names):
-        nodes[name] = parse_graph("\n".join(ACCUMULATE.strip().splitlines()[: count + 1]))
-    order = tuple(nodes[n] for n in names if n not in ("%sink",))
-    x, out = np.arange(48, dtype=np.float32), np.zeros(3, np.float32)
-    evaluate_linear(order, {0: out, 1: x})
+    out[:] = 0
+    evaluate_linear(parse_linear(ACCUMULATE), {0: out, 1: x})
     np.testing.assert_array_equal(out, x.reshape(3, 16).sum(1))
 
 
@@ -390,65 +429,74 @@ def test_an_open_loop_is_an_error() -> None:
         evaluate_linear((UOp.const(index, 3), i), {})
 
 
-def test_vectors_are_made_taken_apart_and_joined() -> None:
-    lanes = [UOp.const(float32, v) for v in (1, 2, 3, 4)]
-    vector = UOp(Op.VECTORIZE, float32.vec(4), tuple(lanes))
-    assert evaluate(vector).tolist() == [1, 2, 3, 4]
-    assert evaluate(UOp(Op.GEP, float32, (vector,), (2,))) == 3
-    assert evaluate(UOp(Op.GEP, float32.vec(2), (vector,), (3, 0))).tolist() == [4, 1]
-    assert evaluate(UOp(Op.CAT, float32.vec(8), (vector, vector))).tolist() == [1, 2, 3, 4] * 2
-    assert evaluate(UOp(Op.BROADCAST, float32.vec(4), (lanes[1],))).tolist() == [2, 2, 2, 2]
-    assert evaluate(reduce_over(vector, op=Op.MAX)) == 4
-    assert evaluate(UOp(Op.VCONST, int32.vec(3), (), (7, 8, 9))).tolist() == [7, 8, 9]
-    assert evaluate(make_alu(Op.LT, vector, UOp.const(float32.vec(4), 2.5))).tolist() == [True, True, False, False]
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("GEP f32 %v [2]", 3),
+        ("GEP f32x2 %v [3, 0]", [4, 1]),
+        ("CAT f32x8 %v, %v", [1, 2, 3, 4] * 2),
+        ("BROADCAST f32x4 2.0", [2, 2, 2, 2]),
+        ("REDUCE f32 %v [MAX]", 4),
+        ("VCONST i32x3 [7, 8, 9]", [7, 8, 9]),
+        ("%less = %v < 2.5", [True, True, False, False]),
+    ],
+)
+def test_vectors_are_made_taken_apart_and_joined(line: str, expected: object) -> None:
+    assert evaluate(parse_graph(f"%v = VECTORIZE f32x4 1, 2, 3, 4\n{line}")).tolist() == expected
 
 
-def test_vector_locations_are_consecutive_gathered_and_masked() -> None:
-    memory = param(1, 8, int32)
+VECTORS = """
+    %out = PARAM i32 [0, 8]
+    %in = PARAM i32 [1, 8]
+    %where = VCONST i32x4 [7, 0, 3, 3]
+    %mask = VCONST boolx4 [true, false, true, false]
+    %half = VCONST boolx4 [true, true, false, false]
+    %other = VCONST i32x4 [-1, -2, -3, -4]
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("load(%in[i32(4) : 4])", [40, 50, 60, 70]),
+        ("load(%in[%where : 4])", [70, 0, 30, 30]),
+        ("load(%in[i32(6) if %half : 4], %other)", [60, 70, -3, -4]),
+        ("load(%in[%where if %mask : 4], %other)", [70, -2, 30, -4]),
+        ("load(%in[%where if false : 4], %other)", [-1, -2, -3, -4]),
+    ],
+)
+def test_vector_locations_are_consecutive_gathered_and_masked(value: str, expected: list[int]) -> None:
     data = np.arange(8, dtype=np.int32) * 10
-    where = UOp(Op.VCONST, int32.vec(4), (), (7, 0, 3, 3))
-    mask = UOp(Op.VCONST, bool_.vec(4), (), (True, False, True, False))
-    four = UOp.const(int32, 4)
-    other = UOp(Op.VCONST, int32.vec(4), (), (-1, -2, -3, -4))
+    text = f"{VECTORS}\n%store = STORE %out[i32(0) : 4], {value}\nSINK %store"
+    assert _run_kernel(text, np.zeros(8, np.int32), data)[:4].tolist() == expected
 
-    def run(location: UOp, alternative: UOp | None = None) -> list[int]:
-        out = np.zeros(4, np.int32)
-        target = param(0, 4, int32).index(UOp.const(int32, 0), lanes=4)
-        evaluate_kernel(UOp.sink(target.store(location.load(alternative))), {0: out, 1: data})
-        return out.tolist()
 
-    assert run(memory.index(four, lanes=4)) == [40, 50, 60, 70]
-    assert run(memory.index(where, lanes=4)) == [70, 0, 30, 30]
-    assert run(
-        memory.index(UOp.const(int32, 6), gate=UOp(Op.VCONST, bool_.vec(4), (), (True, True, False, False)), lanes=4),
-        other,
-    ) == [60, 70, -3, -4]
-    assert run(memory.index(where, gate=mask, lanes=4), other) == [70, -2, 30, -4]
-    assert run(memory.index(where, gate=UOp.const(bool_, False), lanes=4), other) == [-1, -2, -3, -4]
-
-    out = np.zeros(8, np.int32)
-    evaluate_kernel(UOp.sink(param(0, 8, int32).index(where, gate=mask, lanes=4).store(other)), {0: out})
+def test_a_masked_scatter_writes_some_lanes() -> None:
+    out = _run_kernel(VECTORS + "%store = STORE %out[%where if %mask : 4], %other\nSINK %store", np.zeros(8, np.int32))
     assert out.tolist() == [0, 0, 0, -3, 0, 0, 0, -1]
 
 
 def test_a_kernel_runs_for_each_core() -> None:
-    core = UOp.variable("core_id", 0, 3)
-    out = np.zeros(4, np.int32)
-    evaluate_kernel(UOp.sink(param(0, 4, int32).index(core).store(core.cast(int32) * 2)), {0: out})
+    out = _run_kernel("""
+        %out = PARAM i32 [0, 4]
+        %core = DEFINE_VAR index ["core_id", 0, 3]
+        %store = STORE %out[%core], i32(%core) * 2
+        SINK %store
+    """, np.zeros(4, np.int32))  # fmt: skip
     assert out.tolist() == [0, 2, 4, 6]
 
 
 def test_the_threads_of_a_workgroup_meet_at_barriers() -> None:
-    group, thread = (
-        special("gidx0", 2),
-        special("lidx0", 4),
-    )
-    shared = local(0, 4, int32)
-    write = shared.index(thread).store((group * 10 + thread).cast(int32))
-    barrier = UOp(Op.BARRIER, void, (write,))
-    mirrored = shared.after(barrier).index(UOp.const(index, 3) - thread).load()
-    out = np.zeros(8, np.int32)
-    evaluate_kernel(UOp.sink(param(0, 8, int32).index(group * 4 + thread).store(mirrored)), {0: out})
+    out = _run_kernel("""
+        %out = PARAM i32 [0, 8]
+        %shared = DEFINE_LOCAL i32 [0, 4]
+        %group = SPECIAL index 2 ["gidx0"]
+        %thread = SPECIAL index 4 ["lidx0"]
+        %write = STORE %shared[%thread], i32(%group * 10 + %thread)
+        %barrier = BARRIER %write
+        %store = STORE %out[%group * 4 + %thread], load(after(%shared, %barrier)[index(3) - %thread])
+        SINK %store
+    """, np.zeros(8, np.int32))  # fmt: skip
     assert out.tolist() == [3, 2, 1, 0, 13, 12, 11, 10]
 
 
@@ -474,7 +522,7 @@ def test_a_variable_without_a_value_is_an_error() -> None:
 
 def test_what_has_no_meaning_of_its_own_is_an_error() -> None:
     with pytest.raises(EvaluationError, match="CUSTOM has no reference meaning"):
-        evaluate(UOp(Op.CUSTOM, float32, (UOp.const(float32, 1),), "text"))
+        evaluate(parse_graph('CUSTOM f32 1 ["text"]'))
 
 
 @pytest.mark.parametrize(
@@ -496,7 +544,7 @@ def test_a_tensor_core_adds_the_product_of_two_tiles(core: TensorCore) -> None:
     packed = b.reshape(k // group, group, n).transpose(0, 2, 1).reshape(-1)
     memory = [param(i, x.size, d) for i, (d, x) in enumerate(zip(core.dtypes, (a, b, total), strict=True))]
     vectors = [
-        UOp(Op.INDEX, dtype, (p, UOp.const(index, 0))).load()
+        p.index(UOp.const(index, 0), lanes=dtype.lanes).load()
         for p, dtype in zip(memory, core.operand_dtypes, strict=True)
     ]
     found = evaluate(
