@@ -211,6 +211,7 @@ def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
         %vector = ADD i16x4 %place, 5
         %less = LT boolx4 %place, 6
         %after = after(%memory, %store)[7]
+        %inside = max((GEP i16 (CAT i16x8 %place, %place) [7]), 9)
         %lanes = %memory[%loop if %less : 4]
         %typed = i8(8)
         %rounded = f32(0.1)
@@ -222,6 +223,8 @@ def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
     assert nodes["store"].src[0] is nodes["memory"].index(nodes["loop"], UOp.const(index, 1))
     assert nodes["vector"].src[1] is UOp.const(int16.vec(4), 5)
     assert nodes["after"] is nodes["memory"].after(nodes["store"]).index(UOp.const(index, 7))
+    both = UOp(Op.CAT, int16.vec(8), (nodes["place"], nodes["place"]))
+    assert nodes["inside"] is UOp(Op.GEP, int16, (both,), (7,)).alu(Op.MAX, 9)
     assert nodes["lanes"] is nodes["memory"].index(nodes["loop"], gate=nodes["less"], lanes=4)
     assert nodes["typed"] is UOp.const(int8, 8)
     assert nodes["rounded"] is UOp.const(float32, 0.1)

@@ -23,7 +23,7 @@ exactly the nodes that it names, and a line that nothing refers to needs no name
     END %store, %i
 
 Expressions have Python's operators, functions (`max(%x, 1.0)`, `where(%c, %x, %y)`, `load(%x[%i])`), casts
-(`f32(%x)`), and locations, with a gate and with lanes if need be (`%x[%i if %c : 4]`). Brackets
+(`f32(%x)`), nodes as they are printed in parentheses, and locations, with a gate and with lanes if need be (`%x[%i if %c : 4]`). Brackets
 that touch a name hold positions, and those after a space the arg. A number is a constant, rounded to the dtype of what
 it stands beside, to `index` as a position, and to the line's dtype otherwise; `i32(0)` says which.
 """

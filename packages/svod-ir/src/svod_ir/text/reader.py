@@ -54,9 +54,10 @@ class Reader:
             if found is None or found.lastgroup is None:
                 raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
             if found.lastgroup != "comment":
-                # Brackets that touch what is before them hold positions; those after a space hold the arg.
-                is_at = found[0] == "[" and self.tokens and (self.tokens[-1][0] == "name" or self.tokens[-1][1] == ")")
-                self.tokens.append(("at" if is_at else found.lastgroup, found[found.lastgroup]))
+                # What touches the name before it belongs to it: positions of a location, operands of a function.
+                before = self.tokens[-1] if self.tokens else ("", "")
+                opens = "[" if before[0] == "name" or before[1] == ")" else "(" if before[0] == "word" else None
+                self.tokens.append(("touch" if found[0] == opens else found.lastgroup, found[found.lastgroup]))
             place = found.end()
 
     def error(self, problem: str, hint: str | None = None) -> ParseError:
@@ -131,7 +132,7 @@ class Reader:
             case "word" if text in _WORDS:
                 return _WORDS[text]
             case "word":
-                return Record(text, self.read_values(")")) if self.accept("(") else Symbol(text)
+                return Record(text, self.read_values(")")) if self.accept("(", kind="touch") else Symbol(text)
             case _:
                 raise self.error(f"expected a value, found {text!r}")
 

@@ -1,8 +1,9 @@
-"""Operands of a line: names of nodes, numbers, and short expressions of both, as people write them."""
+"""Nodes on one line: as they are printed, and as people write them, with numbers and expressions as operands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from svod_dtype import DType, bool_, find_dtype, index, void
@@ -12,7 +13,7 @@ from svod_ir.text.expression import INFIX
 from svod_ir.text.reader import Number, Reader
 from svod_ir.uop import UOp
 
-__all__ = ["read_expression", "read_operands"]
+__all__ = ["read_expression"]
 
 _PREFIX: Final = {"-": Op.NEG, "~": Op.NOT}
 _SIGNS: Final = {sign: op for op, sign in INFIX.items()}
@@ -24,24 +25,14 @@ _FUNCTIONS: Final = {op.name.lower(): op for op in UNARY | BINARY | TERNARY | {O
 
 
 def read_expression(reader: Reader, nodes: Mapping[str, UOp], wanted: DType | None = None) -> UOp:
-    """One expression; a number by itself is a constant of the dtype that is wanted.
+    """One expression, or a node as it is printed; a number by itself is a constant of the dtype that is wanted.
 
     Raises:
         ParseError: if nothing says of which dtype a number is.
     """
-    found = _Expressions(reader, nodes).read()
-    return found if isinstance(found, UOp) else _make_constant(reader, found, wanted)
-
-
-def read_operands(reader: Reader, nodes: Mapping[str, UOp], op: Op, dtype: DType) -> tuple[UOp, ...]:
-    """The operands of a line up to its brackets; numbers get the dtype that this op wants in their place."""
     expressions = _Expressions(reader, nodes)
-    found: list[UOp | Number] = []
-    while not reader.is_done() and reader.peek() != ("sign", "["):
-        found.append(expressions.read())
-        if not reader.accept(","):
-            break
-    return _fill_numbers(reader, op, dtype, found)
+    found = expressions.read_node() if expressions.is_at_node() else expressions.read()
+    return found if isinstance(found, UOp) else _make_constant(reader, found, wanted)
 
 
 class _Expressions:
@@ -49,6 +40,35 @@ class _Expressions:
 
     def __init__(self, reader: Reader, nodes: Mapping[str, UOp]) -> None:
         self.reader, self.nodes = reader, nodes
+
+    def is_at_node(self) -> bool:
+        kind, text = self.reader.peek()
+        return kind == "word" and text not in ("true", "false") and self.reader.peek(1) != ("touch", "(")
+
+    def read_node(self) -> UOp:
+        """A node as it is printed: op, dtype, operands and arg."""
+        reader = self.reader
+        word = reader.take("word")
+        op = Op.__members__.get(word)
+        if op is None:
+            raise reader.error(f"{word} is not an op", hint=_suggest(word))
+        dtype = void
+        if self.is_at_node():
+            spelling = reader.take("word")
+            found = find_dtype(spelling)
+            if found is None:
+                raise reader.error(
+                    f"{spelling} is not a dtype", hint="write f32, i8, bool, index, or f32x4 for a vector"
+                )
+            dtype = found
+        operands: list[UOp | Number] = []
+        while not reader.is_done() and reader.peek() not in (("sign", "["), ("sign", ")")):
+            operands.append(self.read())
+            if not reader.accept(","):
+                break
+        src = _fill_numbers(reader, op, dtype, operands)
+        values = reader.read_values("]") if reader.accept("[") else None
+        return UOp(op, dtype, src, decode_arg(reader, op, dtype, values))
 
     def read(self, level: int = 0) -> UOp | Number:
         if level == len(_LEVELS):
@@ -64,14 +84,14 @@ class _Expressions:
             if self.reader.accept(sign):
                 return self._make(op, [self._read_prefixed()])
         found = self._read_atom()
-        while isinstance(found, UOp) and self.reader.accept("[", kind="at"):
+        while isinstance(found, UOp) and self.reader.accept("[", kind="touch"):
             found = self._read_location(found)
         return found
 
     def _read_atom(self) -> UOp | Number:
         reader = self.reader
         if reader.accept("("):
-            found = self.read()
+            found = self.read_node() if self.is_at_node() else self.read()
             reader.expect(")")
             return found
         kind, text = reader.peek()
@@ -87,7 +107,8 @@ class _Expressions:
         dtype, op = find_dtype(word), _FUNCTIONS.get(word)
         if dtype is None and op is None:
             raise self.reader.error(f"{word} is neither a dtype nor a function", hint="write f32(%x), exp2(%x) or 1.0")
-        self.reader.expect("(")
+        if not self.reader.accept("(", kind="touch"):
+            raise self.reader.error(f"expected '(' behind {word}, found {self.reader.peek()[1]!r}")
         operands = [self.read()]
         while self.reader.accept(","):
             operands.append(self.read())
@@ -123,10 +144,12 @@ class _Expressions:
 
 def _fill_numbers(reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp | Number]) -> tuple[UOp, ...]:
     """The operands with constants in place of numbers."""
+    if op is Op.WHERE and operands and isinstance(operands[0], Number):
+        operands = (_make_constant(reader, operands[0], bool_), *operands[1:])
     nodes = [x for x in operands if isinstance(x, UOp)]
     if len(nodes) == len(operands):
         return tuple(nodes)
-    values = nodes[1:] if op is Op.WHERE and isinstance(operands[0], UOp) else nodes
+    values = nodes[1:] if op is Op.WHERE else nodes
     wanted = dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
     if op is Op.INDEX:
         wanted = index
@@ -143,3 +166,8 @@ def _make_constant(reader: Reader, number: Number, dtype: DType | None) -> UOp:
     op = Op.CONST if dtype.lanes == 1 else Op.VCONST
     decode_arg(reader, op, dtype, (number.value,) * dtype.lanes)  # refuses what is no number of the dtype
     return UOp.const(dtype, number.value)
+
+
+def _suggest(word: str) -> str | None:
+    close = get_close_matches(word.upper(), Op.__members__, n=1)
+    return f"did you mean {close[0]}?" if close else None
