@@ -200,7 +200,7 @@ def test_a_broken_node_breaks_its_rule(line: str, stage: str, rule: str) -> None
         (UOp(Op.CONST, int32, (), 1 << 40), "graph", "a constant holds"),
         (UOp(Op.CONST, int32, (), True), "graph", "a constant holds"),
         (UOp(Op.CONST, bool_, (), 1), "graph", "a constant holds"),
-        (UOp(Op.VCONST, int32.vec(2), (), (1.0, 2.0)), "lowered", "VCONST holds values of its dtype"),
+        (UOp(Op.VCONST, int32.vec(2), (), (1.5, 2.0)), "lowered", "VCONST holds values of its dtype"),
         (UOp(Op.BUFFER, float32, (), 7531), "graph", r"BUFFER holds BufferArg\(id, size, device\)"),
         (UOp(Op.BUFFER, float32, (), None), "graph", "BUFFER holds"),
         (UOp(Op.CHECK, int32, (I32,), "take"), "graph", "CHECK holds CheckArg"),

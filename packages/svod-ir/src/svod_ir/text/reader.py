@@ -49,15 +49,16 @@ class Reader:
         self.tokens: list[tuple[str, str]] = []
         self.position = 0
         place, end = 0, len(line.rstrip())
+        kind, text = "", ""
         while place < end:
             found = _TOKEN.match(line, place)
             if found is None or found.lastgroup is None:
                 raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
             if found.lastgroup != "comment":
                 # What touches the name before it belongs to it: positions of a location, operands of a function.
-                before = self.tokens[-1] if self.tokens else ("", "")
-                opens = "[" if before[0] == "name" or before[1] == ")" else "(" if before[0] == "word" else None
-                self.tokens.append(("touch" if found[0] == opens else found.lastgroup, found[found.lastgroup]))
+                opens = "(" if kind == "word" else "[" if kind == "name" or text == ")" else ""
+                kind, text = "touch" if found[0] == opens else found.lastgroup, found[found.lastgroup]
+                self.tokens.append((kind, text))
             place = found.end()
 
     def error(self, problem: str, hint: str | None = None) -> ParseError:
