@@ -20,7 +20,7 @@ from svod_device.testing.kernel_runner import make_values
 from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, bool_, float16, float32, float64, int32
 from svod_ir.arithmetic import apply_elementwise, quiet
 from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op
+from svod_ir.ops import Op, count_operands, takes
 from svod_ir.target import COMMON_DTYPES, Target
 from svod_ir.testing import assert_close, parse_linear, parse_nodes, run_script, tolerance
 from svod_ir.testing.nodes import param
@@ -129,27 +129,14 @@ def store_each(expressions: Sequence[str], dtype: DType, size: int, lanes: int) 
     return Stored(linear, (nodes["a"], nodes["b"], nodes["c"]), results)
 
 
+RENDERED = TARGET.native_ops - {Op.CAST, Op.BITCAST} | {Op.MULACC, Op.RECIPROCAL}
+
+
 def expressions_of(dtype: DType) -> list[str]:
-    """One for each op that renderers take; divisors are positive."""
-    common = [
-        "%a + %b",
-        "%a - %b",
-        "%a * %b",
-        "max(%a, %b)",
-        "min(%a, %b)",
-        "%a < %b",
-        "%a <= %b",
-        "%a == %b",
-        "%a != %b",
-    ]
-    common += ["-%a", "where(%a < %b, %a, %c)", "mulacc(%a, %b, %c)"]
-    bits = ["%a & %b", "%a | %b", "%a ^ %b", "~%a"]
-    if dtype.is_bool:
-        return [*common, *bits]
-    if dtype.is_float:
-        functions = ("abs", "sqrt", "trunc", "floor", "ceil", "round", "reciprocal")
-        return [*common, "%a / %b", *(f"{name}(%a)" for name in functions)]
-    return [*common, *bits, "abs(%a)", "%a << %b", "%a >> %b", "cdiv(%a, max(%b, 1))", "cmod(%a, max(%b, 1))"]
+    """One for each op that renderers take of a dtype; divisors are positive."""
+    given = {Op.CDIV: "%a, max(%b, 1)", Op.CMOD: "%a, max(%b, 1)", Op.WHERE: "%a < %b, %a, %c"}
+    ops = sorted((op for op in RENDERED if takes(op, dtype)), key=lambda op: op.name)
+    return [f"{op.name.lower()}({given.get(op, '%a, %b, %c'[: 4 * count_operands(op) - 2])})" for op in ops]
 
 
 SPECIAL = (

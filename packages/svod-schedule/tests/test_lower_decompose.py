@@ -23,12 +23,13 @@ from svod_dtype import (
     uint64,
 )  # fmt: skip
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import Op
+from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, FUNCTIONS, UNARY, Op, count_operands, takes
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import COMMON_OPS, Target
 from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import FUSE, make_decompositions
 from svod_schedule.lower.division import get_magic
+from svod_schedule.lower.transcendental import TRANSCENDENTAL
 
 GENERIC = Target.generic()
 BARE = replace(
@@ -198,6 +199,25 @@ def test_multiply_add_is_fused_only_where_the_target_has_it() -> None:
 def test_multiply_add_of_half_is_not_fused() -> None:
     x = UOp(Op.DEFINE_VAR, float16, (), ("x", float16.min, float16.max))
     assert graph_rewrite(FUSE, x * x + x) is x * x + x
+
+
+@pytest.mark.parametrize("op", sorted(UNARY | BINARY, key=lambda op: op.name), ids=str)
+def test_each_op_but_transcendental_ones_is_lowered_to_what_every_target_has_and_keeps_its_value(op: Op) -> None:
+    rng = np.random.default_rng(5)
+    for dtype in (bool_, *INTEGERS, float32, float64):
+        if takes(op, dtype) and not (op in TRANSCENDENTAL and dtype.is_float):
+            # Small exponents and amounts to shift by; positive arguments of roots.
+            values = [rng.integers(low, high, 200).astype(dtype.numpy) for low, high in ((1, 120), (0, 4))]
+            names = "xy"[: count_operands(op)]
+            before = UOp(op, dtype, tuple(full_variable(n, dtype) for n in names))
+            before = before.with_dtype(bool_) if op in COMPARISON else before
+            after = lower(before)
+            assert ops_of(after) & ELEMENTWISE <= GENERIC.native_ops, dtype
+            given = dict(zip(names, values, strict=False))
+            expected, found = evaluate(before, given), evaluate(after, given)
+            np.testing.assert_allclose(
+                found, expected, rtol=4 * dtype.finfo_eps if op in FUNCTIONS and dtype.is_float else 0
+            )
 
 
 @pytest.mark.parametrize(

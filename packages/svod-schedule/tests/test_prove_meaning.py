@@ -8,13 +8,13 @@ import pytest
 
 from svod_dtype import INTEGER_DTYPES, DType, bool_, index, int8, int32, uint8, uint64
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, TERNARY, UNARY, AxisType, Op, takes
+from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, TABLE, TERNARY, UNARY, AxisType, Op, count_operands, takes
 from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.uop import UOp
 
 z3 = pytest.importorskip("z3")
 
-from svod_schedule.prove.bits import Bits  # noqa: E402
+from svod_schedule.prove.bits import TRANSLATED, Bits  # noqa: E402
 from svod_schedule.prove.integers import Integers  # noqa: E402
 from svod_schedule.prove.solve import decide_equal  # noqa: E402
 from svod_schedule.prove.terms import Meaning, Untranslated  # noqa: E402
@@ -61,7 +61,7 @@ def test_every_op_means_what_evaluate_says(dtype: DType, meaning: type[Meaning])
     for op in OPS:
         if not takes(op, dtype):
             continue
-        n_operands = 1 if op in UNARY else 2 if op in BINARY else 3
+        n_operands = count_operands(op)
         result = bool_ if op in COMPARISON else dtype
         translated = []
         for _ in range(25):
@@ -82,6 +82,10 @@ def test_every_conversion_means_what_evaluate_says(source: DType, meaning: type[
             for _ in range(12):
                 root = UOp(op, target, (UOp.const(source, draw(random, source)),))
                 assert assert_agrees(meaning, root)
+
+
+def test_the_table_of_ops_says_which_ones_the_prover_has() -> None:
+    assert {op for op, row in TABLE.items() if row.is_proved} == TRANSLATED
 
 
 def test_every_elementwise_op_of_integers_is_asked_about() -> None:

@@ -30,7 +30,7 @@ from svod_ir import args
 
 __all__ = [
     "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS", "IDENTITIES", "MEMORY",
-    "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow", "get_identity", "takes",
+    "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow", "count_operands", "get_identity", "takes",
 ]  # fmt: skip
 
 
@@ -306,6 +306,11 @@ ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(r
 def takes(op: Op, dtype: DType) -> bool:
     """Whether an elementwise op is defined for operands of `dtype`."""
     return DTYPE_CLASSES[TABLE[op].takes](dtype)
+
+
+def count_operands(op: Op) -> int:
+    """How many operands an elementwise op has."""
+    return len(TABLE[op].operands.split())
 
 
 def get_identity(op: Op, dtype: DType) -> bool | int | float:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from svod_device.build_kernel import order_nodes
 from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
 from svod_ir.args import KernelInfo
-from svod_ir.ops import AxisType, Op
+from svod_ir.ops import BINARY, FUNCTIONS, UNARY, AxisType, Op, count_operands, takes
 from svod_ir.target import Target
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import param, reduce_over, special
@@ -45,10 +45,8 @@ def iter_kernels(target: Target) -> Iterator[KernelCase]:
         yield _constants(dtype)
         yield _select(dtype)
     for dtype in computed:
-        yield from _iter_arithmetic(dtype, max_buffers)
+        yield from _iter_arithmetic(dtype, target.native_ops, max_buffers)
         yield from _iter_casts(dtype, computed, max_buffers)
-        if dtype.is_int:
-            yield from _iter_integer_arithmetic(dtype, max_buffers)
         if target.lanes(dtype) > 1:
             yield _vectors(dtype, target.lanes(dtype))
     for op in sorted(_FUNCTIONS & target.native_ops, key=lambda op: op.name):
@@ -129,34 +127,21 @@ def _iter_elementwise(
         yield _store_all(name if not start else f"{name}_{start // size}", i, [make(*inputs) for make in part])
 
 
-def _iter_arithmetic(dtype: DType, max_buffers: int) -> Iterator[KernelCase]:
-    ops = [Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.LT, Op.LE, Op.EQ, Op.NE]
-    ops += [Op.AND, Op.OR, Op.XOR] if not dtype.is_float else [Op.SUB, Op.FDIV]
-    unary = [Op.NOT] if dtype.is_bool else [Op.NEG, Op.ABS]
-    makers = [*(_binary(op) for op in ops), *(_unary(op) for op in unary)]
+def _iter_arithmetic(dtype: DType, native_ops: frozenset[Op], max_buffers: int) -> Iterator[KernelCase]:
+    ops = (op for op in native_ops & (UNARY | BINARY) - _FUNCTIONS if takes(op, dtype))
+    makers = [_apply(op) for op in sorted(ops, key=lambda op: op.name)]
+    if dtype.is_int:
+        makers.append(lambda x, _: x.alu(Op.CDIV, x.const(dtype, 3)))
     yield from _iter_elementwise(f"arithmetic_{dtype}", dtype, 2, makers, max_buffers)
 
 
-def _binary(op: Op) -> Callable[[UOp, UOp], UOp]:
-    return lambda x, y: x.alu(op, y)
-
-
-def _unary(op: Op) -> Callable[[UOp, UOp], UOp]:
-    return lambda x, _: x.alu(op)
-
-
-def _iter_integer_arithmetic(dtype: DType, max_buffers: int) -> Iterator[KernelCase]:
-    three = UOp.const(dtype, 3)
-    makers: list[Callable[[UOp, UOp], UOp]] = [
-        _binary(Op.SUB),
-        lambda x, y: x.alu(Op.CDIV, y.maximum(1)),
-        lambda x, y: x.alu(Op.CMOD, y.maximum(1)),
-        lambda x, _: x.alu(Op.SHL, three),
-        lambda x, _: x.alu(Op.SHR, three),
-        _unary(Op.NOT),
-        lambda x, _: x.alu(Op.CDIV, three),
-    ]
-    yield from _iter_elementwise(f"integers_{dtype}", dtype, 2, makers, max_buffers)
+def _apply(op: Op) -> Callable[[UOp, UOp], UOp]:
+    """One op of two inputs: divisors are positive, and amounts to shift by inside of the word."""
+    if op in UNARY:
+        return lambda x, _: x.alu(op)
+    if op in (Op.CDIV, Op.CMOD, Op.IDIV, Op.MOD):
+        return lambda x, y: x.alu(op, y.maximum(1))
+    return (lambda x, _: x.alu(op, 3)) if op in (Op.SHL, Op.SHR) else (lambda x, y: x.alu(op, y))
 
 
 def _iter_casts(dtype: DType, targets: Sequence[DType], max_buffers: int) -> Iterator[KernelCase]:
@@ -176,15 +161,13 @@ def _iter_bitcasts(computed: Sequence[DType]) -> Iterator[KernelCase]:
             yield _store_all(f"bitcasts_{one}_{other}", i, results)
 
 
-_FUNCTIONS: Final = frozenset({
-    Op.SQRT, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.TAN, Op.TANH, Op.ERF, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND,
-    Op.RSQRT, Op.RECIPROCAL, Op.MULACC, Op.POW, Op.EXPM1, Op.LOG1P, Op.SINH, Op.COSH,
-})  # fmt: skip
+_FUNCTIONS: Final = frozenset(op for op in UNARY | FUNCTIONS | {Op.MULACC} if takes(op, float32)) - {Op.NEG, Op.ABS}
+"""Ops that are tried on floats alone."""
 
 
 def _function(op: Op) -> KernelCase:
     i = _loop()
-    operands = _inputs(1, float32, i, {Op.MULACC: 3, Op.POW: 2}.get(op, 1))
+    operands = _inputs(1, float32, i, count_operands(op))
     return _store_all(f"function_{op.name.lower()}", i, [UOp(op, float32, tuple(operands))])
 
 

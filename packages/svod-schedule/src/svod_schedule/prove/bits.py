@@ -18,7 +18,7 @@ from svod_dtype import DType
 from svod_ir.ops import Op
 from svod_schedule.prove.terms import Term, Untranslated, apply_bool
 
-__all__ = ["Bits"]
+__all__ = ["TRANSLATED", "Bits"]
 
 
 _MAX_PRODUCTS: Final = 256
@@ -181,3 +181,6 @@ _UNSIGNED: Final[_Table] = {
     Op.SHR: z3.LShR, Op.ABS: lambda x: x, Op.POW: _power,
     Op.SIGN: lambda x: z3.If(x == 0, z3.BitVecVal(0, x.size()), z3.BitVecVal(1, x.size())),
 }  # fmt: skip
+
+TRANSLATED: Final = frozenset({*_COMMON, *_SIGNED, *_UNSIGNED})
+"""The ops that have a meaning here."""
