@@ -99,7 +99,7 @@ def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[
 
     program = Program([], inputs, [], [])
     for graph in (*exact, *rounded):
-        result = Tensor.from_uop(graph.substitute({node: make_input(node) for node in find_inputs(graph)}))
+        result = Tensor.from_uop(graph.substitute({node: make_input(node) for node in get_inputs(graph)}))
         if result.size and not result.is_realized:
             program.results.append(result)
             program.is_exact.append(graph in exact)
@@ -122,7 +122,7 @@ def symbolic_input() -> UOp:
     return nodes.buffer(-1, 5 * ROWS, int32)
 
 
-def find_inputs(graph: UOp) -> list[UOp]:
+def get_inputs(graph: UOp) -> list[UOp]:
     return list(graph.iter_ops(Op.BUFFER))
 
 
@@ -131,7 +131,7 @@ def make_arrays(batch: Sequence[UOp], seed: int) -> list[NDArray]:
     found: list[NDArray] = []
     for number, graph in enumerate(batch):
         arrays = random_inputs(graph, seed=100 * seed + number)
-        found += [arrays[node] for node in find_inputs(graph)]
+        found += [arrays[node] for node in get_inputs(graph)]
     return [*found, random_array(int32, 5 * ROWS, np.random.default_rng(seed))]
 
 

@@ -67,7 +67,7 @@ def test_the_environment_is_written_by_no_module(path: Path) -> None:
         assert not written & {"os.environ", "os.environb", "environ"}, f"line {node.lineno}"
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if "svod_tensor" not in p.parts], ids=_name)
+@pytest.mark.parametrize("path", [*SOURCES, *sorted(ROOT.glob("plugins/*/src/**/*.py"))], ids=lambda path: path.stem)
 def test_what_finds_may_find_nothing(path: Path) -> None:
     """`get_` gives what is there or raises."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -77,7 +77,7 @@ def test_what_finds_may_find_nothing(path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("layer", [layer for layer in LAYERS if layer not in ("ir", "tensor")])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_no_two_classes_of_a_distribution_share_a_name(layer: str) -> None:
     places: dict[str, list[str]] = {}
     for path in SOURCES:

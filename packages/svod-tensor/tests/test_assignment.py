@@ -271,7 +271,7 @@ def test_nothing_pends_after_a_realization() -> None:
     y = x * 2
     y.realize()
     assert x.is_realized
-    assert states.find_written(y.uop) == {}
+    assert states.get_written(y.uop) == {}
     assert x.tolist() == [2.0, 3.0]
 
 

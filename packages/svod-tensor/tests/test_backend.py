@@ -11,7 +11,7 @@ import pytest
 
 from svod_device import UnknownBackendError, get_device
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine.kernels import find_device
+from svod_tensor.engine.kernels import choose_device
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
 
@@ -42,7 +42,7 @@ def test_a_device_with_another_backend_shares_everything_else() -> None:
     cpu = get_device("CPU")
     assert cpu.with_backend(None) is cpu.with_backend(cpu.default_backend) is cpu
     other = cpu.with_backend("c")
-    assert other is cpu.with_backend("c") is find_device("CPU", PrepareConfig(backend="c"))
+    assert other is cpu.with_backend("c") is choose_device("CPU", PrepareConfig(backend="c"))
     assert (other.default_backend, other.name, other.allocator) == ("c", cpu.name, cpu.allocator)
 
 

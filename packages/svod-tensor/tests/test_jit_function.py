@@ -15,7 +15,7 @@ from svod_ir.testing import run_in_threads
 from svod_runtime import ExecutionPlan, clear_custom_functions
 from svod_tensor import Generator, Tensor, Variable, custom_function, jit, register_custom_function
 from svod_tensor.capture.function import MAX_CAPTURES
-from svod_tensor.cells.cell import find_form
+from svod_tensor.cells.cell import get_form
 from svod_tensor.errors import CaptureError
 from svod_tensor.testing import check
 
@@ -387,7 +387,7 @@ def test_results_have_the_form_that_their_nodes_say() -> None:
     for size in (3, 5, 3):
         results = f(x, x[: n.bind(size)], sharded, Tensor.zeros(0, 3))
         for result in results:
-            assert result.form == find_form(result.uop)
+            assert result.form == get_form(result.uop)
         assert [r.shape for r in results[:2]] == [(8,), (2, 4)]
     assert f.n_captures == 1
 

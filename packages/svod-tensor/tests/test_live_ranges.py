@@ -16,12 +16,12 @@ from svod_ir.testing.nodes import call
 from svod_ir.uop import UOp
 from svod_tensor.engine.instantiate import ScheduleItem
 from svod_tensor.engine.live_ranges import (
-    find_lives,
-    find_predecessors,
     get_levels,
+    get_predecessors,
     has_partial_store,
     is_fresh,
     iter_arguments,
+    list_lives,
     reorder,
 )
 
@@ -70,7 +70,7 @@ def test_items_that_touch_the_same_bytes_keep_their_order_and_others_have_none(s
         placed = [chance % len(items)] if items and chance > 7 else []
         items.append(make_item(kernel_id, ids, written, BUFFERS, dependencies=named, instance_dependencies=placed))
     reaches = []
-    for position, found in enumerate(find_predecessors(items)):
+    for position, found in enumerate(get_predecessors(items)):
         assert all(0 <= p < position for p in found)
         reaches.append(found.union(*(reaches[p] for p in found)))
     expected = []
@@ -88,7 +88,7 @@ def test_items_that_touch_the_same_bytes_keep_their_order_and_others_have_none(s
 
 def test_a_dependency_on_a_kernel_that_does_not_run_before_is_none():
     items = [make_item(0, [-1], {0}, BUFFERS, dependencies=[1]), make_item(1, [-2], {0}, BUFFERS, dependencies=[1])]
-    assert find_predecessors(items) == [set(), set()]
+    assert get_predecessors(items) == [set(), set()]
 
 
 def test_a_bound_variable_takes_a_slot_and_is_no_memory():
@@ -108,8 +108,8 @@ def test_a_life_is_from_the_first_level_that_touches_a_buffer_to_the_last():
         make_item(3, [-4, -3, -2], {0}, BUFFERS),
         make_item(4, [-1, -4], {0}, BUFFERS),
     ]
-    assert get_levels(find_predecessors(items)) == [0, 1, 0, 2, 3]
-    lives = find_lives(items, [-2])
+    assert get_levels(get_predecessors(items)) == [0, 1, 0, 2, 3]
+    lives = list_lives(items, [-2])
     assert [(v.id, v.first, v.last, v.positions) for v in lives] == [
         (-1, 0, 3, [0, 1, 4]), (-3, 0, 2, [2, 3]), (-4, 2, 3, [3, 4]),
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_what_is_read_first_or_was_there_before_is_not_shared():
     # -1 is read before it is written, 1 is a tensor's, and -3 has content already.
     items = [make_item(0, [-2, -1], {0}, buffers), make_item(1, [-1, -2], {0}, buffers)]
     items += [make_item(n, [number, -2], {0}, buffers) for n, number in ((2, 1), (3, -3), (4, -4))]
-    assert [life.id for life in find_lives(items, ())] == [-2, -4]
+    assert [life.id for life in list_lives(items, ())] == [-2, -4]
 
 
 @pytest.mark.parametrize("number", [0, 3])

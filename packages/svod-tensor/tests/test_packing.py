@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_ir.testing import count_examples
-from svod_tensor.engine.packing import Block, _make_orders, _place_in_order, find_most_live, pack
+from svod_tensor.engine.packing import Block, _make_orders, _place_in_order, get_most_live, pack
 
 LAST = 40
 TIMES = st.integers(0, LAST)
@@ -43,7 +43,7 @@ def check(given: list[Block]) -> float:
                 break
             assert other.size == 0 or block.last < other.first or other.last < block.first
     assert packing.size == max((end for _, end, _ in events), default=0)
-    bound = find_most_live(given)
+    bound = get_most_live(given)
     assert packing.size >= bound
     return packing.size / max(1, bound)
 
@@ -56,7 +56,7 @@ def test_blocks_that_live_at_the_same_time_do_not_meet(given: list[Block]) -> No
 
 def test_blocks_that_live_one_after_the_other_share_one_place() -> None:
     assert pack([Block(64, t, t) for t in range(10)]) == ([0] * 10, 64)
-    assert pack([]).size == find_most_live([]) == 0
+    assert pack([]).size == get_most_live([]) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_best_of_all_that_was_tried_counts() -> None:
         given = [Block(generator.randrange(1, 9), *sorted(generator.choices(range(8), k=2))) for _ in range(12)]
         sizes = [_place_in_order(given, order).size for order in _make_orders(given)]
         size = pack(given).size
-        assert size <= max(min(sizes), find_most_live(given) * 1.02)
+        assert size <= max(min(sizes), get_most_live(given) * 1.02)
         n_better += size < sizes[0]
         n_raised += size < min(sizes)
     assert n_better > 20

@@ -9,7 +9,7 @@ from svod_ir.testing import nodes
 from svod_ir.testing.nodes import buffer, contiguous, detach, select
 from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
-from svod_tensor.engine.preschedule import create_pre_schedule, find_memory
+from svod_tensor.engine.preschedule import create_pre_schedule, get_memory
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 
 
@@ -101,7 +101,7 @@ def test_stacks_and_selections_lead_to_their_shards():
     assert pre.items[2].dependencies == (0, 1)
     assert pre.items[2].aliases == (b1,)
     assert pre.items[0].aliases == ()
-    assert find_memory(stack) is b1
+    assert get_memory(stack) is b1
 
 
 def test_the_memory_of_a_value_is_found_below_what_only_names_it():
@@ -111,7 +111,7 @@ def test_the_memory_of_a_value_is_found_below_what_only_names_it():
         b1.after(call(1.0, b1)), contiguous(b1), detach(b1),
         select(stack, 1), select(b1, 0), make_reshape(b1, (2, 2)),
     ):  # fmt: skip
-        assert find_memory(value) is b1
+        assert get_memory(value) is b1
 
 
 def loop(number, end):

@@ -121,13 +121,13 @@ def reverse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def end_lives_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is used again as soon as it is written."""
 
-    def find_lives(*arguments: Any) -> list[live_ranges.Life]:
-        lives = live_ranges.find_lives(*arguments)
+    def list_lives(*arguments: Any) -> list[live_ranges.Life]:
+        lives = live_ranges.list_lives(*arguments)
         for life in lives:
             life.last = life.first
         return lives
 
-    monkeypatch.setattr(memory_planner, "find_lives", find_lives)
+    monkeypatch.setattr(memory_planner, "list_lives", list_lives)
 
 
 @pytest.fixture

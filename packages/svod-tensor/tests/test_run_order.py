@@ -13,7 +13,7 @@ from svod_ir.testing.nodes import contiguous
 from svod_ir.uop import UOp
 from svod_runtime import Load, grouping
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine.live_ranges import find_predecessors, get_levels, reorder
+from svod_tensor.engine.live_ranges import get_levels, get_predecessors, reorder
 from svod_tensor.engine.memory_planner import plan_memory
 from svod_tensor.engine.run_order import _Graph, _sort_by_growth, order_items
 from svod_tensor.testing.schedules import make_schedule
@@ -41,7 +41,7 @@ def schedule_of(*tensors):
 
 
 def levels_of(items):
-    return get_levels(find_predecessors(items))
+    return get_levels(get_predecessors(items))
 
 
 def test_branches_whose_kernels_use_all_cores_take_the_memory_of_one():

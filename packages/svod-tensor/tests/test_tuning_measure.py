@@ -19,7 +19,7 @@ from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor import Tensor
 from svod_tensor.options import PrepareConfig
 from svod_tensor.testing.schedules import make_schedule
-from svod_tensor.tuning.bench import find_difference, fit_grid, middle_values
+from svod_tensor.tuning.bench import describe_difference, fit_grid, middle_values
 from svod_tensor.tuning.contents import Content, describe_contents, estimate_tolerance, make_array
 from svod_tensor.tuning.measure import Measurer
 from svod_tensor.tuning.time_box import TimeBox
@@ -234,21 +234,21 @@ def test_a_grid_is_halved_until_it_fits(grid: tuple[int, int, int], fitted: tupl
 
 def test_floats_may_differ_by_rounding_and_nothing_else() -> None:
     right = np.array([1.0, 100.0, np.nan, np.inf, -np.inf], np.float32)
-    assert find_difference(right, right + np.float32(1e-5), 1e-6) == ""
-    assert "1 of 5 elements differ, the first at 1" in find_difference(right, right * [1, 1.001, 1, 1, 1], 1e-6)
+    assert describe_difference(right, right + np.float32(1e-5), 1e-6) == ""
+    assert "1 of 5 elements differ, the first at 1" in describe_difference(right, right * [1, 1.001, 1, 1, 1], 1e-6)
     for i, other in ((2, 0.0), (3, -np.inf), (3, 1e30), (4, np.nan), (0, np.nan)):
         wrong = right.copy()
         wrong[i] = other
-        assert f"the first at {i}: " in find_difference(right, wrong, 1e-6)
+        assert f"the first at {i}: " in describe_difference(right, wrong, 1e-6)
 
 
 def test_integers_and_bools_have_to_be_equal() -> None:
-    assert find_difference(np.array([1, 2]), np.array([1, 2]), 0.5) == ""
+    assert describe_difference(np.array([1, 2]), np.array([1, 2]), 0.5) == ""
     assert (
-        find_difference(np.array([1, 2]), np.array([1, 3]), 0.5)
+        describe_difference(np.array([1, 2]), np.array([1, 3]), 0.5)
         == "1 of 2 elements differ, the first at 1: 3 instead of 2"
     )
-    assert find_difference(np.array([True]), np.array([False]), 0.5).startswith("1 of 1")
+    assert describe_difference(np.array([True]), np.array([False]), 0.5).startswith("1 of 1")
 
 
 def test_the_same_content_is_made_everywhere_and_no_integer_is_zero() -> None:

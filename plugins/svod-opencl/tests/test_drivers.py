@@ -100,7 +100,7 @@ def read_c_environment(name: str) -> str | None:
 
 def test_wheels_are_listed_beside_the_drivers_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
-    monkeypatch.setattr(drivers, "_find_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
+    monkeypatch.setattr(drivers, "_iter_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
     (tmp_path / "gpu.icd").write_text("libgpu.so\n")
     with drivers._wheels_listed(tmp_path):
         listed = Path(read_c_environment("OCL_ICD_VENDORS") or "")
@@ -112,7 +112,7 @@ def test_wheels_are_listed_beside_the_drivers_of_the_system(tmp_path: Path, monk
 
 def test_the_drivers_that_a_user_names_are_the_only_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCL_ICD_VENDORS", "/mine")
-    monkeypatch.setattr(drivers, "_find_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
+    monkeypatch.setattr(drivers, "_iter_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
     with drivers._wheels_listed():
         assert read_c_environment("OCL_ICD_VENDORS") == "/mine"
 

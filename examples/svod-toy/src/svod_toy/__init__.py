@@ -42,10 +42,10 @@ class ToyAllocator:
         _blocks.pop(memory.address >> OFFSET_BITS, None)
 
     def copy_in(self, address: int, source: memoryview) -> None:
-        find_bytes(address, source.nbytes)[:] = source.cast("B")
+        get_bytes(address, source.nbytes)[:] = source.cast("B")
 
     def copy_out(self, destination: memoryview, address: int) -> None:
-        destination.cast("B")[:] = find_bytes(address, destination.nbytes)
+        destination.cast("B")[:] = get_bytes(address, destination.nbytes)
 
     def synchronize(self) -> None:
         """A kernel has ended when its launch returns."""
@@ -84,12 +84,12 @@ class ToyProgram:
     ) -> None:
         arrays: dict[UOp | int | str, np.ndarray] = {}
         for param, address in zip(self._params, buffers, strict=True):
-            found = find_bytes(address, param.arg.size * param.dtype.itemsize)
+            found = get_bytes(address, param.arg.size * param.dtype.itemsize)
             arrays[param.arg.slot] = np.frombuffer(found, param.dtype.numpy)
         evaluate_linear(self._nodes, arrays, dict(zip(self._var_names, values, strict=True)))
 
 
-def find_bytes(address: int, nbytes: int) -> memoryview:
+def get_bytes(address: int, nbytes: int) -> memoryview:
     """The bytes at an address of this device."""
     start = address & ((1 << OFFSET_BITS) - 1)
     return memoryview(_blocks[address >> OFFSET_BITS])[start : start + nbytes]

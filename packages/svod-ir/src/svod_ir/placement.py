@@ -28,7 +28,7 @@ from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
-    "Layout", "Placement", "Sharding", "check_devices", "infer_placement", "is_file", "lay_out", "split_evenly",
+    "Partition", "Placement", "Sharding", "check_devices", "infer_placement", "is_file", "lay_out", "split_evenly",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class Sharding(NamedTuple):
 Placement: TypeAlias = "str | Sharding | None"
 
 
-class Layout(NamedTuple):
+class Partition(NamedTuple):
     """How a node is computed: where its result is, and where each operand must be (None: as it is)."""
 
     result: Placement
@@ -118,7 +118,7 @@ def is_file(placement: Placement) -> bool:
     return isinstance(placement, str) and placement.startswith("DISK:")
 
 
-def lay_out(node: UOp) -> Layout:
+def lay_out(node: UOp) -> Partition:
     """The layout of a node that computes on tensors.
 
     Raises:
@@ -130,7 +130,7 @@ def lay_out(node: UOp) -> Layout:
         found[1:] = [None] * (len(found) - 1)
     first = _get_first(found)
     if not isinstance(first, Sharding):
-        return Layout(first, (None,) * len(node.src))
+        return Partition(first, (None,) * len(node.src))
     rule = _RULES.get(node.op)
     if node.op in ELEMENTWISE:
         return _lay_out_elementwise(node, [p for p in found if isinstance(p, Sharding)])
@@ -165,55 +165,55 @@ def _shard_sizes(stack: UOp, axis: int) -> tuple[int, ...]:
     return tuple(s for s in sizes if isinstance(s, int))
 
 
-def _lay_out_elementwise(node: UOp, found: Sequence[Sharding]) -> Layout:
+def _lay_out_elementwise(node: UOp, found: Sequence[Sharding]) -> Partition:
     """Operands are split as the first one that is split at all; a number is whole everywhere."""
     split = next((p for p in found if p.axis is not None), found[0])
-    return Layout(split, tuple(split if s.shape else split.replicated for s in node.src))
+    return Partition(split, tuple(split if s.shape else split.replicated for s in node.src))
 
 
-def _lay_out_whole(node: UOp, first: Sharding) -> Layout:
+def _lay_out_whole(node: UOp, first: Sharding) -> Partition:
     """Every device computes everything."""
     whole = first.replicated
-    return Layout(whole, tuple(whole if s.find_shape() is not None else None for s in node.src))
+    return Partition(whole, tuple(whole if s.find_shape() is not None else None for s in node.src))
 
 
-def _lay_out_first(node: UOp, first: Sharding) -> Layout:
+def _lay_out_first(node: UOp, first: Sharding) -> Partition:
     """The result is split as the first operand."""
-    return Layout(first, (first, *(None,) * (len(node.src) - 1)))
+    return Partition(first, (first, *(None,) * (len(node.src) - 1)))
 
 
-def _lay_out_move(node: UOp, first: Sharding) -> Layout:
+def _lay_out_move(node: UOp, first: Sharding) -> Partition:
     """The axis that is split moves along; where it does not survive, the operand is gathered."""
     moved = first if first.axis is None else _MOVES[node.op](node, first, first.axis)
     rest = (None,) * (len(node.src) - 1)
-    return Layout(first.replicated, (first.replicated, *rest)) if moved is None else Layout(moved, (first, *rest))
+    return Partition(first.replicated, (first.replicated, *rest)) if moved is None else Partition(moved, (first, *rest))
 
 
-def _lay_out_reduce(node: UOp, first: Sharding) -> Layout:
+def _lay_out_reduce(node: UOp, first: Sharding) -> Partition:
     """A reduction over the split axis gives every device the whole result."""
-    return Layout(first.replicated if first.axis in node.arg.axes else first, (first,))
+    return Partition(first.replicated if first.axis in node.arg.axes else first, (first,))
 
 
-def _lay_out_scan(node: UOp, first: Sharding) -> Layout:
+def _lay_out_scan(node: UOp, first: Sharding) -> Partition:
     """A scan along the split axis needs all of it."""
-    return _lay_out_whole(node, first) if first.axis == node.arg.axis else Layout(first, (first,))
+    return _lay_out_whole(node, first) if first.axis == node.arg.axis else Partition(first, (first,))
 
 
-def _lay_out_gather(node: UOp, first: Sharding) -> Layout:
+def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
     """Other axes of the source may be split, or the positions."""
     source, positions = (s.placement for s in node.src)
     axis, n_axes = node.arg, len(node.src[1].shape)
     whole = first.replicated
     if isinstance(source, Sharding) and source.axis is not None and source.axis != axis:
         moved = source.axis if source.axis < axis else source.axis + n_axes - 1
-        return Layout(source._replace(axis=moved), (source, whole))
+        return Partition(source._replace(axis=moved), (source, whole))
     source_axis = source.axis if isinstance(source, Sharding) else None
     if source_axis is None and isinstance(positions, Sharding) and positions.axis is not None:
-        return Layout(positions._replace(axis=axis + positions.axis), (whole, positions))
-    return Layout(whole, (whole, whole))
+        return Partition(positions._replace(axis=axis + positions.axis), (whole, positions))
+    return Partition(whole, (whole, whole))
 
 
-_RULES: Final[dict[Op, Callable[[UOp, Sharding], Layout]]] = {
+_RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
     **dict.fromkeys((Op.CONTIGUOUS, Op.DETACH, Op.CHECK, Op.AFTER), _lay_out_first),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
     Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,

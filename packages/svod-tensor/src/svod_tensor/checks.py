@@ -58,7 +58,7 @@ def make_checks(sink: UOp) -> Checks | None:
     if not checks:
         return None
     device = _device_of(checks[0])
-    findings = make_concat([copy_to_device(_find_first(check), device) for check in checks], 0)
+    findings = make_concat([copy_to_device(_get_first(check), device) for check in checks], 0)
     return Checks(UOp(Op.CONTIGUOUS, int64, (findings,)), _make_guard(checks))
 
 
@@ -67,7 +67,7 @@ def _device_of(node: UOp) -> str:
     return placement.devices[0] if isinstance(placement, Sharding) else placement or DEFAULT_DEVICE
 
 
-def _find_first(check: UOp) -> UOp:
+def _get_first(check: UOp) -> UOp:
     """The row-major place of the first element that is not as it should be, and the element."""
     size = product(check.shape)
     x = make_reshape(check.src[0], (size,))

@@ -38,7 +38,7 @@ from svod_tensor.engine.memory_nodes import find_base, find_buffer
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
 
-__all__ = ["Generator", "Seed", "default_generator", "find_key", "manual_seed"]
+__all__ = ["Generator", "Seed", "default_generator", "get_key", "manual_seed"]
 
 Seed: TypeAlias = "int | TensorBase | UOp"
 """An integer (modulo 2^64), a tensor of one, or a bound variable."""
@@ -81,7 +81,7 @@ class Generator:
     def __init__(self, seed: Seed | None = None) -> None:
         if seed is None:
             check_not_capturing("draws a seed")
-            seed = _find_seed()
+            seed = _get_seed()
         if registry.find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
             self._state = _make_state(_to_word(seed), 0)
             return
@@ -179,7 +179,7 @@ class Generator:
             _realize(self._state)
 
 
-def find_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
+def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
     """The key of a draw, 0-d and uint64: that of the next draw of a generator, or of the first one with a seed.
 
     Raises:
@@ -206,7 +206,7 @@ def default_generator() -> Generator:
         with _lock:
             if not _default:
                 # A captured function may be the first to draw; this generator outlives it.
-                _default.append(Generator.from_state((_find_seed(), 0)))
+                _default.append(Generator.from_state((_get_seed(), 0)))
     return _default[0]
 
 
@@ -231,7 +231,7 @@ def _read_state(state: State) -> State:
     return _to_word(state[0]), _to_word(state[1])
 
 
-def _find_seed() -> int:
+def _get_seed() -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 

@@ -25,14 +25,14 @@ def view_prefix(memory: UOp, sizes: Shape) -> UOp:
 
 def view_bytes(node: UOp, dtype: DType, shape: Shape) -> UOp:
     """The bytes of `node` as elements of `dtype`: where they lie if they lie together in memory, else in a copy."""
-    memory, begin = _find_part(node)
+    memory, begin = _get_part(node)
     if memory is None or (begin * node.dtype.itemsize) % dtype.itemsize:
         memory, begin = UOp(Op.CONTIGUOUS, node.dtype, (node,)), 0
     size = math.prod(map(max_size, shape))
     return view_prefix(UOp(Op.BUFFER_VIEW, dtype, (memory,), (begin * node.dtype.itemsize, size)), shape)
 
 
-def _find_part(node: UOp) -> tuple[UOp | None, int]:
+def _get_part(node: UOp) -> tuple[UOp | None, int]:
     """The memory of which `node` is a part without gaps, and the element that it begins at."""
     begin = 0
     while node.op in (Op.RESHAPE, Op.SHRINK):

@@ -27,7 +27,7 @@ __all__ = [
     "FloatCheck",
     "PlannerMode",
     "PrepareConfig",
-    "find_config",
+    "get_config",
     "make_worker_environment",
     "read_device",
     "read_opt_cache_max",
@@ -162,7 +162,7 @@ def using_optimizer(optimizer: OptimizerConfig) -> Generator[None]:
         _optimizers.remove(optimizer)
 
 
-def find_config() -> PrepareConfig:
+def get_config() -> PrepareConfig:
     """What holds where no configuration is given.
 
     Raises:
@@ -183,11 +183,11 @@ def resolve_config(config: AnyConfig | None) -> PrepareConfig:
         ConfigError: if it is something else.
     """
     if config is None:
-        return find_config()
+        return get_config()
     if isinstance(config, PrepareConfig):
         return config
     if isinstance(config, OptimizerConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
-        return replace(find_config(), optimizer=config)
+        return replace(get_config(), optimizer=config)
     raise ConfigError(field="config", value=config, expected="a PrepareConfig or an OptimizerConfig")
 
 

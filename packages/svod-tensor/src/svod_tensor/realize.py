@@ -18,7 +18,7 @@ from svod_tensor.cells.work import (
     Adopted,
     Work,
     adopt_outputs,
-    find_copies,
+    get_copies,
     look_at,
     results_of,
     start_plan,
@@ -98,9 +98,7 @@ def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Col
                 if one.missing and not all(isinstance(s, int) for s in one.node.shape):
                     # From now on its size is that of the last execution.
                     one.tensor.adopt(one.tensor.node, bind_to_plan(one.tensor.node, plan.variables))
-            overwriting.settle(
-                states.find_written(*work.results), kept.values, work.versions, {**copies, **kept.copies}
-            )
+            overwriting.settle(states.get_written(*work.results), kept.values, work.versions, {**copies, **kept.copies})
         registry.add_plan(plan)
     finally:
         registry.end_computation(work.computation)
@@ -113,11 +111,11 @@ def _start_plan(tensors: list[Live], config: PrepareConfig, kept: Adopted) -> tu
         with registry.lock:
             registry.wait_for_capture()
             known = set(map(id, tensors))
-            overtaken = overwriting.find_overtaken(results_of(map(look_at, tensors)))
+            overtaken = overwriting.list_overtaken(results_of(map(look_at, tensors)))
             readers = [cell for cell in overtaken if id(cell) not in known]
             # What stands between two assignments can be computed by the plan alone.
-            tensors += [cell for cell in readers if states.find_written(cell.node)]
-            aside = [cell for cell in readers if not states.find_written(cell.node)]
+            tensors += [cell for cell in readers if states.get_written(cell.node)]
+            aside = [cell for cell in readers if not states.get_written(cell.node)]
             if not aside:
                 draw_again(tensors)
                 return start_plan(tensors, config)
@@ -135,7 +133,7 @@ def keep_content(readers: Sequence[Cell], config: PrepareConfig, kept: Adopted |
             if cell.is_given_away or not cell.is_realized:
                 continue
             if states.is_memory(node):
-                kept.copies.update(find_copies(node, cell.node))
+                kept.copies.update(get_copies(node, cell.node))
             else:
                 kept.values[node] = cell.node
     return kept

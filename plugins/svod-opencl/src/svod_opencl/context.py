@@ -21,7 +21,7 @@ from svod_opencl.drivers import find_fault, list_platforms
 from svod_opencl.errors import NoDeviceError, NoPlatformError
 from svod_opencl.options import OpenCLOptions
 
-__all__ = ["OFFSET_BITS", "Block", "DeviceContext", "choose_device", "clear", "find_devices", "get_context"]
+__all__ = ["OFFSET_BITS", "Block", "DeviceContext", "choose_device", "clear", "get_context", "list_devices"]
 
 OFFSET_BITS: Final = 40
 """An address is the number of a block, above these bits, and an offset into the block below them.
@@ -81,7 +81,7 @@ class DeviceContext:
         return Block(self._blocks.get(address >> OFFSET_BITS), address & _OFFSET_MASK)
 
 
-def find_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
+def list_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
     """The devices, by name of the platform and then in the platform's own order, whether they work or not.
 
     Raises:
@@ -135,7 +135,7 @@ def get_context(name: str) -> DeviceContext:
     """
     with _lock:
         if name not in _contexts:
-            _contexts[name] = DeviceContext(name, choose_device(name, find_devices(), find_fault))
+            _contexts[name] = DeviceContext(name, choose_device(name, list_devices(), find_fault))
         return _contexts[name]
 
 

@@ -42,7 +42,7 @@ def list_platforms() -> list[cl.Platform]:
 @contextmanager
 def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None]:
     """Have the loader find the drivers of wheels beside those of the system; where a user says what it reads, that holds."""
-    drivers = [] if os.environ.get(_VENDORS) else list(_find_wheels())
+    drivers = [] if os.environ.get(_VENDORS) else list(_iter_wheels())
     if not drivers:
         yield
         return
@@ -59,7 +59,7 @@ def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None
             os.unsetenv(_VENDORS)
 
 
-def _find_wheels() -> Iterator[Path]:
+def _iter_wheels() -> Iterator[Path]:
     for distribution, name in _WHEELS.items():
         try:
             found = [Path(str(path.locate())).resolve() for path in files(distribution) or () if path.name == name]

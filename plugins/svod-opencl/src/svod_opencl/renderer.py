@@ -71,7 +71,7 @@ class OpenCLRenderer(CRenderer):
         return self._join(dtype, parts)
 
     def lane(self, dtype: DType, vector: str, position: int) -> str:
-        part, place = self._find_lane(dtype, position)
+        part, place = self._get_lane(dtype, position)
         text = f"{self._parts(dtype, vector)[part]}{place}"
         return f"({text} != 0)" if dtype.is_bool else text
 
@@ -196,7 +196,7 @@ class OpenCLRenderer(CRenderer):
             yield start, size
             start += size
 
-    def _find_lane(self, dtype: DType, position: int) -> tuple[int, str]:
+    def _get_lane(self, dtype: DType, position: int) -> tuple[int, str]:
         """Which part a lane is in, and how it is picked there."""
         for part, size in enumerate(self._split(dtype)):
             if position < size:

@@ -18,16 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = [
-    "MEMORY_BASES",
-    "Environment",
-    "Inputs",
-    "Poison",
-    "checked",
-    "find_poison",
-    "get_writes",
-    "is_location",
-    "memory_of",
-    "new_memory",
+    "MEMORY_BASES", "Environment", "Inputs", "Poison", "checked", "find_poison", "get_writes", "is_location",
+    "memory_of", "new_memory",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from svod_codegen.cores import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, find_memory, give_away, take_own
+from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry
@@ -146,7 +146,7 @@ class Captured:
             with self.lock:
                 computation = self._claim(given, nodes)
                 try:
-                    self._find_inputs(given, nodes, buffers)
+                    self._bind_inputs(given, nodes, buffers)
                     if self.plan is not None:
                         self._feed_outputs(self.plan, nodes, buffers)
                         self.plan.execute_on(buffers, values)
@@ -156,7 +156,7 @@ class Captured:
         else:
             computation = _compute(pending) if pending else None
             try:
-                self._find_inputs(given, nodes, buffers)
+                self._bind_inputs(given, nodes, buffers)
                 if self.plan is not None:
                     self._feed_outputs(self.plan, nodes, buffers)
                     self._execute(self.plan, buffers, values)
@@ -172,9 +172,9 @@ class Captured:
         for free in self.plans:
             if free.execute_on(buffers, values, may_wait=False):
                 return
-        self._find_plan(plan).execute_on(buffers, values)
+        self._get_plan(plan).execute_on(buffers, values)
 
-    def _find_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
+    def _get_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A new plan for a thread that found all at work, or one to wait for where there are enough."""
         with self.lock:
             self.max_plans = self.max_plans or count_usable_cores()
@@ -186,7 +186,7 @@ class Captured:
                     self.max_plans = len(self.plans)
         return self.plans[get_ident() % len(self.plans)]
 
-    def _find_inputs(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
+    def _bind_inputs(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """Let a plan read, and write, the arguments of a call; `nodes` gets the BUFFER that each placeholder stands for."""
         for i in self.inputs:
             node = nodes.get(i.memory) or _find_memory(i, given[i.position])
@@ -206,25 +206,25 @@ class Captured:
         from svod_tensor.options import resolve_config
         from svod_tensor.realize import keep_content
 
-        donated = self._find_donated(given)
+        donated = self._list_donated(given)
         nodes.update((i.memory, one.memory) for i, one in donated)
         for i in self.inputs:
             tensor = given[i.position]
             if i.is_written and not i.is_donated and isinstance(tensor, Tensor):
                 nodes[i.memory] = take_own(tensor, i.part)
         held = self.written - {i.memory for i in self.inputs}
-        overwritten = {*map(registry.find_version, held), *nodes.values()}
+        overwritten = {*map(registry.get_version, held), *nodes.values()}
         computation, kept = None, None
         while computation is None:
             with registry.lock:
                 # Another call may have written it, and so made another version of it, meanwhile.
-                latest = {memory: registry.find_version(memory) for memory in overwritten}
+                latest = {memory: registry.get_version(memory) for memory in overwritten}
                 if any(old is not new for old, new in latest.items()):
                     overwritten = set(latest.values())
                     nodes.update((memory, latest[node]) for memory, node in list(nodes.items()) if node in latest)
                     continue
                 # What reads this memory and is not computed yet would read something else.
-                readers = overwriting.find_readers(overwritten)
+                readers = overwriting.list_readers(overwritten)
                 if not readers:
                     storages = [_get_buffer(memory).storage_id for memory in overwritten]
                     computation = registry.start_computation(storages, storages, {})
@@ -239,12 +239,12 @@ class Captured:
             self._take(given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated])
         return computation
 
-    def _find_donated(self, given: Sequence[Tensor | UOp]) -> list[tuple[Input, Donated]]:
+    def _list_donated(self, given: Sequence[Tensor | UOp]) -> list[tuple[Input, Donated]]:
         found: list[tuple[Input, Donated]] = []
         for i in self.inputs:
             tensor = given[i.position]
             if i.is_donated and isinstance(tensor, Tensor):
-                found.append((i, find_memory(self.name, tensor, i.part, i.argument)))
+                found.append((i, get_memory(self.name, tensor, i.part, i.argument)))
         return found
 
     def _take(

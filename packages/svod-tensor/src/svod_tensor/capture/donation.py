@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_base_of", "find_memory", "give_away",
+    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_base_of", "get_memory", "give_away",
     "prepare_donating", "resolve_donated", "take_own",
 ]  # fmt: skip
 
@@ -45,7 +45,7 @@ class DonatedParameters(NamedTuple):
     names: frozenset[str]
     positional: tuple[str, ...]
 
-    def find_name(self, root: int | str) -> str:
+    def get_name(self, root: int | str) -> str:
         """The parameter of an argument that is given by position or by name."""
         if isinstance(root, str):
             return root
@@ -86,7 +86,7 @@ def resolve_donated(name: str, function: Callable[..., object], donate: Donate) 
     return DonatedParameters(frozenset(names), tuple(positional))
 
 
-def find_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated:
+def get_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated:
     """The memory of a realized tensor, or of one shard of it, which may be given away.
 
     What is another's too, or part of something larger, is copied before.
@@ -177,13 +177,13 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
 
     realize_tensors([t.content for t in given], config)
     donated = [
-        find_memory("a plan", t, part, f"donate[{i}]") for i, t in enumerate(given)
+        get_memory("a plan", t, part, f"donate[{i}]") for i, t in enumerate(given)
         for part, node in enumerate(parts_of(t.uop)) if 0 not in node.shape
     ]  # fmt: skip
-    check_distinct("a plan", donated, {f"tensor {n}, which the plan is for": b for n, b in _find_buffers(tensors)})
+    check_distinct("a plan", donated, {f"tensor {n}, which the plan is for": b for n, b in _iter_buffers(tensors)})
     memories = {one.memory for one in donated}
     wanted = {id(t.content.cell) for t in tensors}
-    kept = keep_content([cell for cell in overwriting.find_readers(memories) if id(cell) not in wanted], config)
+    kept = keep_content([cell for cell in overwriting.list_readers(memories) if id(cell) not in wanted], config)
     plan = prepare_tensors([t.content for t in tensors], config, memories)
     give_away(donated, "a plan")
     with registry.lock:
@@ -193,7 +193,7 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
     return plan
 
 
-def _find_buffers(tensors: Iterable[Tensor]) -> Iterator[tuple[int, Buffer]]:
+def _iter_buffers(tensors: Iterable[Tensor]) -> Iterator[tuple[int, Buffer]]:
     """The number of each tensor that is memory already, and its buffers."""
     for number, tensor in enumerate(tensors):
         if not tensor.is_realized:

@@ -35,7 +35,7 @@ from svod_ir.uop import UOp
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.function_plan import make_captured, name_inputs
-from svod_tensor.capture.signature import describe_arguments, find_reason, read_arguments
+from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import registry
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
@@ -181,7 +181,7 @@ class JitFunction(Generic[P, R]):
 
     def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
         arguments = describe_arguments(args, kwargs)
-        reason = find_reason(arguments, [c.arguments for c in self._captures.values()])
+        reason = get_reason(arguments, [c.arguments for c in self._captures.values()])
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
         captured = None

@@ -69,8 +69,8 @@ def make_captured(
         own = set(binds.values())
         bound = dict.fromkeys(bind for graph in graphs for bind in graph.iter_ops(Op.BIND) if bind not in own)
         given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
-        recipes, sources = _find_recipes(capture, inputs, given_cells, outputs)
-    foreign = states.find_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
+        recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
+    foreign = states.get_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
     if capture.lacking:
         # Calls write to memory, which has to be there.
         realize_tensors([cell for cell, _ in capture.lacking], resolve_config(None))
@@ -82,7 +82,7 @@ def make_captured(
         return _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
     except BufferNotFoundError:
         memories = {memory for graph in graphs for memory in graph.iter_ops(Op.BUFFER)}
-        if all(registry.find_version(memory) is memory for memory in memories):
+        if all(registry.get_version(memory) is memory for memory in memories):
             raise
         return None
 
@@ -97,7 +97,7 @@ def _start_capture(name: str) -> Generator[Capture]:
             registry.wait_for_capture()
             # Assignments of this thread that pend are done now, so that they are not part of a plan.
             cells = registry.iter_pending_cells()
-            pending = [cell for cell in cells if any(map(states.is_own, states.find_written(cell.node)))]
+            pending = [cell for cell in cells if any(map(states.is_own, states.get_written(cell.node)))]
             if not pending:
                 capture = Capture(name)
                 registry.start_capture(capture)
@@ -119,25 +119,23 @@ def _compute(pending: Set[UOp]) -> None:
     from svod_tensor.realize import realize_tensors
 
     with registry.lock:
-        needed = [c for c in registry.iter_pending_cells() if not pending.isdisjoint(states.find_written(c.node))]
+        needed = [c for c in registry.iter_pending_cells() if not pending.isdisjoint(states.get_written(c.node))]
     realize_tensors(needed, resolve_config(None))
 
 
 def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:
     """What each input is called, and whether it is donated."""
-    for root in {argument.root for argument in arguments if donated.find_name(argument.root) in donated.names}:
+    for root in {argument.root for argument in arguments if donated.get_name(argument.root) in donated.names}:
         parts = [argument for argument in arguments if argument.root == root]
         if not any(part.is_input for part in parts):
             raise DonationError(
                 function=name,
-                argument=donated.find_name(root),
+                argument=donated.get_name(root),
                 problem=f"is {parts[0].text}, which has no memory",
                 hint="donate parameters that are tensors, or lists, tuples and dicts of tensors",
             )
     return [
-        (donated.find_name(a.root) + a.place, donated.find_name(a.root) in donated.names)
-        for a in arguments
-        if a.is_input
+        (donated.get_name(a.root) + a.place, donated.get_name(a.root) in donated.names) for a in arguments if a.is_input
     ]
 
 
@@ -218,7 +216,7 @@ def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]
     )
 
 
-def _find_recipes(
+def _list_recipes(
     capture: Capture, inputs: Sequence[Input], given_cells: Mapping[int, int], outputs: Sequence[Tensor]
 ) -> tuple[list[Recipe], list[UOp]]:
     """How each result is made from graphs, arguments and what the function holds; and the graphs."""
@@ -256,8 +254,8 @@ def _settle_result(node: UOp, capture: Capture) -> UOp:
     """`node`, copied where it is a content of memory that is overwritten later."""
     if not states.is_memory(node):
         return node
-    last = {capture.states.get(memory) for memory in map(states.memory_of, states.find_states(node))} - {None}
-    if last <= set(states.find_states(node)):
+    last = {capture.states.get(memory) for memory in map(states.memory_of, states.list_states(node))} - {None}
+    if last <= set(states.list_states(node)):
         return node
     return _make_result(node, list(map(states.copy_of, parts_of(node))))
 
@@ -271,7 +269,7 @@ def _finish(
 
     parts = [parts_of(node) for node in sources]
     written = {state: memory for node in [*capture.states.values(), *sources]
-               for state, memory in states.find_written(node).items()}  # fmt: skip
+               for state, memory in states.get_written(node).items()}  # fmt: skip
     computed = [
         (source, number, part) for source, found in enumerate(parts) for number, part in enumerate(found)
         if 0 not in part.shape and not memory_nodes.is_buffer_identity(part) and states.find_whole_state(part) is None
@@ -304,12 +302,12 @@ def _finish(
         registry.add_plan(plan)
     return Captured(
         name, plan, inputs, memories, results, build,
-        set(capture.states), _find_held(plan, inputs), bound, make_lock(), watched=_find_watched(graphs, capture),
-        held_written=capture.find_written(),
+        set(capture.states), _get_held(plan, inputs), bound, make_lock(), watched=_list_watched(graphs, capture),
+        held_written=capture.get_written(),
     )  # fmt: skip
 
 
-def _find_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:
+def _list_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:
     """The tensors that the function holds, and that the plan computes or reads where they are not at home."""
     used = set(UOp.sink(*graphs).toposort()) if graphs else set[UOp]()
     with registry.lock:
@@ -324,7 +322,7 @@ def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:
     return join_parts(parts, placement.axis) if isinstance(placement, Sharding) else parts[0]
 
 
-def _find_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:
+def _get_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:
     """The memory of tensors that a function uses without getting them as arguments."""
     if plan is None:
         return {}

@@ -31,21 +31,21 @@ def take_apart(value: object) -> Parts | None:
     """The parts of a list, a tuple (a named one too) or a dict; None for anything else."""
     if _is_dict(value):
         keys = tuple(value)
-        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _find_dict_build(keys))
+        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _get_dict_build(keys))
     if _is_sequence(value):
         names = tuple(f"[{number}]" for number in range(len(value)))
-        return Parts(names, tuple(value), (type(value), len(value)), _find_build(type(value)))
+        return Parts(names, tuple(value), (type(value), len(value)), _get_build(type(value)))
     return None
 
 
-def _find_dict_build(keys: Sequence[object]) -> Callable[[Sequence[object]], object]:
+def _get_dict_build(keys: Sequence[object]) -> Callable[[Sequence[object]], object]:
     def build(made: Sequence[object]) -> object:
         return dict(zip(keys, made, strict=True))
 
     return build
 
 
-def _find_build(kind: Callable[..., object]) -> Callable[[Sequence[object]], object]:
+def _get_build(kind: Callable[..., object]) -> Callable[[Sequence[object]], object]:
     def build(made: Sequence[object]) -> object:
         # A named tuple takes its fields one by one.
         return kind(*made) if hasattr(kind, "_fields") else kind(made)

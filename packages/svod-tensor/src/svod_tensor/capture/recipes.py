@@ -8,8 +8,8 @@ from typing import NamedTuple
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.cells import registry
-from svod_tensor.cells.cell import find_form
-from svod_tensor.cells.views import Path, find_sizes, substitute_path
+from svod_tensor.cells.cell import get_form
+from svod_tensor.cells.views import Path, list_sizes, substitute_path
 from svod_tensor.engine import memory_nodes
 from svod_tensor.shards import parts_of
 from svod_tensor.tensor import Tensor
@@ -49,9 +49,9 @@ class Results:
         is_plain = recipes == [Recipe(number) for number in range(len(nodes))]
         self._recipes = None if is_plain else recipes
         # Whatever the arguments of a signature are, a result has one form.
-        self._forms = [find_form(node) for node in nodes]
+        self._forms = [get_form(node) for node in nodes]
         self._owns = [all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape) for n in nodes]
-        sizes = [size for recipe in recipes for size in find_sizes(recipe.path)]
+        sizes = [size for recipe in recipes for size in list_sizes(recipe.path)]
         self.binds = [bind for node in (*nodes, *sizes) for bind in node.iter_ops(Op.BIND)]
         changing = {*placeholders, *self.binds}
         self._held = [
@@ -67,7 +67,7 @@ class Results:
     def make(self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp]) -> list[Tensor]:
         """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""
         for memory in self._held:
-            made[memory] = registry.find_version(memory)
+            made[memory] = registry.get_version(memory)
         for node in self._changing:
             made[node] = node.with_src(tuple([made.get(operand, operand) for operand in node.src]))
         tensors = [

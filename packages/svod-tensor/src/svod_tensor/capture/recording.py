@@ -53,7 +53,7 @@ class Capture:
         """The live cells and views that this run made."""
         return (one for ref in list(self.made.values()) if (one := ref()) is not None)
 
-    def find_written(self) -> list[weakref.ref[Cell]]:
+    def get_written(self) -> list[weakref.ref[Cell]]:
         """The cells that were there before this run and that it wrote to."""
         return [ref for ref in self._written if (cell := ref()) is not None and self.is_known(cell)]
 

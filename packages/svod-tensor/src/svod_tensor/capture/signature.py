@@ -11,7 +11,7 @@ from svod_ir.uop import UOp
 from svod_tensor.capture.nested import take_apart
 from svod_tensor.tensor import Tensor
 
-__all__ = ["Argument", "Signature", "describe_arguments", "find_array", "find_reason", "read_arguments"]
+__all__ = ["Argument", "Signature", "describe_arguments", "find_array", "get_reason", "read_arguments"]
 
 
 Signature: TypeAlias = tuple[tuple[object, ...], Sequence[Tensor | UOp]]
@@ -65,7 +65,7 @@ def describe_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> 
     return tuple(found)
 
 
-def find_reason(new: Sequence[Argument], known: Sequence[Sequence[Argument]]) -> str:
+def get_reason(new: Sequence[Argument], known: Sequence[Sequence[Argument]]) -> str:
     """What is new about a signature, against the one of those known that is most like it."""
     if not known:
         return "for the first call"

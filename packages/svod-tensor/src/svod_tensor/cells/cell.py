@@ -20,13 +20,13 @@ from svod_tensor.errors import DonatedTensorError
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape
 
-__all__ = ["Cell", "Form", "View", "find_form"]
+__all__ = ["Cell", "Form", "View", "get_form"]
 
 Form: TypeAlias = tuple[Shape, DType, Sharding | str]
 """The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
 
 
-def find_form(node: UOp) -> Form:
+def get_form(node: UOp) -> Form:
     """The form of the tensor that stands for `node`."""
     shape = tuple([s if isinstance(s, int) else unbind(s) for s in node.shape])
     return shape, node.dtype, node.placement or DEFAULT_DEVICE
@@ -66,7 +66,7 @@ class Cell:
         """What is known without memory and without the values of variables; equal for what one plan serves."""
         found = self._form
         if found is None:
-            found = self._form = find_form(self.node)
+            found = self._form = get_form(self.node)
         return found
 
     @property
@@ -148,7 +148,7 @@ class View:
     @property
     def form(self) -> Form:
         """What is known without memory and without the values of variables; equal for what one plan serves."""
-        return find_form(self.node)
+        return get_form(self.node)
 
     @property
     def is_realized(self) -> bool:

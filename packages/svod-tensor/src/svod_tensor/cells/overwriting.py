@@ -18,10 +18,10 @@ from svod_tensor.engine import memory_nodes, states
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["catch_up", "find_done", "find_overtaken", "find_readers", "renew", "renew_owners", "settle"]
+__all__ = ["catch_up", "get_done", "list_overtaken", "list_readers", "renew", "renew_owners", "settle"]
 
 
-def find_readers(memories: set[UOp]) -> list[Cell]:
+def list_readers(memories: set[UOp]) -> list[Cell]:
     """The live cells whose content is read from `memories`, but for those that own them."""
     with registry.lock:
         registry.wait_for_capture()
@@ -34,7 +34,7 @@ def _owns(cell: Cell, memories: set[UOp]) -> bool:
     return cell.owns and not memories.isdisjoint(states.iter_memories(cell.node))
 
 
-def find_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
+def list_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
     """The live cells that must be computed together with `nodes`: they read content that `nodes` overwrite.
 
     The caller holds `registry.lock`.
@@ -43,10 +43,10 @@ def find_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
     found: dict[int, Cell] = {}
     known = set(nodes)
     while True:
-        written = states.find_written(*known)
+        written = states.get_written(*known)
         if not written:
             return []
-        overwritten = _find_overwritten(written)
+        overwritten = _get_overwritten(written)
         new = [
             cell for cell in registry.iter_pending_cells()
             # What is a view of the old content gets a copy each time.
@@ -59,7 +59,7 @@ def find_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
         known.update(cell.node for cell in new)
 
 
-def _find_overwritten(written: Iterable[UOp]) -> set[UOp | None]:
+def _get_overwritten(written: Iterable[UOp]) -> set[UOp | None]:
     """The states that are followed by those in `written`."""
     return {states.find_target_state(states.effect_of_state(state).src[0]) for state in written}
 
@@ -118,12 +118,12 @@ def settle(
             state.src[2].attached = memory
         replacements = {**done, **(values or {})}
         if versions:
-            overwritten = {*versions, *_find_overwritten(written)}
+            overwritten = {*versions, *_get_overwritten(written)}
             kept = {state: copy for state, copy in (copies or {}).items() if state in overwritten}
             replacements = {**versions, **replacements, **kept}
             replacements.update(_rebase(replacements))
             # What does not read this memory may be built again, when what it reads has changed.
-            readers = _find_above(versions, replacements)
+            readers = _get_above(versions, replacements)
             registry.retire(
                 versions, {n: new for n, new in replacements.items() if n in readers and versions.get(n) is not new}
             )
@@ -154,7 +154,7 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
     """What becomes of pending states that were made meanwhile, on content that is replaced."""
     rebased: dict[UOp, UOp] = {}
     pending = [one.node for one in registry.iter_pending()]
-    for state in states.find_written(*pending) if pending else ():
+    for state in states.get_written(*pending) if pending else ():
         if state in replacements:
             continue
         effect = states.effect_of_state(state).substitute({**replacements, **rebased})
@@ -164,7 +164,7 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
     return rebased
 
 
-def _find_above(memories: Collection[UOp], nodes: Iterable[UOp]) -> set[UOp]:
+def _get_above(memories: Collection[UOp], nodes: Iterable[UOp]) -> set[UOp]:
     """The nodes in the graphs of `nodes` that one of `memories` is below of, and these."""
     found = set(memories)
     for node in UOp.sink(*nodes).toposort():
@@ -182,7 +182,7 @@ def catch_up() -> bool:
         whether there was such a graph.
     """
     nodes = [one.node for one in registry.iter_pending()]
-    replacements = {**registry.find_successors(), **(find_done(states.find_written(*nodes)) if nodes else {})}
+    replacements = {**registry.get_successors(), **(get_done(states.get_written(*nodes)) if nodes else {})}
     if not replacements:
         return False
     replacements.update(_rebase(replacements))
@@ -190,6 +190,6 @@ def catch_up() -> bool:
     return any(node.substitute(replacements) is not node for node in nodes)
 
 
-def find_done(written: Iterable[UOp]) -> dict[UOp, UOp]:
+def get_done(written: Iterable[UOp]) -> dict[UOp, UOp]:
     """The memory of those pending states that are settled: a cell was made of one just when another thread replaced it."""
     return {state: memory for state in written if isinstance(memory := state.src[2].attached, UOp)}

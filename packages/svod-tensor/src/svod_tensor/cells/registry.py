@@ -6,7 +6,7 @@ What several threads may rely on:
 
 - The node of a live cell changes under `lock` alone. A new cell is entered without it, so that one that is made of a node
   that another thread replaces meanwhile may keep the old one. That is found when it is computed: a write that is done leads
-  to memory wherever it is still met (`overwriting.find_done`), and memory whose old content was kept for somebody has another
+  to memory wherever it is still met (`overwriting.get_done`), and memory whose old content was kept for somebody has another
   BUFFER since (`retire`, `overwriting.catch_up`).
 - Who computes looks at nodes, buffers and other computations in one go, under `lock`, and says what it touches and writes
   (`start_computation`). Nobody writes memory that the computation of another thread touches. Who has to wait looks again
@@ -50,8 +50,8 @@ __all__ = [
     "end_capture",
     "end_computation",
     "find_capture",
-    "find_successors",
-    "find_version",
+    "get_successors",
+    "get_version",
     "iter_cells",
     "iter_live",
     "iter_pending",
@@ -241,14 +241,14 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
             new = new_of[node] if node in new_of else node.substitute(replacements)
             if new is not node:
                 cell.set_node(new)
-        for computation in _find_running():
+        for computation in _list_running():
             for key, node in list(computation.nodes.items()):
                 computation.nodes[key] = new_of.get(node, node)
         for one in pending:
             followed = one.follow(new_of)
             if followed is not None:
                 before, now = followed
-                for computation in _find_running():
+                for computation in _list_running():
                     if computation.nodes.get(id(one)) is before:
                         computation.nodes[id(one)] = now
 
@@ -273,12 +273,12 @@ def retire(versions: Mapping[UOp, UOp], successors: Mapping[UOp, UOp]) -> None:
     _successors.update(successors)
 
 
-def find_version(memory: UOp) -> UOp:
+def get_version(memory: UOp) -> UOp:
     """The BUFFER that stands now for what `memory` was made for."""
     return _versions.get(memory, memory)
 
 
-def find_successors() -> dict[UOp, UOp]:
+def get_successors() -> dict[UOp, UOp]:
     """What became of the nodes that are retired and still somewhere."""
     return {**dict(_versions), **dict(_successors)}
 
@@ -293,7 +293,7 @@ def start_computation(touched: Collection[int], written: Collection[int], nodes:
         `wait_if_refused`.
     """
     made = Computation(touched, written, nodes)
-    others = _find_running()
+    others = _list_running()
     is_inner = any(other.thread == made.thread for other in others)
     if not is_inner and any(made.is_in_the_way_of(other) for other in others):
         _refused.add(made.thread)
@@ -323,7 +323,7 @@ def _add_running(computation: Computation) -> None:
     _running[key] = weakref.ref(computation, lambda _: _running.pop(key, None))
 
 
-def _find_running() -> list[Computation]:
+def _list_running() -> list[Computation]:
     return [found for ref in list(_running.values()) if (found := ref()) is not None] if _running else []
 
 
@@ -334,7 +334,7 @@ def count_waiting() -> int:
 
 def _forget_others() -> None:
     thread = get_ident()
-    for computation in _find_running():
+    for computation in _list_running():
         if computation.thread != thread:
             _running.pop(id(computation), None)
     for other in set(_captures) - {thread}:

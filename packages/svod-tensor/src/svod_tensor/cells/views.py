@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[np.generic]
 
 __all__ = [
-    "Detach", "Every", "Expand", "Flip", "Path", "Permute", "Reshape", "Shard", "Shrink", "Step", "apply_path", "find_sizes",
-    "is_reshape_a_view", "is_shard", "is_symbolic", "is_writable", "make_target", "put", "read_array", "substitute_path",
+    "Detach", "Every", "Expand", "Flip", "Path", "Permute", "Reshape", "Shard", "Shrink", "Step", "apply_path",
+    "is_reshape_a_view", "is_shard", "is_symbolic", "is_writable", "list_sizes", "make_target", "put", "read_array",
+    "substitute_path",
 ]  # fmt: skip
 
 
@@ -65,7 +66,7 @@ class Permute(NamedTuple):
     def read(self, array: Array) -> Array:
         return array.transpose(self.axes)
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return tuple(strides[a] for a in self.axes)
 
 
@@ -85,7 +86,7 @@ class Shrink(NamedTuple):
     def read(self, array: Array) -> Array:
         return array[tuple(slice(resolve_size(b), resolve_size(e)) for b, e in self.bounds)]
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return strides
 
 
@@ -103,7 +104,7 @@ class Flip(NamedTuple):
     def read(self, array: Array) -> Array:
         return array[tuple(slice(None, None, -1 if flag else 1) for flag in self.flags)]
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return tuple(_times(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True))
 
 
@@ -136,7 +137,7 @@ class Every(NamedTuple):
     def read(self, array: Array) -> Array:
         return array[(*(slice(None),) * self.axis, slice(None, None, self.step))]
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return tuple(_times(s, self.step) if a == self.axis else s for a, s in enumerate(strides))
 
     def _split(self, count: SInt) -> Shape:
@@ -163,7 +164,7 @@ class Expand(NamedTuple):
 
         return np.broadcast_to(array, tuple(map(resolve_size, self.shape)))
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return tuple(s if a == b else 0 for s, a, b in zip(strides, self.before, self.shape, strict=True))
 
 
@@ -182,7 +183,7 @@ class Shard(NamedTuple):
     def read(self, array: Array) -> Array:
         raise AssertionError("an array has no shards")
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return _contiguous_strides(self.shape)
 
 
@@ -198,7 +199,7 @@ class Detach(NamedTuple):
     def read(self, array: Array) -> Array:
         return array
 
-    def find_strides(self, strides: Shape) -> Shape:
+    def find_strides(self, strides: Shape) -> Shape | None:
         return strides
 
 
@@ -248,7 +249,7 @@ def is_shard(path: Path) -> bool:
     return any(step.__class__ is Shard for step in path)
 
 
-def find_sizes(path: Path) -> list[UOp]:
+def list_sizes(path: Path) -> list[UOp]:
     """The nodes that steps depend on."""
     found: list[UOp] = []
     stack: list[object] = list(path)
@@ -277,7 +278,7 @@ def _substitute(field: object, replacements: Mapping[UOp, UOp]) -> object:
 
 def is_symbolic(path: Path) -> bool:
     """Whether a step depends on variables."""
-    return bool(find_sizes(path))
+    return bool(list_sizes(path))
 
 
 def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> bool:

@@ -15,7 +15,7 @@ from svod_tensor.cells import overwriting, registry
 from svod_tensor.checks import build_checked
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import settle_bindings
-from svod_tensor.engine.job import Job, find_inputs
+from svod_tensor.engine.job import Job, get_inputs
 from svod_tensor.engine.memory_nodes import get_buffer, is_there
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
 from svod_tensor.memory_views import view_prefix
@@ -32,7 +32,7 @@ __all__ = [
     "Wanted",
     "Work",
     "adopt_outputs",
-    "find_copies",
+    "get_copies",
     "look_at",
     "results_of",
     "start_plan",
@@ -99,14 +99,14 @@ def make_job(results: Sequence[UOp], config: PrepareConfig, donated: Collection[
     """
     computed = [node for node in results if not is_there(node)]
     graph, guard = build_checked(computed, config)
-    return Job(graph, find_inputs(graph, results, computed, range(len(results))), guard, donated)
+    return Job(graph, get_inputs(graph, results, computed, range(len(results))), guard, donated)
 
 
 def start_work(tensors: Sequence[Live], config: PrepareConfig) -> Work | None:
     """Decide what to compute for `tensors` as soon as nobody is in the way; None if there is nothing."""
     while True:
         with registry.lock:
-            wanted = _find_wanted(tensors)
+            wanted = _list_wanted(tensors)
             if not wanted:
                 return None
             work = _enter(wanted, config)
@@ -139,13 +139,13 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
     if graph.written:
         if registry.wait_for_capture():
             return None
-        if overwriting.find_done(graph.written):
+        if overwriting.get_done(graph.written):
             overwriting.catch_up()
             return None
     if graph.written and order is None:
         known = {one.node for one in wanted}
         there = {id(one.tensor) for one in wanted}
-        for overtaken in _find_wanted(overwriting.find_overtaken(results)):
+        for overtaken in _list_wanted(overwriting.list_overtaken(results)):
             # Of those with one node, one is enough: the others are given its memory, unless they are views of what changes.
             if id(overtaken.tensor) not in there and (overtaken.node not in known or states.find_state(overtaken.node)):
                 known.add(overtaken.node)
@@ -153,7 +153,7 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
         results, computed = results_of(wanted), _missing_of(wanted)
         graph, guard = build_checked(computed, config)
     try:
-        inputs = find_inputs(graph, results, computed, range(len(results)) if order is None else order)
+        inputs = get_inputs(graph, results, computed, range(len(results)) if order is None else order)
     except BufferNotFoundError:
         if not overwriting.catch_up():
             raise
@@ -169,15 +169,15 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
     return Work(wanted, results, Job(graph, inputs, guard), computation, versions)
 
 
-def _find_wanted(tensors: Iterable[Live]) -> list[Wanted]:
+def _list_wanted(tensors: Iterable[Live]) -> list[Wanted]:
     """What needs computing, each cell and each view once."""
     # Cells of other threads may be given away meanwhile; a tensor that was says so.
     left = [one for one in tensors if not (one.cell is one and one.cell.is_given_away)]
-    wanted = {id(one): one for one in map(_find_holder, left) if not one.is_realized}
+    wanted = {id(one): one for one in map(_get_holder, left) if not one.is_realized}
     return [found for one in wanted.values() if (found := look_at(one)).missing]
 
 
-def _find_holder(one: Live) -> Live:
+def _get_holder(one: Live) -> Live:
     """What gets the memory of a result: a view, or the cell of a tensor that is all of it.
 
     What was written is computed as a whole: in its own memory, or so that it is not computed again for the next write. What
@@ -238,7 +238,7 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
         if new is not node:
             tensor.adopt(now, new)
         if is_copy:
-            adopted.copies.update(find_copies(node, new))
+            adopted.copies.update(get_copies(node, new))
             continue
         replaced = {node: new, now: new}
         if parts[0] is not node:
@@ -251,7 +251,7 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
     return adopted
 
 
-def find_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
+def get_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
     """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of `new` is."""
     found = [
         (states.find_state(a), memory_nodes.find_base(b)) for a, b in zip(parts_of(old), parts_of(new), strict=True)

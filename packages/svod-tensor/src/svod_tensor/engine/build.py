@@ -61,7 +61,7 @@ def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
         BoundsConflictError: if two variables have one name.
     """
     graph = normalize_results(nodes) if findings is None else None
-    if graph is not None and not _find_far(graph):
+    if graph is not None and not _list_far(graph):
         return graph
     results = map(make_result, nodes)
     return build_sink(UOp.sink(*results) if findings is None else UOp.sink(*results, findings))
@@ -70,11 +70,11 @@ def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
 def build_sink(sink: UOp) -> TensorGraph:
     """`build` of what a SINK holds."""
     graph = normalize_graph(sink)
-    far = _find_far(graph)
+    far = _list_far(graph)
     return normalize_graph(copy_files(sink, far, graph.devices[0])) if far else graph
 
 
-def _find_far(graph: TensorGraph) -> set[str]:
+def _list_far(graph: TensorGraph) -> set[str]:
     """The devices that must be sent what they read of files."""
     if not graph.has_files:
         return set()

@@ -34,17 +34,17 @@ from svod_schedule.steps import kernelize, lower, optimize, rangeify
 from svod_tensor.engine.build import TensorGraph, build
 from svod_tensor.engine.caches import SCHEDULES, TEMPLATES, make_schedule_key, make_template_key
 from svod_tensor.engine.instantiate import instantiate
-from svod_tensor.engine.kernel_origins import find_kernel_origins, number_nodes
+from svod_tensor.engine.kernel_origins import get_kernel_origins, number_nodes
 from svod_tensor.engine.kernels import (
     KernelTask,
     find_kernel,
-    find_tasks,
     keep_kernel,
     load,
     make_graph_context,
+    make_tasks,
     start_compiling,
 )
-from svod_tensor.engine.observe import GRAPH, Observer, find_observer, ignore, is_observed
+from svod_tensor.engine.observe import GRAPH, Observer, get_observer, ignore, is_observed
 from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import PreSchedule, preschedule
 
@@ -62,7 +62,7 @@ __all__ = ["build", "execute", "make_kernels", "make_plan", "make_pre_schedule",
 
 def make_plan(job: Job, config: PrepareConfig) -> ExecutionPlan:
     """The plan of a job: the graph's schedule and the template of its plan are those of an equal job before, if there was one."""
-    see = find_observer()
+    see = get_observer()
     if not (config.disable_schedule_cache or is_observed()):
         pre = SCHEDULES.get(make_schedule_key(job.graph, config), lambda: make_pre_schedule(job.graph, config))
         template = TEMPLATES.get(make_template_key(pre, job, config), lambda: make_template(pre, job, config))
@@ -99,7 +99,7 @@ def make_template(pre: PreSchedule, job: Job, config: PrepareConfig, see: Observ
 
 def make_kernels(schedule: Schedule, config: PrepareConfig, see: Observer = ignore) -> Mapping[Place, CachedKernel]:
     """The program of each kernel of a schedule: a known one, or one that is made now. The compilation of several overlaps."""
-    tasks = find_tasks(schedule, config)
+    tasks = make_tasks(schedule, config)
     known = {place: None if is_observed() else find_kernel(task) for place, task in tasks.items()}
     kernels = {place: found for place, found in known.items() if found is not None}
     new = {place: task for place, task in tasks.items() if place not in kernels}
@@ -141,7 +141,7 @@ def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, P
 def plan(template: PlanTemplate, pre: PreSchedule, job: Job, config: PrepareConfig) -> ExecutionPlan:
     """Give a plan its memory."""
     graph, inputs = job.graph, job.inputs
-    origins = find_kernel_origins(pre, graph.sink, graph.lines)
+    origins = get_kernel_origins(pre, graph.sink, graph.lines)
     watched = None if config.check_floats == "off" else config.check_floats
     return template.bind(inputs.buffers, graph.values, inputs.ids, origins, job.guard, watched)
 

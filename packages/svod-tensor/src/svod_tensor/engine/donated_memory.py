@@ -17,7 +17,7 @@ from svod_device import Buffer
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
-from svod_tensor.engine.live_ranges import find_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
+from svod_tensor.engine.live_ranges import get_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
 from svod_tensor.engine.schedule import Schedule, ScheduleItem
 
 __all__ = ["place_outputs"]
@@ -27,7 +27,7 @@ def place_outputs(schedule: Schedule) -> Schedule:
     """`schedule` with outputs in donated memory, as far as that can be."""
     if not schedule.donated_ids:
         return schedule
-    uses = _find_uses(schedule.items)
+    uses = _get_uses(schedule.items)
     donated = [use for number in schedule.donated_ids if (use := uses.get(number)) and _may_be_overwritten(use, uses)]
     outputs = [use for number in dict.fromkeys(schedule.output_ids) if (use := uses.get(number)) and _is_new(use)]
     search = _Search(schedule.items)
@@ -53,7 +53,7 @@ class _Use:
     writers: list[int]
 
 
-def _find_uses(items: Sequence[ScheduleItem]) -> dict[int, _Use]:
+def _get_uses(items: Sequence[ScheduleItem]) -> dict[int, _Use]:
     uses: dict[int, _Use] = {}
     for position, item in enumerate(items):
         for _, number, buffer, is_written in iter_arguments(item):
@@ -89,9 +89,9 @@ class _Search:
     def __init__(self, items: Sequence[ScheduleItem]) -> None:
         self.taken: dict[int, _Use] = {}
         self._items = list(items)
-        self._predecessors = find_predecessors(items)
+        self._predecessors = get_predecessors(items)
         self._added: dict[int, set[int]] = {}
-        self._ancestors = _find_ancestors(self._predecessors, range(len(items)))
+        self._ancestors = _get_ancestors(self._predecessors, range(len(items)))
 
     def is_in_place(self, given: _Use, output: _Use) -> bool:
         """Whether the kernel that writes the output is the last that reads the input, and only where it writes."""
@@ -116,7 +116,7 @@ class _Search:
         if new:
             self._predecessors[writer] |= new
             self._added.setdefault(writer, set()).update(new)
-            self._ancestors = _find_ancestors(self._predecessors, sort_by_dependencies(self._predecessors))
+            self._ancestors = _get_ancestors(self._predecessors, sort_by_dependencies(self._predecessors))
         if writer in given.items:
             item = self._items[writer]
             read, written = _slot_of(item, given.id), _slot_of(item, output.id)
@@ -184,7 +184,7 @@ def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
     return True
 
 
-def _find_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> list[int]:
+def _get_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> list[int]:
     """For each position, as bits, all that must run before it."""
     ancestors = [0] * len(predecessors)
     for position in order:

@@ -11,7 +11,7 @@ from svod_ir.args import ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_tensor.engine.donated_memory import place_outputs
-from svod_tensor.engine.kernel_origins import find_kernel_origins
+from svod_tensor.engine.kernel_origins import get_kernel_origins
 from svod_tensor.engine.preschedule import PreSchedule, PreScheduleItem
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, buffer_id, is_disk
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ScheduleError
@@ -31,7 +31,7 @@ def instantiate(pre: PreSchedule, job: Job, values: Mapping[str, int] | None = N
     """The runs of a job's kernels on its memory, and on that of what was given away."""
     graph = job.graph
     buffers = dict(zip(graph.params, job.inputs.buffers, strict=False))
-    origins = find_kernel_origins(pre, graph.sink, graph.lines)
+    origins = get_kernel_origins(pre, graph.sink, graph.lines)
     schedule = instantiate_schedule(restore_pre_schedule(pre, graph), buffers, values or {}, origins)
     return place_outputs(_add_outputs(schedule, job))
 

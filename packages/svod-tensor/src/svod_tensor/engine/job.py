@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from svod_runtime import Guard
     from svod_tensor.engine.build import TensorGraph
 
-__all__ = ["Inputs", "Job", "find_inputs"]
+__all__ = ["Inputs", "Job", "get_inputs"]
 
 
 class Inputs(NamedTuple):
@@ -60,7 +60,7 @@ class Job(NamedTuple):
         return tuple(slot for slot, node in enumerate(self.graph.params) if node in self.donated)
 
 
-def find_inputs(graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UOp], order: Sequence[int]) -> Inputs:
+def get_inputs(graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UOp], order: Sequence[int]) -> Inputs:
     """The inputs of the plan whose outputs are `results` in this order, of which those in `computed` are no memory yet.
 
     Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svod_ir.uop import UOp
     from svod_tensor.engine.preschedule import PreSchedule
 
-__all__ = ["collect_lines", "find_computed", "find_kernel_origins", "number_nodes"]
+__all__ = ["collect_lines", "get_kernel_origins", "list_computed", "number_nodes"]
 
 _CONVERSIONS: Final = frozenset({Op.CAST, Op.BITCAST, Op.COPY})
 
@@ -34,26 +34,26 @@ def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
 
 
 def number_nodes(graph: UOp) -> Labels:
-    """Labels that say which nodes of `graph` something was made from, for `find_computed`."""
+    """Labels that say which nodes of `graph` something was made from, for `list_computed`."""
     return {node: frozenset((number,)) for number, node in enumerate(graph.toposort()) if node.src}
 
 
-def find_computed(call: UOp) -> tuple[int, ...]:
+def list_computed(call: UOp) -> tuple[int, ...]:
     """The nodes that a CALL computes, by their number in the graph; none where that is not recorded."""
     return tuple(sorted(label for label in get_labels(call) if isinstance(label, int)))
 
 
-def find_kernel_origins(
+def get_kernel_origins(
     pre: PreSchedule, graph: UOp, lines: Mapping[UOp, frozenset[Origin]]
 ) -> dict[int, tuple[Origin, ...]]:
     """For each item of a schedule the lines that built what it computes, in the order of the graph."""
     if not lines:
         return {}
     nodes = graph.toposort()
-    return {item.id: _find_lines([nodes[number] for number in item.computed], lines) for item in pre.items}
+    return {item.id: _get_lines([nodes[number] for number in item.computed], lines) for item in pre.items}
 
 
-def _find_lines(nodes: Sequence[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:
+def _get_lines(nodes: Sequence[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:
     """The lines of what is computed; those of movement and constants only where there is nothing else."""
     return _join(filter(_is_computed, nodes), lines) or _join(nodes, lines)
 

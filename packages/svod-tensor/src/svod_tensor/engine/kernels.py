@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KernelTask",
-    "find_device",
+    "choose_device",
     "find_kernel",
-    "find_tasks",
     "keep_kernel",
     "load",
     "make_context",
     "make_graph_context",
+    "make_tasks",
     "start_compiling",
 ]
 
 _log = get_logger("tensor")
 
 
-def find_device(name: str, config: PrepareConfig) -> Device:
+def choose_device(name: str, config: PrepareConfig) -> Device:
     """The device of this name, with the backend that the configuration asks for.
 
     Raises:
@@ -56,7 +56,7 @@ def find_device(name: str, config: PrepareConfig) -> Device:
 
 def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
     """What the passes over a graph on `devices` may look at; the first is for values that come from no memory."""
-    targets = {device: find_device(device, config).target for device in devices}
+    targets = {device: choose_device(device, config).target for device in devices}
     return Context(
         target=targets[devices[0]],
         device=devices[0],
@@ -132,7 +132,7 @@ class KernelTask:
             raise
 
 
-def find_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelTask]:
+def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelTask]:
     """The kernels of a schedule, each once; equal ones come from all of their lines. Opts are searched now where that is asked for."""
     tasks: dict[Place, KernelTask] = {}
     for item in schedule.items:
@@ -141,18 +141,18 @@ def find_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelT
         place = place_of(item)
         task = tasks.get(place)
         if task is None:
-            device = find_device(place.device, config)
+            device = choose_device(place.device, config)
             tasks[place] = KernelTask(item.ast, device, config, f"kernel {item.kernel_id}", item.origins)
         elif item.origins:
             tasks[place] = replace(task, origins=(*task.origins, *item.origins))
-    found = _find_opts(schedule, tasks, config)
+    found = _choose_opts(schedule, tasks, config)
     for (place, task), opts in zip(tasks.items(), found, strict=True):
         if opts is not None:
             tasks[place] = replace(task, config=replace(config, opts=opts), plain=config)
     return tasks
 
 
-def _find_opts(
+def _choose_opts(
     schedule: Schedule, tasks: dict[Place, KernelTask], config: PrepareConfig
 ) -> Iterable[tuple[Opt, ...] | None]:
     """The opts that a search found for each kernel, now or earlier."""

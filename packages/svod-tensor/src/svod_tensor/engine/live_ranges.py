@@ -18,15 +18,8 @@ from svod_ir.uop import UOp
 from svod_tensor.engine.schedule import ScheduleItem, is_disk
 
 __all__ = [
-    "Argument",
-    "Life",
-    "find_lives",
-    "find_predecessors",
-    "get_levels",
-    "has_partial_store",
-    "is_fresh",
-    "iter_arguments",
-    "reorder",
+    "BufferUse", "Life", "get_levels", "get_predecessors", "has_partial_store", "is_fresh", "iter_arguments",
+    "list_lives", "reorder",
 ]  # fmt: skip
 
 
@@ -41,7 +34,7 @@ class Life:
     positions: list[int]
 
 
-class Argument(NamedTuple):
+class BufferUse(NamedTuple):
     """A buffer that an item touches."""
 
     slot: int
@@ -50,17 +43,17 @@ class Argument(NamedTuple):
     is_written: bool
 
 
-def iter_arguments(item: ScheduleItem) -> Iterator[Argument]:
+def iter_arguments(item: ScheduleItem) -> Iterator[BufferUse]:
     """What an item touches; bound variables take slots too."""
     slots = (slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND)
     written = _written_slots(item.ast)
     for slot, number, buffer in zip(slots, item.buffer_ids, item.buffers, strict=True):
-        yield Argument(slot, number, buffer, slot in written)
+        yield BufferUse(slot, number, buffer, slot in written)
 
 
-def find_lives(items: Sequence[ScheduleItem], fixed_ids: Iterable[int]) -> list[Life]:
+def list_lives(items: Sequence[ScheduleItem], fixed_ids: Iterable[int]) -> list[Life]:
     """The intermediates that may share memory, in the order of their first use; `fixed_ids` never do."""
-    levels = get_levels(find_predecessors(items))
+    levels = get_levels(get_predecessors(items))
     fixed = set(fixed_ids)
     lives: dict[int, Life] = {}
     for position, item in enumerate(items):
@@ -83,7 +76,7 @@ def is_fresh(number: int, buffer: Buffer) -> bool:
     return number < 0 and is_whole and not buffer.is_allocated and not is_disk(buffer.device)
 
 
-def find_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
+def get_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
     """For each item the positions of those that must run before: declared, or by what both touch."""
     found: list[set[int]] = []
     last_of_kernel: dict[int, int] = {}

@@ -21,8 +21,8 @@ __all__ = [
     "ALIASES",
     "find_base",
     "find_buffer",
-    "find_memory",
     "get_buffer",
+    "get_memory",
     "is_buffer_identity",
     "is_there",
     "make_memory",
@@ -91,7 +91,7 @@ def is_there(node: UOp) -> bool:
     return is_buffer_identity(node) or 0 in node.shape
 
 
-def find_memory(source: UOp) -> UOp:
+def get_memory(source: UOp) -> UOp:
     """The BUFFER or PARAM whose content an argument of a CALL is.
 
     Raises:

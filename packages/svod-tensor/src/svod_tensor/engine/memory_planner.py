@@ -19,8 +19,8 @@ from svod_dtype import uint8
 from svod_ir.log import get_logger
 from svod_runtime import Load, MemoryReport
 from svod_runtime.dependencies import Access, HazardMap
-from svod_tensor.engine.live_ranges import Life, find_lives, find_predecessors, get_levels, iter_arguments
-from svod_tensor.engine.packing import Block, find_most_live, pack
+from svod_tensor.engine.live_ranges import Life, get_levels, get_predecessors, iter_arguments, list_lives
+from svod_tensor.engine.packing import Block, get_most_live, pack
 from svod_tensor.engine.run_order import order_items
 from svod_tensor.engine.schedule import Schedule, ScheduleItem
 from svod_tensor.options import PlannerMode
@@ -57,7 +57,7 @@ def plan_memory(
     if not owners and (mode == "disabled" or _count_intermediates(schedule) < 2):
         return MemoryPlan(schedule.items, MemoryReport(mode))
     items = order_items(schedule.items, schedule.output_ids, loads)
-    lives = find_lives(items, schedule.output_ids)
+    lives = list_lives(items, schedule.output_ids)
     placed: dict[int, Buffer] = {}
     if mode != "disabled":
         placed.update(_fill_donated(items, lives, owners))
@@ -72,7 +72,7 @@ def plan_memory(
     sizes = {number: b.nbytes for item in items for number, b in zip(item.buffer_ids, item.buffers, strict=True)}
     report = MemoryReport(
         mode, len(lives), sum(life.buffer.nbytes for life in lives), _count_bytes(placed[life.id] for life in rest),
-        sum(_find_bound(group) for group in by_device.values()), len(owners), sum(sizes[output] for output in owners),
+        sum(_get_bound(group) for group in by_device.values()), len(owners), sum(sizes[output] for output in owners),
     )  # fmt: skip
     elapsed_us = round((perf_counter() - started) * 1e6)
     _log.info(
@@ -91,8 +91,8 @@ def _count_bytes(buffers: Iterable[Buffer]) -> int:
     return sum({b.storage_id: b.storage_nbytes for b in buffers}.values())
 
 
-def _find_bound(lives: Iterable[Life]) -> int:
-    return find_most_live([Block(life.buffer.nbytes, life.first, life.last) for life in lives])
+def _get_bound(lives: Iterable[Life]) -> int:
+    return get_most_live([Block(life.buffer.nbytes, life.first, life.last) for life in lives])
 
 
 def _apply(items: Sequence[ScheduleItem], placed: Mapping[int, Buffer]) -> list[ScheduleItem]:
@@ -112,7 +112,7 @@ def _apply(items: Sequence[ScheduleItem], placed: Mapping[int, Buffer]) -> list[
 
 def _fill_donated(items: Sequence[ScheduleItem], lives: Sequence[Life], owners: Mapping[int, int]) -> dict[int, Buffer]:
     """Intermediates in donated memory, after its content was last read and before the output is written there."""
-    levels = get_levels(find_predecessors(items))
+    levels = get_levels(get_predecessors(items))
     spans: dict[int, list[int]] = defaultdict(list)
     memory: dict[int, Buffer] = {}
     for position, item in enumerate(items):

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from svod_ir.forks import make_lock
 from svod_ir.rewrite import is_watched
 
-__all__ = ["GRAPH", "Observer", "find_observer", "ignore", "is_observed", "observing"]
+__all__ = ["GRAPH", "Observer", "get_observer", "ignore", "is_observed", "observing"]
 
 Observer: TypeAlias = Callable[[str, str, object], None]
 """Is told the word, the subject and the artifact."""
@@ -34,7 +34,7 @@ def ignore(_word: str, _subject: str, _artifact: object) -> None:
     """The observer where nobody watches."""
 
 
-def find_observer() -> Observer:
+def get_observer() -> Observer:
     """Who tells all that watch now; `ignore` if nobody does."""
     watching = _observers
     if not watching:

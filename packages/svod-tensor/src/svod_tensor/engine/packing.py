@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-__all__ = ["Block", "Packing", "find_most_live", "pack"]
+__all__ = ["Block", "Packing", "get_most_live", "pack"]
 
 _NEAR_ENOUGH: Final = 1.02
 """A packing that is longer than the bound by no more than this is not improved."""
@@ -38,7 +38,7 @@ class Packing(NamedTuple):
     size: int
 
 
-def find_most_live(blocks: Sequence[Block]) -> int:
+def get_most_live(blocks: Sequence[Block]) -> int:
     """The largest sum of sizes at any time: no packing takes less."""
     change = [0] * (2 + max((b.last for b in blocks), default=-1))
     for block in blocks:
@@ -49,7 +49,7 @@ def find_most_live(blocks: Sequence[Block]) -> int:
 
 def pack(blocks: Sequence[Block]) -> Packing:
     """A place for each block."""
-    enough = find_most_live(blocks) * _NEAR_ENOUGH
+    enough = get_most_live(blocks) * _NEAR_ENOUGH
     by_size, *others = _make_orders(blocks)
     best = _place_in_order(blocks, by_size)
     n_tries = min(_MAX_TRIES, _MAX_PLACEMENTS // max(1, len(blocks)))
@@ -113,7 +113,7 @@ class _TakenSpace:
         above = {parent for node in nodes for parent in _iter_parents(node)}
         taken = [t for node in nodes if (t := self._at_any.get(node)) is not None]
         taken += [t for node in above if (t := self._throughout.get(node)) is not None]
-        start = _find_common_place(taken, block.size)
+        start = _get_common_place(taken, block.size)
         if block.size:
             for node in nodes:
                 self._throughout.setdefault(node, _Intervals()).add(start, start + block.size)
@@ -138,13 +138,13 @@ class _TakenSpace:
         return nodes
 
 
-def _find_common_place(taken: Sequence[_Intervals], size: int) -> int:
+def _get_common_place(taken: Sequence[_Intervals], size: int) -> int:
     """The lowest place that is free in all of `taken`, as far as the search goes."""
     start = 0
     for _ in range(_MAX_ROUNDS):
         found = start
         for intervals in taken:
-            found = intervals.find_free(found, size)
+            found = intervals.get_free(found, size)
         if found == start:
             return start
         start = found
@@ -166,7 +166,7 @@ class _Intervals:
         self.starts: list[int] = []
         self.ends: list[int] = []
 
-    def find_free(self, start: int, size: int) -> int:
+    def get_free(self, start: int, size: int) -> int:
         """The lowest place from `start` on with `size` free bytes."""
         position = bisect_right(self.ends, start)
         while position < len(self.starts) and self.starts[position] < start + size:

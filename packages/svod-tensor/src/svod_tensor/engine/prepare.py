@@ -18,7 +18,7 @@ from svod_runtime import (
     PreparedKernel,
     PreparedOp,
 )
-from svod_tensor.engine.kernels import find_device
+from svod_tensor.engine.kernels import choose_device
 from svod_tensor.engine.memory_planner import plan_memory
 from svod_tensor.engine.schedule import Place, Schedule, ScheduleItem, effect_of, is_disk, place_of
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
@@ -68,7 +68,7 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel], config: P
 
 def _find_load(item: ScheduleItem, kernel: CachedKernel | None, config: PrepareConfig) -> Load | None:
     """What a kernel does to the cores, with variables at their largest; None for what never runs beside a kernel."""
-    if kernel is None or not kernel.is_host_parallel_safe or find_device(kernel.spec.device, config).target.cores < 2:
+    if kernel is None or not kernel.is_host_parallel_safe or choose_device(kernel.spec.device, config).target.cores < 2:
         return None
     spec = kernel.spec
     largest = {v.name: v.max for v in spec.variables} | item.fixedvars

@@ -16,8 +16,8 @@ from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_schedule.steps import KernelGraph
-from svod_tensor.engine.kernel_origins import find_computed
-from svod_tensor.engine.memory_nodes import ALIASES, find_memory
+from svod_tensor.engine.kernel_origins import list_computed
+from svod_tensor.engine.memory_nodes import ALIASES, get_memory
 from svod_tensor.engine.separate_results import separate_results
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 
@@ -101,17 +101,17 @@ def create_pre_schedule(root: UOp) -> PreSchedule:
     calls = [node for node in nodes if node.op is Op.CALL]
     if not calls:
         raise NoKernelsFoundError(root=root)
-    loops = _find_loops(nodes)
-    dependencies = _find_dependencies(calls, nodes)
+    loops = _get_loops(nodes)
+    dependencies = _get_dependencies(calls, nodes)
     groups = _group_loops(calls, loops)
     order = _sort_groups(calls, dependencies, groups)
     number = {call: i for i, call in enumerate(order)}
     items = tuple(_make_item(i, call, {number[d] for d in dependencies[call]}, loops) for i, call in enumerate(order))
-    outputs = tuple(find_memory(s) for s in root.src) if root.op is Op.SINK else (find_memory(root),)
+    outputs = tuple(get_memory(s) for s in root.src) if root.op is Op.SINK else (get_memory(root),)
     return PreSchedule(items, tuple(_unroll(items, loops)), outputs)
 
 
-def _find_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
+def _get_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
     """The BUFFERs and PARAMs that stand for arguments besides `memory`, each once."""
     found: dict[UOp, None] = {}
     stack = list(reversed(arguments))
@@ -126,7 +126,7 @@ def _find_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp,
     return tuple(node for node in found if node not in memory)
 
 
-def _find_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:
+def _get_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:
     """For each CALL, the CALLs that must run before it."""
     dependencies: dict[UOp, set[UOp]] = {call: set() for call in calls}
     for call in calls:
@@ -210,7 +210,7 @@ def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) 
     return _sort_groups(members, {c: dependencies[c] & inside for c in members}, {c: i for i, c in enumerate(members)})
 
 
-def _find_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
+def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
     """The schedule loop around each CALL that has one: the RANGE of its END."""
     loops: dict[UOp, UOp] = {}
     for node in nodes:
@@ -240,12 +240,12 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
                 rule=f"kernel {number} reads variable {counter.name!r} inside the loop that counts it",
                 found=f"range {counter.range.arg.id}, which is not active there",
             )
-    memory = tuple(find_memory(a) for a in arguments if a.op is not Op.BIND)
+    memory = tuple(get_memory(a) for a in arguments if a.op is not Op.BIND)
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
     constants = {a.src[0].arg.name: a.src[1].arg for a in arguments if a.op is Op.BIND and a.src[1].op is Op.CONST}
     return PreScheduleItem(
-        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, find_computed(call), constants,
-        _find_aliases(arguments, memory),
+        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, list_computed(call), constants,
+        _get_aliases(arguments, memory),
     )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ from itertools import count
 
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime import Load, group_loads
-from svod_tensor.engine.live_ranges import find_lives, find_predecessors, get_levels
-from svod_tensor.engine.packing import Block, find_most_live
+from svod_tensor.engine.live_ranges import get_levels, get_predecessors, list_lives
+from svod_tensor.engine.packing import Block, get_most_live
 from svod_tensor.engine.schedule import ScheduleItem, is_disk
 
 __all__ = ["order_items"]
@@ -37,7 +37,7 @@ def order_items(
         fixed_ids: of buffers that share no memory.
         loads: of each item, or none if all that can run at the same time shall.
     """
-    predecessors = find_predecessors(items)
+    predecessors = get_predecessors(items)
     levels = get_levels(predecessors)
     # Devices work beside each other, so that an order would take that away.
     is_ordered = loads and len({b.device for item in items for b in item.buffers if not is_disk(b.device)}) == 1
@@ -49,7 +49,7 @@ def order_items(
             sort_by_dependencies(graph.predecessors, lambda unit: units[unit][0]),
             _sort_by_growth(graph),
         ]
-        units = [units[unit] for unit in min(orders, key=lambda order: _find_most_live(graph, order))]
+        units = [units[unit] for unit in min(orders, key=lambda order: _get_most_live(graph, order))]
     return _declare(items, predecessors, units)
 
 
@@ -87,15 +87,15 @@ def _make_graph(
 ) -> _Graph:
     unit_of = {position: unit for unit, members in enumerate(units) for position in members}
     needed = [{unit_of[p] for position in members for p in predecessors[position]} for members in units]
-    lives = find_lives(items, fixed_ids)
+    lives = list_lives(items, fixed_ids)
     users = [{unit_of[position] for position in life.positions} for life in lives]
     return _Graph(needed, [life.buffer.nbytes for life in lives], users)
 
 
-def _find_most_live(graph: _Graph, order: Sequence[int]) -> int:
+def _get_most_live(graph: _Graph, order: Sequence[int]) -> int:
     time_of = {unit: time for time, unit in enumerate(order)}
     times = [[time_of[unit] for unit in users] for users in graph.users]
-    return find_most_live([Block(size, min(t), max(t)) for size, t in zip(graph.sizes, times, strict=True)])
+    return get_most_live([Block(size, min(t), max(t)) for size, t in zip(graph.sizes, times, strict=True)])
 
 
 def _sort_by_growth(graph: _Graph) -> list[int]:

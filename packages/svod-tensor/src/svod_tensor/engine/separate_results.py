@@ -13,14 +13,14 @@ from svod_dtype import void
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
-from svod_tensor.engine.memory_nodes import find_memory
+from svod_tensor.engine.memory_nodes import get_memory
 
 __all__ = ["separate_results"]
 
 
 def separate_results(graph: UOp, sink: UOp) -> UOp:
     """The kernel graph of `sink` with memory of its own for each result that is a value, and no assignment."""
-    repeated = _find_repeated(graph, sink)
+    repeated = _list_repeated(graph, sink)
     if not repeated:
         return graph
     lowest = min((n.arg.id for n in graph.toposort(enter_calls=False) if n.op is Op.BUFFER), default=0)
@@ -30,12 +30,12 @@ def separate_results(graph: UOp, sink: UOp) -> UOp:
     return graph.with_src(tuple(sources))
 
 
-def _find_repeated(graph: UOp, sink: UOp) -> list[int]:
+def _list_repeated(graph: UOp, sink: UOp) -> list[int]:
     """The positions of the values that are in memory of something else: of an earlier result, or of an assignment."""
     found: list[int] = []
     taken: set[UOp] = set()
     for position, (source, wanted) in enumerate(zip(graph.src, sink.src, strict=True)):
-        memory = find_memory(source)
+        memory = get_memory(source)
         if wanted.op is Op.CONTIGUOUS and (memory in taken or memory.op is not Op.BUFFER):
             found.append(position)
         taken.add(memory)
@@ -44,7 +44,7 @@ def _find_repeated(graph: UOp, sink: UOp) -> list[int]:
 
 def _copy(source: UOp, number: int) -> UOp:
     """What `source` holds in a new BUFFER."""
-    dtype, (_, size, device) = source.dtype, find_memory(source).arg
+    dtype, (_, size, device) = source.dtype, get_memory(source).arg
     copied = UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
     body = UOp(Op.COPY, dtype, (UOp(Op.PARAM, dtype, (), ParamArg(1, size)),), device)
     return copied.after(UOp(Op.CALL, void, (body, copied, source)))

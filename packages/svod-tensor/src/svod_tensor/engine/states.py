@@ -24,8 +24,8 @@ from svod_tensor.engine import memory_nodes
 from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = [
-    "copy_of", "effect_of_state", "find_state", "find_states", "find_target_state", "find_whole_state",
-    "find_written", "is_later_state", "is_memory", "is_own", "iter_memories", "memory_of",
+    "copy_of", "effect_of_state", "find_state", "find_target_state", "find_whole_state", "get_written",
+    "is_later_state", "is_memory", "is_own", "iter_memories", "list_states", "memory_of",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
@@ -49,7 +49,7 @@ def _find_whole(node: UOp) -> UOp | None:
 
 def iter_memories(node: UOp) -> Iterable[UOp]:
     """The BUFFERs that `node` is a view of."""
-    return [memory_of(state) for state in find_states(node)]
+    return [memory_of(state) for state in list_states(node)]
 
 
 def find_state(node: UOp) -> UOp | None:
@@ -62,7 +62,7 @@ def find_target_state(node: UOp) -> UOp | None:
     return _below(node, _TARGET_VIEWS)
 
 
-def find_states(node: UOp) -> tuple[UOp, ...]:
+def list_states(node: UOp) -> tuple[UOp, ...]:
     """The states that `node` is a view of: one, or one for each shard with elements; none where it is computed."""
     while node.op in _VIEWS:
         node = node.src[0]
@@ -104,7 +104,7 @@ def copy_of(node: UOp) -> UOp:
     return UOp(Op.COPY, node.dtype, (node,), place if isinstance(place, str) and not is_file(place) else DEFAULT_DEVICE)
 
 
-def find_written(*roots: UOp) -> dict[UOp, UOp]:
+def get_written(*roots: UOp) -> dict[UOp, UOp]:
     """The pending states in graphs, and the BUFFER that has their content once the graphs were computed."""
     root = roots[0] if len(roots) == 1 else UOp.sink(*roots)
     return {node: node.src[0] for node in root.toposort() if is_later_state(node)}

@@ -197,19 +197,19 @@ def draw_words(
     device: str | None, *, n_words: int = 1,
 ) -> tuple[T, ...]:  # fmt: skip
     """For each element so many times 64 random bits."""
-    from svod_tensor.generator import find_key
+    from svod_tensor.generator import get_key
 
     sizes = check_sizes(operation, to_shape(operation, shape))
-    key = find_key(operation, seed, generator)
+    key = get_key(operation, seed, generator)
     key = place_by_default(key) if device is None else copy_to_device(key, device)
     return tuple(cls.from_uop(_make_bits(key, sizes, word)) for word in range(n_words))
 
 
 def draw_like(x: T, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None) -> T:
     """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
-    from svod_tensor.generator import find_key
+    from svod_tensor.generator import get_key
 
-    key = bring_to(find_key(operation, seed, generator), x.uop)
+    key = bring_to(get_key(operation, seed, generator), x.uop)
     return x.from_uop(_make_bits(key, x.shape if shape is None else shape, 0))
 
 

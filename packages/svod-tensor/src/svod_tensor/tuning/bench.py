@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
-__all__ = ["Bench", "find_difference", "fit_grid", "make_bench", "middle_values"]
+__all__ = ["Bench", "describe_difference", "fit_grid", "make_bench", "middle_values"]
 
 MAX_GROUPS: Final = 65536
 """A larger grid of workgroups is timed in part."""
@@ -82,7 +82,7 @@ class Bench:
             self._reference = self._compute(reference)
         found = self._compute(key)
         for slot, right in self._reference.items():
-            difference = find_difference(right, found[slot], self._tolerance)
+            difference = describe_difference(right, found[slot], self._tolerance)
             if difference:
                 return f"buffer {slot}: {difference}"
         return ""
@@ -162,7 +162,7 @@ class _Loaded:
         return call
 
 
-def find_difference(right: Array, found: Array, tolerance: float) -> str:
+def describe_difference(right: Array, found: Array, tolerance: float) -> str:
     """In what `found` is wrong, as text; nothing where it is right.
 
     Integers and bools have to be equal. Floats may differ by `tolerance` times themselves and the largest of all; NaNs

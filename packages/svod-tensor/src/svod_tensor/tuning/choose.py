@@ -185,7 +185,7 @@ def _search(
     return record
 
 
-def _find_failures(record: Record) -> list[Dropped]:
+def _list_failures(record: Record) -> list[Dropped]:
     """The candidates that were compiled or run, and failed."""
     from svod_schedule.optimize.candidates import Dropped, DropReason
 
@@ -198,12 +198,12 @@ def _is_unmeasured(record: Record) -> bool:
     from svod_schedule.optimize.candidates import Timed
 
     is_timed = any(isinstance(outcome, Timed) for outcome in record.result.outcomes.values())
-    return not is_timed and bool(_find_failures(record))
+    return not is_timed and bool(_list_failures(record))
 
 
 def _warn(device: str, records: Sequence[Record]) -> None:
     """Say plainly that nothing was searched, and why: the heuristics' choice is used, as without a search."""
-    failures = [failure for record in records for failure in _find_failures(record)]
+    failures = [failure for record in records for failure in _list_failures(record)]
     reasons = Counter((failure.reason.value, failure.detail) for failure in failures)
     lines = [f"{n} x {reason}{f': {detail}' if detail else ''}" for (reason, detail), n in reasons.most_common(_SHOWN)]
     names = ", ".join(record.name for record in records[:_SHOWN]) + (", ..." if len(records) > _SHOWN else "")

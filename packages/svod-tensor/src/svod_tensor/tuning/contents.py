@@ -84,12 +84,12 @@ def _count_positions(kernel: UOp, param: UOp) -> int:
     for place in kernel.iter_ops(Op.INDEX):
         loads = [n for n in place.src[1].toposort() if n.op is Op.INDEX and n.src[0] is param]
         if loads:
-            n = _find_largest(place, loads)
+            n = _get_largest(place, loads)
             n_values = min(n_values, n) if n_values else n
     return n_values
 
 
-def _find_largest(place: UOp, loads: list[UOp]) -> int:
+def _get_largest(place: UOp, loads: list[UOp]) -> int:
     """The largest power-of-two part of a memory's size below which every position is proved to lie inside; 1 at least."""
     from svod_schedule.symbolic import simplify
 

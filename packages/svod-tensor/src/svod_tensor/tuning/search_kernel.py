@@ -129,7 +129,7 @@ class KernelSearch:
         unoptimized, heuristic = self._make_candidate(()), self._make_candidate(result.heuristic_opts)
         reference = unoptimized if self._can_run(unoptimized) else heuristic
         wrong: list[Opts] = []
-        candidates = self._find_faster(heuristic)
+        candidates = self._list_faster(heuristic)
         if not (self._is_lost(heuristic) and self._has_run(unoptimized)):
             candidates.append(heuristic)
         for candidate in candidates:
@@ -149,7 +149,7 @@ class KernelSearch:
         is_better_without = heuristic.opts in wrong or self._has_run(unoptimized)
         return () if is_better_without else heuristic.opts, tuple(wrong)
 
-    def _find_faster(self, heuristic: Candidate) -> list[Candidate]:
+    def _list_faster(self, heuristic: Candidate) -> list[Candidate]:
         """The candidates that gain something over the heuristics' choice, the fastest first; what they gain is no chance."""
         finalists = self._rank()[: self._config.width]
         if not [c for c in finalists if c.key != heuristic.key]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation
+from svod_tensor.testing.programs.operation import Drawable, Drawn
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -79,41 +79,41 @@ def _same(dtype: str, *_: object, **named: object) -> str:
     return dtype
 
 
-def _iter_arrangement() -> Iterator[Operation]:
-    yield Operation(
+def _iter_arrangement() -> Iterator[Drawable]:
+    yield Drawable(
         "moveaxis", "{0}.moveaxis({first}, {second})", lambda a, first, second: np.moveaxis(a, first, second), _same,
         _draw_two_axes, weight=0.3,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "swapaxes", "{0}.swapaxes({first}, {second})", lambda a, first, second: np.swapaxes(a, first, second), _same,
         _draw_two_axes, weight=0.3,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "matrix_transpose", "{0}.matrix_transpose()", lambda a: np.swapaxes(a, -1, -2), _same,
         lambda d: ((d.value(lambda v: v.ndim > 1),), {}), weight=0.2,
     )  # fmt: skip
-    yield Operation("chunk", "{0}.chunk({n}, {axis})", _chunk, _same, _draw_chunk, gives_tuple=True, weight=0.4)
-    yield Operation("unflatten", "{0}.unflatten({axis}, {sizes})", _unflatten, _same, _draw_unflatten, weight=0.4)
-    yield Operation(
+    yield Drawable("chunk", "{0}.chunk({n}, {axis})", _chunk, _same, _draw_chunk, gives_tuple=True, weight=0.4)
+    yield Drawable("unflatten", "{0}.unflatten({axis}, {sizes})", _unflatten, _same, _draw_unflatten, weight=0.4)
+    yield Drawable(
         "meshgrid", "Tensor.meshgrid({all}, indexing={indexing})",
         lambda *a, indexing: tuple(np.meshgrid(*a, indexing=indexing)), lambda *d, indexing: d, _draw_grid,
         gives_tuple=True, weight=0.3,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "broadcast_arrays", "Tensor.broadcast_arrays({all})", lambda *a: tuple(np.broadcast_arrays(*a)), lambda *d: d,
         _draw_broadcast, gives_tuple=True, weight=0.3,
     )  # fmt: skip
-    yield Operation("windows", "{0}.windows(({size},), ({stride},), (1,))", _windows, _same, _draw_windows, weight=0.3)
-    yield Operation(
+    yield Drawable("windows", "{0}.windows(({size},), ({stride},), (1,))", _windows, _same, _draw_windows, weight=0.3)
+    yield Drawable(
         "masked_select", "{0}.masked_select(np.arange({n}) % {step} == 0)",
         lambda a, n, step: a[np.arange(n) % step == 0], _same, _draw_selected, weight=0.3,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "zeros", "Tensor.zeros({shape})", lambda shape: np.zeros(shape), lambda shape: "float32",
         lambda d: ((), {"shape": d.sizes()}), weight=0.1,
     )  # fmt: skip
-    yield Operation("zeros_like", "{0}.zeros_like()", np.zeros_like, _same, lambda d: ((d.value(),), {}), weight=0.1)
-    yield Operation(
+    yield Drawable("zeros_like", "{0}.zeros_like()", np.zeros_like, _same, lambda d: ((d.value(),), {}), weight=0.1)
+    yield Drawable(
         "full_like", "{0}.full_like({c})", lambda a, c: np.full_like(a, c), _same,
         lambda d: ((d.value(),), {"c": d.number(0, 1)}), weight=0.1,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from svod_tensor.testing.programs.operation import Operation
+from svod_tensor.testing.programs.operation import Drawable
 from svod_tensor.testing.programs.oracle import UnstableError, Value, evaluate_step
 from svod_tensor.testing.programs.program import Argument, Step
 
@@ -25,7 +25,7 @@ class RejectedError(Exception):
 class Draw:
     """The program so far, and choices for its next step."""
 
-    def __init__(self, seed: int, operations: dict[str, Operation]) -> None:
+    def __init__(self, seed: int, operations: dict[str, Drawable]) -> None:
         self.rng: Final = random.Random(seed)
         self.steps: list[Step] = []
         self.values: dict[int, Value] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from svod_dtype import promote_with_scalar, to_dtype
-from svod_tensor.testing.programs.operation import Drawn, Operation, common, float_of, is_float
+from svod_tensor.testing.programs.operation import Drawable, Drawn, common, float_of, is_float
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -151,20 +151,20 @@ _KEPT: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
 )
 
 
-def _iter_unary() -> Iterator[Operation]:
+def _iter_unary() -> Iterator[Drawable]:
     for name, code, meaning in _FUNCTIONS:
-        yield Operation(
+        yield Drawable(
             name, code, lambda a, f=meaning: f(a.astype(np.float64)), float_of, _draw_number,
             "absolutely" if name == "gelu" else "always", weight=0.3,
         )  # fmt: skip
     for name, code, meaning in _KEPT:
-        yield Operation(name, code, meaning, lambda d: d, _draw_number, "rarely", orders=name == "sign", weight=0.4)
+        yield Drawable(name, code, meaning, lambda d: d, _draw_number, "rarely", orders=name == "sign", weight=0.4)
     for name, meaning in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite), ("signbit", np.signbit)):
-        yield Operation(name, f"{{0}}.{name}()", meaning, lambda d: "bool", _draw_float, weight=0.1)
-    yield Operation(
+        yield Drawable(name, f"{{0}}.{name}()", meaning, lambda d: "bool", _draw_float, weight=0.1)
+    yield Drawable(
         "logical_not", "{0}.logical_not()", np.logical_not, lambda d: "bool", _draw_one, orders=True, weight=0.4
     )
-    yield Operation(
+    yield Drawable(
         "bitwise_not", "~{0}", np.invert, lambda d: d, lambda d: ((d.value(lambda v: not v.is_float),), {}), weight=0.4
     )
 
@@ -176,19 +176,19 @@ def _atan2(a: Any, b: Any) -> Any:
     return np.arctan2(a.astype(np.float64), b)
 
 
-def _iter_binary() -> Iterator[Operation]:
+def _iter_binary() -> Iterator[Drawable]:
     pairs: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         ("add", "{0} + {1}", np.add), ("mul", "{0} * {1}", np.multiply),
         ("maximum", "{0}.maximum({1})", np.maximum), ("minimum", "{0}.minimum({1})", np.minimum),
     )  # fmt: skip
     for name, code, meaning in pairs:
-        yield Operation(name, code, meaning, common, _draw_pair, "rarely", converts=True, weight=1.5)
-    yield Operation("sub", "{0} - {1}", np.subtract, common, _draw_numbers, "rarely", converts=True, weight=3)
-    yield Operation(
+        yield Drawable(name, code, meaning, common, _draw_pair, "rarely", converts=True, weight=1.5)
+    yield Drawable("sub", "{0} - {1}", np.subtract, common, _draw_numbers, "rarely", converts=True, weight=3)
+    yield Drawable(
         "div", "{0} / ({1}.abs() + 1)", lambda a, b: a / (np.abs(b) + np.ones_like(b)).astype(np.float64),
         lambda *d: float_of(common(*d)), _draw_numbers, "always", weight=1.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "floor_divide",
         "{0} // {1}",
         _floor_divide,
@@ -199,14 +199,14 @@ def _iter_binary() -> Iterator[Operation]:
         orders=True,
         weight=0.3,
     )
-    yield Operation(
+    yield Drawable(
         "remainder", "{0} % {1}", _remainder, common, _draw_numbers, "rarely", converts=True, orders=True, weight=0.3
     )
     for name, sign, meaning in (
         ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
         ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
     ):  # fmt: skip
-        yield Operation(
+        yield Drawable(
             name,
             f"{{0}} {sign} {{1}}",
             meaning,
@@ -217,11 +217,11 @@ def _iter_binary() -> Iterator[Operation]:
             weight=0.7,
         )
     for name, sign, meaning in (("and", "&", np.bitwise_and), ("or", "|", np.bitwise_or), ("xor", "^", np.bitwise_xor)):
-        yield Operation(name, f"{{0}} {sign} {{1}}", meaning, common, _draw_integers, converts=True, weight=0.4)
-    yield Operation(
+        yield Drawable(name, f"{{0}} {sign} {{1}}", meaning, common, _draw_integers, converts=True, weight=0.4)
+    yield Drawable(
         "logical_and", "{0}.logical_and({1})", np.logical_and, lambda *d: "bool", _draw_pair, orders=True, weight=0.3
     )
-    yield Operation(
+    yield Drawable(
         "shift",
         "({0} << 2) ^ ({0} >> 1)",
         lambda a: (a << 2) ^ (a >> 1),
@@ -229,11 +229,11 @@ def _iter_binary() -> Iterator[Operation]:
         lambda d: ((d.integer(),), {}),
         weight=0.2,
     )
-    yield Operation(
+    yield Drawable(
         "atan2", "{0}.atan2({1})", _atan2, lambda *d: float_of(common(*d)), _draw_numbers, "always", converts=True,
         orders=True, weight=0.2,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "lerp", "{0}.lerp({1}, 0.25)", lambda a, b: a + (b - a) * 0.25, lambda *d: float_of(common(*d)),
         lambda d: _draw_floats(d), "rarely", converts=True, weight=0.2,
     )  # fmt: skip
@@ -254,12 +254,12 @@ def _draw_cast(draw: Draw) -> Drawn:
     return (draw.value(),), {"to": draw.choose(dtypes)}
 
 
-def _iter_with_constants() -> Iterator[Operation]:
+def _iter_with_constants() -> Iterator[Drawable]:
     for name, code, meaning in (
         ("add_constant", "{0} + {c}", np.add), ("mul_constant", "{0} * {c}", np.multiply),
         ("constant_sub", "{c} - {0}", lambda a, c: c - a), ("maximum_constant", "{0}.maximum({c})", np.maximum),
     ):  # fmt: skip
-        yield Operation(
+        yield Drawable(
             name,
             code,
             lambda a, c, f=meaning: _with_number(f, a, c),
@@ -268,7 +268,7 @@ def _iter_with_constants() -> Iterator[Operation]:
             "rarely",
             weight=0.8,
         )
-    yield Operation(
+    yield Drawable(
         "div_constant",
         "{0} / {c}",
         lambda a, c: a / c,
@@ -277,7 +277,7 @@ def _iter_with_constants() -> Iterator[Operation]:
         "rarely",
         weight=0.8,
     )
-    yield Operation(
+    yield Drawable(
         "remainder_constant",
         "{0} % {c}",
         lambda a, c: _remainder(a, np.asarray(c, a.dtype)),
@@ -285,7 +285,7 @@ def _iter_with_constants() -> Iterator[Operation]:
         lambda d: ((d.integer(),), {"c": d.number(1, 5)}),
         weight=0.4,
     )
-    yield Operation(
+    yield Drawable(
         "floor_divide_constant",
         "{0} // {c}",
         lambda a, c: _floor_divide(a, np.asarray(c, a.dtype)),
@@ -293,7 +293,7 @@ def _iter_with_constants() -> Iterator[Operation]:
         lambda d: ((d.integer(),), {"c": d.number(1, 5)}),
         weight=0.4,
     )
-    yield Operation(
+    yield Drawable(
         "gt_constant",
         "{0} > {c}",
         lambda a, c: a > c,
@@ -302,7 +302,7 @@ def _iter_with_constants() -> Iterator[Operation]:
         compares=True,
         weight=0.8,
     )
-    yield Operation(
+    yield Drawable(
         "eq_constant",
         "{0} == {c}",
         lambda a, c: a == c,
@@ -311,7 +311,7 @@ def _iter_with_constants() -> Iterator[Operation]:
         compares=True,
         weight=0.4,
     )
-    yield Operation(
+    yield Drawable(
         "pow_constant",
         "{0} ** {c}",
         lambda a, c: a**c,
@@ -320,26 +320,26 @@ def _iter_with_constants() -> Iterator[Operation]:
         "rarely",
         weight=0.4,
     )
-    yield Operation(
+    yield Drawable(
         "clip", "{0}.clip({low}, {high})", lambda a, low, high: np.clip(a, low, high), lambda d, low, high: d,
         lambda d: ((d.numeric(lambda v: not v.dtype.startswith("uint")),), {"low": -1, "high": 2}), weight=0.4,
     )  # fmt: skip
 
 
-def _iter_selections() -> Iterator[Operation]:
-    yield Operation(
+def _iter_selections() -> Iterator[Drawable]:
+    yield Drawable(
         "where", "{0}.where({1}, {2})", lambda c, a, b: np.where(c, *_alike(a, b)), lambda c, *d: common(*d),
         _draw_where, weight=3,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "where_constant", "{0}.where({1}, {c})", lambda m, a, c: np.where(m, a, c), lambda m, d, c: d,
         _draw_where_constant, weight=2,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "masked_fill", "{1}.masked_fill({0}, {c})", lambda m, a, c: np.where(m, c, a), lambda m, d, c: d,
         _draw_where_constant, weight=1,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "cast", "{0}.cast({to})", lambda a, to: _cast(a, to), lambda d, to: to,
         _draw_cast,
         "rarely", orders=True, weight=1,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, Rounding, common, float_of
+from svod_tensor.testing.programs.operation import Drawable, Drawn, Rounding, common, float_of
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -66,18 +66,18 @@ _FUNCTIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
 )
 
 
-def _iter_unary() -> Iterator[Operation]:
+def _iter_unary() -> Iterator[Drawable]:
     for name, code, meaning in _FUNCTIONS:
-        yield Operation(
+        yield Drawable(
             name, code, lambda a, f=meaning: f(a.astype(np.float64)), float_of, _draw_number, "always", weight=0.15
         )
-    yield Operation(
+    yield Drawable(
         "leaky_relu", "{0}.leaky_relu(0.25)", lambda a: np.where(a < 0, a * 0.25, a), lambda d: d,
         lambda d: ((d.floating(),), {}), "rarely", weight=0.2,
     )  # fmt: skip
-    yield Operation("positive", "+{0}.positive()", lambda a: a, lambda d: d, _draw_number, weight=0.1)
-    yield Operation("detach", "{0}.detach()", lambda a: a, lambda d: d, lambda d: ((d.value(),), {}), weight=0.1)
-    yield Operation(
+    yield Drawable("positive", "+{0}.positive()", lambda a: a, lambda d: d, _draw_number, weight=0.1)
+    yield Drawable("detach", "{0}.detach()", lambda a: a, lambda d: d, lambda d: ((d.value(),), {}), weight=0.1)
+    yield Drawable(
         "bitcast", '({0} ^ -1).bitcast("u" + {0}.dtype.name)', lambda a: (a ^ -1).view("u" + a.dtype.name),
         lambda d: "u" + d, _draw_bits, weight=0.2,
     )  # fmt: skip
@@ -108,12 +108,12 @@ def _float_of_common(*dtypes: str) -> str:
     return float_of(common(*dtypes))
 
 
-def _iter_binary() -> Iterator[Operation]:
+def _iter_binary() -> Iterator[Drawable]:
     def binary(
         name: str, meaning: Callable[..., Any], dtype: Callable[..., str], draw: Callable[[Draw], Drawn],
         rounding: Rounding = "never", *, compares: bool = False, orders: bool = False, weight: float = 0.2,
-    ) -> Operation:  # fmt: skip
-        return Operation(
+    ) -> Drawable:  # fmt: skip
+        return Drawable(
             name, f"{{0}}.{name}({{1}})", meaning, dtype, draw, rounding, compares=compares, orders=orders, converts=True,
             weight=weight,
         )  # fmt: skip

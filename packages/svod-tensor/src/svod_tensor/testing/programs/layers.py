@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, common, float_of, sum_of
+from svod_tensor.testing.programs.operation import Drawable, Drawn, common, float_of, sum_of
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -96,26 +96,26 @@ def _check_factors(a: Any, axis: int) -> Any:
     return np.cumprod(a, axis)
 
 
-def _iter_layers() -> Iterator[Operation]:
-    yield Operation(
+def _iter_layers() -> Iterator[Drawable]:
+    yield Drawable(
         "linear", "{0}.linear({1}, {2})", lambda a, w, b: a @ w.T + b, lambda *d: common(*d), _draw_linear, "rarely",
         converts=True, weight=0.6,
     )  # fmt: skip
-    yield Operation("glu", "{0}.glu({axis})", _glu, lambda d, axis: d, _draw_glu, "always", weight=0.4)
-    yield Operation(
+    yield Drawable("glu", "{0}.glu({axis})", _glu, lambda d, axis: d, _draw_glu, "always", weight=0.4)
+    yield Drawable(
         "conv_transpose2d", "{0}.conv_transpose2d({1}, stride={stride}, padding={padding})", _convolve_transposed,
         lambda *d, **named: common(*d), _draw_transposed, "rarely", converts=True, weight=0.6,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "trace", "{0}.trace()", lambda a: np.trace(_wide(a), axis1=-2, axis2=-1), sum_of, _draw_matrices, "rarely",
         weight=0.4,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "matrix_norm", "{0}.matrix_norm(ord={order})", _matrix_norm, lambda d, order: float_of(d), _draw_norm, "always",
         weight=0.3,
     )  # fmt: skip
     for name, function, start in (("cumulative_sum", np.cumsum, 0), ("cumulative_prod", _check_factors, 1)):
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}}, include_initial={{initial}})",
             lambda a, axis, initial, f=function, s=start: _scan(f, s, a, axis, initial), lambda d, **named: sum_of(d),
             _draw_scanned, "rarely", weight=0.3,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, common
+from svod_tensor.testing.programs.operation import Drawable, Drawn, common
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -59,12 +59,12 @@ def _draw_iota(draw: Draw) -> Drawn:
     return (), {"n": size, "shape": (size, *(1 for _ in shape[axis + 1 :]))}
 
 
-def _iter_leaves() -> Iterator[Operation]:
-    yield Operation(
+def _iter_leaves() -> Iterator[Drawable]:
+    yield Drawable(
         "input", "Tensor({data})", lambda **named: make_data(**named), lambda shape, dtype, **rest: dtype, _draw_input,
         weight=1.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "arange",
         "Tensor.arange({n})",
         lambda n: np.arange(n),
@@ -72,23 +72,23 @@ def _iter_leaves() -> Iterator[Operation]:
         lambda d: ((), {"n": d.number(1, 17)}),
         weight=0.3,
     )
-    yield Operation(
+    yield Drawable(
         "iota", "Tensor.arange({n}).reshape({shape})", lambda n, shape: np.arange(n).reshape(shape),
         lambda n, shape: "int32", _draw_iota, weight=1,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "full", "Tensor.full({shape}, {c})", lambda shape, c: np.full(shape, c), lambda shape, c: "float32",
         lambda d: ((), {"shape": _draw_shape(d), "c": d.choose((0.0, 1.0, -2.5))}), weight=0.4,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "eye", "Tensor.eye({n}, {m})", lambda n, m: np.eye(n, m), lambda n, m: "float32",
         lambda d: ((), {"n": d.number(1, 8), "m": d.number(1, 8)}), weight=0.2,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "linspace", "Tensor.linspace(-1, 2, {n})", lambda n: np.linspace(-1, 2, n), lambda n: "float32",
         lambda d: ((), {"n": d.number(1, 9)}), "always", weight=0.1,
     )  # fmt: skip
-    yield Operation("ones_like", "{0}.ones_like()", np.ones_like, lambda d: d, lambda d: ((d.value(),), {}), weight=0.1)
+    yield Drawable("ones_like", "{0}.ones_like()", np.ones_like, lambda d: d, lambda d: ((d.value(),), {}), weight=0.1)
 
 
 def _same(dtype: str, *_: object, **named: object) -> str:
@@ -97,8 +97,8 @@ def _same(dtype: str, *_: object, **named: object) -> str:
 
 def _move(
     name: str, code: str, meaning: Callable[..., Any], draw: Callable[[Draw], Drawn], weight: float = 1.0
-) -> Operation:
-    return Operation(name, code, meaning, _same, draw, weight=weight)
+) -> Drawable:
+    return Drawable(name, code, meaning, _same, draw, weight=weight)
 
 
 def _draw_reshape(draw: Draw) -> Drawn:
@@ -260,7 +260,7 @@ def _split(a: Any, sizes: tuple[int, ...], axis: int) -> Any:
     return np.split(a, np.cumsum(sizes)[:-1], axis)
 
 
-def _iter_movement() -> Iterator[Operation]:
+def _iter_movement() -> Iterator[Drawable]:
     yield _move("reshape", "{0}.reshape({shape})", lambda a, shape: a.reshape(shape), _draw_reshape, 1.5)
     yield _move("flatten", "{0}.flatten({start}, {end})", _flatten, _draw_merge, 0.5)
     yield _move("permute", "{0}.permute({axes})", lambda a, axes: a.transpose(axes), _draw_permute, 1.5)
@@ -302,7 +302,7 @@ def _iter_movement() -> Iterator[Operation]:
     )
     yield _move("contiguous", "{0}.contiguous()", lambda a: a, lambda d: ((d.value(),), {}), 0.6)
     yield _move("clone", "{0}.clone()", lambda a: a, lambda d: ((d.value(),), {}), 0.3)
-    yield Operation(
+    yield Drawable(
         "stack",
         "Tensor.stack([{all}], {axis})",
         lambda *a, axis: _join(np.stack, a, axis),
@@ -310,7 +310,7 @@ def _iter_movement() -> Iterator[Operation]:
         _draw_stack,
         weight=2,
     )
-    yield Operation(
+    yield Drawable(
         "concat",
         "Tensor.concat([{all}], {axis})",
         lambda *a, axis: _join(np.concatenate, a, axis),
@@ -318,10 +318,8 @@ def _iter_movement() -> Iterator[Operation]:
         _draw_concat,
         weight=2,
     )
-    yield Operation(
-        "unbind", "{0}.unbind({axis})", _unbind, lambda d, axis: d, _draw_part, gives_tuple=True, weight=1.5
-    )
-    yield Operation(
+    yield Drawable("unbind", "{0}.unbind({axis})", _unbind, lambda d, axis: d, _draw_part, gives_tuple=True, weight=1.5)
+    yield Drawable(
         "split", "{0}.split({sizes}, {axis})", _split, lambda d, sizes, axis: (d,) * len(sizes), _draw_split,
         gives_tuple=True, weight=1,
     )  # fmt: skip

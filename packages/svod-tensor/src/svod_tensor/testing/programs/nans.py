@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, Rounding
+from svod_tensor.testing.programs.operation import Drawable, Drawn, Rounding
 from svod_tensor.testing.programs.reductions import check_products
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def _same(dtype: str, *_: object, **named: object) -> str:
     return dtype
 
 
-def _iter_nans() -> Iterator[Operation]:
-    yield Operation("put_special", "{0}.masked_fill({1}, {c})", _fill, _same, _draw_special, weight=0.3)
+def _iter_nans() -> Iterator[Drawable]:
+    yield Drawable("put_special", "{0}.masked_fill({1}, {c})", _fill, _same, _draw_special, weight=0.3)
     rows: tuple[tuple[str, Callable[..., Any], Rounding], ...] = (
         ("nansum", _sum, "rarely"), ("nanprod", _product, "rarely"), ("nanmean", _mean, "rarely"),
         ("nanmax", _largest, "never"), ("nanmin", _smallest, "never"),
     )  # fmt: skip
     for name, meaning, rounding in rows:
-        yield Operation(
+        yield Drawable(
             name, f'{{0}}.masked_fill({{1}}, float("nan")).{name}({{axis}}, keepdims={{keepdims}})', meaning, _same,
             _draw_reduced, rounding, weight=0.4,
         )  # fmt: skip
@@ -91,7 +91,7 @@ def _iter_nans() -> Iterator[Operation]:
         ("sum_without_infinities", "{0}.masked_fill({1}, float('inf')).isfinite().where({0}, 0.0).sum({axis})", _sum_finite),
         ("max_of_infinities", "{0}.masked_fill({1}, float('-inf')).max({axis})", _max_filled),
     ):  # fmt: skip
-        yield Operation(
+        yield Drawable(
             name, code, meaning, _same, _draw_scanned, "rarely" if name.startswith("sum") else "never", weight=0.3
         )
 

@@ -12,7 +12,7 @@ from svod_tensor.testing.programs.program import Argument
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
 
-__all__ = ["Drawn", "Operation", "Rounding", "common", "float_of", "is_float", "sum_of"]
+__all__ = ["Drawable", "Drawn", "Rounding", "common", "float_of", "is_float", "sum_of"]
 
 Drawn: TypeAlias = "tuple[Sequence[int], dict[str, Argument]]"
 """Operands and the other arguments."""
@@ -21,7 +21,7 @@ Rounding: TypeAlias = Literal["never", "rarely", "always", "absolutely"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Drawable:
     """An operation of the grammar.
 
     Attributes:

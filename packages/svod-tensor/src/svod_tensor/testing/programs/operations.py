@@ -10,7 +10,7 @@ from svod_tensor.testing.programs.functions import FUNCTIONS
 from svod_tensor.testing.programs.layers import LAYERS
 from svod_tensor.testing.programs.movement import LEAVES, MOVEMENT, make_data
 from svod_tensor.testing.programs.nans import NANS
-from svod_tensor.testing.programs.operation import Operation
+from svod_tensor.testing.programs.operation import Drawable
 from svod_tensor.testing.programs.places import PLACES
 from svod_tensor.testing.programs.reductions import REDUCTIONS
 from svod_tensor.testing.programs.searching import SEARCHING
@@ -22,4 +22,4 @@ _GROUPS: Final = (
     *LEAVES, *ELEMENTWISE, *FUNCTIONS, *MOVEMENT, *ARRANGEMENT, *REDUCTIONS, *NANS, *LAYERS, *PLACES, *SEARCHING, *WRITES,
 )  # fmt: skip
 
-OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _GROUPS}
+OPERATIONS: Final[dict[str, Drawable]] = {operation.name: operation for operation in _GROUPS}

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Operation, common, is_float
+from svod_tensor.testing.programs.operation import Drawable, common, is_float
 from svod_tensor.testing.programs.program import Step
 
 __all__ = [
@@ -80,7 +80,7 @@ class Value:
         return is_float(self.dtype)
 
 
-def evaluate_step(operation: Operation, step: Step, operands: Sequence[Value], seed: int = 0) -> list[Value]:
+def evaluate_step(operation: Drawable, step: Step, operands: Sequence[Value], seed: int = 0) -> list[Value]:
     """The results of a step.
 
     Raises:
@@ -145,10 +145,10 @@ def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
 
 
 def _check_decisions(
-    operation: Operation, operands: Sequence[Value], wanted: str, named: Mapping[str, Any], seed: int
+    operation: Drawable, operands: Sequence[Value], wanted: str, named: Mapping[str, Any], seed: int
 ) -> None:
     """Refuse integers and bools that are made from floats, where rounding these may decide: ties, and what may be zero."""
-    away = {i: _find_distance(v) for i, v in enumerate(operands) if v.is_float and v.runs[1] is not v.runs[0]}
+    away = {i: _get_distance(v) for i, v in enumerate(operands) if v.is_float and v.runs[1] is not v.runs[0]}
     if any(((np.abs(operands[i].array) <= far) & (far > 0)).any() for i, far in away.items()):
         raise UnstableError("numbers that may be zero")
     rng = np.random.default_rng(seed)
@@ -168,7 +168,7 @@ def _check_decisions(
 
 
 def _check_operands(
-    operation: Operation, arrays: Sequence[Any], dtypes: Sequence[str], named: Mapping[str, Any]
+    operation: Drawable, arrays: Sequence[Any], dtypes: Sequence[str], named: Mapping[str, Any]
 ) -> None:
     """Refuse comparisons of numbers that rounding may make equal or different."""
     floats = [d for d in dtypes if is_float(d)]
@@ -205,7 +205,7 @@ def _move(array: Any, dtype: str, seed: int) -> Any:
     return array * (1 + np.random.default_rng(seed).uniform(-1, 1, array.shape) * _EPSILON[dtype])
 
 
-def _perturb(operation: Operation, runs: list[Any], dtype: str, dtypes: Sequence[str], seed: int) -> Value:
+def _perturb(operation: Drawable, runs: list[Any], dtype: str, dtypes: Sequence[str], seed: int) -> Value:
     """The runs but the first moved where numbers were rounded."""
     if not is_float(dtype) or operation.rounding == "never" or not runs[0].size:
         return Value(tuple(runs), dtype)
@@ -255,7 +255,7 @@ def _check(value: Value) -> None:
         raise UnstableError("too inexact")
 
 
-def _find_distance(value: Value) -> Any:
+def _get_distance(value: Value) -> Any:
     """How far each element of a result may be from the exact one."""
     exact, *others = value.runs
     distance = 4 * np.max([np.abs(exact - other) for other in others], axis=0)

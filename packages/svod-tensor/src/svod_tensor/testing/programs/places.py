@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, common, float_of
+from svod_tensor.testing.programs.operation import Drawable, Drawn, common, float_of
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -134,11 +134,11 @@ def _each_place(a: Any, i: Any, axis: int, take: Any) -> None:
         take(tuple(place), at)
 
 
-def _iter_lookups() -> Iterator[Operation]:
+def _iter_lookups() -> Iterator[Drawable]:
     def first(dtype: str, *_: str, **named: object) -> str:
         return dtype
 
-    yield Operation(
+    yield Drawable(
         "take",
         "{0}.take({1} % {n}, {axis})",
         lambda a, i, n, axis: np.take(a, i % n, axis),
@@ -146,8 +146,8 @@ def _iter_lookups() -> Iterator[Operation]:
         _draw_lookup,
         weight=2,
     )
-    yield Operation("index", "{0}[{1} % {n}]", lambda a, i, n: a[i % n], first, _draw_first_lookup, weight=1)
-    yield Operation(
+    yield Drawable("index", "{0}[{1} % {n}]", lambda a, i, n: a[i % n], first, _draw_first_lookup, weight=1)
+    yield Drawable(
         "index_pair",
         "{0}[{1} % {n}, {1} % {m}]",
         lambda a, i, n, m: a[i % n, i % m],
@@ -155,19 +155,19 @@ def _iter_lookups() -> Iterator[Operation]:
         _draw_pair_lookup,
         weight=0.7,
     )
-    yield Operation(
+    yield Drawable(
         "take_along_axis", "{0}.take_along_axis({1} % {n}, {axis})",
         lambda a, i, n, axis: np.take_along_axis(a, i % n, axis), first, _draw_along, weight=1.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "index_add", "{0}.index_add(0, {1} % {n}, {2})", lambda a, i, v, n: _with_sums(a, i % n, v), first, _draw_update,
         "rarely", weight=1.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "add_at", "{0}.add_at({1} % {n}, {2})", lambda a, i, v, n: _with_sums(a, i % n, v), first, _draw_update,
         "rarely", weight=0.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "with_items",
         "{0}.with_items({1} % {n}, {2})",
         lambda a, i, v, n: _with(a, i % n, v),
@@ -175,27 +175,27 @@ def _iter_lookups() -> Iterator[Operation]:
         _draw_update,
         weight=1,
     )
-    yield Operation(
+    yield Drawable(
         "scatter_add", "{0}.scatter_add({axis}, {1} % {n}, {2})", lambda a, i, v, n, axis: _add_along(a, i % n, axis, v),
         first, _draw_scatter, "rarely", weight=1,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "scatter", "{0}.scatter({axis}, {1} % {n}, {2})", lambda a, i, v, n, axis: _put_along(a, i % n, axis, v), first,
         _draw_scatter, weight=0.7,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "setitem", "{result} = {0}.clone(); {result}[{place}] = {1}", lambda a, v, place: _with(a, place, v), first,
         _draw_put, weight=1,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "with_slice", "{0}.with_items({index}, {c})", lambda a, index, c: _with(a, eval(index), c), first,
         _draw_put_slice, weight=0.7,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "one_hot", "({0} % {n}).one_hot({n})", lambda a, n: (a % n)[..., None] == np.arange(n), lambda d, n: "int64",
         _draw_one_hot, weight=1.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "is_place", "{0}.unsqueeze(-1) == Tensor.arange({n})", lambda a, n: a[..., None] == np.arange(n),
         lambda d, n: "bool", _draw_iota_compare, weight=1.5,
     )  # fmt: skip
@@ -206,12 +206,12 @@ def _draw_first_lookup(draw: Draw) -> Drawn:
     return (value, _draw_index(draw)), {"n": draw.values[value].shape[0]}
 
 
-def _iter_masks() -> Iterator[Operation]:
-    yield Operation(
+def _iter_masks() -> Iterator[Drawable]:
+    yield Drawable(
         "causal_mask", 'Tensor.ones({n}, {m}, dtype="bool").tril().where({0}, {c})',
         lambda a, n, m, c: np.where(np.tril(np.ones((n, m), bool)), a, c), lambda d, **n: d, _draw_mask, weight=1.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "position_mask", "(Tensor.arange({m})[None] <= Tensor.arange({n})[:, None]).where({0}, {c})",
         lambda a, n, m, c: np.where(np.arange(m)[None] <= np.arange(n)[:, None], a, c), lambda d, **n: d, _draw_mask,
         weight=1.5,
@@ -265,12 +265,12 @@ def _draw_batchnorm(draw: Draw) -> Drawn:
     return (value, mean, variance), {}
 
 
-def _iter_windows() -> Iterator[Operation]:
-    yield Operation(
+def _iter_windows() -> Iterator[Drawable]:
+    yield Drawable(
         "conv2d", "{0}.conv2d({1}, padding={padding}, stride={stride})", _convolve, lambda *d, **n: common(*d), _draw_conv,
         "rarely", converts=True, weight=1,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "max_pool2d",
         "{0}.max_pool2d(2, stride={stride})",
         lambda a, stride: _pool(a, stride).max((-1, -2)),
@@ -278,7 +278,7 @@ def _iter_windows() -> Iterator[Operation]:
         _draw_pool,
         weight=0.8,
     )
-    yield Operation(
+    yield Drawable(
         "avg_pool2d",
         "{0}.avg_pool2d(2, stride={stride})",
         lambda a, stride: _pool(a, stride).mean((-1, -2)),
@@ -287,7 +287,7 @@ def _iter_windows() -> Iterator[Operation]:
         "rarely",
         weight=1,
     )
-    yield Operation(
+    yield Drawable(
         "batchnorm", "{0}.batchnorm({1}, {2}.abs(), eps=0.1)", _batchnorm, lambda *d: common(*d), _draw_batchnorm, "always",
         weight=0.5,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation, Rounding, common, float_of, sum_of
+from svod_tensor.testing.programs.operation import Drawable, Drawn, Rounding, common, float_of, sum_of
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -113,15 +113,15 @@ def _group_norm(a: Any, n: int) -> Any:
 _MEAN_ROUNDING: Final[dict[str, Rounding]] = {"mean": "rarely", "logsumexp": "absolutely"}
 
 
-def _iter_reductions() -> Iterator[Operation]:
+def _iter_reductions() -> Iterator[Drawable]:
     for name, function, weight in (("sum", np.sum, 4), ("prod", _product, 0.8)):
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
             lambda a, axis, keepdims, f=function: f(_wide(a), axis=axis, keepdims=keepdims), lambda d, **n: sum_of(d),
             _draw_reduced_any, "rarely", weight=weight,
         )  # fmt: skip
     for name, function in (("max", np.max), ("min", np.min)):
-        yield Operation(
+        yield Drawable(
             name,
             f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
             function,
@@ -130,7 +130,7 @@ def _iter_reductions() -> Iterator[Operation]:
             weight=3,
         )
     for name, function in (("any", np.any), ("all", np.all)):
-        yield Operation(
+        yield Drawable(
             name,
             f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
             function,
@@ -138,7 +138,7 @@ def _iter_reductions() -> Iterator[Operation]:
             _draw_reduced_any,
             orders=True,
         )
-    yield Operation(
+    yield Drawable(
         "count_nonzero", "{0}.count_nonzero({axis}, keepdims={keepdims})", np.count_nonzero, lambda d, **n: "int64",
         _draw_reduced_any, orders=True, weight=0.5,
     )  # fmt: skip
@@ -146,30 +146,30 @@ def _iter_reductions() -> Iterator[Operation]:
         ("mean", np.mean, 4), ("var", np.var, 1.5), ("std", np.std, 0.7), ("logsumexp", _logsumexp, 0.7), ("norm", _norm, 1),
     )  # fmt: skip
     for name, function, weight in means:
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
             lambda a, axis, keepdims, f=function: f(a.astype(np.float64), axis=axis, keepdims=keepdims),
             lambda d, **n: float_of(d), _draw_reduced, _MEAN_ROUNDING.get(name, "always"), weight=weight,
         )  # fmt: skip
     for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})", function, lambda d, **n: "int64", _draw_position, orders=True,
             weight=1.5,
         )  # fmt: skip
 
 
-def _iter_scans() -> Iterator[Operation]:
+def _iter_scans() -> Iterator[Drawable]:
     for name, function in (("cumsum", np.cumsum), ("cumprod", _cumprod)):
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: f(_wide(a), axis), lambda d, axis: sum_of(d),
             _draw_scanned, "rarely", weight=2 if name == "cumsum" else 0.7,
         )  # fmt: skip
     for name, function in (("cummax", np.maximum), ("cummin", np.minimum)):
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: f.accumulate(a, axis), lambda d, axis: d,
             _draw_scanned, weight=0.6,
         )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "diff",
         "{0}.diff(1, {axis})",
         lambda a, axis: np.diff(a, 1, axis),
@@ -180,21 +180,21 @@ def _iter_scans() -> Iterator[Operation]:
     )
 
 
-def _iter_norms() -> Iterator[Operation]:
+def _iter_norms() -> Iterator[Drawable]:
     rows: tuple[tuple[str, str, Callable[..., Any], float], ...] = (
         ("softmax", "{0}.softmax({axis})", _softmax, 3), ("log_softmax", "{0}.log_softmax({axis})", _log_softmax, 1),
     )  # fmt: skip
     for name, code, function, weight in rows:
-        yield Operation(
+        yield Drawable(
             name, code, lambda a, axis, f=function: f(a.astype(np.float64), axis), lambda d, axis: float_of(d), _draw_row,
             "absolutely" if name == "log_softmax" else "always", weight=weight,
         )  # fmt: skip
     for name, function in (("layernorm", _layernorm), ("rms_norm", _rms_norm)):
-        yield Operation(
+        yield Drawable(
             name, f"{{0}}.{name}({{axis}}, eps=0.1)", lambda a, axis, f=function: f(a.astype(np.float64), axis),
             lambda d, axis: float_of(d), _draw_norm_axes, "always",
         )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "group_norm", "{0}.group_norm({n}, eps=0.1)", lambda a, n: _group_norm(a.astype(np.float64), n),
         lambda d, n: float_of(d), _draw_groups, "always", weight=0.6,
     )  # fmt: skip
@@ -248,12 +248,12 @@ def _median(a: Any, axis: int) -> Any:
     return np.take(np.sort(a, axis), (a.shape[axis] - 1) // 2, axis)
 
 
-def _iter_sorting() -> Iterator[Operation]:
-    yield Operation(
+def _iter_sorting() -> Iterator[Drawable]:
+    yield Drawable(
         "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: (d, "int64"), _draw_sort, orders=True,
         gives_tuple=True, weight=0.8,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "argsort",
         "{0}.argsort({axis}, descending={descending})",
         _order,
@@ -261,11 +261,11 @@ def _iter_sorting() -> Iterator[Operation]:
         _draw_sort,
         weight=0.4,
     )
-    yield Operation(
+    yield Drawable(
         "topk", "{0}.topk({k}, {axis}, largest={largest})", _topk, lambda d, **n: (d, "int64"), _draw_topk, orders=True,
         gives_tuple=True, weight=2,
     )  # fmt: skip
-    yield Operation("median", "{0}.median({axis})", _median, lambda d, axis: d, _draw_median, weight=0.3)
+    yield Drawable("median", "{0}.median({axis})", _median, lambda d, axis: d, _draw_median, weight=0.3)
 
 
 def _draw_matmul(draw: Draw) -> Drawn:
@@ -347,9 +347,9 @@ def _draw_attention(draw: Draw) -> Drawn:
     return (query, key, value), {"is_causal": draw.chance(0.5)}
 
 
-def _iter_products() -> Iterator[Operation]:
+def _iter_products() -> Iterator[Drawable]:
     def product(name: str, code: str, meaning: Callable[..., Any], draw: Callable[[Draw], Drawn], weight: float = 1.0):
-        return Operation(name, code, meaning, lambda *d, **n: common(*d), draw, "rarely", converts=True, weight=weight)
+        return Drawable(name, code, meaning, lambda *d, **n: common(*d), draw, "rarely", converts=True, weight=weight)
 
     yield product("matmul", "{0} @ {1}", np.matmul, _draw_matmul, 2)
     yield product("matmul_transposed", "{0} @ {1}.mT", lambda a, b: a @ np.swapaxes(b, -1, -2), _draw_transposed, 1)
@@ -360,7 +360,7 @@ def _iter_products() -> Iterator[Operation]:
         "einsum", 'Tensor.einsum("...ij,...kj->...i", {0}, {1})', lambda a, b: np.einsum("...ij,...kj->...i", a, b),
         _draw_transposed, 0.5,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "attention", "{0}.scaled_dot_product_attention({1}, {2}, is_causal={is_causal})", _attention,
         lambda *d, is_causal: d[0], _draw_attention, "always", weight=1.5,
     )  # fmt: skip

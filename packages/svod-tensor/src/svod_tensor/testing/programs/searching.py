@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from svod_tensor.testing.programs.operation import Drawn, Operation
+from svod_tensor.testing.programs.operation import Drawable, Drawn
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -123,28 +123,28 @@ def _put(a: Any, i: Any, value: Any, n: int, axis: int) -> Any:
     return result
 
 
-def _iter_searching() -> Iterator[Operation]:
-    yield Operation(
+def _iter_searching() -> Iterator[Drawable]:
+    yield Drawable(
         "searchsorted", "{0}.sort()[0].searchsorted({1}, {side})", _search, lambda *d, side: "int64", _draw_search,
         converts=True, orders=True, weight=0.6,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "isin", "{0}.isin({1}, invert={invert})", _isin, lambda *d, invert: "bool", _draw_member, converts=True, orders=True,
         weight=0.5,
     )  # fmt: skip
-    yield Operation("bincount", "{0}.bincount({n})", _count, lambda d, n: "int64", _draw_counted, weight=0.4)
-    yield Operation(
+    yield Drawable("bincount", "{0}.bincount({n})", _count, lambda d, n: "int64", _draw_counted, weight=0.4)
+    yield Drawable(
         "bincount_weights", "{0}.bincount({n}, {1})", _count_weights, lambda d, w, n: w, _draw_weighted, "rarely",
         weight=0.4,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "embedding", "({0} % {n}).embedding({1})", lambda i, a, n: a[i % n], lambda i, d, n: d, _draw_table, weight=0.5
     )
-    yield Operation(
+    yield Drawable(
         "gather", "{0}.gather({axis}, {1} % {n})", lambda a, i, n, axis: np.take_along_axis(a, i % n, axis),
         lambda d, i, **named: d, _draw_along, weight=0.4,
     )  # fmt: skip
-    yield Operation(
+    yield Drawable(
         "put_along_axis", "{0}.put_along_axis({1} % {n}, {2}, {axis})", _put, lambda d, *rest, **named: d, _draw_put,
         weight=0.5,
     )  # fmt: skip

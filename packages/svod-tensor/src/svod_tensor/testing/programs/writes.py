@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from svod_tensor.testing.programs.draw import RejectedError
-from svod_tensor.testing.programs.operation import Drawn, Operation
+from svod_tensor.testing.programs.operation import Drawable, Drawn
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
@@ -183,14 +183,14 @@ _COPIES: Final = (
 )  # fmt: skip
 
 
-def _iter_writes() -> Iterator[Operation]:
+def _iter_writes() -> Iterator[Drawable]:
     for name, code, put, draw, weight in _KINDS:
         for kind, copy in _COPIES:
 
             def meaning(a: Any, *operands: Any, f: Any = put, **named: Any) -> Any:
                 return _write(a, operands, named["view"], lambda *p: f(*p, **named))
 
-            yield Operation(
+            yield Drawable(
                 f"write_{name}_{kind}",
                 f"{copy}; view = {{view}}; before = own + own; {code}; {{result}} = own, view, before",
                 meaning, lambda d, *rest, **named: (d, d, d), draw, gives_tuple=True, realizes=".realize()" in copy,
