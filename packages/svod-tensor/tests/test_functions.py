@@ -5,8 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from svod_ir.errors import OperandError
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.testing import check
+from svod_tensor.testing import check, make_array
+
+FLOATS = ["float16", "float32", "float64"]
 
 # name here, name in numpy, and where it is defined
 FUNCTIONS = [
@@ -130,3 +133,24 @@ def test_trigonometric_functions_of_narrow_floats_also_without_opts(name, dtype)
     found = getattr(narrow, name)().realize_with(PrepareConfig(opts=()))
     exact = getattr(np, name)(narrow.cast("float32").numpy().astype(np.float64))
     np.testing.assert_allclose(found.cast("float32").numpy(), exact, rtol=2.0**-8 if dtype == "bfloat16" else 2.0**-10)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_cube_roots_are_within_two_units_in_the_last_place(rng, dtype):
+    info = np.finfo(dtype)
+    sizes = 2.0 ** rng.uniform(np.log2(float(info.smallest_subnormal)), np.log2(float(info.max)), 2000)
+    a = np.concatenate([sizes, -sizes, [8.0, 27.0, -64.0, float(info.max), float(info.smallest_subnormal)]]).astype(
+        dtype
+    )
+    check(Tensor(a).cbrt(), np.cbrt(a), rtol=2 * float(info.eps), atol=0.0)
+    check(Tensor(np.array(SPECIAL[:7], dtype)).cbrt(), np.cbrt(np.array(SPECIAL[:7], dtype)))
+    assert np.signbit(Tensor(np.array([-0.0], dtype)).cbrt().numpy())[0]
+
+
+def test_degrees_and_radians(rng):
+    a = make_array(rng, (20,), "float32")
+    check(Tensor(a).deg2rad(), np.deg2rad(a), rtol=1e-6)
+    check(Tensor(a).rad2deg(), np.rad2deg(a), rtol=1e-6)
+    check(Tensor([True, False]).cast("int32").positive(), np.array([1, 0], np.int32))
+    with pytest.raises(OperandError):
+        Tensor([True]).positive()

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from svod_ir.errors import AxisError, OperandError, ShapeError
-from svod_tensor import Tensor
+from svod_tensor import Tensor, Variable
 from svod_tensor.errors import SymbolicShapeError
 from svod_tensor.testing import SHAPES, check, make_array
-from svod_tensor.variable import Variable
 
 
 @pytest.fixture
@@ -275,3 +274,8 @@ def test_what_cannot_be_joined_is_an_error(name):
             join(x, other)
     with pytest.raises(ShapeError, match="differs from"):
         join(x, x[0])
+
+
+def test_tensors_get_the_shape_that_they_broadcast_to():
+    x, y = Tensor.broadcast_arrays(Tensor.zeros(3, 1), Tensor.zeros(4))
+    assert x.shape == y.shape == (3, 4)

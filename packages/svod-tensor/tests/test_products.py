@@ -115,3 +115,23 @@ def test_dot_products_along_an_axis_need_one_size_of_it(rng):
             Tensor.ones(left).vecdot(Tensor.ones(right), axis)
     with pytest.raises(AxisError, match="vecdot"):
         Tensor.ones(3).vecdot(Tensor.ones(3), 1)
+
+
+def test_traces_and_transposes(rng):
+    a = make_array(rng, (2, 3, 4), "float32")
+    check(Tensor(a).trace(), np.trace(a, axis1=-2, axis2=-1), rtol=1e-6)
+    check(Tensor(a).matrix_transpose(), np.matrix_transpose(a))
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, ((1, 2), (0, 1)), ((2,), (1,)), ((0, 1), (2, 0))])
+def test_products_are_summed_over_shared_axes(rng, axes):
+    a, b = rng.integers(-5, 5, (3, 4, 5)).astype(np.float32), rng.integers(-5, 5, (4, 5, 3)).astype(np.float32)
+    b = {0: b[:2, 0, 0], 1: np.moveaxis(b, 1, 0)}.get(axes, b) if isinstance(axes, int) else b
+    check(Tensor(a).tensordot(Tensor(b), axes), np.tensordot(a, b, axes))
+
+
+def test_sums_of_products_that_do_not_fit_are_an_error():
+    with pytest.raises(ShapeError, match="does not fit"):
+        Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 1)
+    with pytest.raises(ShapeError, match="no 3 axes"):
+        Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 3)

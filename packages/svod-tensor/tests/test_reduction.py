@@ -217,3 +217,17 @@ def test_norms_that_there_are_not_are_an_error():
             tensor.norm(ord=ord)
     with pytest.raises(AxisError, match="matrix_norm"):
         x[0].matrix_norm()
+
+
+@pytest.mark.filterwarnings("ignore:.*NaN")
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmean", "nanmax", "nanmin"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_reductions_without_nans(rng, name, axis):
+    a = rng.integers(-4, 5, (6, 5)).astype(np.float32)
+    a[0, 1], a[2], a[:, 3], a[4, 0] = np.nan, np.nan, np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        check(getattr(Tensor(a), name)(axis), getattr(np, name)(a, axis), rtol=1e-6)
+    assert getattr(Tensor(a), name)(axis, keepdims=True).ndim == 2
+    whole = rng.integers(1, 3, (4,)).astype(np.int32)
+    assert getattr(Tensor(whole), name)().item() == pytest.approx(getattr(np, name)(whole))

@@ -134,3 +134,32 @@ def test_sorting_needs_no_registration_and_cannot_be_forgotten(rng):
     a = make_array(rng, (100,), "float32")
     clear_custom_functions()
     check(Tensor(a).sort()[0], np.sort(a))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "int64", "uint64", "float64"])
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 100])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_places_in_a_sorted_tensor(rng, dtype, size, side):
+    a = np.sort(make_array(rng, (size,), dtype))
+    a[size // 2 : size // 2 + 3] = a[size // 2] if size else 0
+    values = np.concatenate([make_array(rng, (20,), dtype), a]).reshape(-1, 1)
+    check(Tensor(a).searchsorted(Tensor(values), side), np.searchsorted(a, values, side))
+
+
+def test_places_of_nans_zeros_and_symbolic_sizes():
+    a = np.array([-np.inf, -1, 0, 2, np.inf, np.nan], np.float32)
+    values = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1], np.float32)
+    for side in ("left", "right"):
+        check(Tensor(a).searchsorted(Tensor(values), side), np.searchsorted(a, values, side))
+    n = Variable("n", 1, 6)
+    for size in (2, 5):
+        check(Tensor(a)[: n.bind(size)].searchsorted(Tensor(values)), np.searchsorted(a[:size], values))
+    assert Tensor(a).searchsorted(1.5).item() == 3
+    with pytest.raises(ShapeError, match="one axis"):
+        Tensor([[1.0]]).searchsorted(1.0)
+
+
+def test_membership(rng):
+    a, b = rng.integers(0, 9, (3, 5)), rng.integers(0, 9, (2, 2))
+    check(Tensor(a).isin(Tensor(b)), np.isin(a, b))
+    check(Tensor(a).isin([1, 2], invert=True), np.isin(a, [1, 2], invert=True))
