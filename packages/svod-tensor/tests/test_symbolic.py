@@ -259,6 +259,20 @@ def test_slices_are_pythons_whatever_the_length(
             np.testing.assert_array_equal(y.numpy(), expected)
 
 
+@pytest.mark.parametrize("n", [1, 4, 9])
+def test_positions_outside_of_a_symbolic_axis_read_zero_where_there_is_memory(n: int) -> None:
+    x = np.arange(1, 46, dtype=np.float32).reshape(9, 5)
+    positions = np.array([0, 3, 5, 8, -1, -4, -9])
+    inside = (positions < n) & (positions >= -n)
+    expected = np.where(inside[:, None], x[:n][np.where(inside, positions, 0)], 0)
+    rows = Tensor(x)[: Variable("n", 1, 9).bind(n)]
+    np.testing.assert_array_equal(rows[Tensor(positions)].numpy(), expected)
+    # Rows that are computed have memory for the most, too.
+    np.testing.assert_array_equal(
+        (rows + 1).contiguous()[Tensor(positions)].numpy(), np.where(inside[:, None], expected + 1, 0)
+    )
+
+
 def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> None:
     x = Tensor(np.zeros((5, 3), np.float32))
     y = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]

@@ -18,8 +18,7 @@ from svod_ir.args import BufferizeArg
 from svod_ir.build import make_alu
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
 from svod_ir.origins import hand_on
-from svod_ir.shape import max_size
-from svod_ir.uop import UOp
+from svod_ir.uop import SInt, UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
@@ -266,8 +265,9 @@ class _Puller:
         axis: int = node.arg
         position = yield positions, move_to_positions(node, at)
         selected = simplify(position.cast(index))
-        size = max_size(source.shape[axis])
-        low, high = (True, True) if position.dtype is index else (selected.vmin >= 0, selected.vmax < size)
+        size = source.shape[axis]
+        # There is memory beyond the end of an axis whose size depends on variables.
+        low, high = (True, True) if position.dtype is index else (selected.vmin >= 0, _is_below(selected, size))
         inside = UOp.const(bool_, True)
         if not low:
             inside = inside & (selected >= 0)
@@ -278,3 +278,10 @@ class _Puller:
         if source_at.valid is at.valid or (value.op is Op.INDEX and value.gate is not None):
             return value
         return UOp(Op.WHERE, node.dtype, (simplify(inside), value, UOp.const(node.dtype, 0)))
+
+
+def _is_below(position: UOp, size: SInt) -> bool:
+    """Whether `position` is less than `size` for all values of the variables."""
+    if isinstance(size, int):
+        return position.vmax < size
+    return simplify(position < size).vmin is True
