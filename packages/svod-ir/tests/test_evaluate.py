@@ -24,6 +24,7 @@ from svod_dtype import (
 )
 from svod_ir import (
     AxisType,
+    BufferArg,
     EvaluationError,
     Op,
     TensorCore,
@@ -574,3 +575,30 @@ def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> No
     found = evaluate(graph, random_inputs(graph))
     assert found.dtype == graph.dtype.numpy
     assert found.shape == graph.shape
+
+
+def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_come_after_one() -> None:
+    graph = parse_graph(
+        """
+        %x = PARAM f32 [0, 4, "CPU"]
+        %i = RANGE index 4 [0, LOOP]
+        %written = STORE %x[%i], %x[%i] + 1.0
+        %end = END %written, %i
+        %after = AFTER f32 %x, %end
+        %new = BUFFERIZE f32 %after[%i], %i ["CPU", GLOBAL]
+        %old = BUFFERIZE f32 %x[%i], %i ["CPU", GLOBAL]
+        SINK %new, %old
+        """
+    )
+    content = np.arange(4, dtype=np.float32)
+    new, old = evaluate(graph, {0: content})
+    assert [new.tolist(), old.tolist(), content.tolist()] == [[1, 2, 3, 4], [0, 1, 2, 3], [1, 2, 3, 4]]
+
+
+def test_shards_of_different_sizes_are_given_one_after_the_other() -> None:
+    shards = [UOp(Op.BUFFER, int32, (), BufferArg(n, n, f"CPU:{n}")) for n in (1, 2)]
+    found = evaluate(
+        UOp(Op.MSTACK, int32, tuple(shards)),
+        {shards[0]: np.array([7], np.int32), shards[1]: np.array([8, 9], np.int32)},
+    )
+    assert found.tolist() == [7, 8, 9]

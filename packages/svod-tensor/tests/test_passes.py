@@ -109,6 +109,29 @@ def test_sizes_that_depend_on_variables_pass_a_check_of_values(
     assert "not compared" not in capsys.readouterr().err
 
 
+def test_views_that_are_written_pass_a_check_of_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    x = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    monkeypatch.setenv("SVOD_CHECK", "values")
+    tens = x * 10
+    x[1:3] = x.flip(0)[:2] + 1
+    assert [x.tolist(), tens.tolist()] == [[1.0, 5.0, 4.0, 4.0], [10.0, 20.0, 30.0, 40.0]]
+    assert "not compared" not in capsys.readouterr().err
+
+
+def test_shards_and_copies_on_several_devices_pass_a_check_of_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    rows = np.arange(15, dtype=np.float32).reshape(5, 3)
+    devices = ["CPU:1", "CPU:2"]
+    split, copied = Tensor(rows).shard(devices, axis=0).realize(), Tensor(rows[0]).shard(devices).realize()
+    monkeypatch.setenv("SVOD_CHECK", "values")
+    np.testing.assert_array_equal((split * copied).numpy(), rows * rows[0])
+    np.testing.assert_array_equal((split * copied).sum(0).numpy(), (rows * rows[0]).sum(0))
+    assert "not compared" not in capsys.readouterr().err
+
+
 def test_explain_shows_what_the_passes_of_the_configuration_make():
     seen: list[str] = []
     config = PrepareConfig(passes=make_table(seen))

@@ -13,7 +13,7 @@ from svod_ir.uop import UOp
 __all__ = ["hide_reads"]
 
 _READS: Final = frozenset({
-    Op.LOAD, Op.INDEX, Op.REDUCE, Op.SCAN, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.GATHER, Op.CONTIGUOUS, Op.COPY, Op.ASSIGN, Op.AFTER,
+    Op.LOAD, Op.INDEX, Op.REDUCE, Op.SCAN, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.GATHER, Op.CONTIGUOUS, Op.ASSIGN, Op.AFTER,
     Op.MULTI, Op.MSELECT, Op.ALLREDUCE, Op.CUSTOM_FUNCTION,
 })  # fmt: skip
 _FIRST_ID: Final = 1 << 40

@@ -9,7 +9,7 @@ pattern, and an access outside of a memory object is an error, so that the tests
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -39,8 +39,16 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
     layout.add_block(roots, None)
     machine = Machine(layout)
     machine.run_to_end()
-    found = tuple(None if is_effect(root) else np.asarray(machine.value_of(root)) for root in roots)
+    found = tuple(None if is_effect(root) else _to_array(machine.value_of(root)) for root in roots)
     return found if node.op in (Op.SINK, Op.GROUP) else found[0]
+
+
+def _to_array(value: Any) -> Any:
+    shards = cast("tuple[Values, ...]", value if isinstance(value, tuple) else ())
+    if len({shard.shape for shard in shards}) > 1:
+        # Shards of different sizes are no array but one after the other.
+        return np.concatenate([shard.reshape(-1) for shard in shards])
+    return np.asarray(value)
 
 
 def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
@@ -84,7 +92,7 @@ def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layo
         shared: dict[UOp, Values] = {}
         threads: list[Iterator[None]] = []
         for thread in _iter_positions(local, environment):
-            layout = Layout(environment.with_values({**group, **thread}), writes, shared)
+            layout = Layout(environment.with_values({**group, **thread}), writes, shared, is_kernel=True)
             fill(layout)
             threads.append(Machine(layout).run())
         while threads:

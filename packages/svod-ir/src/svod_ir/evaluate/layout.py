@@ -40,11 +40,23 @@ Operand: TypeAlias = "tuple[UOp, bool]"
 
 
 class Layout:
-    """The steps of a graph: tuples of a kind and what the machine needs for it."""
+    """The steps of a graph: tuples of a kind and what the machine needs for it.
 
-    def __init__(self, environment: Environment, writes: set[UOp], shared: dict[UOp, Values] | None = None) -> None:
+    In a kernel, and in the order of a linear form, memory is read as it is by then. In other graphs what reads memory,
+    and not the state after an effect, reads what was there before all effects, wherever it stands.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        writes: set[UOp],
+        shared: dict[UOp, Values] | None = None,
+        *,
+        is_kernel: bool = False,
+    ) -> None:
         self.environment = environment
         self.writes = writes
+        self.is_kernel = is_kernel
         self.shared = {} if shared is None else shared
         self.code: list[tuple[Any, ...]] = []
         self.slots: dict[Operand, int] = {}
@@ -101,11 +113,13 @@ class Layout:
                 place = node.src[0]
                 while place.op is Op.AFTER:
                     place = place.src[0]
-                location = self._direct(place) if place.op is Op.INDEX else [(place, True)]
+                location = self._location(place) if place.op is Op.INDEX else [(place, True)]
                 order = [(d, False) for d in dependencies(node.src[0])]
                 return [*order, *location, *((s, False) for s in node.src[1:])]
+            case Op.INDEX if node.src[0] in self.writes and not self.is_kernel:
+                return [(s, False) for s in node.src]
             case Op.INDEX:
-                return [(node.src[0], is_location(node.src[0])), *((s, False) for s in node.src[1:])]
+                return self._location(node)
             case Op.AFTER:
                 return [*((s, False) for s in node.src[1:]), (node.src[0], is_location(node.src[0]))]
             case Op.ASSIGN:
@@ -124,6 +138,9 @@ class Layout:
                 return []
             case _:
                 return [(s, False) for s in node.src]
+
+    def _location(self, node: UOp) -> list[Operand]:
+        return [(node.src[0], is_location(node.src[0])), *((s, False) for s in node.src[1:])]
 
     def _body(self, node: UOp) -> list[UOp]:
         """The roots of a loop's body: the ends of the loops, and its effects, seen through GROUPs, or its value."""
