@@ -106,10 +106,13 @@ class PassCheck:
             return
         if values is not None:
             raise MeaningError(
-                pass_name=pass_name, rule=f"{match.rule} of {match.ruleset}", node=format_expression(match.before),
-                problem=_tell(before, after, values), values=_name_values(values),
+                pass_name=pass_name,
+                rule=f"{match.rule} of {match.ruleset}",
+                node=format_expression(match.before),
+                problem=_tell(before, after, values),
+                values=_name_values(values),
                 notes=(f"it became {format_expression(match.after)}",),
-            )  # fmt: skip
+            )
 
     def _compare_graphs(self, before: UOp, after: UOp, pass_name: str) -> None:
         from svod_ir.compare import count_steps, find_change
@@ -128,9 +131,12 @@ class PassCheck:
             found = self._judge(before, after, pass_name)
         if found is not None:
             raise MeaningError(
-                pass_name=pass_name, rule=None, node=format_expression(found.node), problem=found.problem,
+                pass_name=pass_name,
+                rule=None,
+                node=format_expression(found.node),
+                problem=found.problem,
                 notes=_show(before, after),
-            )  # fmt: skip
+            )
 
     def _judge(self, before: UOp, after: UOp, pass_name: str) -> Change | None:
         """The change in what cannot be evaluated with random variables; that it cannot at all is one where the pass made it so."""
@@ -203,9 +209,13 @@ def _check_form(match: Match, pass_name: str, stage: str) -> None:
     if broken is not None:
         notes = (f"it became {format_expression(after)}",)
         raise SpecError(
-            pass_name=pass_name, stage=stage, rule=broken, node=format_expression(before), made_by=f"{match.rule} of {match.ruleset}",
+            pass_name=pass_name,
+            stage=stage,
+            rule=broken,
+            node=format_expression(before),
+            made_by=f"{match.rule} of {match.ruleset}",
             notes=notes,
-        )  # fmt: skip
+        )
 
 
 def _format(shape: tuple[SInt, ...] | None) -> str:
@@ -219,9 +229,13 @@ def _name_maker(error: SpecError, matches: list[Match]) -> SpecError:
         for node in match.after.toposort():
             if node not in known and (node is error.node or _breaks(node, error)):
                 return SpecError(
-                    pass_name=error.pass_name, stage=error.stage, rule=error.rule, node=error.node,
-                    made_by=f"{match.rule} of {match.ruleset}", notes=error.notes,
-                )  # fmt: skip
+                    pass_name=error.pass_name,
+                    stage=error.stage,
+                    rule=error.rule,
+                    node=error.node,
+                    made_by=f"{match.rule} of {match.ruleset}",
+                    notes=error.notes,
+                )
     return error
 
 

@@ -103,9 +103,15 @@ def search(
 
 class _Search:
     def __init__(
-        self, kernel: UOp, context: Context, config: OptimizerConfig, measure: Measure, should_stop: Callable[[], bool],
-        report: Callable[[Event], None], known: Mapping[str, Outcome],
-    ) -> None:  # fmt: skip
+        self,
+        kernel: UOp,
+        context: Context,
+        config: OptimizerConfig,
+        measure: Measure,
+        should_stop: Callable[[], bool],
+        report: Callable[[Event], None],
+        known: Mapping[str, Outcome],
+    ) -> None:
         self.target = context.target
         self.config = config
         self.measure = measure

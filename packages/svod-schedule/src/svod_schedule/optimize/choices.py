@@ -1,6 +1,6 @@
 """What a choice of Opts is made of.
 
-A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Candidate`s, the preferred one first, each with
+A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the preferred one first, each with
 its reason. What is taken is the first whose moves the kernel and the target all allow.
 """
 
@@ -13,7 +13,7 @@ from svod_ir.args import Opt, OptOp, format_opts
 from svod_ir.uop import UOp
 from svod_schedule.optimize.scheduler import Scheduler
 
-__all__ = ["Candidate", "Move", "Question", "Reason", "answer"]
+__all__ = ["Move", "Proposal", "Question", "Reason", "answer"]
 
 _REDUCED = (OptOp.UNROLL, OptOp.GROUP, OptOp.GROUPTOP)
 
@@ -36,14 +36,14 @@ class Move(NamedTuple):
         )
 
 
-class Candidate(NamedTuple):
+class Proposal(NamedTuple):
     """Moves that belong together, none where it is best to leave the kernel as it is, and why they may be good."""
 
     reason: str
     moves: tuple[Move | Opt, ...] = ()
 
 
-Question: TypeAlias = Iterable[Candidate]
+Question: TypeAlias = Iterable[Proposal]
 
 
 class Reason(NamedTuple):
@@ -57,12 +57,12 @@ class Reason(NamedTuple):
 
 
 def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:
-    """Answer questions one by one: apply the first candidate of each that is allowed, and say why."""
+    """Answer questions one by one: apply the first proposal of each that is allowed, and say why."""
     for question in questions:
-        for candidate in question:
-            opts = _try_moves(scheduler, candidate.moves)
+        for proposal in question:
+            opts = _try_moves(scheduler, proposal.moves)
             if opts is not None:
-                yield Reason(candidate.reason, opts)
+                yield Reason(proposal.reason, opts)
                 break
 
 

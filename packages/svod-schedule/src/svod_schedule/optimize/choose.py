@@ -44,7 +44,7 @@ def _iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questi
         return
     core = find_core_choice(facts)
     if core is not None:
-        yield [core.candidate]
+        yield [core.proposal]
         if scheduler.applied_opts:
             yield from iter_core_questions(facts, core, scheduler)
             return

@@ -18,7 +18,7 @@ from svod_ir.target import Target, TensorCore
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.choices import Candidate, Move, Question
+from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts
 from svod_schedule.optimize.panel import max_panel_bytes
 from svod_schedule.optimize.scheduler import Scheduler
@@ -40,8 +40,8 @@ class CoreChoice:
     gain: float
 
     @property
-    def candidate(self) -> Candidate:
-        return Candidate(f"a tensor core is {self.gain:.1f} times as fast as vectors", (self.opt,))
+    def proposal(self) -> Proposal:
+        return Proposal(f"a tensor core is {self.gain:.1f} times as fast as vectors", (self.opt,))
 
 
 def find_core_choice(facts: KernelFacts) -> CoreChoice | None:
@@ -180,7 +180,7 @@ class _CoreTiles:
             ways = [(Move(OptOp.UPCAST, axis, 0),)]
         if self.target.has_masked_access and not self.core.tiles:
             ways.append((Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount)))
-        yield [Candidate(why, moves) for moves in ways]
+        yield [Proposal(why, moves) for moves in ways]
 
     def _put_columns_outside(self) -> Iterator[Question]:
         """Swap the loop over panels outwards, past those over the rows that use a panel."""
@@ -193,13 +193,13 @@ class _CoreTiles:
             if position == 0 or outer.arg not in rows:
                 return
             why = f"{self.facts.name(self.columns)} chooses a panel and goes outside of {self.facts.name(outer)}"
-            yield [Candidate(why, (Move(OptOp.SWAP, outer, other=self.columns),))]
+            yield [Proposal(why, (Move(OptOp.SWAP, outer, other=self.columns),))]
 
     def _split_panel(self, n_tiles: int) -> Iterator[Question]:
         n_tiles = min(n_tiles, self._count(self.columns))
         if n_tiles > 1:
             why = f"{n_tiles} tiles of columns use the same rows, one after the other"
-            yield [Candidate(why, (Move(OptOp.SPLIT, self.columns, n_tiles),))]
+            yield [Proposal(why, (Move(OptOp.SPLIT, self.columns, n_tiles),))]
 
     def _pack(self, *, has_rows_outside: bool) -> Iterator[Question]:
         """Pack b outside of the rows that use it, and a in the loop over rows if need be."""
@@ -210,9 +210,9 @@ class _CoreTiles:
         if has_rows_outside:
             outside = [r for r in outside if r.arg != self.columns.arg]
         move = Move(OptOp.PACK, outside[-1]) if outside else Opt(OptOp.PACK, None)
-        yield [Candidate("columns lie in a panel as the core reads them", (move,))]
+        yield [Proposal("columns lie in a panel as the core reads them", (move,))]
         if self.is_packed and rows:
-            yield [Candidate("rows are packed as the core reads them", (Move(OptOp.PACK, loops[rows[-1]]),))]
+            yield [Proposal("rows are packed as the core reads them", (Move(OptOp.PACK, loops[rows[-1]]),))]
 
     def _count(self, axis: UOp) -> int:
         """How many tiles of the core are left along an axis."""

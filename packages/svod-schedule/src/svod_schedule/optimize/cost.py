@@ -20,7 +20,7 @@ from svod_ir.uop import UOp
 from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.products import TILED, find_core
-from svod_schedule.optimize.nest import Access, LoopNest, Traffic, count_runs, get_accesses
+from svod_schedule.optimize.nest import LoopNest, NestedAccess, Traffic, count_runs, get_accesses
 
 __all__ = ["Cost", "estimate_cost"]
 
@@ -199,7 +199,7 @@ class _Estimate:
         body.issued += n
         body.vector += n
 
-    def _add_access(self, access: Access) -> None:
+    def _add_access(self, access: NestedAccess) -> None:
         node = access.node
         if _is_in_step(node):
             self._add_operand(access)
@@ -225,7 +225,7 @@ class _Estimate:
             body.loads += copies * n
         self.n_bytes += copies * lanes * itemsize * count_runs(access.loops)
 
-    def _add_operand(self, access: Access) -> None:
+    def _add_operand(self, access: NestedAccess) -> None:
         """Vectors of a tile where its elements lie together, rows of them or single elements elsewhere."""
         node = access.node
         steps, size = self._count_steps(node), self._tile_size(node)

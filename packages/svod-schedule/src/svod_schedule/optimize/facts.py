@@ -140,14 +140,18 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
     n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
     computed = (n.dtype.itemsize for n in order if n.dtype.kind in ("int", "uint", "float"))
     return KernelFacts(
-        kernel, target, tuple(axes), results, tuple(accesses.values()),
+        kernel,
+        target,
+        tuple(axes),
+        results,
+        tuple(accesses.values()),
         reductions=tuple(make_nest(n) for n in ends if n.op is Op.REDUCE),
         rows=tuple(make_nest(n) for n in ends if n.op is Op.END and n not in effects),
         lanes=max(target.vector_bits // (8 * max(computed, default=1)), 1),
         access_bytes=max((n.dtype.itemsize for n in accesses), default=4),
         n_slow=n_slow,
         work=_count_steps(ends) * (1 + constants.SLOW_STEPS * min(n_slow, 8)),
-    )  # fmt: skip
+    )
 
 
 def _count_steps(ends: Iterable[UOp]) -> int:

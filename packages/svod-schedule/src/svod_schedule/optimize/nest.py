@@ -14,7 +14,7 @@ from svod_ir.ops import AxisType, Op
 from svod_ir.trips import typical_trips
 from svod_ir.uop import UOp
 
-__all__ = ["Access", "Footprint", "LoopNest", "Traffic", "count_runs", "estimate_stride", "get_accesses"]
+__all__ = ["Footprint", "LoopNest", "NestedAccess", "Traffic", "count_runs", "estimate_stride", "get_accesses"]
 
 _WAYS = 8
 """So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
@@ -58,7 +58,7 @@ def estimate_stride(expression: UOp, r: UOp) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class NestedAccess:
     """An INDEX, the loops around it from outer to inner, and its stride in bytes along each range that it depends on."""
 
     node: UOp
@@ -136,17 +136,17 @@ def count_runs(loops: Iterable[UOp]) -> int:
     return typical_trips(*loops)
 
 
-def get_accesses(order: list[UOp], nest: LoopNest) -> list[Access]:
+def get_accesses(order: list[UOp], nest: LoopNest) -> list[NestedAccess]:
     """Every place in memory that is read or written."""
     stored = {n.src[0] for n in order if n.op is Op.STORE}
-    found: list[Access] = []
+    found: list[NestedAccess] = []
     for node in order:
         if node.op is Op.INDEX:
             itemsize = node.dtype.itemsize
             strides = {
                 r: None if (s := estimate_stride(node.src[1], r)) is None else s * itemsize for r in node.src[1].ranges
             }
-            found.append(Access(node, nest.loops_of(node), strides, node in stored))
+            found.append(NestedAccess(node, nest.loops_of(node), strides, node in stored))
     return found
 
 
@@ -159,7 +159,7 @@ class Traffic:
 
     def __init__(
         self,
-        accesses: Sequence[Access],
+        accesses: Sequence[NestedAccess],
         cache_bytes: float,
         line_bytes: int,
         scattered: float = 1.0,
@@ -173,7 +173,7 @@ class Traffic:
         self._is_private = is_private
         self._fits: dict[tuple[UOp, ...], bool] = {}
 
-    def bytes_of(self, access: Access) -> float:
+    def bytes_of(self, access: NestedAccess) -> float:
         """What `access` moves."""
         loops = access.loops
         # Each thread has its part in a cache of its own.
@@ -204,7 +204,7 @@ class Traffic:
         return self._fits[around]
 
 
-def _expanded(access: Access) -> list[UOp]:
+def _expanded(access: NestedAccess) -> list[UOp]:
     return [r for r in access.strides if r.arg.kind in _EXPANDED]
 
 

@@ -9,7 +9,7 @@ from svod_ir.ops import AxisType
 from svod_ir.trips import exact_trips
 from svod_ir.uop import UOp
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.choices import Candidate, Move, Question
+from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts
 from svod_schedule.optimize.scheduler import Scheduler
 
@@ -22,11 +22,11 @@ def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]
     if n < 2 or facts.target.has_local:
         return
     if facts.work < constants.MIN_THREADED_WORK:
-        yield [Candidate(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")]
+        yield [Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")]
         return
     loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.src[0].vmin) >= n]
     yield (
-        Candidate(f"{n} threads along {facts.name(r)}, for {facts.work} steps", (Move(OptOp.THREAD, r, n),))
+        Proposal(f"{n} threads along {facts.name(r)}, for {facts.work} steps", (Move(OptOp.THREAD, r, n),))
         for r in sorted(loops, key=lambda r: not _splits_well(r, n))
     )
 

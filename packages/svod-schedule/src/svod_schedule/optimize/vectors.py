@@ -17,7 +17,7 @@ from svod_ir.sizes import max_size
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.choices import Candidate, Move, Question
+from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import Access, KernelFacts, Nest
 from svod_schedule.optimize.panel import Panel, count_accumulators, find_panel
 from svod_schedule.optimize.scheduler import Scheduler
@@ -89,7 +89,7 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
     inside = [a for a in plan.tiled.results if not all(n.depends_on(a) for n in plan.tiled.accesses)]
     if len(inside) > 1 and int(inside[-1].vmax) > int(inside[-2].vmax):
         first, second = inside[-2:]
-        yield [Candidate(f"{facts.name(second)} is longer and goes outside", (Move(OptOp.SWAP, first, other=second),))]
+        yield [Proposal(f"{facts.name(second)} is longer and goes outside", (Move(OptOp.SWAP, first, other=second),))]
 
 
 def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iterator[Question]:
@@ -105,7 +105,7 @@ def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iter
             if outer.arg not in chosen and inner.arg in chosen and (outer, inner) not in asked:
                 asked.add((outer, inner))
                 reason = f"{facts.name(inner)} chooses a panel and goes outside of {facts.name(outer)}"
-                yield [Candidate(reason, (Move(OptOp.SWAP, outer, other=inner),))]
+                yield [Proposal(reason, (Move(OptOp.SWAP, outer, other=inner),))]
 
 
 # --- lanes
@@ -118,7 +118,7 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             return
         squares = _list_square(facts)
         if not squares:
-            yield [Candidate("no lanes: along no axis do all accesses lie near each other")]
+            yield [Proposal("no lanes: along no axis do all accesses lie near each other")]
         for side in squares:
             yield _take(
                 facts, side, constants.TRANSPOSED_TILE, "squares of a transposition use whole lines of both sides"
@@ -156,9 +156,9 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
         amount //= 2
     while amount > 1:
         for op in (OptOp.UPCAST, OptOp.OVERLAP):
-            yield Candidate(f"{why}, {amount} at a time", (Move(op, axis, amount),))
+            yield Proposal(f"{why}, {amount} at a time", (Move(op, axis, amount),))
         amount //= 2
-    yield Candidate(f"one at a time along {facts.name(axis)}: nothing else is allowed")
+    yield Proposal(f"one at a time along {facts.name(axis)}: nothing else is allowed")
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
@@ -172,7 +172,7 @@ def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Questi
 def _mask(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     if facts.target.has_masked_access:
         moves = (Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount))
-        yield Candidate(f"{why}, {amount} at a time, the last ones masked", moves)
+        yield Proposal(f"{why}, {amount} at a time, the last ones masked", moves)
 
 
 def _fill_rows(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
@@ -192,7 +192,7 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         loops = [r for r in reduction.loops if r.arg.kind is AxisType.REDUCE and r not in done]
         axis = _find_lane_axis(facts, loops, reduction.accesses)
         if axis is None:
-            yield [Candidate("no lanes for a reduction: what it reads does not lie near each other")]
+            yield [Proposal("no lanes for a reduction: what it reads does not lie near each other")]
             continue
         done.add(axis)
         n_vectors = 1 if reduction is plan.tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
@@ -204,7 +204,7 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             amount //= 2
         if amount > 1:
             why = f"lanes along {facts.name(axis)}, since along no axis of the results, {amount} at a time"
-            yield [Candidate(why, (Move(OptOp.UNROLL, axis, amount),))]
+            yield [Proposal(why, (Move(OptOp.UNROLL, axis, amount),))]
 
 
 # --- register tiles
@@ -242,14 +242,14 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
     """Take `amount` results along `axis`, or the largest part of it that divides a short axis."""
     size = exact_trips(axis)
     why = f"results along {facts.name(axis)} share what is loaded"
-    whole = [Candidate(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
-    overlapping = [Candidate(f"{why}, {amount} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, amount),))]
+    whole = [Proposal(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
+    overlapping = [Proposal(f"{why}, {amount} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, amount),))]
     if not isinstance(size, int):
         return chain(overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ())
     if size <= amount:
         return whole
     divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
-    exact = [Candidate(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
+    exact = [Proposal(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
     # On a long axis, a few results computed twice cost less than a tile that fills fewer registers.
     is_long = size >= constants.LONG_AXIS * amount and amount not in divisors
     return [*overlapping, *exact] if is_long else [*exact, *overlapping]
@@ -268,6 +268,6 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
     ]
     where = f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
     yield [
-        Candidate(f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work", (Move(OptOp.PACK, r),))
+        Proposal(f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work", (Move(OptOp.PACK, r),))
         for r in loops[:1]
     ]

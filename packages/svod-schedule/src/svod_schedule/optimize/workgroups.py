@@ -22,7 +22,7 @@ from svod_ir.args import OptOp
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import SInt, UOp
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.choices import Candidate, Move, Question
+from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts, Nest
 
 __all__ = ["iter_questions"]
@@ -73,7 +73,7 @@ def _take_product(facts: KernelFacts, reduction: Nest, rows: UOp, columns: UOp) 
     longest = max(reduction.loops, key=max_trips)
     loops = [r for r in facts.axes if r in reduction.loops]
     yield (
-        Candidate(
+        Proposal(
             f"{depth} steps along {facts.name(longest)} are copied to shared memory at a time",
             (Move(OptOp.UNROLL, longest, depth), Move(OptOp.PACK, loop)),
         )
@@ -104,7 +104,7 @@ def _take_side(facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neigh
     if amount > n_neighbours:
         moves.append(Move(OptOp.UPCAST, axis, amount // n_neighbours))
     return [
-        Candidate(
+        Proposal(
             f"{n_items} work-items take {amount} result{'s' * (amount > 1)} each along {facts.name(axis)}", tuple(moves)
         )
     ]
@@ -147,7 +147,7 @@ def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
         if amount > 1:
             why = f"{facts.n_results} results are few: {amount} work-items share {facts.name(axis)} of each"
             shares = chain.from_iterable(_iter_shares(facts, target.lockstep, {}))
-            yield Candidate(why, (*shares, Move(OptOp.GROUP, axis, amount)))
+            yield Proposal(why, (*shares, Move(OptOp.GROUP, axis, amount)))
     yield from _share_results(facts, _count_items(facts), "neighbouring results go to neighbours")
 
 
@@ -175,7 +175,7 @@ def _take_squares(facts: KernelFacts) -> Question:
     n_items = [(a, _power_of_two_in(max_trips(a) // amount, most)) for a in (read, written)]
     moves = [Move(OptOp.UPCAST, a, amount) for a in (read, written) if amount > 1]
     moves += [Move(OptOp.LOCAL, a, n) for a, n in n_items if n > 1]
-    yield Candidate(f"squares of {amount} x {amount} of a transposition move whole lines of both sides", tuple(moves))
+    yield Proposal(f"squares of {amount} x {amount} of a transposition move whole lines of both sides", tuple(moves))
 
 
 def _take_elements(facts: KernelFacts) -> Question:
@@ -210,7 +210,7 @@ def _share_results(
     for n in range(len(shares), -1, -1):
         total = prod(share[-1].amount or 1 for share in shares[:n])
         moves = (*first, *chain.from_iterable(shares[:n]))
-        yield Candidate(f"{why}; {total} work-items take results" if total > 1 else why, moves)
+        yield Proposal(f"{why}; {total} work-items take results" if total > 1 else why, moves)
 
 
 def _iter_shares(facts: KernelFacts, left: int, sizes: Mapping[UOp, int]) -> Iterator[tuple[Move, ...]]:
