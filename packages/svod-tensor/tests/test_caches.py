@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_device import get_device
+from svod_dtype import float32
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+from svod_tensor import PrepareConfig, Tensor
+from svod_tensor.engine import caches as engine_caches
+from svod_tensor.engine import compute
+from svod_tensor.engine.caches import KERNELS, SCHEDULES, TEMPLATES
+from svod_tensor.engine.preschedule import PreSchedule
+
+
+def test_equal_graphs_on_other_buffers_hit_the_schedule_cache():
+    SCHEDULES.clear()
+    for value in (1.0, 2.0, 3.0):
+        x = Tensor([value, value])
+        assert (x * 7 + 5).sum().item() == 2 * (value * 7 + 5)
+        assert SCHEDULES.counts().entries == 1
+    (Tensor([1.0, 2.0, 3.0]) * 7 + 5).sum().realize()
+    assert SCHEDULES.counts().entries == 2
+
+
+def test_a_cached_schedule_holds_no_buffer():
+    SCHEDULES.clear()
+    (Tensor([1.0]) + 1).realize()
+    (((graph, *_), pre),) = SCHEDULES._entries.items()
+    for root in (graph, *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)), *pre.outputs):
+        assert all(n.arg.id < 0 for n in root.iter_ops(Op.BUFFER))
+
+
+def test_both_paths_give_equal_results(rng):
+    a = rng.standard_normal((9, 9)).astype(np.float32)
+    results = [
+        (Tensor(a) @ Tensor(a) + 1).softmax().realize_with(PrepareConfig(disable_schedule_cache=flag)).numpy(copy=True)
+        for flag in (False, False, True)
+    ]
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("asks", ["the variable", "the caller"])
+def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
+    made = []
+    make = compute.make_pre_schedule
+    monkeypatch.setattr(compute, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
+    if asks == "the variable":
+        monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
+    config = PrepareConfig.from_env() if asks == "the variable" else PrepareConfig(disable_schedule_cache=True)
+    assert config.disable_schedule_cache
+    SCHEDULES.clear()
+    for n in range(1, 4):
+        x = Tensor([float(n), 2.0]) * 11 - 3
+        found = x.tolist() if asks == "the variable" else x.realize_with(config).tolist()
+        assert found == [n * 11 - 3, 19]
+        assert len(made) == n
+    assert SCHEDULES.counts()[:3] == (0, 0, 0)
+
+
+def test_a_field_that_the_caller_sets_wins_over_the_variable(monkeypatch):
+    monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
+    SCHEDULES.clear()
+    (Tensor([1.0]) * 13).realize_with(PrepareConfig(disable_schedule_cache=False))
+    assert SCHEDULES.counts().entries == 1
+
+
+def test_the_schedule_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
+    def is_cached(n):
+        graph = UOp.sink(UOp.const(float32, n))
+        hits = SCHEDULES.counts().hits
+        SCHEDULES.get((graph,), lambda: PreSchedule((), (), ()))
+        return SCHEDULES.counts().hits > hits
+
+    SCHEDULES.clear()
+    monkeypatch.setattr(engine_caches, "MAX_SCHEDULES", 2)
+    assert [is_cached(n) for n in (0, 1, 0, 2, 3)] == [False, False, True, False, False]
+    assert SCHEDULES.counts()[:4] == (2, 1, 4, 2)
+    assert [is_cached(n) for n in (2, 3, 1)] == [True, True, False]
+    SCHEDULES.clear()
+    assert SCHEDULES.counts()[:3] == (0, 0, 0)
+
+
+def test_templates_of_plans_are_bounded(monkeypatch):
+    TEMPLATES.clear()
+    monkeypatch.setattr(engine_caches, "MAX_TEMPLATES", 2)
+    for size in range(1, 5):
+        (Tensor([1.0] * size) * 21).realize()
+    assert TEMPLATES.counts().entries == 2
+
+
+def test_equal_kernels_are_compiled_once():
+    KERNELS.clear()
+    x = Tensor(np.ones((5, 5), np.float32))
+    y = x
+    for _ in range(4):
+        y = (y * 3).contiguous()
+    plan = y.prepare()
+    assert len(plan.kernels()) == 4
+    assert len({k.kernel for k in plan.kernels()}) == 1
+    assert KERNELS.counts().entries == 1
+    again = (Tensor(np.zeros((5, 5), np.float32)) * 3).prepare()
+    assert again.kernels()[0].kernel is plan.kernels()[0].kernel
+
+
+def test_what_another_compiler_made_is_not_used(odd_plan):
+    SCHEDULES.clear()
+    KERNELS.clear()
+    compiler, x, kernels = get_device("ODD").compiler.inner, Tensor([1.0, 2.0], device="ODD"), []
+    for compiler.cache_key in ("one", "two", "one"):
+        (kernel,) = (x * 3).prepare().kernels()
+        kernels.append(kernel.kernel)
+    assert kernels[0] is kernels[2] is not kernels[1]
+    assert SCHEDULES.counts()[:3] == (2, 1, 2)
+    SCHEDULES.clear()
+    # Now the kernels alone decide.
+    for compiler.cache_key, expected in (("two", kernels[1]), ("one", kernels[0]), ("three", None)):
+        (kernel,) = (x * 3).prepare().kernels()
+        assert (kernel.kernel in kernels) == (expected is not None)
+        assert expected is None or kernel.kernel is expected
+
+
+def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
+    KERNELS.clear()
+    monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "2")
+    x = Tensor([1.0, 2.0])
+    for n in range(4):
+        (x * (n + 2.5)).realize()
+    assert KERNELS.counts().entries == 2
+    assert KERNELS.counts().max_entries == 2
+    SCHEDULES.clear()  # which keeps the kernels of its plans
+    made = KERNELS.counts().misses
+    for n in (3, 2):
+        (x * (n + 2.5)).realize()
+    assert KERNELS.counts().misses == made
+    (x * 2.5).realize()
+    assert KERNELS.counts().misses == made + 1
+    KERNELS.clear()
+
+
+def test_a_size_that_means_nothing_gives_a_warning_and_the_usual_cache(monkeypatch):
+    KERNELS.clear()
+    monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "lots")
+    with pytest.warns(UserWarning, match="SVOD_OPT_CACHE_MAX is 'lots', which is no positive integer; 4096 is used"):
+        assert (Tensor([1.0, 2.0]) * 77.5).tolist() == [77.5, 155.0]
+    with pytest.warns(UserWarning, match="4096"):
+        assert KERNELS.counts()[::3] == (1, 4096)
