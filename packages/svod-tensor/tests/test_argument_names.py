@@ -83,3 +83,38 @@ def test_the_hint_is_a_call_that_works():
     x = ROWS
     found = eval(caught.value.hint.removeprefix("write "), {"x": x})
     np.testing.assert_allclose(found.numpy(), x.numpy().std(1, ddof=1, keepdims=True), rtol=1e-6)
+
+
+STANDARD = {
+    "arange": "stop step dtype device", "empty": "dtype device", "eye": "k dtype device", "full": "fill_value dtype device",
+    "linspace": "num dtype device endpoint", "meshgrid": "indexing", "ones": "dtype device", "zeros": "dtype device",
+    "tril": "k", "triu": "k", "full_like": "dtype device", "ones_like": "dtype device", "zeros_like": "dtype device",
+    "astype": "dtype copy device", "clip": "min max", "take": "axis", "take_along_axis": "axis", "tensordot": "axes", "vecdot": "axis",
+    "concat": "axis", "expand_dims": "axis", "flip": "axis", "moveaxis": "source destination", "repeat": "repeats axis",
+    "roll": "shift axis", "squeeze": "axis", "stack": "axis", "unstack": "axis", "argmax": "axis keepdims",
+    "argmin": "axis keepdims", "count_nonzero": "axis keepdims", "searchsorted": "side sorter", "isin": "invert",
+    "argsort": "axis descending stable", "sort": "axis descending stable", "cumulative_prod": "axis dtype include_initial",
+    "cumulative_sum": "axis dtype include_initial", "max": "axis keepdims", "min": "axis keepdims", "mean": "axis keepdims",
+    "prod": "axis dtype keepdims", "sum": "axis dtype keepdims", "std": "axis correction keepdims",
+    "var": "axis correction keepdims", "all": "axis keepdims", "any": "axis keepdims", "diff": "axis n prepend append",
+    "linalg.diagonal": "offset", "linalg.trace": "offset dtype", "linalg.vector_norm": "axis keepdims ord",
+    "linalg.matrix_norm": "keepdims ord", "from_dlpack": "device copy",
+}  # fmt: skip
+"""The arguments of the array API standard (2024.12) that a call may name, but for shapes, which stand in their place here."""
+
+MISSING = {
+    "full_like": "device", "ones_like": "device", "zeros_like": "device", "astype": "copy device", "searchsorted": "sorter",
+    "argsort": "stable", "sort": "stable", "linalg.diagonal": "offset", "linalg.trace": "offset", "from_dlpack": "device copy",
+}  # fmt: skip
+"""Those of them that operations do not have."""
+
+
+def test_the_table_has_each_of_these_functions():
+    assert STANDARD.keys() <= {row.standard for row in TABLE}
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.standard in STANDARD], ids=lambda row: row.name)
+def test_the_arguments_of_the_standard_have_its_names(row):
+    ours = set(inspect.signature(getattr(Tensor, row.name)).parameters)
+    theirs = set(STANDARD[row.standard].split())
+    assert theirs - ours == set(MISSING.get(row.standard, "").split())
