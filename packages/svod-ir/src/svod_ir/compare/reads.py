@@ -16,6 +16,7 @@ _READS: Final = frozenset({
     Op.LOAD, Op.INDEX, Op.REDUCE, Op.SCAN, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.GATHER, Op.CONTIGUOUS, Op.ASSIGN, Op.AFTER,
     Op.MULTI, Op.MSELECT, Op.ALLREDUCE, Op.CUSTOM_FUNCTION,
 })  # fmt: skip
+_ELEMENTS: Final = frozenset({Op.LOAD, Op.INDEX})
 _FIRST_ID: Final = 1 << 40
 _LIMIT: Final = 1 << 20
 """Elements of memory are counted without overflow: what an index is computed from is at most this."""
@@ -35,7 +36,9 @@ def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | Non
         left, right = ({node for node in part if _is_read(node, opened)} for part in parts)
         if left == right:
             break
-        opened |= left ^ right
+        alone = left ^ right
+        # What is read below a reduction on one side may be read on the other one too.
+        opened |= {node for node in alone if node.op not in _ELEMENTS} or alone
     locations = {_below_order(n.src[0]) for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)}
     has_index = any(n.dtype.kind == "index" for part in parts for n in part)
     done: dict[UOp, UOp] = {}

@@ -44,8 +44,8 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
 
 
 def _to_array(value: Any) -> Any:
-    shards = cast("tuple[Values, ...]", value if isinstance(value, tuple) else ())
-    if len({shard.shape for shard in shards}) > 1:
+    shards: list[Any] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else []
+    if len({np.shape(shard) for shard in shards}) > 1:
         # Shards of different sizes are no array but one after the other.
         return np.concatenate([shard.reshape(-1) for shard in shards])
     return np.asarray(value)

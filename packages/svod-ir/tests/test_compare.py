@@ -1,0 +1,125 @@
+"""What two expressions read alike stands for any value, and how much work an evaluation is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_dtype import float32, index, int32, int64
+from svod_ir import Op, UOp, make_reduce_axis, make_reshape, parse_graph
+from svod_ir.compare import count_steps, find_change, find_difference, hide_reads
+from svod_ir.testing.nodes import buffer
+
+X = make_reshape(buffer(1, 12), (3, 4))
+KERNEL = """
+%out = PARAM f32 [0, 8]
+%in = PARAM f32 [1, 32]
+%i = RANGE index 8 [0, LOOP]
+%j = RANGE index 4 [1, REDUCE]
+%sum = REDUCE f32 %in[%i * 4 + %j], %j [ADD]
+%stored = STORE %out[%i], %sum + 1.0
+%end = END %stored, %i
+SINK %end ["kernel"]
+"""
+
+
+def find(root: UOp, op: Op) -> UOp:
+    (found,) = root.iter_ops(op)
+    return found
+
+
+def test_what_both_sides_reduce_is_any_value() -> None:
+    total = find(parse_graph(KERNEL), Op.REDUCE)
+    hidden = hide_reads(total + 1.0, 1.0 + total, 100)
+    assert hidden is not None
+    assert all({n.op for n in side.toposort()} == {Op.ADD, Op.CONST, Op.DEFINE_VAR} for side in hidden)
+    assert find_difference(*hidden, seed=0, n_samples=64, roundings=4) is None
+
+
+def test_a_reduction_that_stands_on_one_side_alone_stays() -> None:
+    total = find(parse_graph(KERNEL), Op.REDUCE)
+    doubled = total.with_src((total.src[0] * 2.0, total.src[1]))
+    hidden = hide_reads(total * 2.0, doubled, 100)
+    assert hidden is not None
+    (before, after) = hidden
+    assert Op.REDUCE in {n.op for n in before.toposort()}
+    # What it reads is the same in both.
+    assert Op.INDEX not in {n.op for n in after.toposort()}
+
+
+def test_a_read_with_a_gate_stays_since_rules_look_at_it() -> None:
+    i = UOp.variable("i", 0, 20)
+    gate = i < 12
+    read = buffer(1, 12).index(i, gate=gate)
+    hidden = hide_reads(UOp(Op.WHERE, float32, (gate, read, UOp.const(float32, 0))), read, 100)
+    assert hidden is not None
+    assert hidden[1] is read
+    assert find_difference(*hidden, seed=0, n_samples=16, roundings=4) is None
+
+
+def test_tensors_that_are_reduced_alike_are_any_tensor() -> None:
+    total = make_reduce_axis(X, Op.ADD, (1,))
+    hidden = hide_reads(total * 2.0, total + total, 100)
+    assert hidden is not None
+    assert hidden[0].shape == total.shape
+    assert not list(hidden[0].iter_ops(Op.REDUCE_AXIS))
+    assert find_difference(*hidden, seed=0, n_samples=4, roundings=4) is None
+    wrong = hide_reads(total * 2.0, total + total + 1.0, 100)
+    assert wrong is not None
+    assert find_difference(*wrong, seed=0, n_samples=4, roundings=4) is not None
+
+
+def test_what_is_too_large_is_not_compared() -> None:
+    x = UOp.variable("x", 0, 9, int32)
+    chain = x
+    for n in range(60):
+        chain = (chain ^ n) * 3
+    assert hide_reads(chain, chain + 0, 100) is None
+    assert hide_reads(chain, chain + 0, 200) is not None
+
+
+def test_what_an_index_is_computed_from_does_not_overflow() -> None:
+    memory = UOp(Op.PARAM, int64, (), buffer(1, 4).arg)
+    position = memory.index(UOp.const(index, 0)).cast(index)
+    hidden = hide_reads(position * 8 // 8, position, 100)
+    assert hidden is not None
+    assert find_difference(*hidden, seed=0, n_samples=256) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        (KERNEL, 8 * 4 * 3, 8 * 4 * 20),
+        (KERNEL.replace("LOOP", "THREAD").replace("PARAM f32 [1, 32]", "PARAM f32 [1, 32768]"), 200, 900),
+    ],
+)
+def test_steps_are_those_of_the_iterations_and_of_the_arrays(text: str, low: int, high: int) -> None:
+    assert low < count_steps(parse_graph(text)) < high
+
+
+def test_work_items_and_bodies_of_calls_count() -> None:
+    kernel = parse_graph(KERNEL)
+    alone = count_steps(kernel)
+    call = UOp(Op.CALL, src=(kernel, buffer(1, 8), buffer(2, 32)))
+    assert count_steps(UOp.sink(call)) >= alone
+    core = UOp.variable("core_id", 0, 3)
+    threaded = kernel.substitute({find_range(kernel, 0): find_range(kernel, 0) + core * 0})
+    assert count_steps(threaded) >= 4 * alone
+
+
+def find_range(kernel: UOp, number: int) -> UOp:
+    return next(r for r in kernel.iter_ops(Op.RANGE) if r.arg.id == number)
+
+
+def test_results_that_a_graph_lacks_are_a_change() -> None:
+    found = find_change(UOp.sink(X + 1.0, X * 2.0), UOp.sink(X + 1.0))
+    assert found is not None
+    assert found.problem == "1 results, expected 2"
+
+
+def test_a_change_names_the_result_that_differs() -> None:
+    graph = UOp.sink(X + 1.0, X * 2.0)
+    found = find_change(graph, UOp.sink(X + 1.0, X * 3.0), inputs={buffer(1, 12): np.ones(12, np.float32)})
+    assert found is not None
+    assert found.node is graph.src[1]
+    assert found.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"
