@@ -359,7 +359,7 @@ def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
 def test_where_no_process_can_start_the_heuristics_choose(
     odd_plan: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("svod_tensor.tuning.workers.make_worker_environment", lambda **_: {"PYTHONPATH": "/nowhere"})
+    monkeypatch.setattr("svod_tensor.tuning.workers.make_child_environment", lambda **_: {"PYTHONPATH": "/nowhere"})
     config = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
     with pytest.warns(RuntimeWarning, match=r"could measure no candidate for r_.* on ODD; the opts") as caught:
         observer, opts = run_odd(config)

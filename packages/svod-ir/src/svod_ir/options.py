@@ -10,7 +10,7 @@ from typing import Literal
 from svod_ir.environment import read_switch
 from svod_ir.errors import OptionError
 
-__all__ = ["IROptions", "PassSelector"]
+__all__ = ["IROptions", "PassSelector", "make_child_environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +122,8 @@ def _read_check(value: bool | str) -> bool | Literal["values"]:
 
 def _to_selector(value: PassSelector | str, variable: str) -> PassSelector:
     return PassSelector.parse(value, variable) if isinstance(value, str) else value
+
+
+def make_child_environment(**changes: str) -> dict[str, str]:
+    """The environment of a process that works for this one."""
+    return {**os.environ, **changes}

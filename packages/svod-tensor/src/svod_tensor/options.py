@@ -28,7 +28,6 @@ __all__ = [
     "PlannerMode",
     "PrepareConfig",
     "get_config",
-    "make_worker_environment",
     "read_device",
     "read_opt_cache_max",
     "read_origins",
@@ -189,11 +188,6 @@ def resolve_config(config: AnyConfig | None) -> PrepareConfig:
     if isinstance(config, OptimizerConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
         return replace(get_config(), optimizer=config)
     raise ConfigError(field="config", value=config, expected="a PrepareConfig or an OptimizerConfig")
-
-
-def make_worker_environment(**changes: str) -> dict[str, str]:
-    """The environment of a process that works for this one."""
-    return {**os.environ, **changes}
 
 
 def read_origins(environment: Mapping[str, str] | None = None) -> bool:

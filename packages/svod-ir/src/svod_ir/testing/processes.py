@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from svod_ir.options import make_child_environment
+
 __all__ = ["run_in_child", "run_in_threads", "run_script", "start_threads"]
 
 
@@ -75,7 +77,12 @@ def run_script(body: str, *arguments: object, environment: Mapping[str, str] | N
     """
     command = [sys.executable, "-W", "ignore", "-c", _HEAD + body, *map(str, arguments)]
     done = subprocess.run(
-        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=300, check=False
+        command,
+        env=make_child_environment(**(environment or {})),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     # What fails around a fork is printed and ignored.
     assert done.returncode == 0 and "Exception ignored" not in done.stderr, done.stderr

@@ -16,9 +16,9 @@ from svod_codegen.errors import CompileTimeoutError
 from svod_codegen.options import CodegenOptions
 from svod_device.registry import get_registry
 from svod_ir.errors import GraphError
+from svod_ir.options import make_child_environment
 from svod_ir.text import print_graph
 from svod_schedule.optimize.candidates import Dropped, DropReason
-from svod_tensor.options import make_worker_environment
 from svod_tensor.tuning.bench import Bench
 from svod_tensor.tuning.child import Child, ChildDiedError, ChildFailedError, ChildLateError
 from svod_tensor.tuning.serve import CompileRequest, compile_kernel
@@ -169,7 +169,7 @@ class ProcessCompilers:
     def _start(self) -> Child:
         # Objects of candidates are not kept on disk: only one of them is ever used.
         limit = COMPILER_BYTES if self._device.allocator.is_host_addressable else 0
-        child = Child(make_worker_environment(SVOD_OBJECT_CACHE="0"), limit)
+        child = Child(make_child_environment(SVOD_OBJECT_CACHE="0"), limit)
         self._children.add(child)
         try:
             child.ask("start", self._device.name, self._device.default_backend)
@@ -229,7 +229,7 @@ class ProcessRunner:
 
     def _load(self, key: str, kernel: bytes) -> str:
         if self._child is None:
-            self._child = Child(make_worker_environment())
+            self._child = Child(make_child_environment())
             name, backend = self._device.name, self._device.default_backend
             self._child.ask("start", name, backend)
             self._child.ask("open", name, backend, self._contents, self._tolerance)
