@@ -49,17 +49,19 @@ class Reader:
         self.tokens: list[tuple[str, str]] = []
         self.position = 0
         place, end = 0, len(line.rstrip())
-        kind, text = "", ""
         while place < end:
             found = _TOKEN.match(line, place)
             if found is None or found.lastgroup is None:
                 raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
             if found.lastgroup != "comment":
-                # What touches the name before it belongs to it: positions of a location, operands of a function.
-                opens = "(" if kind == "word" else "[" if kind == "name" or text == ")" else ""
-                kind, text = "touch" if found[0] == opens else found.lastgroup, found[found.lastgroup]
-                self.tokens.append((kind, text))
+                touches = found[0] == self._opening()
+                self.tokens.append(("touch" if touches else found.lastgroup, found[found.lastgroup]))
             place = found.end()
+
+    def _opening(self) -> str:
+        """What belongs to the last token if it touches that: positions of a location, operands of a function."""
+        kind, text = self.tokens[-1] if self.tokens else ("end", "")
+        return "(" if kind == "word" else "[" if kind == "name" or text == ")" else ""
 
     def error(self, problem: str, hint: str | None = None) -> ParseError:
         return ParseError(line=self.number, text=self.line, problem=problem, hint=hint)
