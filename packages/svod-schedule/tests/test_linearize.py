@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from svod_dtype import float32, index, void
-from svod_ir.ops import AxisType, Op
-from svod_ir.testing import assert_same
-from svod_ir.testing.nodes import param
-from svod_ir.text import parse_graph
+from svod_ir.ops import Op
+from svod_ir.testing import assert_same, parse_nodes
 from svod_ir.uop import UOp
 from svod_schedule.errors import LinearizeError
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, compile_kernel
 
-ZERO = UOp.const(index, 0)
+NODES = """
+    %out = PARAM f32 [0, 64]
+    %a = PARAM f32 [1, 64]
+    %other = PARAM f32 [2, 64]
+    %b = PARAM f32 [3, 64]
+    %rows = RANGE index 4 [0, LOOP]
+    %columns = RANGE index 8 [1, LOOP]
+"""
 
 
-def loop(size: int, number: int, kind: AxisType = AxisType.LOOP) -> UOp:
-    return UOp.range(size, number, kind)
-
-
-def memory(slot: int) -> UOp:
-    return param(slot, 64)
-
-
-def read(slot: int, *positions: UOp) -> UOp:
-    position = positions[0]
-    for other in positions[1:]:
-        position = position * 8 + other
-    return memory(slot).index(position).load()
+def read(text: str) -> dict[str, UOp]:
+    return parse_nodes(NODES + text)
 
 
 def skeleton(nodes: tuple[UOp, ...]) -> str:
@@ -45,50 +38,74 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
     return "".join(parts)
 
 
-def test_an_end_of_several_ranges_is_a_nest() -> None:
-    rows, columns = loop(4, 0), loop(8, 1)
-    store = memory(0).index(rows * 8 + columns).store(read(1, rows, columns))
-    nodes = linearize(UOp.sink(store.end(rows, columns)))
-    assert skeleton(nodes) == "0(1(LS))"
-    assert [n.src[1] for n in nodes if n.op is Op.END] == [columns, rows]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            """
+            %store = STORE %out[%rows * 8 + %columns], load(%a[%rows * 8 + %columns])
+            %end = END %store, %rows, %columns
+            %sink = SINK %end
+            """, "0(1(LS))", id="an end of several ranges is a nest"),
+        pytest.param(
+            """
+            %x = RANGE index 2 [2, LOOP]
+            %y = RANGE index 2 [3, LOOP]
+            %store = STORE %out[((%rows * 8 + %columns) * 2 + %x) * 2 + %y], load(%a[0])
+            %end = END %store, %rows, %columns, %x, %y
+            %sink = SINK %end
+            """, "L0(1(2(3(S))))", id="what no loop changes is computed before all of them"),
+        pytest.param(
+            """
+            %store1 = STORE %out[%rows], load(%a[%rows])
+            %store2 = STORE %other[%columns], load(%b[%columns])
+            %end1 = END %store1, %rows
+            %end2 = END %store2, %columns
+            %sink = SINK %end1, %end2
+            """, "0(LS)1(LS)", id="independent loops stand one after the other"),
+        pytest.param(
+            """
+            %fill = STORE %out[%rows], load(%a[%rows])
+            %filled = END %fill, %rows
+            %copy = STORE %other[%columns], load(after(%out, %filled)[%columns])
+            %copied = END %copy, %columns
+            %sink = SINK %copied
+            """, "0(LS)1(LS)", id="a loop that another waits for comes first"),
+        pytest.param(
+            """
+            %k = RANGE index 8 [2, REDUCE]
+            %register = DEFINE_REG f32 [0, 1]
+            %start = STORE after(%register, %rows)[0], 0.0
+            %inside = after(%register, %start, %k)[0]
+            %add = STORE %inside, load(%inside) + load(%a[%rows * 8 + %k])
+            %added = END %add, %k
+            %store = STORE %out[%rows], load(after(%register, %added)[0])
+            %end = END %store, %rows
+            %sink = SINK %end
+            """, "0(S2(LLS)LS)", id="a loop inside another stands where its end is needed"),
+    ],
+)  # fmt: skip
+def test_loops_nest(text: str, expected: str) -> None:
+    linear = linearize(read(text)["sink"])
+    assert skeleton(linear) == expected
+    assert all(len(node.src) == 2 for node in linear if node.op is Op.END)
 
 
-def test_every_end_closes_exactly_one_range() -> None:
-    ranges = [loop(2, i) for i in range(4)]
-    store = memory(0).index(((ranges[0] * 2 + ranges[1]) * 2 + ranges[2]) * 2 + ranges[3]).store(read(1, ZERO))
-    nodes = linearize(UOp.sink(store.end(*ranges)))
-    assert all(len(n.src) == 2 for n in nodes if n.op is Op.END)
-    assert skeleton(nodes) == "L0(1(2(3(S))))"
-
-
-def test_independent_loops_stand_one_after_the_other() -> None:
-    first, second = loop(4, 0), loop(8, 1)
-    a = memory(0).index(first).store(read(1, first)).end(first)
-    b = memory(2).index(second).store(read(3, second)).end(second)
-    assert skeleton(linearize(UOp.sink(a, b))) == "0(LS)1(LS)"
-
-
-def test_a_loop_that_another_waits_for_comes_first() -> None:
-    first, second = loop(4, 0), loop(4, 1)
-    filled = memory(0).index(first).store(read(1, first)).end(first)
-    reader = memory(2).index(second).store(memory(0).after(filled).index(second).load()).end(second)
-    assert skeleton(linearize(UOp.sink(reader))) == "0(LS)1(LS)"
-
-
-def test_a_loop_inside_another_stands_where_its_end_is_needed() -> None:
-    row, column = loop(4, 0), loop(8, 1, AxisType.REDUCE)
-    register = UOp(Op.DEFINE_REG, float32, (), (0, 1))
-    start = register.after(row).index(ZERO).store(UOp.const(float32, 0.0))
-    inside = register.after(start, column).index(ZERO)
-    added = inside.store(inside.load() + read(1, row, column)).end(column)
-    result = memory(0).index(row).store(register.after(added).index(ZERO).load()).end(row)
-    assert skeleton(linearize(UOp.sink(result))) == "0(S1(LLS)LS)"
+def test_the_innermost_range_ends_first() -> None:
+    nodes = read("""
+        %store = STORE %out[%rows * 8 + %columns], load(%a[%rows])
+        %end = END %store, %rows, %columns
+    """)
+    ends = [node for node in linearize(UOp.sink(nodes["end"])) if node.op is Op.END]
+    assert [end.src[1] for end in ends] == [nodes["columns"], nodes["rows"]]
 
 
 def test_operands_stand_before_their_readers() -> None:
-    rows, columns = loop(4, 0), loop(8, 1)
-    store = memory(0).index(rows * 8 + columns).store(read(1, rows, columns) + read(2, rows) * 3)
-    nodes = linearize(UOp.sink(store.end(rows, columns)))
+    nodes = linearize(read("""
+        %store = STORE %out[%rows * 8 + %columns], load(%a[%rows * 8 + %columns]) + load(%other[%rows]) * 3
+        %end = END %store, %rows, %columns
+        %sink = SINK %end
+    """)["sink"])  # fmt: skip
     place = {n: i for i, n in enumerate(nodes)}
     for node in nodes:
         assert all(place[s] < place[node] for s in node.src if node.op is not Op.END)
@@ -96,94 +113,80 @@ def test_operands_stand_before_their_readers() -> None:
 
 
 def test_structure_stands_nowhere() -> None:
-    r = loop(4, 0)
-    group = UOp(Op.GROUP, void, (memory(0).index(r).store(read(1, r)), UOp(Op.NOOP)))
-    nodes = linearize(UOp.sink(group.end(r)))
+    nodes = linearize(read("""
+        %store = STORE %out[%rows], load(%a[%rows])
+        %nothing = NOOP
+        %group = GROUP %store, %nothing
+        %end = END %group, %rows
+        %sink = SINK %end
+    """)["sink"])  # fmt: skip
     assert not [n for n in nodes if n.op in (Op.SINK, Op.GROUP, Op.NOOP)]
 
 
-def test_what_no_loop_changes_is_computed_before_all_of_them() -> None:
-    rows, columns = loop(4, 0), loop(8, 1)
-    invariant = read(1, ZERO) * 2
-    nodes = linearize(UOp.sink(memory(0).index(rows * 8 + columns).store(invariant).end(rows, columns)))
-    assert nodes.index(invariant) < nodes.index(rows)
+@pytest.mark.parametrize(
+    ("value", "rest", "order"),
+    [
+        ("load(%a[0]) * 2", "", ("value", "rows", "columns")),
+        ("load(%a[%rows]) * 2", " + load(%b[%columns])", ("rows", "value", "columns")),
+        ("load(%a[%columns]) * 2", "", ("rows", "columns", "value")),
+    ],
+    ids=["by no loop", "by the outer loop", "by the inner loop"],
+)
+def test_a_value_is_computed_in_the_innermost_loop_that_changes_it(
+    value: str, rest: str, order: tuple[str, ...]
+) -> None:
+    nodes = read(f"""
+        %value = {value}
+        %store = STORE %out[%rows * 8 + %columns], %value{rest}
+        %end = END %store, %rows, %columns
+    """)
+    linear = linearize(UOp.sink(nodes["end"]))
+    assert sorted(order, key=lambda name: linear.index(nodes[name])) == list(order)
 
 
-def test_what_only_the_outer_loop_changes_is_computed_before_the_inner_one() -> None:
-    rows, columns = loop(4, 0), loop(8, 1)
-    of_row = read(1, rows) * 2
-    nodes = linearize(UOp.sink(memory(0).index(rows * 8 + columns).store(of_row + read(2, columns)).end(rows, columns)))
-    assert nodes.index(rows) < nodes.index(of_row) < nodes.index(columns)
+SIBLINGS = """
+    %store1 = STORE %out[%rows], load(%a[%rows])
+    %store2 = STORE %other[%columns], load(%b[%columns])
+    %end1 = END %store1, %rows
+    %end2 = END %store2, %columns
+"""
 
 
-def test_what_only_the_inner_loop_changes_stays_in_it() -> None:
-    rows, columns = loop(4, 0), loop(8, 1)
-    of_column = read(2, columns) * 2
-    nodes = linearize(UOp.sink(memory(0).index(rows * 8 + columns).store(of_column).end(rows, columns)))
-    assert nodes.index(columns) < nodes.index(of_column)
-
-
-def test_two_ends_of_one_range_are_refused() -> None:
-    r = loop(4, 0)
-    a = memory(0).index(r).store(read(1, r)).end(r)
-    b = memory(2).index(r).store(read(3, r)).end(r)
-    with pytest.raises(LinearizeError, match=r"^two ENDs close one range: RANGE"):
-        linearize(UOp.sink(a, b))
-
-
-def test_a_range_that_nothing_closes_is_refused() -> None:
-    r = loop(4, 0)
-    with pytest.raises(LinearizeError, match=r"^no END closes RANGE.*: "):
-        linearize(UOp.sink(memory(0).index(r).store(read(1, r))))
-
-
-def test_a_node_in_two_sibling_loops_is_refused() -> None:
-    first, second = loop(4, 0), loop(4, 1)
-    a = memory(0).index(first).store(read(1, first)).end(first)
-    b = memory(2).index(second).store(read(3, second)).end(second)
-    both = memory(4).index(first).store(read(5, second))
-    with pytest.raises(
-        LinearizeError, match=r"^a node depends on two loops of which neither encloses the other: STORE"
-    ):
-        linearize(UOp.sink(a, b, both))
-
-
-def test_a_refusal_carries_the_problem_and_the_node() -> None:
-    r = loop(4, 0)
-    a, b = (memory(slot).index(r).store(read(1, r)).end(r) for slot in (0, 2))
+@pytest.mark.parametrize(
+    ("text", "problem", "culprit"),
+    [
+        (SIBLINGS + "%again = END %store2, %columns, %rows\n%sink = SINK %end1, %again", "two ENDs close one range", "rows"),
+        ("%place = %out[%rows]\n%store = STORE %place, 1.0\n%sink = SINK %store", "no END closes RANGE", "place"),
+        (SIBLINGS + "%both = STORE %out[%rows], load(%b[%columns])\n%sink = SINK %end1, %end2, %both",
+         "a node depends on two loops of which neither encloses the other", "both"),
+    ],
+)  # fmt: skip
+def test_loops_that_do_not_nest_are_refused_with_the_problem_and_the_node(
+    text: str, problem: str, culprit: str
+) -> None:
+    nodes = read(text)
     with pytest.raises(LinearizeError) as error:
-        linearize(UOp.sink(a, b))
-    assert error.value.problem == "two ENDs close one range"
-    assert error.value.node is r
+        linearize(nodes["sink"])
+    assert error.value.problem.startswith(problem) and str(error.value).startswith(problem)
+    assert error.value.node is nodes[culprit]
 
 
 def test_a_body_of_100000_nodes_needs_no_deep_stack() -> None:
-    r = loop(4, 0)
-    value = read(1, r)
+    nodes = read("%place = %out[%rows]\n%value = load(%a[%rows])")
+    value = nodes["value"]
     for _ in range(50_000):
-        value = UOp(Op.NEG, float32, (UOp(Op.SQRT, float32, (value,)),))
-    nodes = linearize(UOp.sink(memory(0).index(r).store(value).end(r)))
-    assert len(nodes) > 100_000
-    assert nodes[-1].op is Op.END
+        value = -value.alu(Op.SQRT)
+    linear = linearize(UOp.sink(nodes["place"].store(value).end(nodes["rows"])))
+    assert len(linear) > 100_000
+    assert linear[-1].op is Op.END
 
 
 def test_the_order_is_the_same_every_time() -> None:
-    text = """
-        %0 = CONST i32 [4]
-        %1 = RANGE i32 %0 [0, LOOP]
-        %2 = PARAM f32 [0, 4]
-        %3 = INDEX f32 %2, %1
-        %4 = PARAM f32 [1, 4]
-        %5 = INDEX f32 %4, %1
-        %6 = LOAD f32 %5
-        %7 = STORE %3, %6
-        %8 = END %7, %1
-        %9 = SINK %8
-    """
-    once = linearize(parse_graph(text))
+    text = "%store = STORE %out[%rows], load(%a[%rows])\n%end = END %store, %rows\n%sink = SINK %end"
+    once = linearize(read(text)["sink"])
     names = ["PARAM", "CONST", "PARAM", "RANGE", "INDEX", "INDEX", "LOAD", "STORE", "END"]
     assert [n.op.name for n in once] == names
-    assert linearize(parse_graph(text)) == once
+    assert linearize(read(text)["sink"]) == once
 
 
 def test_each_kernel_nests_its_loops_and_means_what_it_did(kernel: UOp) -> None:
