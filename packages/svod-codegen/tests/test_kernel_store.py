@@ -62,7 +62,7 @@ def test_a_kernel_that_is_compiled_when_loaded_comes_back_as_source(store: Kerne
 
 
 def test_a_kernel_whose_grid_depends_on_a_variable_is_not_stored(store: KernelStore):
-    n = UOp(Op.DEFINE_VAR, index, (), ("n", 1, 9))
+    n = UOp.variable("n", 1, 9)
     for spec in (replace(SPEC, global_size=(n, 1, 1)), replace(SPEC, local_size=(1, n, 1))):
         store.add(KEY, spec, CompiledSpec.from_bytes(spec, b"code"))
         assert store.find(KEY) is None

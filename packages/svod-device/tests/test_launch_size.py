@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from svod_device import LaunchSizeError, evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
 from svod_dtype import float32, index, int32, int64, void
 from svod_ir.ops import Op
-from svod_ir.testing.nodes import bind
+from svod_ir.testing.nodes import alu, bind, cast
 from svod_ir.uop import UOp
 
 N = UOp.variable("n", 1, 100)
@@ -39,12 +39,12 @@ def test_operators_mean_what_they_mean_in_python(n: int, m: int) -> None:
     quotient = evaluate_expression(binary(Op.CDIV, M, N), values)
     assert quotient == int(m / n)
     assert evaluate_expression(binary(Op.CMOD, M, N), values) == m - n * quotient
-    assert evaluate_expression(UOp(Op.NEG, index, (M,)), values) == -m
-    assert evaluate_expression(UOp(Op.ABS, index, (M,)), values) == abs(m)
+    assert evaluate_expression(alu(Op.NEG, M), values) == -m
+    assert evaluate_expression(alu(Op.ABS, M), values) == abs(m)
 
 
 def test_casts_and_after_pass_their_operand_through() -> None:
-    chain = UOp(Op.AFTER, int32, (UOp(Op.CAST, int32, (UOp(Op.BITCAST, int64, (N,)),)), UOp(Op.NOOP, void)))
+    chain = UOp(Op.AFTER, int32, (cast(UOp(Op.BITCAST, int64, (N,)), int32), UOp(Op.NOOP, void)))
     assert evaluate_expression(chain, {"n": 5}) == 5
 
 
@@ -72,15 +72,15 @@ def test_a_long_chain_is_evaluated_without_recursion() -> None:
         (binary(Op.CDIV, const(_LEAST), const(-1)), f"cdiv({_LEAST}, -1): cdiv({_LEAST}, -1) = {-_LEAST} overflows 64 bits"),
         (binary(Op.MAX, binary(Op.MUL, const(1 << 62), N), N),
          f"max(({1 << 62} * n), n): {1 << 62} * n = {3 << 62} overflows 64 bits"),
-        (UOp(Op.NEG, index, (const(_LEAST),)), f"-{_LEAST}: -{_LEAST} = {-_LEAST} overflows 64 bits"),
-        (UOp(Op.ABS, index, (const(_LEAST),)), f"abs({_LEAST}): abs({_LEAST}) = {-_LEAST} overflows 64 bits"),
+        (alu(Op.NEG, const(_LEAST)), f"-{_LEAST}: -{_LEAST} = {-_LEAST} overflows 64 bits"),
+        (alu(Op.ABS, const(_LEAST)), f"abs({_LEAST}): abs({_LEAST}) = {-_LEAST} overflows 64 bits"),
         (binary(Op.IDIV, N, const(0)), "n // 0: n // 0 divides by zero"),
         (binary(Op.MOD, N, const(0)), "n % 0: n % 0 divides by zero"),
         (binary(Op.CDIV, N, const(0)), "cdiv(n, 0): cdiv(n, 0) divides by zero"),
         (binary(Op.CMOD, N, const(0)), "cmod(n, 0): cmod(n, 0) divides by zero"),
         (binary(Op.ADD, N, binary(Op.IDIV, const(1), binary(Op.SUB, N, N))), "n + (1 // (n - n)): 1 // (n - n) divides by zero"),
         (UOp.const(float32, 1.5), "1.5: 1.5 is a float, sizes are integers"),
-        (UOp(Op.CAST, float32, (N,)), "n: n is a float, sizes are integers"),
+        (cast(N, float32), "n: n is a float, sizes are integers"),
         (M, "m: variable m has no value"),
         (binary(Op.XOR, N, N), "xor(n, n): XOR is no operation of launch sizes"),
         (UOp.variable("k", 0, 3), "k: variable k = 9 is outside its bounds [0, 3]"),

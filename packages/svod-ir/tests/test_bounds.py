@@ -11,7 +11,7 @@ from svod_ir.bounds import dtype_bounds
 from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import BINARY, COMPARISON, AxisType, Op
 from svod_ir.testing import count_examples
-from svod_ir.testing.nodes import bind, reduce_over, register, special
+from svod_ir.testing.nodes import alu, bind, reduce_over, register, special
 from svod_ir.uop import UOp
 
 INTEGER_OPS = sorted(BINARY - {Op.FDIV, Op.THREEFRY}, key=lambda op: op.value)
@@ -169,5 +169,5 @@ def test_effects_and_memory_have_the_bounds_of_their_dtype() -> None:
 def test_bounds_of_a_deep_graph_need_no_recursion() -> None:
     node = variable("x", 0, 1)
     for _ in range(20_000):
-        node = UOp(Op.ADD, index, (node, UOp.const(index, 1)))
+        node = alu(Op.ADD, node, UOp.const(index, 1))
     assert node.bounds == (20_000, 20_001)

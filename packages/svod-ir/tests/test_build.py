@@ -31,7 +31,7 @@ from svod_ir import (
 )
 from svod_ir.args import CheckArg
 from svod_ir.build import product
-from svod_ir.testing.nodes import buffer
+from svod_ir.testing.nodes import alu, buffer
 
 
 def _tensor(*shape: int, dtype=float32) -> UOp:
@@ -279,8 +279,8 @@ def test_elementwise_shapes_must_agree() -> None:
     from svod_ir import GraphError
 
     with pytest.raises(GraphError, match="one shape or none"):
-        _ = UOp(Op.ADD, float32, (_tensor(2), _tensor(3))).shape
-    assert UOp(Op.ADD, float32, (_tensor(2), UOp.const(float32, 1))).shape == (2,)
+        _ = alu(Op.ADD, _tensor(2), _tensor(3)).shape
+    assert alu(Op.ADD, _tensor(2), UOp.const(float32, 1)).shape == (2,)
 
 
 def test_a_bufferize_has_the_shape_of_its_ranges() -> None:

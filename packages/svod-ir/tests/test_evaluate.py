@@ -43,7 +43,7 @@ from svod_ir import (
 )
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
 from svod_ir.testing import count_examples, graphs, parse_linear, parse_nodes, random_inputs
-from svod_ir.testing.nodes import bind, buffer, contiguous, param
+from svod_ir.testing.nodes import alu, assign, bind, buffer, contiguous, param
 
 LOOP = AxisType.LOOP
 
@@ -194,14 +194,10 @@ def test_values_of_devices_and_of_what_only_says_something(line: str, expected: 
     np.testing.assert_array_equal(found, expected)
 
 
-def _assign(target: UOp, value: UOp) -> UOp:
-    return UOp(Op.ASSIGN, target.dtype, (target, value))
-
-
-def test_an_assignment_writes_the_view_of_itsbuffer() -> None:
+def test_an_assignment_writes_the_view_of_its_buffer() -> None:
     data = DATA.copy()
     target = make_shrink(make_permute(X, (2, 0, 1)), [(1, 2), (0, 2), (0, 3)])
-    assigned = _assign(target, UOp.const(float32, 100))
+    assigned = assign(target, UOp.const(float32, 100))
     found = evaluate(assigned, {A: data})
     expected = CUBE.copy()
     expected[:, :, 1] = 100
@@ -211,7 +207,7 @@ def test_an_assignment_writes_the_view_of_itsbuffer() -> None:
 
 def test_a_buffer_keeps_its_old_value_for_readers_beside_an_assignment() -> None:
     data = DATA.copy()
-    assigned = _assign(A, A + 1.0)
+    assigned = assign(A, A + 1.0)
     new, old = evaluate(UOp.sink(assigned, A * 2.0), {A: data})
     np.testing.assert_array_equal(new, DATA + 1)
     np.testing.assert_array_equal(old, DATA * 2)
@@ -220,8 +216,8 @@ def test_a_buffer_keeps_its_old_value_for_readers_beside_an_assignment() -> None
 
 def test_a_reader_after_an_assignment_sees_it() -> None:
     data = DATA.copy()
-    assigned = _assign(A, A + 1.0)
-    twice = _assign(assigned, assigned * 2.0)
+    assigned = assign(A, A + 1.0)
+    twice = assign(assigned, assigned * 2.0)
     np.testing.assert_array_equal(evaluate(A.after(twice), {A: data}), (DATA + 1) * 2)
 
 
@@ -229,7 +225,7 @@ def test_an_assignment_through_padding_writes_what_is_there() -> None:
     data = np.zeros(3, np.float32)
     memory = buffer(10, 3)
     target = make_pad(memory, [(1, 1)])
-    evaluate(_assign(target, make_iota(5, int32).cast(float32)), {memory: data})
+    evaluate(assign(target, make_iota(5, int32).cast(float32)), {memory: data})
     assert data.tolist() == [1, 2, 3]
 
 
@@ -565,7 +561,7 @@ def test_a_deep_graph_needs_no_recursion() -> None:
     x = UOp.variable("x", 0, 9, int32)
     node = x
     for _ in range(20_000):
-        node = UOp(Op.ADD, int32, (node, x))
+        node = alu(Op.ADD, node, x)
     assert evaluate(node, {"x": 2}) == 40_002
 
 

@@ -24,7 +24,7 @@ from svod_ir.concat import make_concat
 from svod_ir.evaluate import evaluate
 from svod_ir.placement import lay_out, split_evenly
 from svod_ir.spec import find_violation, verify
-from svod_ir.testing.nodes import buffer, stack
+from svod_ir.testing.nodes import buffer, select, stack
 
 DEVICES = ("CPU", "CPU:1")
 NUMBER = UOp.const(float32, 2)
@@ -55,7 +55,7 @@ def test_a_node_is_where_its_memory_is() -> None:
     assert (make_reshape(x, (2, 2)) * 2.0).device == "CPU:1"
     assert UOp(Op.COPY, float32, (x,), "CPU").device == "CPU"
     assert UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.ADD, "CPU:1")).device == "CPU:1"
-    assert UOp(Op.MSELECT, float32, (stacked((2,), (2,)),), 1).device == "CPU:1"
+    assert select(stacked((2,), (2,)), 1).device == "CPU:1"
 
 
 def test_a_constant_is_on_no_device_and_takes_that_of_what_it_meets() -> None:
@@ -139,7 +139,7 @@ def test_sizes_that_do_not_divide_give_the_first_shards_one_more() -> None:
         (UOp(Op.MULTI, float32, (buffer(1, 4),), 0), "takes an MSTACK"),
         (UOp(Op.MULTI, float32, (stacked((2, 3), (2, 4)),), 0), "differ in no size but that of its axis"),
         (stack(NUMBER), "is on a device"),
-        (UOp(Op.MSELECT, float32, (stacked((2,), (2,)),), 2), "holds a position"),
+        (select(stacked((2,), (2,)), 2), "holds a position"),
         (UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.SUB, "CPU")), "holds a reduction"),
     ],
 )

@@ -10,6 +10,7 @@ from svod_ir.ops import Op
 from svod_ir.pattern import const, node, var
 from svod_ir.rewrite import Match, clear_remembered, count_matches, graph_rewrite, watch_matches
 from svod_ir.ruleset import Rule, RuleSet, rule
+from svod_ir.testing.nodes import alu
 from svod_ir.uop import UOp
 
 x, c, d = var("x"), const("c"), const("d")
@@ -22,7 +23,7 @@ def number(value: int) -> UOp:
 
 
 def add(first: UOp, second: UOp) -> UOp:
-    return UOp(Op.ADD, index, (first, second))
+    return alu(Op.ADD, first, second)
 
 
 def unary(op: Op, operand: UOp) -> UOp:

@@ -33,7 +33,7 @@ from svod_ir.testing import (
     shapes,
     tolerance,
 )
-from svod_ir.testing.nodes import buffer, param
+from svod_ir.testing.nodes import alu, buffer, param
 
 pytest_plugins = ["pytester"]
 
@@ -161,7 +161,7 @@ def test_a_variable_is_one_whatever_its_dtype() -> None:
     ("before", "after"),
     [
         (A + A, A * 3.0),
-        (X // 2, UOp(Op.CDIV, index, (X, UOp.const(index, 2)))),
+        (X // 2, alu(Op.CDIV, X, UOp.const(index, 2))),
         (X < 5, UOp.const(bool_, True)),
         (A.cast(float16), A),
         (A, UOp(Op.SHRINK, float32, (A,), (0, 5))),

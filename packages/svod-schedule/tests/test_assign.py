@@ -10,15 +10,11 @@ from svod_ir.build import make_alu, make_flip, make_pad, make_permute, make_redu
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import Op
 from svod_ir.testing import assert_same, random_inputs
-from svod_ir.testing.nodes import buffer
+from svod_ir.testing.nodes import assign, buffer
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
-
-
-def assign(target: UOp, value: UOp) -> UOp:
-    return UOp(Op.ASSIGN, target.dtype, (target, value))
 
 
 def kernels_of(*results: UOp) -> list[UOp]:

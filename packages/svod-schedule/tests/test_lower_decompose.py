@@ -26,6 +26,7 @@ from svod_ir.evaluate import evaluate
 from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, FUNCTIONS, UNARY, Op, count_operands, takes
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import COMMON_OPS, Target
+from svod_ir.testing.nodes import alu
 from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import FUSE, make_decompositions
 from svod_schedule.lower.division import get_magic
@@ -48,7 +49,7 @@ def ops_of(graph: UOp) -> set[Op]:
 
 
 def full_variable(name: str, dtype: DType) -> UOp:
-    return UOp(Op.DEFINE_VAR, dtype, (), (name, dtype.min, dtype.max))
+    return UOp.variable(name, dtype.min, dtype.max, dtype)
 
 
 def samples(dtype: DType, seed: int = 0) -> np.ndarray:
@@ -139,7 +140,7 @@ def test_a_power_of_two_divides_by_shift_and_leaves_a_mask() -> None:
 def test_vectors_divide_like_scalars() -> None:
     lanes = tuple(UOp.variable(f"x{i}", -100 * i, 1000 * i, int32) for i in range(4))
     vector = UOp(Op.VECTORIZE, int32.vec(4), lanes)
-    before = UOp(Op.IDIV, int32.vec(4), (vector, UOp.const(int32.vec(4), 7)))
+    before = alu(Op.IDIV, vector, UOp.const(int32.vec(4), 7))
     inputs = {"x0": 0, "x1": -99, "x2": 2000, "x3": -1}
     np.testing.assert_array_equal(evaluate(lower(before), inputs), evaluate(before, inputs))
     assert not ops_of(lower(before)) & {Op.IDIV, Op.MOD}
@@ -147,7 +148,7 @@ def test_vectors_divide_like_scalars() -> None:
 
 @pytest.mark.parametrize("dtype", [float16, float32, float64], ids=str)
 def test_division_by_a_power_of_two_multiplies_only_where_that_is_exact(dtype: DType) -> None:
-    x = UOp(Op.DEFINE_VAR, dtype, (), ("x", dtype.min, dtype.max))
+    x = UOp.variable("x", dtype.min, dtype.max, dtype)
     for divisor in (2.0, 0.25, -8.0, 1.0):
         assert ops_of(lower(x / divisor)) & {Op.MUL, Op.FDIV} <= {Op.MUL}
     for divisor in (3.0, 0.0, float("inf"), 10.0):
@@ -155,7 +156,7 @@ def test_division_by_a_power_of_two_multiplies_only_where_that_is_exact(dtype: D
 
 
 def test_a_divisor_whose_inverse_overflows_stays() -> None:
-    x = UOp(Op.DEFINE_VAR, float32, (), ("x", float32.min, float32.max))
+    x = UOp.variable("x", float32.min, float32.max, float32)
     assert Op.FDIV in ops_of(lower(x / 2.0**-149))
 
 
@@ -168,7 +169,7 @@ def test_negations_of_comparisons_become_comparisons() -> None:
 
 
 def test_comparisons_of_floats_are_not_negated_because_of_nan() -> None:
-    x = UOp(Op.DEFINE_VAR, float32, (), ("x", float32.min, float32.max))
+    x = UOp.variable("x", float32.min, float32.max, float32)
     before = ~(x < 1.0)
     assert lower(before) is before
 
@@ -182,12 +183,12 @@ def test_nots_move_out_of_and_and_or() -> None:
 def test_multiplying_by_minus_one_negates_and_adding_a_negative_subtracts() -> None:
     x, y = full_variable("x", int32), full_variable("y", int32)
     assert lower(y + x * -1) is y - x
-    f = UOp(Op.DEFINE_VAR, float32, (), ("f", float32.min, float32.max))
+    f = UOp.variable("f", float32.min, float32.max, float32)
     assert lower(f * -1.0) is -f
 
 
 def test_multiply_add_is_fused_only_where_the_target_has_it() -> None:
-    x, y, z = (UOp(Op.DEFINE_VAR, float32, (), (n, float32.min, float32.max)) for n in "xyz")
+    x, y, z = (UOp.variable(n, float32.min, float32.max, float32) for n in "xyz")
     assert lower(x * y + z) is x * y + z
     fused = replace(GENERIC, native_ops=COMMON_OPS | {Op.MULACC})
     assert lower(x * y + z, fused) is x.alu(Op.MULACC, y, z)
@@ -197,7 +198,7 @@ def test_multiply_add_is_fused_only_where_the_target_has_it() -> None:
 
 
 def test_multiply_add_of_half_is_not_fused() -> None:
-    x = UOp(Op.DEFINE_VAR, float16, (), ("x", float16.min, float16.max))
+    x = UOp.variable("x", float16.min, float16.max, float16)
     assert graph_rewrite(FUSE, x * x + x) is x * x + x
 
 
@@ -246,7 +247,7 @@ def test_missing_unary_ops_of_floats_have_the_same_values(op: Op, dtype: DType) 
     ]
     with np.errstate(over="ignore"):
         values = np.concatenate([special, rng.normal(0, 100, 500), np.exp(rng.normal(0, 30, 500))]).astype(dtype.numpy)
-    x = UOp(Op.DEFINE_VAR, dtype, (), ("x", dtype.min, dtype.max))
+    x = UOp.variable("x", dtype.min, dtype.max, dtype)
     before = x.alu(op)
     after = lower(before, replace(BARE, native_ops=BARE.native_ops | {Op.ABS}))
     assert op not in ops_of(after) or op is Op.ABS
@@ -260,7 +261,7 @@ def test_missing_unary_ops_of_floats_have_the_same_values(op: Op, dtype: DType) 
 @pytest.mark.parametrize("dtype", [float8_e4m3, float8_e5m2, float16], ids=str)
 def test_missing_unary_ops_of_narrow_floats_have_the_same_bits(op: Op, dtype: DType) -> None:
     patterns = np.arange(1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16)
-    x = UOp(Op.DEFINE_VAR, dtype, (), ("x", dtype.min, dtype.max))
+    x = UOp.variable("x", dtype.min, dtype.max, dtype)
     before = x.alu(op)
     after = lower(before, replace(BARE, native_ops=BARE.native_ops | {Op.ABS}))
     inputs = {"x": patterns.view(dtype.numpy)}
@@ -273,7 +274,7 @@ def test_missing_unary_ops_of_narrow_floats_have_the_same_bits(op: Op, dtype: DT
 def test_missing_extremes_tell_the_zeros_apart(op: Op) -> None:
     zeros = np.array([0.0, -0.0], dtype=np.float32)
     left, right = (a.ravel() for a in np.meshgrid(zeros, zeros))
-    x, y = (UOp(Op.DEFINE_VAR, float32, (), (n, float32.min, float32.max)) for n in "xy")
+    x, y = (UOp.variable(n, float32.min, float32.max, float32) for n in "xy")
     before = x.alu(op, y)
     inputs = {"x": left, "y": right}
     found = np.signbit(evaluate(lower(before, BARE), inputs))
@@ -284,7 +285,7 @@ def test_missing_extremes_tell_the_zeros_apart(op: Op) -> None:
 def test_missing_binary_ops_keep_nan(op: Op) -> None:
     special = np.array([0.0, np.inf, -np.inf, np.nan, 1.0, -2.0], dtype=np.float32)
     left, right = (a.ravel() for a in np.meshgrid(special, special))
-    x, y = (UOp(Op.DEFINE_VAR, float32, (), (n, float32.min, float32.max)) for n in "xy")
+    x, y = (UOp.variable(n, float32.min, float32.max, float32) for n in "xy")
     before = x.alu(op, y)
     after = lower(before, BARE)
     assert op not in ops_of(after)
@@ -323,7 +324,7 @@ def test_threefry_gives_the_published_numbers() -> None:
 
 
 def test_native_ops_stay() -> None:
-    x = UOp(Op.DEFINE_VAR, float32, (), ("x", float32.min, float32.max))
+    x = UOp.variable("x", float32.min, float32.max, float32)
     everything = replace(GENERIC, native_ops=COMMON_OPS | {Op.RSQRT, Op.SIGN, Op.RECIPROCAL})
     for op in (Op.RSQRT, Op.SIGN, Op.RECIPROCAL, Op.FLOOR, Op.ROUND):
         assert lower(x.alu(op), everything) is x.alu(op)

@@ -95,9 +95,9 @@ def test_vectors_of_positions_keep_their_lanes() -> None:
 def test_casts_between_index_and_data() -> None:
     i = UOp.range(10, 0, AxisType.LOOP)
     assert type_indices(i.cast(float32)).src[0].dtype is int32
-    position = UOp(Op.DEFINE_VAR, uint8, (), ("u", 0, 255)).cast(index)
+    position = UOp.variable("u", 0, 255, uint8).cast(index)
     assert type_indices(position).dtype is int32
-    wide = UOp(Op.DEFINE_VAR, int64, (), ("w", -(1 << 63), (1 << 63) - 1))
+    wide = UOp.variable("w", -(1 << 63), (1 << 63) - 1, int64)
     assert type_indices(wide.cast(index)) is wide
 
 
@@ -129,5 +129,5 @@ def test_random_expressions_keep_their_values_through_lowering_and_decomposition
 
 
 def test_graphs_without_index_are_untouched() -> None:
-    x = UOp(Op.DEFINE_VAR, int32, (), ("x", 0, 5))
+    x = UOp.variable("x", 0, 5, int32)
     assert type_indices(x + x) is x + x

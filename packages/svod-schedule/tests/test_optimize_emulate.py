@@ -28,7 +28,7 @@ from svod_ir.evaluate import evaluate
 from svod_ir.ops import ELEMENTWISE, UNARY, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.target import Target
-from svod_ir.testing.nodes import param, reduce_over
+from svod_ir.testing.nodes import alu, param, reduce_over
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedDtypeError
 from svod_schedule.optimize.emulate import emulate, make_emulation
@@ -46,7 +46,7 @@ def lower(graph: UOp, target: Target = BARE) -> UOp:
 
 
 def variable(name: str, dtype: DType) -> UOp:
-    return UOp(Op.DEFINE_VAR, dtype, (), (name, dtype.min, dtype.max))
+    return UOp.variable(name, dtype.min, dtype.max, dtype)
 
 
 def check_native(graph: UOp, target: Target) -> None:
@@ -202,7 +202,7 @@ def test_comparisons_negation_and_selection(dtype: DType) -> None:
 def test_vectors_are_computed_in_vectors() -> None:
     vector = bfloat16.vec(8)
     x = UOp(Op.VCONST, vector, (), tuple(float(i) for i in range(8)))
-    before = UOp(Op.ADD, vector, (x, x))
+    before = alu(Op.ADD, x, x)
     after = lower(before)
     check_native(after, BARE)
     assert all(n.dtype.lanes == 8 for n in after.toposort())

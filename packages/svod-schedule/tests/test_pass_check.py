@@ -13,7 +13,7 @@ from svod_ir.pattern import FLOAT, const, node, splat, var
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.ruleset import RuleSet, rule
 from svod_ir.target import Target
-from svod_ir.testing.nodes import buffer, contiguous
+from svod_ir.testing.nodes import alu, buffer, contiguous
 from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, compile_kernel, run_pipeline
@@ -136,8 +136,8 @@ def test_a_pass_that_changes_the_dtype_of_a_result_is_named() -> None:
 @rule(node(Op.ADD, var("x", FLOAT), const("c")))
 def add_without_an_operand(x: UOp, c: UOp) -> UOp | None:
     """x + 3 -> (x - an integer) * 3: a node inside of the replacement breaks the specification."""
-    broken = UOp(Op.SUB, x.dtype, (x, UOp.const(int32, 1)))
-    return UOp(Op.MUL, x.dtype, (broken, c)) if c.arg == 3.0 else None
+    broken = alu(Op.SUB, x, UOp.const(int32, 1))
+    return alu(Op.MUL, broken, c) if c.arg == 3.0 else None
 
 
 @rule(node(Op.MAX, var("x"), var("y")))
@@ -164,7 +164,7 @@ def test_a_node_that_breaks_the_specification_is_put_down_to_the_rule_that_made_
 
 
 def test_a_node_that_a_pass_made_is_put_down_to_no_rule() -> None:
-    broken = UOp(Op.SUB, float32, (UOp.const(float32, 1.0), UOp.const(int32, 1)))
+    broken = alu(Op.SUB, UOp.const(float32, 1.0), UOp.const(int32, 1))
     table = plant("rangeify", "mark-results", lambda g: UOp.sink(*g.src, broken))
     with pytest.raises(SpecError, match="SUB has operands of one dtype") as caught:
         run_pipeline("rangeify", make_graph(), Context(passes=table, options=IROptions(check=True)))

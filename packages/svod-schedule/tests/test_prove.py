@@ -13,6 +13,7 @@ from svod_ir.compare import find_difference, list_special
 from svod_ir.ops import Op
 from svod_ir.pattern import FLOAT, INT, const, node, var
 from svod_ir.ruleset import Rule, RuleSet, rule
+from svod_ir.testing.nodes import cast
 from svod_ir.uop import UOp
 from svod_schedule.errors import UnknownRuleError
 
@@ -127,7 +128,7 @@ def cancel_wrongly(x: UOp) -> UOp:
 @rule(node(Op.NOT, x, kinds=INT))
 def change_dtype(x: UOp) -> UOp:
     """~x -> x : i32, of another dtype."""
-    return UOp(Op.CAST, int32, (x,))
+    return cast(x, int32)
 
 
 @rule(node(Op.NEG, x, kinds=INT))

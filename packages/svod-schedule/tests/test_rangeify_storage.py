@@ -22,7 +22,7 @@ from svod_ir.build import (
 from svod_ir.ops import Op
 from svod_ir.target import Target
 from svod_ir.testing import assert_same
-from svod_ir.testing.nodes import contiguous
+from svod_ir.testing.nodes import contiguous, detach
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
 from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
@@ -175,7 +175,7 @@ def test_contiguous_has_a_kernel_of_its_own() -> None:
 
 
 def test_nodes_that_only_a_gradient_reads_cost_nothing() -> None:
-    marked = UOp(Op.DETACH, X.dtype, (X + Y,))
+    marked = detach(X + Y)
     assert compile_graph(marked * 2) is compile_graph((X + Y) * 2)
 
 

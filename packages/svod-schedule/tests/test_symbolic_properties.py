@@ -14,7 +14,7 @@ from svod_ir.constant import evaluate_scalar
 from svod_ir.ops import COMPARISON, AxisType, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.testing import count_examples
-from svod_ir.testing.nodes import register
+from svod_ir.testing.nodes import cast, register
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import SYMBOLIC, simplify, simplify_condition, simplify_under
 
@@ -210,7 +210,7 @@ def mixed_expressions(draw: st.DrawFn, dtype: DType, leaves: dict[DType, UOp], d
     if choice == 0:
         return leaves[dtype] if dtype in leaves and draw(st.integers(0, 2)) else draw(mixed_constants(dtype))
     if choice == 1:
-        return UOp(Op.CAST, dtype, (operand(draw(st.sampled_from(list(leaves)))),))
+        return cast(operand(draw(st.sampled_from(list(leaves)))), dtype)
     if choice == 2:
         return make(Op.WHERE, operand(bool_), operand(dtype), operand(dtype))
     if dtype.is_float:

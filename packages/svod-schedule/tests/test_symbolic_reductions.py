@@ -10,7 +10,7 @@ from svod_ir.evaluate import evaluate
 from svod_ir.ops import AxisType, Op
 from svod_ir.rewrite import graph_rewrite
 from svod_ir.testing import nodes
-from svod_ir.testing.nodes import param
+from svod_ir.testing.nodes import alu, param
 from svod_ir.uop import UOp
 from svod_schedule.symbolic import REDUCTIONS, SYMBOLIC
 
@@ -28,7 +28,7 @@ def reduce_over(x: UOp, *ranges: UOp, op: Op = Op.ADD) -> UOp:
 
 
 def chosen(condition: UOp, x: UOp) -> UOp:
-    return UOp(Op.WHERE, x.dtype, (condition, x, UOp.const(x.dtype, 0)))
+    return alu(Op.WHERE, condition, x, UOp.const(x.dtype, 0))
 
 
 def is_loop(graph: UOp) -> bool:
@@ -75,7 +75,7 @@ def test_other_conditions_and_counters_stay() -> None:
 
 def test_the_other_branch_may_be_the_chosen_one() -> None:
     e = UOp.variable("e", -1, 6)
-    before = reduce_over(UOp(Op.WHERE, float32, (R.ne(e), UOp.const(float32, 0.0), TABLE.index(R))), R)
+    before = reduce_over(alu(Op.WHERE, R.ne(e), UOp.const(float32, 0.0), TABLE.index(R)), R)
     after = graph_rewrite(RULES, before)
     assert not is_loop(after)
     for value in range(-1, 7):

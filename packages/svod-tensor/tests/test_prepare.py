@@ -18,7 +18,7 @@ from svod_device import (
 from svod_dtype import float32, int32, uint8, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.testing import nodes
-from svod_ir.testing.nodes import call, param, stack
+from svod_ir.testing.nodes import call, param, select, stack
 from svod_ir.uop import UOp
 from svod_runtime import (
     CachedKernel,
@@ -62,7 +62,7 @@ def plan_of(root, inputs, **config):
 
 def test_releasing_a_plan_reports_memory_that_is_only_named_too():
     x, y, out = node(7), node(8), node(-1)
-    chosen = UOp(Op.MSELECT, float32, (stack(x, y),), 1)
+    chosen = select(stack(x, y), 1)
     inputs = {x: filled([1, 2, 3, 4]), y: filled([5, 6, 7, 8])}
     pre = create_pre_schedule(UOp.sink(add_one(out, chosen)))
     (item,) = instantiate_schedule(pre, inputs, {}).items

@@ -252,7 +252,7 @@ def _position(target: Target, size: int) -> UOp:
     """A number from 0 to `size` - 1 that another part of the launch has each."""
     if target.has_local:
         return special("gidx0", _const(size), int32)
-    return UOp(Op.DEFINE_VAR, int32, (), ("core_id", 0, size - 1))
+    return UOp.variable("core_id", 0, size - 1, int32)
 
 
 def _parallel(target: Target) -> KernelCase:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from svod_dtype import DType, float32, index, void
+from svod_dtype import DType, bool_, float32, index, void
 from svod_ir.args import BufferArg, ParamArg
-from svod_ir.ops import Op
+from svod_ir.ops import COMPARISON, Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "bind", "buffer", "call", "contiguous", "detach", "group", "local", "param", "reduce_over", "register", "select", "special",
-    "stack",
+    "alu", "assign", "bind", "buffer", "call", "cast", "contiguous", "detach", "group", "local", "param",
+    "reduce_over", "register", "select", "special", "stack",
 ]  # fmt: skip
 
 
@@ -42,6 +42,22 @@ def bind(variable: UOp, value: int | UOp) -> UOp:
     """A variable with its value."""
     given = value if isinstance(value, UOp) else UOp.const(variable.dtype, value)
     return UOp(Op.BIND, variable.dtype, (variable, given))
+
+
+def alu(op: Op, *operands: UOp) -> UOp:
+    """An elementwise node; a comparison gives bool."""
+    dtype = operands[1 if op is Op.WHERE else 0].dtype
+    return UOp(op, bool_.vec(dtype.lanes) if op in COMPARISON else dtype, operands)
+
+
+def cast(x: UOp, dtype: DType) -> UOp:
+    """`x` as another dtype."""
+    return UOp(Op.CAST, dtype, (x,))
+
+
+def assign(target: UOp, value: UOp) -> UOp:
+    """The memory of `target` with the value in it."""
+    return UOp(Op.ASSIGN, target.dtype, (target, value))
 
 
 def reduce_over(x: UOp, *ranges: UOp, op: Op = Op.ADD) -> UOp:

@@ -25,7 +25,7 @@ from svod_ir.build import (
     make_shrink,
 )
 from svod_ir.ops import BINARY, COMPARISON, FUNCTIONS, REDUCTIONS, UNARY, Op, takes
-from svod_ir.testing.nodes import buffer
+from svod_ir.testing.nodes import alu, buffer
 from svod_ir.uop import UOp
 
 __all__ = ["conditions", "dtypes", "expressions", "graphs", "shapes"]
@@ -111,10 +111,10 @@ def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition
                 UOp(draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))), bool_, (draw(st.sampled_from(truths)), truths[-1]))
             )
         else:
-            numbers.append(UOp(Op.WHERE, index, (truths[-1], x, y)))
+            numbers.append(alu(Op.WHERE, truths[-1], x, y))
     if not is_condition:
         return numbers[-1]
-    return truths[-1] if truths else UOp(Op.LT, bool_, (numbers[-1], UOp.const(index, draw(st.integers(-9, 40)))))
+    return truths[-1] if truths else alu(Op.LT, numbers[-1], UOp.const(index, draw(st.integers(-9, 40))))
 
 
 _COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
