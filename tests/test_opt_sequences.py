@@ -66,7 +66,7 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "half": lambda: reduce(tensor(1, 10, 24, dtype=float16) * tensor(2, 10, 24, dtype=float16), 1),
     "running sum": lambda: make_scan_axis(tensor(1, 6, 21), Op.ADD, 1),
     "three axes": lambda: reduce(tensor(1, 4, 6, 10) * fit(tensor(2, 10), (4, 6, 10)), 1),
-}  # fmt: skip
+}
 
 
 class Machine:

@@ -30,7 +30,7 @@ from svod_dtype import (
     uint8,
     uint16,
     uint32,
-)  # fmt: skip
+)
 from svod_ir.target import Target
 from svod_ir.testing import parse_linear
 
@@ -287,7 +287,7 @@ def test_buffers_are_numbered_by_ascending_slot() -> None:
         ("%bad = STORE %out[i32(0)], load(%out[i32(0) if %x < 3])", "alternative"),
         ('%custom = CUSTOM f32 ["sqrtf({0})"]\n%bad = STORE %out[i32(0)], %custom', "CUSTOM"),
     ],
-)  # fmt: skip
+)
 def test_what_lowering_must_replace_is_an_error_that_names_the_node(line: str, problem: str) -> None:
     text = f"""
         %out = PARAM f32 [0, 8]

@@ -13,7 +13,7 @@ from svod_codegen.program import (
     load_program,
     make_program,
     render_program,
-)  # fmt: skip
+)
 from svod_device.errors import ProgramStageError
 from svod_device.spec import CompiledSpec, ProgramSpec
 from svod_dtype import int32, void

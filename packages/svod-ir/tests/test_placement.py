@@ -121,7 +121,7 @@ def test_the_reference_value_of_a_multi_is_its_shards_together() -> None:
         (make_gather(ROWS, make_iota(3, int32), 0), on(), (on(), on())),
         (make_gather(COLUMNS, make_reshape(make_iota(6, int32), (2, 3)), 0), on(2, (2, 2)), (on(1, (2, 2)), on())),
     ],
-)  # fmt: skip
+)
 def test_a_layout_follows_the_split_axis(node: UOp, result: Sharding, wanted: tuple[Sharding, ...]) -> None:
     assert lay_out(node) == (result, wanted)
     assert node.placement == result

@@ -66,7 +66,7 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "bytes": lambda: (tensor(1, 8, 40, dtype=uint8) + 3) * 5,
     "bfloat16": lambda: tensor(1, 6, 16, dtype=bfloat16) * tensor(2, 6, 16, dtype=bfloat16),
     "mixed widths": lambda: tensor(1, 6, 16, dtype=uint8).cast(float32) + tensor(2, 6, 16),
-}  # fmt: skip
+}
 """Small tensors whose kernels have the forms that the optimizer tells apart."""
 
 

@@ -21,7 +21,7 @@ from svod_dtype import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, FUNCTIONS, UNARY, Op, count_operands, takes
 from svod_ir.rewrite import graph_rewrite

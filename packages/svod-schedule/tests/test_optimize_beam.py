@@ -65,7 +65,7 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "sum of columns": lambda: reduce(tensor(1, 100, 40), 0),
     "elementwise": lambda: tensor(1, 60, 20) * tensor(2, 60, 20) + 1,
     "transposed copy": lambda: make_permute(tensor(1, 24, 32), (1, 0)),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=GRAPHS)
@@ -503,7 +503,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
     "softmax": lambda: softmax(tensor(1, 5, 24)),
     "sum of rows": lambda: reduce(tensor(1, 7, 24), 1),
     "elementwise": lambda: tensor(1, 6, 20) * tensor(2, 6, 20) + 1,
-}  # fmt: skip
+}
 
 
 @settings(max_examples=count_examples(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -22,7 +22,7 @@ from svod_dtype import (
     int64,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from svod_ir.args import KernelInfo
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import ELEMENTWISE, UNARY, Op

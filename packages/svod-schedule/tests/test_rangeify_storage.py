@@ -108,7 +108,7 @@ def test_a_program_becomes_as_many_kernels_as_it_needs(program: str) -> None:
         attention(*(tensor(i, 2, 5, 4) for i in (1, 2, 3))),
         make_scan_axis(make_scan_axis(tensor(1, 4, 6), Op.ADD, 1), Op.ADD, 0),
     ],
-)  # fmt: skip
+)
 def test_the_kernels_compute_what_the_program_means(graph: UOp) -> None:
     assert_same(UOp.sink(graph), compile_graph(graph))
 

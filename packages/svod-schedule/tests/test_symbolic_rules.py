@@ -236,7 +236,7 @@ DECLINES = [
     ("undo_twice", "one NEG is left alone", "-%f"),
     ("absolute_twice", "-45 wraps to 211, whose size is 211", "abs(-%u)"),
     ("guard_branch", "the condition says nothing about the branch", "where(%j < 2, %k // 4, 0)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "before", "after"), FIRES)

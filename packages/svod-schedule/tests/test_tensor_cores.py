@@ -301,7 +301,7 @@ PLAIN: dict[str, Callable[[], UOp]] = {
     "a core that is no faster": lambda: matmul(
         tensor(1, 32, 3, dtype=bfloat16).cast(float32), tensor(2, 3, 5, dtype=bfloat16).cast(float32)
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", PLAIN)

@@ -24,7 +24,7 @@ from svod_dtype.dtype import (
     to_dtype,
     uint8,
     uint16,
-)  # fmt: skip
+)
 from svod_dtype.errors import PromotionError
 
 __all__ = ["promote_types", "promote_with_scalar", "result_type"]

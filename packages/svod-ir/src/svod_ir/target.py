@@ -23,7 +23,7 @@ from svod_dtype import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from svod_ir.ops import TABLE, Op
 
 __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]

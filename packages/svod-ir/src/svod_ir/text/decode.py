@@ -214,4 +214,4 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.CUSTOM_FUNCTION: _one(_text),
     Op.GEP: _ints,
     Op.WMMA: _tensor_core,
-}  # fmt: skip
+}

@@ -53,5 +53,5 @@ def _branch(op: Op, x: UOp, fresh: FreshIds, *, has_fma: bool) -> UOp:
     common = value.after(*outer).index(_ZERO).store(case.common(x, has_fma=has_fma))
     inside = argument.after(given, loop).index(_ZERO).load()
     result = value.after(common, loop).index(_ZERO)
-    mended = case.is_rare(inside, has_fma=has_fma).where(case.rare(inside), result.load())
-    return value.after(result.store(mended).end(loop)).index(_ZERO).load()
+    corrected = case.is_rare(inside, has_fma=has_fma).where(case.rare(inside), result.load())
+    return value.after(result.store(corrected).end(loop)).index(_ZERO).load()
