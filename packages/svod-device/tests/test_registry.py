@@ -305,12 +305,18 @@ def test_the_process_has_one_registry_that_can_be_cleared() -> None:
         get_device("MINE")
 
 
-@pytest.mark.parametrize(("interface", "problem", "hint"), [
-    (2, "is written for version 2 of the plugin interface; svod-device has version 1", "upgrade svod-device"),
-    (0, "is written for version 0 of the plugin interface; svod-device has version 1", "upgrade svod-other"),
-    (None, "declares no version of the plugin interface; svod-device has version 1", "install a svod-other that declares it; "
-     "`docs/new-device.md` tells plugin authors how"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("interface", "problem", "hint"),
+    [
+        (2, "is written for version 2 of the plugin interface; svod-device has version 1", "upgrade svod-device"),
+        (0, "is written for version 0 of the plugin interface; svod-device has version 1", "upgrade svod-other"),
+        (
+            None,
+            "declares no version of the plugin interface; svod-device has version 1",
+            "install a svod-other that declares it; `docs/new-device.md` tells plugin authors how",
+        ),
+    ],
+)
 def test_a_plugin_for_another_interface_is_named_and_not_imported(
     install: Callable[..., str], interface: int | None, problem: str, hint: str
 ) -> None:

@@ -84,7 +84,10 @@ _WRONG_BINARY = "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found
     ("node", "message"),
     [
         (_SINK, "stage root of a PROGRAM must be PROGRAM, found SINK"),
-        (UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SOURCE), None), "stage device of a PROGRAM must be a device name, found None"),
+        (
+            UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SOURCE), None),
+            "stage device of a PROGRAM must be a device name, found None",
+        ),
         (UOp(Op.PROGRAM, void, (), "CPU"), "stage SINK of a PROGRAM must be SINK, found nothing"),
         (UOp(Op.PROGRAM, void, (_LINEAR,), "CPU"), "stage SINK of a PROGRAM must be SINK, found LINEAR"),
         (UOp(Op.PROGRAM, void, (_SINK,), "CPU"), "stage LINEAR of a PROGRAM must be LINEAR, found nothing"),
@@ -94,7 +97,7 @@ _WRONG_BINARY = "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found
         (UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SOURCE, _SOURCE), "CPU"), _WRONG_BINARY),
         (_FIVE_STAGES, "stage end of a PROGRAM must be nothing, found SINK"),
     ],
-)  # fmt: skip
+)
 def test_each_wrong_stage_is_named(node: UOp, message: str) -> None:
     with pytest.raises(ProgramStageError) as caught:
         ProgramSpec.from_program(node)

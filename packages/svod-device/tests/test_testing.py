@@ -38,11 +38,20 @@ BAD = {
         "def allocate(self, n): m = super().allocate(n + 8); return m._replace(address=m.address + 8)",
         "test_a_block_is_aligned_and_keeps_its_bytes[63]",
     ),
-    "ROUNDED": ("def copy_out(self, to, at): super().copy_out(to, at & -64)", "test_an_address_plus_n_is_the_n_th_byte[7-3]"),
-    "BOUNDLESS": ("def allocate(self, n): return super().allocate(min(n, 1 << 24))", "test_a_block_that_no_machine_has_is_a_memory_error"),
+    "ROUNDED": (
+        "def copy_out(self, to, at): super().copy_out(to, at & -64)",
+        "test_an_address_plus_n_is_the_n_th_byte[7-3]",
+    ),
+    "BOUNDLESS": (
+        "def allocate(self, n): return super().allocate(min(n, 1 << 24))",
+        "test_a_block_that_no_machine_has_is_a_memory_error",
+    ),
     "BUSY": ("def free(self, memory): raise OSError('busy')", "test_freed_memory_can_be_had_again"),
-    "SHARED": ("block = HostAllocator().allocate(1 << 24)\n    def allocate(self, n): return self.block", "test_blocks_do_not_overlap"),
-}  # fmt: skip
+    "SHARED": (
+        "block = HostAllocator().allocate(1 << 24)\n    def allocate(self, n): return self.block",
+        "test_blocks_do_not_overlap",
+    ),
+}
 OPT_OUT = f"expected_failures = {{{SYNCHRONIZE!r}: 'the driver hangs'}}"
 CHECKED = "aligned or n_th or no_machine or had_again or overlap or synchronize or views_share"
 
@@ -233,9 +242,19 @@ def test_a_device_that_hangs_stops_no_other_test(tried: Tried) -> None:
 def test_kernels_follow_the_target() -> None:
     cpu = Target.generic(cores=1)
     gpu = Target(
-        name="gpu", vector_bits=32, vector_registers=32, cores=1, l1_bytes=1, l2_bytes=1, l3_bytes=0, has_local=True,
-        has_shared=True, shared_bytes=1 << 15, max_local=64, native_ops=cpu.native_ops | {Op.EXP2},
-    )  # fmt: skip
+        name="gpu",
+        vector_bits=32,
+        vector_registers=32,
+        cores=1,
+        l1_bytes=1,
+        l2_bytes=1,
+        l3_bytes=0,
+        has_local=True,
+        has_shared=True,
+        shared_bytes=1 << 15,
+        max_local=64,
+        native_ops=cpu.native_ops | {Op.EXP2},
+    )
     on_cpu, on_gpu = ({case.name for case in iter_kernels(target)} for target in (cpu, gpu))
     assert {"grid", "workgroup", "function_exp2"} <= on_gpu - on_cpu
     assert "vectors_float32" in on_cpu - on_gpu
@@ -243,9 +262,16 @@ def test_kernels_follow_the_target() -> None:
 
 
 SMALL = replace(
-    Target.generic(cores=1), vector_bits=32, has_local=True, has_shared=True, shared_bytes=64, max_local=3, max_local_dims=(2, 2),
-    max_global=(7, 2), max_buffers=6,
-)  # fmt: skip
+    Target.generic(cores=1),
+    vector_bits=32,
+    has_local=True,
+    has_shared=True,
+    shared_bytes=64,
+    max_local=3,
+    max_local_dims=(2, 2),
+    max_global=(7, 2),
+    max_buffers=6,
+)
 
 
 def test_kernels_keep_within_what_a_small_target_allows() -> None:

@@ -390,8 +390,10 @@ def test_a_batch_is_made_anew_when_the_size_of_any_of_its_kernels_changes(plans:
     for name, out in (("n", x), ("m", y)):
         size, variable = UOp.variable(name, 1, 10), Variable(name, 1, 10)
         plans.op(
-            plans.kernel(lambda *_: None, [out], variables=[variable], values=[3], global_size=(size, 1, 1), launcher=launcher)
-        )  # fmt: skip
+            plans.kernel(
+                lambda *_: None, [out], variables=[variable], values=[3], global_size=(size, 1, 1), launcher=launcher
+            )
+        )
     plan = plans.build(x, y)
     for values in ({"n": 5}, {"m": 7}, {"n": 5, "m": 7}):
         plan.execute_with_vars(values)

@@ -51,8 +51,12 @@ def test_launches_of_one_kernel_add_up_and_the_slowest_comes_first() -> None:
     matmul, add, other = ProfileReport(PROFILES).summaries()
     assert (matmul.name, matmul.n_launches, matmul.elapsed_ns) == ("r_8_8_8", 1, 10_000)
     assert (add.n_launches, add.elapsed_ns, add.fastest_ns, add.n_operations, add.n_bytes) == (
-        2, 4_000, 1_000, 4_000, 16_000,
-    )  # fmt: skip
+        2,
+        4_000,
+        1_000,
+        4_000,
+        16_000,
+    )
     assert (add.gflops, add.gigabytes_per_second) == (1.0, 4.0)
     assert other.device == "CUDA"
 
@@ -93,15 +97,19 @@ def test_lines_and_scopes_stand_beside_their_kernels() -> None:
         "E_16         1   1.00    9.1 %     2.00  8.00  encoder.layer0.norm  model.py:3 add",
     ]
     assert [(s.scope, s.n_launches, s.elapsed_us) for s in report.scopes()] == [
-        ("encoder.layer0", 1, 10.0), ("encoder.layer0.norm", 1, 1.0),
-    ]  # fmt: skip
+        ("encoder.layer0", 1, 10.0),
+        ("encoder.layer0.norm", 1, 1.0),
+    ]
     launch = json.loads(report.to_json())["launches"][0]
     assert launch["origins"] == [
         {
-            "file": "/home/me/model.py", "line": 3, "function": "forward", "operation": "add",
+            "file": "/home/me/model.py",
+            "line": 3,
+            "function": "forward",
+            "operation": "add",
             "scope": "encoder.layer0.norm",
         }
-    ]  # fmt: skip
+    ]
     traced = json.loads(report.to_trace())["traceEvents"][-1]["args"]
     assert traced["from"] == ["/home/me/model.py:9 matmul", "/home/me/model.py:3 add"]
     assert traced["scope"] == "encoder.layer0"
@@ -160,9 +168,17 @@ def test_rates_are_compared_with_what_the_device_could_do() -> None:
 
 def test_the_limits_of_a_device_are_those_of_its_target() -> None:
     target = Target(
-        name="t", vector_bits=256, vector_registers=16, cores=2, l1_bytes=1 << 15, l2_bytes=1 << 20, l3_bytes=1 << 23,
-        peak_flops=1e9, memory_bandwidth=1e10, rates=Rates(clock=1e9, l2_bytes=64.0, l3_bytes=16.0),
-    )  # fmt: skip
+        name="t",
+        vector_bits=256,
+        vector_registers=16,
+        cores=2,
+        l1_bytes=1 << 15,
+        l2_bytes=1 << 20,
+        l3_bytes=1 << 23,
+        peak_flops=1e9,
+        memory_bandwidth=1e10,
+        rates=Rates(clock=1e9, l2_bytes=64.0, l3_bytes=16.0),
+    )
     limits = Limits.of(target)
     assert limits.operations == 2e9
     assert [limits.get_bandwidth(1 << n) for n in (21, 22, 24)] == [128e9, 32e9, 1e10]
@@ -179,10 +195,21 @@ def test_json_has_every_launch_and_every_kernel() -> None:
     assert data["elapsed_ns"] == 14_500
     assert [launch["name"] for launch in data["launches"]] == ["E_16", "r_8_8_8", "E_16", "E_16"]
     assert data["kernels"][0] == {
-        "name": "r_8_8_8", "device": "CPU", "launches": 1, "elapsed_ns": 10_000, "fastest_ns": 10_000,
-        "operations": 80_000, "bytes": 40_000, "gflops": 8.0, "gigabytes_per_second": 4.0, "share_of_limit": None, "bound": None,
-        "scope": "", "origins": [], "reasons": [],
-    }  # fmt: skip
+        "name": "r_8_8_8",
+        "device": "CPU",
+        "launches": 1,
+        "elapsed_ns": 10_000,
+        "fastest_ns": 10_000,
+        "operations": 80_000,
+        "bytes": 40_000,
+        "gflops": 8.0,
+        "gigabytes_per_second": 4.0,
+        "share_of_limit": None,
+        "bound": None,
+        "scope": "",
+        "origins": [],
+        "reasons": [],
+    }
 
 
 def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(tmp_path: Path) -> None:
@@ -195,8 +222,11 @@ def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(tmp
     assert names == {0: "CPU", 1: "CUDA"}
     launches = [e for e in events if e["ph"] == "X"]
     assert [(e["name"], e["tid"], e["ts"], e["dur"]) for e in launches] == [
-        ("E_16", 0, 0.0, 1.0), ("r_8_8_8", 0, 2.0, 10.0), ("E_16", 0, 13.0, 3.0), ("E_16", 1, 17.0, 0.5),
-    ]  # fmt: skip
+        ("E_16", 0, 0.0, 1.0),
+        ("r_8_8_8", 0, 2.0, 10.0),
+        ("E_16", 0, 13.0, 3.0),
+        ("E_16", 1, 17.0, 0.5),
+    ]
     assert launches[1]["args"] == {"buffers": 3, "operations": 80_000, "bytes": 40_000, "GFLOP/s": 8.0, "GB/s": 4.0}
 
 

@@ -166,10 +166,16 @@ def test_plans_of_one_template_share_kernels_out_as_their_own_sizes_ask(plans: P
     for out in outs:
         plans.op(
             plans.kernel(
-                lambda out, x, n: None, [out], [x], variables=[Variable("n", 1, 9)], values=[1], launcher=launcher,
-                global_size=(n, 1, 1), n_bytes=1 << 20,
+                lambda out, x, n: None,
+                [out],
+                [x],
+                variables=[Variable("n", 1, 9)],
+                values=[1],
+                launcher=launcher,
+                global_size=(n, 1, 1),
+                n_bytes=1 << 20,
             )
-        )  # fmt: skip
+        )
     plans.op(plans.kernel(plans.add_one, [fresh(plans)], [outs[0]], launcher=launcher))
     plans.builder.set_output_buffers(outs)
     template = plans.builder.build_template([plans.buffers[x]])

@@ -221,13 +221,24 @@ def power_arguments(dtype: DType, n: int) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])
-@pytest.mark.parametrize(("op", "expected"), [
-    (Op.EXP, "nan inf 0.0 1.0 1.0"), (Op.EXP2, "nan inf 0.0 1.0 1.0"), (Op.LOG, "nan inf nan -inf -inf"),
-    (Op.LOG2, "nan inf nan -inf -inf"), (Op.SIN, "nan nan nan 0.0 -0.0"), (Op.COS, "nan nan nan 1.0 1.0"),
-    (Op.TAN, "nan nan nan 0.0 -0.0"), (Op.TANH, "nan 1.0 -1.0 0.0 -0.0"),
-    (Op.EXPM1, "nan inf -1.0 0.0 -0.0"), (Op.LOG1P, "nan inf nan 0.0 -0.0"), (Op.SINH, "nan inf -inf 0.0 -0.0"),
-    (Op.COSH, "nan inf inf 1.0 1.0"), (Op.ERF, "nan 1.0 -1.0 0.0 -0.0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (Op.EXP, "nan inf 0.0 1.0 1.0"),
+        (Op.EXP2, "nan inf 0.0 1.0 1.0"),
+        (Op.LOG, "nan inf nan -inf -inf"),
+        (Op.LOG2, "nan inf nan -inf -inf"),
+        (Op.SIN, "nan nan nan 0.0 -0.0"),
+        (Op.COS, "nan nan nan 1.0 1.0"),
+        (Op.TAN, "nan nan nan 0.0 -0.0"),
+        (Op.TANH, "nan 1.0 -1.0 0.0 -0.0"),
+        (Op.EXPM1, "nan inf -1.0 0.0 -0.0"),
+        (Op.LOG1P, "nan inf nan 0.0 -0.0"),
+        (Op.SINH, "nan inf -inf 0.0 -0.0"),
+        (Op.COSH, "nan inf inf 1.0 1.0"),
+        (Op.ERF, "nan 1.0 -1.0 0.0 -0.0"),
+    ],
+)
 def test_nan_infinities_and_zeros_give_what_the_standards_say(op: Op, expected: str, dtype: DType) -> None:
     x = UOp.variable("x", 0, 1, dtype)
     got = evaluate(TRANSCENDENTAL[op](x), {x: np.array(SPECIAL[:5], dtype.numpy)}, has_fma=True)

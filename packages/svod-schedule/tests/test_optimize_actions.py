@@ -68,9 +68,7 @@ def test_axes_of_one_kind_change_places(product: UOp) -> None:
     assert scheduler.try_opt(Opt(OptOp.THREAD, 0, 4))
     kinds = [axis.arg[1] for axis in scheduler.axes]
     swaps = {(opt.axis, opt.amount) for opt in iter_actions(scheduler) if opt.op is OptOp.SWAP}
-    expected = {
-        (i, j) for j in range(len(kinds)) for i in range(j) if kinds[i] is kinds[j] is not AxisType.THREAD
-    }  # fmt: skip
+    expected = {(i, j) for j in range(len(kinds)) for i in range(j) if kinds[i] is kinds[j] is not AxisType.THREAD}
     assert AxisType.THREAD in kinds
     assert swaps == expected != set()
     assert Opt(OptOp.PACK, kinds.index(AxisType.THREAD)) in set(iter_actions(scheduler))

@@ -323,9 +323,7 @@ def test_a_search_asks_whether_to_stop_between_batches(product: UOp) -> None:
         measured.append(len(candidates))
         return predict(candidates)
 
-    result = search(
-        product, CONTEXT, replace(SMALL, max_measured=40), measure, should_stop=lambda: sum(measured) > 2
-    )  # fmt: skip
+    result = search(product, CONTEXT, replace(SMALL, max_measured=40), measure, should_stop=lambda: sum(measured) > 2)
     assert measured == [1, 1, 8]
     assert result.stop is StopReason.STOPPED
     assert result.rounds[0].n_measured == 8

@@ -24,10 +24,20 @@ from svod_schedule.optimize.workgroup_limits import describe_excess
 from svod_schedule.pipeline import Context, run_pipeline
 
 GPU = replace(
-    Target.generic(cores=60), name="gpu", vector_bits=128, vector_registers=64, l3_bytes=0, has_local=True, has_shared=True,
-    shared_bytes=48 << 10, max_global=(2**31 - 1, 65535, 65535), max_local=1024, max_local_dims=(1024, 1024, 64), lockstep=32,
+    Target.generic(cores=60),
+    name="gpu",
+    vector_bits=128,
+    vector_registers=64,
+    l3_bytes=0,
+    has_local=True,
+    has_shared=True,
+    shared_bytes=48 << 10,
+    max_global=(2**31 - 1, 65535, 65535),
+    max_local=1024,
+    max_local_dims=(1024, 1024, 64),
+    lockstep=32,
     native_dtypes=COMMON_DTYPES | {float16},
-)  # fmt: skip
+)
 """What most current GPUs have."""
 
 
