@@ -92,7 +92,7 @@ def test_the_error_names_the_pass_the_stage_the_rule_and_the_node() -> None:
 
 def test_the_body_of_a_call_is_checked_as_a_kernel() -> None:
     broken = UOp.sink(OUT.index(RANGE).store(UOp(Op.ADD, float32, (F,))).end(RANGE))
-    with pytest.raises(SpecError, match="ADD takes x y, not 1 operands"):
+    with pytest.raises(SpecError, match="ADD takes left right, not 1 operands"):
         verify(UOp.sink(BUFFER.after(call(broken, BUFFER))), "kernel graph")
 
 

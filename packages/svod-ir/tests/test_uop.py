@@ -17,6 +17,7 @@ import pytest
 from svod_dtype import bool_, float32, float64, index, int8, int32, void
 from svod_ir import AxisType, GraphError, Op, OperandError, UOp, parse_graph, print_graph
 from svod_ir.args import BufferArg, ParamArg
+from svod_ir.ops import TABLE
 from svod_ir.testing import run_in_threads
 from svod_ir.uop import count_interned
 
@@ -74,6 +75,15 @@ def test_a_node_that_is_made_with_a_bare_tuple_has_named_fields() -> None:
     assert UOp(Op.SHRINK, float32, (UOp(Op.PARAM, float32, (), (0, 8)),), (0, 3)).src[0].arg == ParamArg(0, 8, None)
     with pytest.raises(TypeError, match="RangeArg"):
         UOp(Op.RANGE, index, (UOp.const(index, 4),), (7531, AxisType.LOOP, 2))
+
+
+@pytest.mark.parametrize("op", [op for op, row in TABLE.items() if row.operands], ids=str)
+def test_an_operand_has_the_name_that_the_table_gives_it(op: Op) -> None:
+    operands = tuple(UOp.const(int32, n) for n in range(4))
+    node = UOp(op, float32, operands, "names")
+    for place, name in enumerate(TABLE[op].operands.split()):
+        if isinstance(getattr(UOp, name.rstrip("?*"), None), property) and name != "gate?":
+            assert getattr(node, name.rstrip("?*")) == (operands[place:] if name.endswith("s*") else operands[place])
 
 
 def test_constants_are_wrapped_or_rounded_to_their_dtype() -> None:

@@ -18,9 +18,9 @@ def location_of(access: UOp) -> UOp:
     Raises:
         RenderError: if it accesses something else.
     """
-    location = access.src[0]
+    location = access.location
     while location.op is Op.AFTER:
-        location = location.src[0]
+        location = location.source
     if location.op is not Op.INDEX:
         raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=access)
     return location

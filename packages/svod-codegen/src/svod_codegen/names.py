@@ -19,7 +19,7 @@ def get_name(names: Mapping[UOp, str], node: UOp) -> str:
     """
     found = names.get(node)
     while found is None and node.op is Op.AFTER:
-        node = node.src[0]
+        node = node.source
         found = names.get(node)
     if found is None:
         raise RenderError(problem="is used before it is defined", node=node)

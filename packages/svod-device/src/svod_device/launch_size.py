@@ -119,7 +119,7 @@ def _evaluate_node(expression: UOp, node: UOp, operands: tuple[int, ...], variab
                 raise fail(f"variable {name} has no value")
             return _check_bounds(fail, node, variables[name])
         case Op.BIND:
-            return _check_bounds(fail, node.src[0], operands[0])
+            return _check_bounds(fail, node.symbol, operands[0])
         case Op.NEG:
             return -operands[0]
         case Op.ABS:

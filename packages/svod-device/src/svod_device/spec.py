@@ -198,9 +198,9 @@ def _derive_facts(sink: UOp) -> _Facts:
             case Op.SPECIAL:
                 numbers, axis = _parse_special(node.arg)
                 is_direct |= numbers == "idx"
-                (local_size if numbers == "lidx" else global_size)[axis] = _simplify(node.src[0])
+                (local_size if numbers == "lidx" else global_size)[axis] = _simplify(node.stop)
             case Op.STORE:
-                facts.outs |= _get_slots(node.src[0])
+                facts.outs |= _get_slots(node.location)
             case _:
                 pass
     facts.ins = _read_slots(nodes)

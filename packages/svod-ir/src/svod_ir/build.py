@@ -110,10 +110,10 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
         return x
     if y.arg == 1 and op in (Op.MUL, Op.IDIV):
         return x
-    if op is Op.ADD and x.op is Op.ADD and x.src[1].op is Op.CONST:
-        return make_alu(Op.ADD, x.src[0], make_alu(Op.ADD, x.src[1], y))
-    if op is Op.MUL and x.op is Op.MUL and x.src[1].op is Op.CONST:
-        return make_alu(Op.MUL, x.src[0], make_alu(Op.MUL, x.src[1], y))
+    if op is Op.ADD and x.op is Op.ADD and x.right.op is Op.CONST:
+        return make_alu(Op.ADD, x.left, make_alu(Op.ADD, x.right, y))
+    if op is Op.MUL and x.op is Op.MUL and x.right.op is Op.CONST:
+        return make_alu(Op.MUL, x.left, make_alu(Op.MUL, x.right, y))
     return UOp(op, dtype, (x, y)) if op in _REGROUPED else None
 
 
@@ -143,7 +143,7 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
             problem=f"holds {format_size(old)} elements, but {format_shape(shape)} holds {format_size(new)}",
         )  # fmt: skip
     if x.op is Op.RESHAPE:
-        return make_reshape(x.src[0], shape)
+        return make_reshape(x.source, shape)
     return _with_sizes(Op.RESHAPE, x, shape)
 
 
@@ -179,7 +179,7 @@ def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
     if axes == tuple(range(len(axes))):
         return x
     if x.op is Op.PERMUTE:
-        return make_permute(x.src[0], tuple(x.arg[a] for a in axes))
+        return make_permute(x.source, tuple(x.arg[a] for a in axes))
     return UOp(Op.PERMUTE, x.dtype, (x,), axes)
 
 

@@ -139,7 +139,7 @@ def _label(labels: Labels, root: UOp, label: frozenset[Hashable]) -> None:
 def _is_memory(node: UOp) -> bool:
     """Whether nothing is computed: a leaf, or all of it in another shape. Lines that only read the same share such nodes."""
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
-        node = node.src[0]
+        node = node.source
     return not node.src
 
 

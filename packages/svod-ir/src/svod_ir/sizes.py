@@ -86,7 +86,7 @@ def is_known_at_most(size: SInt, limit: SInt) -> bool:
 
 def unbind(node: UOp) -> UOp:
     """The graph with each variable in the place of its binding."""
-    return node.substitute({bind: bind.src[0] for bind in node.iter_ops(Op.BIND)})
+    return node.substitute({bind: bind.symbol for bind in node.iter_ops(Op.BIND)})
 
 
 @format_size.register
@@ -118,11 +118,11 @@ def _format_node(node: UOp, texts: Mapping[UOp, str]) -> str:
             return node.arg.name
         case Op.BIND | Op.CAST:
             return texts[node.src[0]]
-        case Op.MUL if node.src[1].op is Op.CONST:
-            factor = "-" if node.src[1].arg == -1 else f"{node.src[1].arg}*"
-            return f"{factor}{inside(node.src[0])}"
-        case Op.ADD if texts[node.src[1]].startswith("-"):
-            return f"{texts[node.src[0]]} - {texts[node.src[1]][1:]}"
+        case Op.MUL if node.right.op is Op.CONST:
+            factor = "-" if node.right.arg == -1 else f"{node.right.arg}*"
+            return f"{factor}{inside(node.left)}"
+        case Op.ADD if texts[node.right].startswith("-"):
+            return f"{texts[node.left]} - {texts[node.right][1:]}"
         case op if op in _SYMBOLS:
             return _SYMBOLS[op].join(map(inside, node.src))
         case op:
@@ -222,7 +222,7 @@ def _to_choice(polynomial: _Polynomial) -> UOp:
         if len(polynomial) == 1 or len(term) != 1 or term[0].op is not Op.MAX or abs(number) != 1:
             continue
         rest = {t: k for t, k in polynomial.items() if t != term}
-        part = _to_polynomial(term[0].src[0])
+        part = _to_polynomial(term[0].left)
         other = _add(rest, part, number)
         if len(other) <= len(part):
             operands = sorted((_to_choice(rest), _to_choice(other)), key=_atom_key)
@@ -304,12 +304,12 @@ def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
 
 def _lower_estimates(atom: UOp, number: int, rest: _Polynomial) -> list[list[_Polynomial]]:
     """Lists of polynomials: if none of a list is ever below 0, `number * atom + rest` is not either."""
-    if atom.op is Op.IDIV and atom.src[1].op is Op.CONST and atom.src[1].arg > 0:
+    if atom.op is Op.IDIV and atom.right.op is Op.CONST and atom.right.arg > 0:
         # x - c + 1 <= c * (x // c) <= x.
-        divisor, x = atom.src[1].arg, _to_polynomial(atom.src[0])
+        divisor, x = atom.right.arg, _to_polynomial(atom.left)
         scaled = _add(_add(_ZERO, rest, divisor), x, number)
         return [[scaled if number < 0 else _add(scaled, {(): 1 - divisor}, number)]]
     if atom.op is Op.MAX:
-        both = [rest, _add(rest, _to_polynomial(atom.src[0]), number)]
+        both = [rest, _add(rest, _to_polynomial(atom.left), number)]
         return [both] if number < 0 else [[p] for p in both]
     return []

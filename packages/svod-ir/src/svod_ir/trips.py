@@ -12,7 +12,7 @@ __all__ = ["exact_trips", "max_trips", "typical_trips"]
 
 def exact_trips(loop: UOp) -> SInt:
     """The iterations of a RANGE: an int where they are constant, its end otherwise."""
-    end = loop.src[0]
+    end = loop.stop
     return int(end.arg) if end.op is Op.CONST else end
 
 
@@ -23,4 +23,4 @@ def max_trips(*loops: UOp) -> int:
 
 def typical_trips(*loops: UOp) -> int:
     """The iterations of nested loops, where each that varies has as many as lie in the middle of its bounds."""
-    return prod([max((int(loop.src[0].vmin) + int(loop.src[0].vmax)) // 2, 1) for loop in loops])
+    return prod([max((int(loop.stop.vmin) + int(loop.stop.vmax)) // 2, 1) for loop in loops])

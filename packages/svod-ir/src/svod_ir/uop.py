@@ -303,6 +303,83 @@ class UOp:
         """This effect, once for each value of the ranges."""
         return UOp(Op.END, void, (self, *ranges)) if ranges else self
 
+    # Operands by the names that `svod_ir.ops.TABLE` gives them, for nodes whose op is known.
+
+    @property
+    def source(self) -> UOp:
+        """What a movement, cast, reduction, copy, AFTER, BUFFERIZE or function of one operand is of."""
+        return self.src[0]
+
+    @property
+    def memory(self) -> UOp:
+        """The memory object of an INDEX or BUFFER_VIEW."""
+        return self.src[0]
+
+    @property
+    def position(self) -> UOp:
+        """The first position of an INDEX; the positions of a GATHER."""
+        return self.src[1]
+
+    @property
+    def location(self) -> UOp:
+        """What a LOAD reads or a STORE writes."""
+        return self.src[0]
+
+    @property
+    def value(self) -> UOp:
+        """What a STORE or ASSIGN writes, or a BIND gives."""
+        return self.src[1]
+
+    @property
+    def alternative(self) -> UOp:
+        """What a LOAD gives where its gate is false."""
+        return self.src[1]
+
+    @property
+    def target(self) -> UOp:
+        """What an ASSIGN writes."""
+        return self.src[0]
+
+    @property
+    def symbol(self) -> UOp:
+        """The variable of a BIND."""
+        return self.src[0]
+
+    @property
+    def stop(self) -> UOp:
+        """The end of a RANGE or SPECIAL, which begins at 0."""
+        return self.src[0]
+
+    @property
+    def left(self) -> UOp:
+        """The first operand of a binary op."""
+        return self.src[0]
+
+    @property
+    def right(self) -> UOp:
+        """The second operand of a binary op."""
+        return self.src[1]
+
+    @property
+    def body(self) -> UOp:
+        """The effect that an END repeats, or the kernel of a CALL."""
+        return self.src[0]
+
+    @property
+    def loops(self) -> tuple[UOp, ...]:
+        """The RANGEs of an END, REDUCE or BUFFERIZE."""
+        return self.src[1:]
+
+    @property
+    def arguments(self) -> tuple[UOp, ...]:
+        """The memory and the values that a CALL gives its body."""
+        return self.src[1:]
+
+    @property
+    def dependencies(self) -> tuple[UOp, ...]:
+        """The effects that an AFTER waits for."""
+        return self.src[1:]
+
     @property
     def gate(self) -> UOp | None:
         """The gate of an INDEX, or None."""

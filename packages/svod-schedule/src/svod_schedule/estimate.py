@@ -28,10 +28,10 @@ def estimate_work(kernel: UOp) -> Work:
         if node.op in _ARITHMETIC and node.dtype.kind not in ("index", "bool"):
             n_operations += _trips(node.ranges) * (2 if node.op is Op.MULACC else 1)
         elif node.op is Op.REDUCE:
-            n_operations += _trips(node.src[0].ranges)
-        elif node.op is Op.INDEX and node.src[0].op is Op.PARAM:
-            memory = node.src[0]
-            n_elements = min(_trips(node.src[1].ranges), memory.arg.size)
+            n_operations += _trips(node.source.ranges)
+        elif node.op is Op.INDEX and node.memory.op is Op.PARAM:
+            memory = node.memory
+            n_elements = min(_trips(node.position.ranges), memory.arg.size)
             touched[memory] = max(touched.get(memory, 0), n_elements)
     return Work(n_operations, sum(n * memory.dtype.itemsize for memory, n in touched.items()))
 

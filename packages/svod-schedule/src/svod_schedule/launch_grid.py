@@ -44,8 +44,8 @@ class AxisGroup:
         found: dict[UOp, UOp] = {}
         for position, axis in enumerate(reversed(self.axes)):
             is_outermost = position == len(self.axes) - 1
-            found[axis] = number if is_outermost else number % axis.src[0]
-            number = number // axis.src[0]
+            found[axis] = number if is_outermost else number % axis.stop
+            number = number // axis.stop
         return found
 
 
@@ -81,9 +81,9 @@ def _join_smallest(groups: list[tuple[UOp, ...]]) -> list[tuple[UOp, ...]]:
 
 
 def _place(group: tuple[UOp, ...], first: int, limits: Sequence[int], n_free: int) -> AxisGroup:
-    size = group[0].src[0]
+    size = group[0].stop
     for axis in group[1:]:
-        size = size * axis.src[0]
+        size = size * axis.stop
     largest = _largest(group)
     if largest <= limits[first]:
         return AxisGroup(group, first, (size,), is_over=False)

@@ -13,7 +13,7 @@ MAX_STRIDE = 4
 
 def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
     """How many accesses `n_lanes` elements along `axis` take, as a part of so many; above 1 where that is no use."""
-    return stride_cost(find_stride(access.src[1], axis), access, axis, n_lanes, is_read=is_read)
+    return stride_cost(find_stride(access.position, axis), access, axis, n_lanes, is_read=is_read)
 
 
 def stride_cost(stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
@@ -48,9 +48,9 @@ def find_stride(expression: UOp, r: UOp) -> int | None:
             stride = find_stride(x, r) if y.op is Op.CONST else None
             return None if stride is None else stride * int(y.arg)
         case Op.NEG:
-            stride = find_stride(expression.src[0], r)
+            stride = find_stride(expression.source, r)
             return None if stride is None else -stride
         case Op.CAST | Op.AFTER:
-            return find_stride(expression.src[0], r)
+            return find_stride(expression.source, r)
         case _:
             return None

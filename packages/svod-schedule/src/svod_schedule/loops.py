@@ -18,8 +18,8 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
     for node in sink.toposort():
         if node in done:
             continue
-        if node.op in _LOOPED and r in node.src[1:]:
-            loops = tuple(n for s in node.src[1:] for n in (ranges if s is r else (done[s],)))
+        if node.op in _LOOPED and r in node.loops:
+            loops = tuple(n for s in node.loops for n in (ranges if s is r else (done[s],)))
             done[node] = node.with_src((done[node.src[0]], *loops))
         else:
             done[node] = node.with_images(done)
@@ -34,9 +34,9 @@ def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
         if node.op is Op.INDEX and loop in node.ranges:
             gate = new.gate
             new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))
-        elif node.op is Op.REDUCE and loop in node.src[1:]:
-            value = UOp(Op.WHERE, new.dtype, (inside, new.src[0], identity_of(new.arg, new.dtype)))
-            new = new.with_src((value, *new.src[1:]))
+        elif node.op is Op.REDUCE and loop in node.loops:
+            value = UOp(Op.WHERE, new.dtype, (inside, new.source, identity_of(new.arg, new.dtype)))
+            new = new.with_src((value, *new.loops))
         done[node] = new
     return done[sink]
 

@@ -165,7 +165,7 @@ def _is_unordered(graph: UOp) -> bool:
         return False
     from svod_ir.evaluate.memory import memory_of
 
-    written = [memory_of(n.src[0]) for n in graph.toposort(enter_calls=False) if n.op is Op.STORE]
+    written = [memory_of(n.location) for n in graph.toposort(enter_calls=False) if n.op is Op.STORE]
     return len(set(written)) < len(written)
 
 

@@ -70,7 +70,7 @@ def _device_of(node: UOp) -> str:
 def _get_first(check: UOp) -> UOp:
     """The row-major place of the first element that is not as it should be, and the element."""
     size = product(check.shape)
-    x = make_reshape(check.src[0], (size,))
+    x = make_reshape(check.source, (size,))
     places = _is_wrong(x, check).where(make_iota(size, int64), _NONE)
     first = make_reduce_axis(places, Op.MIN, (0,))
     return make_concat([first, make_gather(x, first, 0).cast(int64)], 0)

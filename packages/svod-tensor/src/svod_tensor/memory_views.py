@@ -36,7 +36,7 @@ def _get_part(node: UOp) -> tuple[UOp | None, int]:
     """The memory of which `node` is a part without gaps, and the element that it begins at."""
     begin = 0
     while node.op in (Op.RESHAPE, Op.SHRINK):
-        source = node.src[0]
+        source = node.source
         if node.op is Op.SHRINK:
             first, end, *others = node.sizes
             is_whole = all(

@@ -23,7 +23,7 @@ __all__ = ["bring_to", "iter_parts", "join_parts", "parts_of", "place_like", "sp
 def parts_of(node: UOp) -> tuple[UOp, ...]:
     """The shards of a node in the order of its devices, or the node itself where it is on one device."""
     if node.op is Op.MULTI:
-        return node.src[0].src
+        return node.source.src
     placement = node.placement
     return spread(node, placement) if isinstance(placement, Sharding) else (node,)
 

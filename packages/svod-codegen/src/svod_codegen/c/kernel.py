@@ -91,7 +91,7 @@ class KernelWriter:
             if node.src[0].dtype.lanes > 1:
                 raise RenderError(problem="reinterprets a vector as a scalar", node=node)
             return self.language.scalar_operation(node, [self.value(s) for s in node.src])
-        if node.op is Op.BITCAST and node.src[0].dtype.lanes != node.dtype.lanes:
+        if node.op is Op.BITCAST and node.source.dtype.lanes != node.dtype.lanes:
             raise RenderError(problem="regroups the lanes of a vector", node=node)
         whole = self._vector_expression(node)
         if whole is not None:
@@ -111,8 +111,8 @@ class KernelWriter:
         """Effects and structure that take no statement."""
 
     def _alias(self, node: UOp) -> None:
-        if node.src[0] in self.names:
-            self.names[node] = self.names[node.src[0]]
+        if node.source in self.names:
+            self.names[node] = self.names[node.source]
 
     def _constant(self, node: UOp) -> None:
         if node.op is Op.CONST:
@@ -146,11 +146,11 @@ class KernelWriter:
     def _index(self, node: UOp) -> None:
         if len(node.src) - (node.gate is not None) != 2:
             raise RenderError(problem="needs exactly one index", node=node)
-        self.names[node] = f"{self.value(node.src[0])}[{self.value(node.src[1])}]"
+        self.names[node] = f"{self.value(node.memory)}[{self.value(node.position)}]"
 
     def _elements(self, location: UOp) -> list[str]:
         """Each element of a location as an lvalue."""
-        memory, position = self.value(location.src[0]), location.src[1]
+        memory, position = self.value(location.memory), location.position
         if position.dtype.lanes > 1:
             return [f"{memory}[{lane}]" for lane in self.lanes_of(position)]
         if location.dtype.lanes == 1 or memory_of(location).dtype is location.dtype:
@@ -164,23 +164,23 @@ class KernelWriter:
             raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
         elements = self._elements(location)
         if gate is not None:
-            gates, others = self.lanes_of(gate), self.lanes_of(node.src[1])
+            gates, others = self.lanes_of(gate), self.lanes_of(node.alternative)
             elements = [f"{gates[i % len(gates)]} ? {e} : {others[i]}" for i, e in enumerate(elements)]
         if len(elements) == 1:
             self._assign(node, elements[0])
             return
         whole = None
-        if gate is None and location.src[1].dtype.lanes == 1:
+        if gate is None and location.position.dtype.lanes == 1:
             whole = self.language.load_vector(node.dtype, f"&{elements[0]}")
         self._assign(node, whole if whole is not None else self.language.make_vector(node.dtype, elements))
 
     def _store(self, node: UOp) -> None:
-        location, value = location_of(node), node.src[1]
+        location, value = location_of(node), node.value
         if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
             raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
         gate = location.gate
         elements = self._elements(location)
-        if gate is None and len(elements) > 1 and location.src[1].dtype.lanes == 1:
+        if gate is None and len(elements) > 1 and location.position.dtype.lanes == 1:
             whole = self.language.store_vector(value.dtype, f"&{elements[0]}", self.value(value))
             if whole is not None:
                 self.add(whole)
@@ -195,7 +195,7 @@ class KernelWriter:
         self.n_values += 1
         name = f"i{self.n_values}"
         self.add(
-            f"for ({self.language.type_name(node.dtype)} {name} = 0; {name} < {self.value(node.src[0])}; {name}++) {{"
+            f"for ({self.language.type_name(node.dtype)} {name} = 0; {name} < {self.value(node.stop)}; {name}++) {{"
         )
         self.names[node] = name
         self.depth += 1
@@ -215,14 +215,14 @@ class KernelWriter:
         self._assign(node, self.language.make_vector(node.dtype, lanes))
 
     def _pick_lanes(self, node: UOp) -> None:
-        lanes = self.lanes_of(node.src[0])
+        lanes = self.lanes_of(node.source)
         positions: tuple[int, ...] = node.arg
         picked = [lanes[p] for p in positions]
         self._assign(node, picked[0] if len(picked) == 1 else self.language.make_vector(node.dtype, picked))
 
     def _reduce(self, node: UOp) -> None:
         """Pairwise: the first half of the lanes with the second, until one is left."""
-        x = node.src[0]
+        x = node.source
         if len(node.src) > 1 or node.dtype.lanes > 1:
             raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
         scalar = x.dtype.scalar

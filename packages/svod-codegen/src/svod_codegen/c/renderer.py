@@ -174,7 +174,7 @@ class CRenderer:
             RenderError: if a node has no rendering.
         """
         writer = KernelWriter(self)
-        written = {memory_of(n.src[0]) for n in linear if n.op is Op.STORE}
+        written = {memory_of(n.location) for n in linear if n.op is Op.STORE}
         params = sorted({n for n in linear if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
         buffers = [Buffer(f"data{n.arg.slot}", n, n in written) for n in params]
         named = dict.fromkeys(n for n in linear if n.op is Op.DEFINE_VAR)

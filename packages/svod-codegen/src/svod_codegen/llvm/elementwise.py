@@ -158,19 +158,19 @@ def _negate(w: FunctionWriter, node: UOp) -> str:
     dtype = node.dtype
     _check_arithmetic(node, dtype)
     if dtype.is_float:
-        return w.emit(f"fneg {w.typed(node.src[0])}")
+        return w.emit(f"fneg {w.typed(node.source)}")
     if dtype.is_bool:
-        return w.value(node.src[0])
-    return w.emit(f"sub {type_text(dtype)} {_splat_constant(dtype, 0)}, {w.value(node.src[0])}")
+        return w.value(node.source)
+    return w.emit(f"sub {type_text(dtype)} {_splat_constant(dtype, 0)}, {w.value(node.source)}")
 
 
 def _invert(w: FunctionWriter, node: UOp) -> str:
     ones = _splat_constant(node.dtype, 1 if node.dtype.is_bool else -1)
-    return w.emit(f"xor {w.typed(node.src[0])}, {ones}")
+    return w.emit(f"xor {w.typed(node.source)}, {ones}")
 
 
 def _absolute(w: FunctionWriter, node: UOp) -> str:
-    dtype, x = node.dtype, node.src[0]
+    dtype, x = node.dtype, node.source
     _check_arithmetic(node, dtype)
     text, suffix = type_text(dtype), suffix_text(dtype)
     if dtype.is_float:
@@ -184,7 +184,7 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
     dtype = node.dtype
     if not dtype.is_float:
         if node.op in _ROUNDING:
-            return w.value(node.src[0])
+            return w.value(node.source)
         raise RenderError(problem=f"does not take {dtype}", node=node)
     _check_arithmetic(node, dtype)
     operands = [w.value(s) for s in node.src]
@@ -198,7 +198,7 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
 
 
 def _reciprocal(w: FunctionWriter, node: UOp) -> str:
-    given, x = node.dtype, w.value(node.src[0])
+    given, x = node.dtype, w.value(node.source)
     _check_arithmetic(node, given)
     dtype = float32.vec(given.lanes) if given.scalar is float16 else given
     if dtype is not given:
@@ -210,7 +210,7 @@ def _reciprocal(w: FunctionWriter, node: UOp) -> str:
 
 
 def _cast(w: FunctionWriter, node: UOp) -> str:
-    x = node.src[0]
+    x = node.source
     _check_arithmetic(node, x.dtype)
     _check_arithmetic(node, node.dtype)
     if x.dtype.is_float and node.dtype.is_int:
@@ -266,7 +266,7 @@ def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -
 
 
 def _bitcast(w: FunctionWriter, node: UOp) -> str:
-    x = node.src[0]
+    x = node.source
     given, wanted = type_text(x.dtype), type_text(node.dtype)
     name = w.value(x)
     if (x.dtype.is_bool and node.dtype.is_bool) or given == wanted:

@@ -25,12 +25,12 @@ def emit_index(w: FunctionWriter, node: UOp) -> None:
     memory = memory_of(node)
     if len(node.src) - (node.gate is not None) != 2:
         raise RenderError(problem="needs exactly one index", node=node)
-    position = node.src[1]
+    position = node.position
     element = memory_type(memory.dtype)
     index_type = type_text(int64.vec(position.dtype.lanes))
     # A gated position may lie outside the object, so its address must not be poison.
     inbounds = "inbounds " if node.gate is None else ""
-    result = f"getelementptr {inbounds}{element}, ptr {w.value(node.src[0])}, {index_type} {w.wide_index(position)}"
+    result = f"getelementptr {inbounds}{element}, ptr {w.value(node.memory)}, {index_type} {w.wide_index(position)}"
     w.names[node] = w.emit(result)
 
 
@@ -40,7 +40,7 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
     gate = location.gate
     if (gate is None) != (len(node.src) == 1):
         raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
-    if location.src[1].dtype.lanes > 1:
+    if location.position.dtype.lanes > 1:
         name = _gather(w, node, location, gate)
     elif gate is None:
         name = w.emit(f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}")
@@ -52,19 +52,19 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
     if dtype.is_bool:
         name = w.emit(f"icmp ne {memory_type(dtype)} {name}, zeroinitializer")
     if gate is not None and gate.dtype.lanes == 1:
-        name = w.emit(f"select i1 {w.value(gate)}, {type_text(dtype)} {name}, {w.typed(node.src[1])}")
+        name = w.emit(f"select i1 {w.value(gate)}, {type_text(dtype)} {name}, {w.typed(node.alternative)}")
     w.names[node] = name
 
 
 def emit_store(w: FunctionWriter, node: UOp) -> None:
     """Write a value to a location where its gate, if it has one, is true."""
-    location, value = location_of(node), node.src[1]
+    location, value = location_of(node), node.value
     gate = location.gate
     if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
         raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
     content = _memory_value(w, value)
     dtype = memory_type(value.dtype)
-    if location.src[1].dtype.lanes > 1:
+    if location.position.dtype.lanes > 1:
         _scatter(w, location, value.dtype, content, gate)
     elif gate is None:
         w.do(f"store {dtype} {content}, ptr {w.value(location)}{_access(w, location)}")
@@ -113,7 +113,7 @@ def _memory_value(w: FunctionWriter, value: UOp) -> str:
 
 def _load_safely(w: FunctionWriter, location: UOp, gate: UOp) -> str:
     """Read the location, or the first elements of its memory where the gate is false."""
-    start = w.value(location.src[0])
+    start = w.value(location.memory)
     address = w.emit(f"select i1 {w.value(gate)}, ptr {w.value(location)}, ptr {start}")
     return w.emit(f"load {memory_type(location.dtype)}, ptr {address}{_access(w, location)}")
 
@@ -129,7 +129,7 @@ def _masked_load(w: FunctionWriter, node: UOp, location: UOp, gate: UOp) -> str:
     w.declarations[f"declare {vector} @{function}(ptr, i32, {mask}, {vector})"] = None
     return w.emit(
         f"call {vector} @{function}(ptr {_address_inside(w, location, gate)}, i32 {dtype.itemsize}, {mask} {_mask(w, gate, dtype.lanes)}, "
-        f"{vector} {_memory_value(w, node.src[1])}){_tags(w, location)}"
+        f"{vector} {_memory_value(w, node.value)}){_tags(w, location)}"
     )
 
 
@@ -144,7 +144,7 @@ def _address_inside(w: FunctionWriter, location: UOp, gate: UOp) -> str:
         return w.value(location)
     bits = w.emit(f"bitcast {w.typed(gate)} to i{lanes}")
     some = w.emit(f"icmp ne i{lanes} {bits}, 0")
-    return w.emit(f"select i1 {some}, ptr {w.value(location)}, ptr {w.value(location.src[0])}")
+    return w.emit(f"select i1 {some}, ptr {w.value(location)}, ptr {w.value(location.memory)}")
 
 
 def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
@@ -154,7 +154,7 @@ def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> st
     pointers = f"<{dtype.lanes} x ptr>"
     vector, mask_type = memory_type(dtype), type_text(bool_.vec(dtype.lanes))
     mask = "splat (i1 true)" if gate is None else _mask(w, gate, dtype.lanes)
-    other = "poison" if gate is None else w.value(node.src[1])
+    other = "poison" if gate is None else w.value(node.alternative)
     function = f"llvm.masked.gather.{suffix_text(dtype)}.v{dtype.lanes}p0"
     w.declarations[f"declare {vector} @{function}({pointers}, i32, {mask_type}, {vector})"] = None
     return w.emit(
@@ -170,7 +170,7 @@ def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | Non
     vector, element = memory_type(dtype), memory_type(dtype.scalar)
     mask = "" if gate is None else _mask(w, gate, dtype.lanes)
     if gate is not None:
-        start = w.emit(f"insertelement {pointers} poison, ptr {w.value(location.src[0])}, i64 0")
+        start = w.emit(f"insertelement {pointers} poison, ptr {w.value(location.memory)}, i64 0")
         starts = w.emit(f"shufflevector {pointers} {start}, {pointers} poison, <{dtype.lanes} x i32> zeroinitializer")
         addresses = w.emit(f"select <{dtype.lanes} x i1> {mask}, {pointers} {addresses}, {pointers} {starts}")
     name = "poison"
@@ -180,7 +180,7 @@ def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | Non
         name = w.emit(f"insertelement {vector} {name}, {element} {scalar}, i64 {lane}")
     if gate is None:
         return name
-    other = _memory_value(w, node.src[1])
+    other = _memory_value(w, node.alternative)
     return w.emit(f"select <{dtype.lanes} x i1> {mask}, {vector} {name}, {vector} {other}")
 
 

@@ -82,7 +82,7 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
         w.names[node] = (
             word if node.dtype.itemsize == 8 else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
         )
-    written = any(n.op is Op.STORE and memory_of(n.src[0]).op is Op.PARAM for n in linear)
+    written = any(n.op is Op.STORE and memory_of(n.location).op is Op.PARAM for n in linear)
     if not written or len(params) < 2:
         return 0
     for scope, param in enumerate(params):
@@ -119,7 +119,7 @@ def _constant(w: FunctionWriter, node: UOp) -> None:
 
 
 def _alias(w: FunctionWriter, node: UOp) -> None:
-    first = node.src[0]
+    first = node.source
     if first in w.names:
         w.names[node] = w.names[first]
 
@@ -140,7 +140,7 @@ def _index(w: FunctionWriter, node: UOp) -> None:
 
 
 def _start_loop(w: FunctionWriter, node: UOp) -> None:
-    end = node.src[0]
+    end = node.stop
     dtype = type_text(node.dtype)
     limit = w.value(end)
     label = w.new_label("loop")
@@ -158,7 +158,7 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
 
 
 def _end_loop(w: FunctionWriter, node: UOp) -> None:
-    ranges = node.src[1:]
+    ranges = node.loops
     if len(ranges) != 1:
         raise RenderError(problem=f"closes {len(ranges)} ranges, but one END closes one after linearize", node=node)
     loop = ranges[0]
@@ -167,13 +167,13 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
     w.do(f"br label %{label}.latch")
     w.start_block(f"{label}.latch")
     w.do(f"{index}.next = add nuw nsw {dtype} {index}, 1")
-    again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.src[0])}")
+    again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.stop)}")
     w.do(f"br i1 {again}, label %{label}, label %{label}.done")
     w.start_block(f"{label}.done")
 
 
 def _broadcast(w: FunctionWriter, node: UOp) -> None:
-    w.names[node] = w.splat(node.dtype, w.value(node.src[0]))
+    w.names[node] = w.splat(node.dtype, w.value(node.source))
 
 
 def _vectorize(w: FunctionWriter, node: UOp) -> None:
@@ -181,7 +181,7 @@ def _vectorize(w: FunctionWriter, node: UOp) -> None:
 
 
 def _pick_lanes(w: FunctionWriter, node: UOp) -> None:
-    vector = node.src[0]
+    vector = node.source
     lanes: tuple[int, ...] = node.arg
     name = w.value(vector)
     if vector.dtype.lanes == 1:

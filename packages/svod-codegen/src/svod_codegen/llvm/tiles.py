@@ -56,8 +56,8 @@ def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
     for node in linear:
         if node in registers or (node.op is Op.INDEX and memory_of(node) in registers):
             tiles[node] = -1
-        elif node.op is Op.STORE and node.src[1] in walk.held:
-            tiles[node] = tiles[node.src[1]]
+        elif node.op is Op.STORE and node.value in walk.held:
+            tiles[node] = tiles[node.value]
     return tiles
 
 
@@ -103,7 +103,7 @@ class _Assignment:
             self._touch(node, node, position)
         elif node.op is Op.WMMA and node.arg.tiles:
             self._multiply(node, position)
-        elif node.op is Op.LOAD and memory_of(node.src[0]) in self.registers:
+        elif node.op is Op.LOAD and memory_of(node.location) in self.registers:
             key = _key(node)
             if key not in self.lives or key in self.unstored:
                 raise RenderError(problem="reads an accumulator that holds something else", node=node)
@@ -200,28 +200,28 @@ def _first_value(product: UOp) -> UOp:
 
 
 def _register(load: UOp) -> UOp:
-    memory = memory_of(load.src[0]) if load.op is Op.LOAD else None
+    memory = memory_of(load.location) if load.op is Op.LOAD else None
     if memory is None or memory.op is not Op.DEFINE_REG or memory.dtype is not load.dtype:
         raise RenderError(problem="is added to by a WMMA on tiles, which takes an element of a DEFINE_REG", node=load)
     return memory
 
 
 def _factor(product: UOp, factor: UOp) -> UOp:
-    if factor.op is not Op.LOAD or len(factor.src) > 1 or _location(factor).src[1].dtype.lanes > 1:
+    if factor.op is not Op.LOAD or len(factor.src) > 1 or _location(factor).position.dtype.lanes > 1:
         raise RenderError(problem="multiplies what is no plain load of consecutive elements", node=product)
     return factor
 
 
 def _location(access: UOp) -> UOp:
-    location = access.src[0]
+    location = access.location
     while location.op is Op.AFTER:
-        location = location.src[0]
+        location = location.source
     return location
 
 
 def _key(node: UOp) -> Accumulator:
     location = _location(node)
-    position = location.src[1]
+    position = location.position
     if position.op is not Op.CONST or location.gate is not None:
         raise RenderError(problem="has an accumulator at a position that is not constant", node=node)
     return memory_of(location), position.arg
@@ -229,7 +229,7 @@ def _key(node: UOp) -> Accumulator:
 
 def _is_zero(value: UOp) -> bool:
     if value.op is Op.BROADCAST:
-        value = value.src[0]
+        value = value.source
     constants = value.arg if value.op is Op.VCONST else (value.arg,)
     return value.op in (Op.CONST, Op.VCONST) and all(str(constant) in ("0", "0.0") for constant in constants)
 
@@ -239,11 +239,11 @@ def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
     if node.op is Op.WMMA:
         a, b, _ = node.src
         _call(w, get_unit(node).intrinsic, tiles[node], tiles[a], tiles[b])
-    elif node.op is Op.LOAD and memory_of(node.src[0]) not in tiles:
-        _move(w, "tileloadd64", tiles[node], node.src[0])
-    elif node.op is Op.STORE and memory_of(node.src[0]) not in tiles:
-        _move(w, "tilestored64", tiles[node], node.src[0])
-    elif node.op is Op.STORE and node.src[1] not in tiles:
+    elif node.op is Op.LOAD and memory_of(node.location) not in tiles:
+        _move(w, "tileloadd64", tiles[node], node.location)
+    elif node.op is Op.STORE and memory_of(node.location) not in tiles:
+        _move(w, "tilestored64", tiles[node], node.location)
+    elif node.op is Op.STORE and node.value not in tiles:
         _call(w, "llvm.x86.tilezero", tiles[node])
 
 

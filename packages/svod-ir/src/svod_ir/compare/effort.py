@@ -24,7 +24,7 @@ def count_steps(root: UOp) -> int:
         if node.op is Op.SPECIAL or (node.op is Op.DEFINE_VAR and node.arg.name == "core_id"):
             launches *= _count_values(node)
         elif node.op is Op.CALL:
-            steps += count_steps(node.src[0])
+            steps += count_steps(node.body)
         steps += math.prod(map(_count_values, node.ranges)) * (1 + _count_elements(node) // _ELEMENTS_AT_ONCE)
     return launches * steps
 

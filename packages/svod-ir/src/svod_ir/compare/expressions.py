@@ -111,7 +111,7 @@ def _all_values(leaves: list[UOp]) -> dict[UOp, Any] | None:
 
 def _whole_space(leaf: UOp) -> Any:
     dtype = leaf.dtype
-    if leaf.op is Op.RANGE and leaf.src[0].op is not Op.CONST:
+    if leaf.op is Op.RANGE and leaf.stop.op is not Op.CONST:
         return None
     if dtype.is_float:
         if dtype.itemsize > 2:
@@ -129,7 +129,7 @@ def _crossed(leaves: list[UOp], random: np.random.Generator, n_samples: int) -> 
         column = _column(leaf, random, max(8, n_samples // 4), found)
         found[leaf] = column[random.integers(0, len(column), n_samples)]
         if leaf.op is Op.RANGE:
-            end = evaluate(leaf.src[0], {**found})
+            end = evaluate(leaf.stop, {**found})
             found[leaf] = found[leaf] % np.maximum(end, 1)
     return found
 
@@ -141,7 +141,7 @@ def _column(leaf: UOp, random: np.random.Generator, n: int, given: Mapping[UOp, 
         return np.concatenate([list_special(dtype), list_special(dtype), bits.view(dtype.numpy)])
     low, high = (int(b) for b in leaf.bounds)
     if leaf.op is Op.RANGE and not any(np.ndim(v) for v in given.values()):
-        high = max(0, int(evaluate(leaf.src[0], {**given})) - 1)
+        high = max(0, int(evaluate(leaf.stop, {**given})) - 1)
     near = {low, low + 1, high - 1, high, 0, 1, -1, (low + high) // 2}
     ends = [v for v in sorted(near) if low <= v <= high]
     drawn = [low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(n)]
@@ -169,8 +169,8 @@ def _spell_loops(root: UOp) -> UOp:
     once = UOp.range(1, 1000, AxisType.LOOP)
     replaced: dict[UOp, UOp] = {}
     for node in root.iter_ops(Op.REDUCE, Op.END):
-        counters = tuple(once if s.op is Op.CONST else s for s in node.src[1:])
-        if counters != node.src[1:]:
+        counters = tuple(once if s.op is Op.CONST else s for s in node.loops)
+        if counters != node.loops:
             replaced[node] = node.with_src((node.src[0], *counters))
     return root.substitute(replaced) if replaced else root
 

@@ -87,7 +87,7 @@ def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layo
     specials = sorted({n for n in nodes if n.op is Op.SPECIAL and not environment.has(n)}, key=lambda n: n.arg)
     grid = [*dict.fromkeys(cores), *(s for s in specials if not s.arg.startswith("l"))]
     local = [s for s in specials if s.arg.startswith("l")]
-    writes = {memory_of(n.src[0]) for n in nodes if n.op is Op.STORE}
+    writes = {memory_of(n.location) for n in nodes if n.op is Op.STORE}
     for group in _iter_positions(grid, environment):
         shared: dict[UOp, Values] = {}
         threads: list[Iterator[None]] = []

@@ -53,7 +53,7 @@ def make_read(node: UOp) -> Callable[..., Any]:
 
 
 def make_load(node: UOp) -> Callable[..., Any]:
-    location = _index_of(node.src[0])
+    location = _index_of(node.location)
     if location.op is not Op.INDEX:
         return lambda memory, *_: memory.copy() if memory.size > 1 else memory.reshape(-1)[0]
     has_gate, has_alternative = location.gate is not None, len(node.src) > 1
@@ -77,7 +77,7 @@ def make_load(node: UOp) -> Callable[..., Any]:
 
 
 def make_store(node: UOp) -> Callable[..., Any]:
-    location = _index_of(node.src[0])
+    location = _index_of(node.location)
     if location.op is not Op.INDEX:
         raise EvaluationError(problem="STORE needs an INDEX", node=node)
     has_gate = location.gate is not None
@@ -158,8 +158,8 @@ def dependencies(location: UOp) -> tuple[UOp, ...]:
     """What a location is ordered after, by AFTERs around the INDEX (those below it are operands)."""
     found: tuple[UOp, ...] = ()
     while location.op is Op.AFTER:
-        found += location.src[1:]
-        location = location.src[0]
+        found += location.dependencies
+        location = location.source
     return found
 
 
@@ -180,7 +180,7 @@ def assigned_before(node: UOp) -> tuple[UOp, ...]:
         if node.op is Op.ASSIGN:
             found += (node,)
         elif node.op is Op.AFTER:
-            found += node.src[1:]
+            found += node.dependencies
         node = node.src[0]
     return found
 
@@ -217,7 +217,7 @@ def _access(
 
 def _flat(node: UOp, memory: Values) -> Values:
     """The elements in order; an element of a memory of vectors is a row."""
-    base_lanes = node.src[0].dtype.lanes
+    base_lanes = node.memory.dtype.lanes
     return memory.reshape(-1, base_lanes) if base_lanes > 1 else memory.reshape(-1)
 
 
@@ -237,11 +237,11 @@ def _place(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
             place = place * extent + position
     else:
         place = positions[0].astype(np.int64) if positions else np.int64(0)
-    lanes = node.dtype.lanes // node.src[0].dtype.lanes
+    lanes = node.dtype.lanes // node.memory.dtype.lanes
     return place + np.arange(lanes) if lanes > 1 and not np.ndim(place) else place
 
 
 def _index_of(location: UOp) -> UOp:
     while location.op is Op.AFTER:
-        location = location.src[0]
+        location = location.source
     return location

@@ -66,7 +66,7 @@ class Layout:
     def slot(self, node: UOp, is_memory: bool = False) -> int:
         """Where the machine keeps a node; memory and what the caller gives is filled in at once."""
         while is_memory and node.op is Op.AFTER:
-            node = node.src[0]
+            node = node.source
         key = (node, is_memory)
         found = self.slots.get(key)
         if found is None:
@@ -110,30 +110,30 @@ class Layout:
     def _direct(self, node: UOp) -> list[Operand]:
         match node.op:
             case Op.LOAD | Op.STORE:
-                place = node.src[0]
+                place = node.location
                 while place.op is Op.AFTER:
-                    place = place.src[0]
+                    place = place.source
                 location = self._location(place) if place.op is Op.INDEX else [(place, True)]
-                order = [(d, False) for d in dependencies(node.src[0])]
+                order = [(d, False) for d in dependencies(node.location)]
                 return [*order, *location, *((s, False) for s in node.src[1:])]
-            case Op.INDEX if node.src[0] in self.writes and not self.is_kernel:
+            case Op.INDEX if node.memory in self.writes and not self.is_kernel:
                 return [(s, False) for s in node.src]
             case Op.INDEX:
                 return self._location(node)
             case Op.AFTER:
-                return [*((s, False) for s in node.src[1:]), (node.src[0], is_location(node.src[0]))]
+                return [*((s, False) for s in node.dependencies), (node.source, is_location(node.source))]
             case Op.ASSIGN:
-                chain = view_chain(node.src[0])
+                chain = view_chain(node.target)
                 sizes = [(s, False) for view in chain for s in view.src[1:]]
-                base = memory_of(node.src[0])
-                order = [(s, False) for s in assigned_before(node.src[0])]
-                return [*order, (base, base.op in MEMORY_BASES), (node.src[1], False), *sizes]
+                base = memory_of(node.target)
+                order = [(s, False) for s in assigned_before(node.target)]
+                return [*order, (base, base.op in MEMORY_BASES), (node.value, False), *sizes]
             case Op.BUFFER_VIEW:
-                return [(node.src[0], is_location(node.src[0]))]
+                return [(node.memory, is_location(node.memory))]
             case Op.CALL:
-                return [(s, is_location(s)) for s in node.src[1:] if not is_effect(s)]
+                return [(s, is_location(s)) for s in node.arguments if not is_effect(s)]
             case Op.BIND:
-                return [(node.src[1], False)]
+                return [(node.value, False)]
             case Op.RANGE | Op.DEFINE_VAR | Op.SPECIAL:
                 return []
             case _:
@@ -144,10 +144,10 @@ class Layout:
 
     def _body(self, node: UOp) -> list[UOp]:
         """The roots of a loop's body: the ends of the loops, and its effects, seen through GROUPs, or its value."""
-        roots = [r.src[0] for r in ranges_of(node)]
+        roots = [r.stop for r in ranges_of(node)]
         if node.op is not Op.END:
             return [*roots, node.src[0]]
-        stack = [node.src[0]]
+        stack = [node.body]
         while stack:
             root = stack.pop()
             if root.op in (Op.GROUP, Op.NOOP, Op.SINK):
@@ -182,7 +182,7 @@ class Layout:
     def _operands(self, operand: Operand) -> list[Operand]:
         node, is_memory = operand
         if is_memory and node.op is Op.AFTER:
-            return [*((s, False) for s in node.src[1:]), (node.src[0], True)]
+            return [*((s, False) for s in node.dependencies), (node.source, True)]
         return self.needs(node)
 
     def add_block(self, roots: Sequence[UOp], opened: frozenset[UOp] | None) -> None:
@@ -209,9 +209,9 @@ class Layout:
     def _add_plain(self, node: UOp) -> None:
         needs = self._direct(node)
         if node.op in (Op.LOAD, Op.STORE):
-            needs = needs[len(dependencies(node.src[0])) :]
+            needs = needs[len(dependencies(node.location)) :]
         elif node.op is Op.ASSIGN:
-            needs = needs[len(assigned_before(node.src[0])) :]
+            needs = needs[len(assigned_before(node.target)) :]
         elif node.op is Op.AFTER:
             needs = needs[-1:]
         target = self.slot(node, node.op is Op.BUFFER_VIEW)
@@ -227,23 +227,23 @@ class Layout:
         opened = ranges_of(node)
         target = self.slot(node)
         if node.op is Op.REDUCE:
-            wide = accumulator_dtype(node.src[0].dtype)
-            start = identity_value(node.arg, node.src[0].dtype).astype(wide)
+            wide = accumulator_dtype(node.source.dtype)
+            start = identity_value(node.arg, node.source.dtype).astype(wide)
             self.step(lambda: start, target)
         elif node.op is Op.BUFFERIZE:
-            self.step(make_allocate(node), target, *(self._extent_slot(p) for p in node.src[1:]))
-            if node.src[0].op in (Op.COPY, Op.BUFFER_VIEW):
-                self.step(fill_whole, target, target, self.slot(node.src[0]))
+            self.step(make_allocate(node), target, *(self._extent_slot(p) for p in node.loops))
+            if node.source.op in (Op.COPY, Op.BUFFER_VIEW):
+                self.step(fill_whole, target, target, self.slot(node.source))
                 return
         elif node.op is Op.SCAN:
             self._add_scan(node)
             return
         loops = self._add_nest(node, opened)
         if node.op is Op.REDUCE:
-            op, dtype = node.arg, node.src[0].dtype
-            self.step(make_accumulate(op, accumulator_dtype(dtype)), target, target, self.slot(node.src[0]))
+            op, dtype = node.arg, node.source.dtype
+            self.step(make_accumulate(op, accumulator_dtype(dtype)), target, target, self.slot(node.source))
         elif node.op is Op.BUFFERIZE:
-            self.step(fill, target, target, self.slot(node.src[0]), *(self.slot(p) for p in node.src[1:]))
+            self.step(fill, target, target, self.slot(node.source), *(self.slot(p) for p in node.loops))
         for loop in reversed(loops):
             self._close(loop)
         if node.op is Op.REDUCE:
@@ -265,7 +265,7 @@ class Layout:
         return loops
 
     def _extent_slot(self, position: UOp) -> int:
-        return self.slot(position.src[0]) if position.op is Op.RANGE else self._one()
+        return self.slot(position.stop) if position.op is Op.RANGE else self._one()
 
     def _one(self) -> int:
         slot = self.new_slot()
@@ -274,7 +274,7 @@ class Layout:
 
     def _open(self, node: UOp, start: int | None = None, end: int | None = None) -> tuple[int, int, int]:
         """Begin a loop; gives its position in the code, and the slots of its variable and end."""
-        place, slot, end = len(self.code), self.slot(node), self.slot(node.src[0]) if end is None else end
+        place, slot, end = len(self.code), self.slot(node), self.slot(node.source) if end is None else end
         self.code.append(())
         self.code[place] = (LOOP, slot, start, end, 0)
         return place, slot, end
@@ -288,7 +288,7 @@ class Layout:
     def _add_scan(self, node: UOp) -> None:
         """SCAN(x, r) at r = i combines x at 0 to i; it goes on from i - 1 where the loop came from there."""
         scanned, target, current = node.src[1], self.slot(node), self.slot(node.src[1])
-        others = [self.slot(r) for r in sorted(node.src[0].ranges - {scanned}, key=lambda r: r.arg.id)]
+        others = [self.slot(r) for r in sorted(node.source.ranges - {scanned}, key=lambda r: r.arg.id)]
         saved, start, end, state = self.new_slot(), self.new_slot(), self.new_slot(), {}
         self.step(lambda x: x, saved, current)
         self.step(make_resume(node, state), start, current, *others)

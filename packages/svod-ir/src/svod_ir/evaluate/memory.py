@@ -99,7 +99,7 @@ def memory_of(node: UOp) -> UOp:
 def is_location(node: UOp) -> bool:
     """Whether the value of `node` is the array of a memory object, not its content at a moment."""
     while node.op is Op.AFTER:
-        node = node.src[0]
+        node = node.source
     return node.op in MEMORY_BASES or node.op is Op.BUFFER_VIEW
 
 
@@ -109,7 +109,7 @@ def get_writes(root: UOp) -> set[UOp]:
         if node.op in (Op.ASSIGN, Op.STORE):
             found.add(memory_of(node.src[0]))
         elif node.op is Op.CALL:
-            found.update(memory_of(s) for s in node.src[1:])
+            found.update(memory_of(s) for s in node.arguments)
     return found
 
 

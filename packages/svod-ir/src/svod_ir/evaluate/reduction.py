@@ -34,7 +34,7 @@ def make_accumulate(op: Op, wide: np.dtype[np.generic]) -> Callable[..., Any]:
 
 def make_finish(node: UOp) -> Callable[..., Any]:
     """Reduce the lanes that the result does not have, and round."""
-    source, result, op = node.src[0].dtype, node.dtype, node.arg
+    source, result, op = node.source.dtype, node.dtype, node.arg
 
     def run(total: Any) -> Any:
         total = checked(total)
@@ -65,7 +65,7 @@ def scan_key(*others: Any) -> tuple[int, ...]:
 
 
 def make_resume(node: UOp, state: dict[tuple[int, ...], tuple[int, Any]]) -> Callable[..., Any]:
-    start = identity_value(node.arg, node.src[0].dtype).astype(accumulator_dtype(node.dtype))
+    start = identity_value(node.arg, node.source.dtype).astype(accumulator_dtype(node.dtype))
 
     def run(current: Any, *others: Any) -> int:
         last, _ = state.get(scan_key(*others), (-1, None))

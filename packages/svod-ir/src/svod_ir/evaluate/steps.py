@@ -43,7 +43,7 @@ def make_step(node: UOp, environment: Environment) -> Callable[..., Any]:
         case Op.STORE:
             return make_store(node)
         case Op.AFTER:
-            return copy if is_location(node.src[0]) else lambda x: x
+            return copy if is_location(node.source) else lambda x: x
         case Op.ASSIGN:
             return make_assign(node)
         case Op.BUFFER_VIEW:
@@ -91,7 +91,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
                 checked(np.array(lanes, dtype=dtype.numpy)) if not find_poison(lanes) else find_poison(lanes)
             )
         case Op.BROADCAST:
-            return lambda x: x if isinstance(x, Poison) else np.tile(x, dtype.lanes // node.src[0].dtype.lanes)
+            return lambda x: x if isinstance(x, Poison) else np.tile(x, dtype.lanes // node.source.dtype.lanes)
         case Op.GEP:
             lanes = list(node.arg) if len(node.arg) > 1 else node.arg[0]
             return lambda x: x if isinstance(x, Poison) else x[lanes] if np.ndim(x) else x
@@ -134,7 +134,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
-    body, arguments = node.src[0], [s for s in node.src[1:] if not is_effect(s)]
+    body, arguments = node.body, [s for s in node.arguments if not is_effect(s)]
 
     def run(*operands: Any) -> None:
         # A body's PARAMs are this call's arguments, whatever the caller has given for equal nodes.
@@ -143,7 +143,7 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
         }
         for slot, (argument, value) in enumerate(zip(arguments, operands, strict=True)):
             if argument.op is Op.BIND:
-                inputs[argument.src[0]] = int(value)
+                inputs[argument.symbol] = int(value)
             else:
                 inputs[slot] = value
         if body.op not in (Op.SINK, Op.COPY, Op.BUFFER_VIEW):

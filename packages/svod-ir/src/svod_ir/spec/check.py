@@ -29,7 +29,7 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
     order = root.toposort(enter_calls=False)
     for node in order:
         _check(node, stage, pass_name)
-    for body in dict.fromkeys(node.src[0] for node in order if node.op is Op.CALL):
+    for body in dict.fromkeys(node.body for node in order if node.op is Op.CALL):
         if body.op is Op.SINK:
             verify(body, "kernel", pass_name)
     rule = _find_root_violation(root, stage)
@@ -105,7 +105,7 @@ def _rule_graph(node: UOp) -> str | None:
 def _rule_lowered(node: UOp) -> str | None:
     if node.dtype.kind == "index":
         return "the dtype index is lowered to int32 or int64"
-    if node.op is Op.REDUCE and node.src[1:]:
+    if node.op is Op.REDUCE and node.loops:
         return "a lowered REDUCE is over the lanes of a vector"
     if node.op is Op.RANGE and node.arg.kind not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
         return "axes of the launch and of vectors are no loops any more"
@@ -115,7 +115,7 @@ def _rule_lowered(node: UOp) -> str | None:
             return "a gated LOAD has an alternative"
     elif node.op not in (Op.STORE, Op.AFTER) and any(s.op is Op.INDEX for s in node.src):
         return "the content of a location is read by a LOAD"
-    if node.op is Op.STORE and node.src[1].op is Op.INDEX:
+    if node.op is Op.STORE and node.value.op is Op.INDEX:
         return "the content of a location is read by a LOAD"
     return None
 

@@ -34,5 +34,5 @@ def location_of(node: UOp) -> UOp:
     """What a LOAD or STORE accesses, below the AFTERs that order it."""
     location = node.src[0]
     while location.op is Op.AFTER:
-        location = location.src[0]
+        location = location.source
     return location

@@ -23,7 +23,7 @@ def _rule_memory(node: UOp) -> str | None:
 
 def _rule_index(node: UOp) -> str | None:
     positions = node.src[1:-1] if node.gate is not None else node.src[1:]
-    base = node.src[0].dtype
+    base = node.memory.dtype
     if any(not p.dtype.is_int for p in positions):
         return "the positions of an INDEX are integers"
     if node.dtype.scalar is not base.scalar or node.dtype.lanes % base.lanes:
@@ -48,16 +48,16 @@ def _rule_store(node: UOp) -> str | None:
     if location_of(node).op is not Op.INDEX and location_of(node).op not in MEMORY:
         return "STORE writes a location"
     return check_void(node) or (
-        None if node.src[1].dtype is node.src[0].dtype else "STORE writes a value of the location's dtype"
+        None if node.value.dtype is node.location.dtype else "STORE writes a value of the location's dtype"
     )
 
 
 def _rule_reduce(node: UOp) -> str | None:
     if node.arg not in REDUCTIONS:
         return "reductions are ADD, MUL, MAX and MIN"
-    if any(r.op is not Op.RANGE for r in node.src[1:]):
+    if any(r.op is not Op.RANGE for r in node.loops):
         return "REDUCE closes RANGEs"
-    source = node.src[0].dtype
+    source = node.source.dtype
     if len(node.src) > 1:
         return None if node.dtype is source else "REDUCE over ranges has the dtype of its operand"
     if node.dtype.scalar is not source.scalar or source.lanes % node.dtype.lanes:
@@ -74,13 +74,13 @@ def _rule_scan(node: UOp) -> str | None:
 def _rule_range(node: UOp) -> str | None:
     if not isinstance(node.arg.id, int) or not isinstance(node.arg.kind, AxisType):
         return "RANGE holds a number and an AxisType"
-    return check_integer(node) or (None if node.src[0].dtype.is_int else "a RANGE has an integer end")
+    return check_integer(node) or (None if node.stop.dtype.is_int else "a RANGE has an integer end")
 
 
 def _rule_end(node: UOp) -> str | None:
-    if any(r.op is not Op.RANGE for r in node.src[1:]):
+    if any(r.op is not Op.RANGE for r in node.loops):
         return "END closes RANGEs"
-    return check_void(node) or (None if node.src[0].dtype is void else "END closes an effect")
+    return check_void(node) or (None if node.body.dtype is void else "END closes an effect")
 
 
 def _rule_sink(node: UOp) -> str | None:
@@ -92,7 +92,7 @@ def _rule_sink(node: UOp) -> str | None:
 def _rule_bufferize(node: UOp) -> str | None:
     if not isinstance(node.arg.space, AddressSpace):
         return "BUFFERIZE holds a device and an address space"
-    if any(r.op is not Op.RANGE and not r.dtype.is_int for r in node.src[1:]):
+    if any(r.op is not Op.RANGE and not r.dtype.is_int for r in node.loops):
         return "an axis of a BUFFERIZE is a RANGE or an index"
     return check_same_as_first(node)
 

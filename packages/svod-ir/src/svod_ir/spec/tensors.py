@@ -20,25 +20,25 @@ def _rule_check(node: UOp) -> str | None:
     n_sizes = int(node.arg.axis is not None) - int(node.arg.size is not None)
     if len(node.src) - 1 != n_sizes:
         return "CHECK of positions has a size, as arg or as operand"
-    return check_same_as_first(node) if node.src[0].dtype.is_int else "CHECK is about integers"
+    return check_same_as_first(node) if node.source.dtype.is_int else "CHECK is about integers"
 
 
 def _rule_reduce_axis(node: UOp) -> str | None:
     op, axes = node.arg
-    if op not in REDUCTIONS or len(set(axes)) != len(axes) or any(not 0 <= a < len(node.src[0].shape) for a in axes):
+    if op not in REDUCTIONS or len(set(axes)) != len(axes) or any(not 0 <= a < len(node.source.shape) for a in axes):
         return "REDUCE_AXIS holds a reduction and distinct axes of its operand"
     return check_same_as_first(node)
 
 
 def _rule_scan_axis(node: UOp) -> str | None:
     op, axis = node.arg
-    if op not in REDUCTIONS or not 0 <= axis < len(node.src[0].shape):
+    if op not in REDUCTIONS or not 0 <= axis < len(node.source.shape):
         return "SCAN_AXIS holds a reduction and an axis of its operand"
     return check_same_as_first(node)
 
 
 def _rule_movement(node: UOp) -> str | None:
-    source, op = node.src[0].shape, node.op
+    source, op = node.source.shape, node.op
     n_symbolic = sum(a is None for a in node.arg)
     if n_symbolic != len(node.src) - 1:
         return f"{op.name} has an operand for each symbolic size"
@@ -78,7 +78,7 @@ def _is_inside(begin: int | None, end: int | None, size: int | UOp) -> bool:
 
 
 def _rule_gather(node: UOp) -> str | None:
-    if not node.src[1].dtype.is_int or not 0 <= node.arg < len(node.src[0].shape):
+    if not node.position.dtype.is_int or not 0 <= node.arg < len(node.source.shape):
         return "GATHER takes integer positions along an axis of its operand"
     return check_same_as_first(node)
 
@@ -96,14 +96,14 @@ def _rule_stack(node: UOp) -> str | None:
 
 
 def _rule_select(node: UOp) -> str | None:
-    stack, position = node.src[0], node.arg
+    stack, position = node.source, node.arg
     if stack.op is not Op.MSTACK or not isinstance(position, int) or not 0 <= position < len(stack.src):
         return "MSELECT holds a position in an MSTACK"
     return check_same_as_first(node)
 
 
 def _rule_multi(node: UOp) -> str | None:
-    stack, axis = node.src[0], node.arg
+    stack, axis = node.source, node.arg
     if stack.op is not Op.MSTACK or not (axis is None or 0 <= axis < len(stack.shape)):
         return "MULTI takes an MSTACK and holds an axis or nothing"
     shapes = [s.shape if axis is None else (*s.shape[:axis], *s.shape[axis + 1 :]) for s in stack.src]
@@ -116,7 +116,7 @@ def _rule_multi(node: UOp) -> str | None:
 
 def _rule_all_reduce(node: UOp) -> str | None:
     op, device = node.arg
-    if node.src[0].op is not Op.MSTACK or op not in REDUCTIONS or not isinstance(device, str):
+    if node.source.op is not Op.MSTACK or op not in REDUCTIONS or not isinstance(device, str):
         return "ALLREDUCE takes an MSTACK and holds a reduction and a device"
     return check_same_as_first(node)
 

@@ -67,13 +67,13 @@ def _rule_mulacc(node: UOp) -> str | None:
 
 
 def _rule_cast(node: UOp) -> str | None:
-    if node.dtype is void or node.src[0].dtype is void:
+    if node.dtype is void or node.source.dtype is void:
         return "CAST takes and gives values"
-    return None if node.dtype.lanes == node.src[0].dtype.lanes else "CAST keeps the lanes"
+    return None if node.dtype.lanes == node.source.dtype.lanes else "CAST keeps the lanes"
 
 
 def _rule_bitcast(node: UOp) -> str | None:
-    return None if node.dtype.nbytes == node.src[0].dtype.nbytes else "BITCAST keeps the size in bytes"
+    return None if node.dtype.nbytes == node.source.dtype.nbytes else "BITCAST keeps the size in bytes"
 
 
 def _rule_const(node: UOp) -> str | None:
@@ -108,7 +108,7 @@ def _rule_variable(node: UOp) -> str | None:
 
 
 def _rule_bind(node: UOp) -> str | None:
-    return None if node.src[0].op is Op.DEFINE_VAR else "BIND gives a DEFINE_VAR a value"
+    return None if node.symbol.op is Op.DEFINE_VAR else "BIND gives a DEFINE_VAR a value"
 
 
 def _rule_vectorize(node: UOp) -> str | None:
@@ -117,13 +117,13 @@ def _rule_vectorize(node: UOp) -> str | None:
 
 
 def _rule_broadcast(node: UOp) -> str | None:
-    source = node.src[0].dtype
+    source = node.source.dtype
     fits = source.scalar is node.dtype.scalar and node.dtype.lanes % source.lanes == 0
     return None if fits else "BROADCAST repeats its operand in each lane"
 
 
 def _rule_gep(node: UOp) -> str | None:
-    source = node.src[0].dtype
+    source = node.source.dtype
     if any(not 0 <= lane < source.lanes for lane in node.arg) or not node.arg:
         return "GEP takes lanes of its operand"
     return None if node.dtype is source.vec(len(node.arg)) else "GEP has as many lanes as it takes"

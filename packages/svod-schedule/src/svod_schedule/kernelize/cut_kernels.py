@@ -61,19 +61,19 @@ def _is_stored(node: UOp) -> bool:
 
 def _memory_of(node: UOp) -> UOp:
     while node.op is Op.AFTER:
-        node = node.src[0]
+        node = node.source
     return node
 
 
 def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
     """Each stored node, behind those that it reads, with the ones that must have read its memory's old content before."""
-    assigned = {n.src[0] for n in stored if n.op is Op.AFTER}
+    assigned = {n.source for n in stored if n.op is Op.AFTER}
     if not assigned:
         return [(n, ()) for n in stored]
     units = set(stored)
     below = {n: _read_by(n, units) for n in stored}
     readers = {
-        n: tuple(u for u in stored if u is not n and n.src[0] in below[u]) if n.op is Op.AFTER else () for n in stored
+        n: tuple(u for u in stored if u is not n and n.source in below[u]) if n.op is Op.AFTER else () for n in stored
     }
     order: dict[UOp, tuple[UOp, ...]] = {}
     entered: set[UOp] = set()
@@ -104,9 +104,9 @@ def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
     for n in effect.toposort(stop=units):
         if n in units or (n.op in MEMORY and n not in target):
             found[n] = None
-        while n.op is Op.BUFFERIZE and n.src[0].op is Op.BUFFER_VIEW:
+        while n.op is Op.BUFFERIZE and n.source.op is Op.BUFFER_VIEW:
             # Who reads a view reads the memory that it is a view of.
-            n = n.src[0].src[0]
+            n = n.source.memory
             found[n] = None
     return found
 
@@ -115,10 +115,10 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
     kernel = _Numbering(buffer, filled)
     if node.op is Op.AFTER:
         # In-place: what the kernel reads of its target is the same argument.
-        kernel.params[node.src[0]] = kernel.target
+        kernel.params[node.source] = kernel.target
         effect = node.src[1]
-        ranges = order_loops(effect.src[0], effect.src[1:], filled) if effect.op is Op.END else ()
-        store = effect.src[0] if effect.op is Op.END else effect
+        ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
+        store = effect.body if effect.op is Op.END else effect
         return kernel.make_call(store, ranges)
     value = node.src[0]
     if value.op in (Op.COPY, Op.BUFFER_VIEW):
@@ -181,7 +181,7 @@ class _Numbering:
     def renumber(self, r: UOp) -> UOp:
         found = self.ranges.get(r)
         if found is None:
-            found = self.ranges[r] = self.fresh.make_range(r.src[0], r.arg.kind)
+            found = self.ranges[r] = self.fresh.make_range(r.stop, r.arg.kind)
         return found
 
     def rewrite(self, body: UOp) -> UOp:
@@ -196,7 +196,7 @@ class _Numbering:
             elif node.op is Op.BIND:
                 done[node] = self._unbind(node)
             elif node.op is Op.RANGE:
-                done[node] = self.renumber(node).with_src((done[node.src[0]],))
+                done[node] = self.renumber(node).with_src((done[node.stop],))
             elif node.op is Op.BUFFERIZE:
                 done[node] = self._make_private(tuple(done[s] for s in node.src), node)
             else:

@@ -37,7 +37,7 @@ class _Shared(NamedTuple):
 def share_bodies(sink: UOp) -> UOp:
     """A kernel graph with as few different kernels as variable beginnings allow."""
     nodes = sink.toposort(enter_calls=False)
-    bodies = dict.fromkeys(n.src[0] for n in nodes if n.op is Op.CALL and n.src[0].op is Op.SINK)
+    bodies = dict.fromkeys(n.body for n in nodes if n.op is Op.CALL and n.body.op is Op.SINK)
     if len(bodies) < 2:
         return sink
     loosened = {body: found for body in bodies if (found := _loosen(body)) is not None}
@@ -47,7 +47,7 @@ def share_bodies(sink: UOp) -> UOp:
         return sink
     done = make_images()
     for node in nodes:
-        found = shared.get(node.src[0]) if node.op is Op.CALL else None
+        found = shared.get(node.body) if node.op is Op.CALL else None
         if found is None:
             done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
         else:
@@ -59,11 +59,11 @@ def share_bodies(sink: UOp) -> UOp:
 def _loosen(body: UOp) -> _Shared | None:
     """`body` with a variable for where it begins to read each memory that it reads a part of; None if there is no such part."""
     nodes = body.toposort()
-    written = {n.src[0].src[0] for n in nodes if n.op is Op.STORE}
+    written = {n.location.src[0] for n in nodes if n.op is Op.STORE}
     accesses: dict[UOp, list[UOp]] = {}
     for node in nodes:
-        if node.op is Op.INDEX and node.src[0].op is Op.PARAM and node.src[0] not in written:
-            accesses.setdefault(node.src[0], []).append(node)
+        if node.op is Op.INDEX and node.memory.op is Op.PARAM and node.memory not in written:
+            accesses.setdefault(node.memory, []).append(node)
     taken = {n.arg.name for n in nodes if n.op is Op.DEFINE_VAR}
     begins: dict[UOp, tuple[UOp, int]] = {}
     moved: dict[UOp, UOp] = {}

@@ -48,7 +48,7 @@ class _Loops:
         for node in reversed(order):
             if node.op is _END:
                 around = self.innermost(node)
-                for r in node.src[1:]:
+                for r in node.loops:
                     if r in self.parent:
                         raise LinearizeError(problem="two ENDs close one range", node=r)
                     self.parent[r] = around
@@ -83,8 +83,8 @@ def _emit(nodes: list[UOp], body: dict[UOp | None, list[UOp]], result: list[UOp]
         if node.op is not _END:
             result.append(node)
             continue
-        ranges = node.src[1:]
+        ranges = node.loops
         for r in ranges:
             result.append(r)
             _emit(body[r], body, result)
-        result.extend(UOp(Op.END, void, (node.src[0], r)) for r in reversed(ranges))
+        result.extend(UOp(Op.END, void, (node.body, r)) for r in reversed(ranges))

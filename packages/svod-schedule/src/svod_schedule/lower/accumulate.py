@@ -38,7 +38,7 @@ def accumulate(sink: UOp) -> UOp:
             done[node] = node.with_images(done)
         elif node.op is Op.REDUCE:
             if node not in done:
-                done.update(_reduce_together(groups[node.src[1:]], done, fresh))
+                done.update(_reduce_together(groups[node.loops], done, fresh))
         else:
             done[node] = _scan(node, done, around[node.src[1]], fresh)
     return done[sink]
@@ -48,7 +48,7 @@ def _group_by_loops(sink: UOp) -> dict[tuple[UOp, ...], list[UOp]]:
     groups: dict[tuple[UOp, ...], list[UOp]] = {}
     for node in sink.iter_ops(Op.REDUCE):
         if len(node.src) > 1:
-            groups.setdefault(node.src[1:], []).append(node)
+            groups.setdefault(node.loops, []).append(node)
     return groups
 
 
@@ -65,7 +65,7 @@ def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> lis
             seen.add(node)
             stack.append((node, True))
             if node.op is _REDUCE and len(node.src) > 1:
-                members = groups[node.src[1:]]
+                members = groups[node.loops]
                 stack.extend([(s, False) for m in members for s in reversed(m.src) if s not in seen])
             else:
                 stack.extend([(s, False) for s in reversed(node.src) if s not in seen])
@@ -73,12 +73,12 @@ def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> lis
 
 
 def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) -> dict[UOp, UOp]:
-    loops = tuple(done[r] for r in members[0].src[1:])
+    loops = tuple(done[r] for r in members[0].loops)
     registers: list[UOp] = []
     updates: list[UOp] = []
     for node in members:
         register = fresh.make_register(node.dtype)
-        value = done[node.src[0]]
+        value = done[node.source]
         start = _initialize(register, node, value, loops)
         inside = register.after(start, *loops).index(_ZERO)
         updates.append(inside.store(_take_in(node.arg, inside.load(), value)))
@@ -92,7 +92,7 @@ def _get_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
     """For each loop of an END, the loops that it stands in."""
     found: dict[UOp, frozenset[UOp]] = {}
     for end in sink.iter_ops(Op.END):
-        for position, loop in enumerate(end.src[1:]):
+        for position, loop in enumerate(end.loops):
             found[loop] = end.ranges | frozenset(end.src[1 : 1 + position])
     return found
 
@@ -107,9 +107,9 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
     if value.op is Op.WMMA:
         return add_to(total, value)
     chain: list[UOp] = []
-    while value.op is op and op is Op.ADD and value.src[0].op is op:
-        chain.append(value.src[1])
-        value = value.src[0]
+    while value.op is op and op is Op.ADD and value.left.op is op:
+        chain.append(value.right)
+        value = value.left
     if chain:
         chain.extend(reversed(value.src))
     else:
@@ -121,7 +121,7 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
 
 def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshIds) -> UOp:
     """A scan begins anew in each iteration of the loops around its own, whether its value depends on them or not."""
-    value, loop = done[node.src[0]], done[node.src[1]]
+    value, loop = done[node.source], done[node.src[1]]
     register = fresh.make_register(node.dtype)
     outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id)
     start = register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))

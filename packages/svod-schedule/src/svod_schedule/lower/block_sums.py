@@ -34,7 +34,7 @@ def block_sums(sink: UOp) -> UOp:
     for node in sink.toposort():
         new = node.with_images(done)
         # There is no addition of whole tiles but that of the tensor core itself.
-        if node.op is _REDUCE and node.arg is Op.ADD and node.dtype.is_float and not is_tile(node.src[0]):
+        if node.op is _REDUCE and node.arg is Op.ADD and node.dtype.is_float and not is_tile(node.source):
             new = blocks.split(new)
         done[node] = new
     return done[sink]
@@ -48,13 +48,13 @@ class _Blocks:
         self.found: dict[UOp, tuple[UOp, UOp]] = {}
 
     def split(self, node: UOp) -> UOp:
-        ranges = [r for r in node.src[1:] if r.op is Op.RANGE]
+        ranges = [r for r in node.loops if r.op is Op.RANGE]
         longest = max(ranges, key=lambda r: int(r.vmax), default=None)
         if longest is None or not isinstance(size := exact_trips(longest), int) or size <= MAX_RUN:
             return node
         outer, inner = self._block(longest, size)
-        value = node.src[0].substitute({longest: outer * (int(inner.src[0].vmax)) + inner})
-        others = tuple(r for r in node.src[1:] if r is not longest)
+        value = node.source.substitute({longest: outer * (int(inner.stop.vmax)) + inner})
+        others = tuple(r for r in node.loops if r is not longest)
         partial = UOp(Op.REDUCE, node.dtype, (value, inner), Op.ADD)
         return UOp(Op.REDUCE, node.dtype, (partial, *others, outer), Op.ADD)
 

@@ -55,8 +55,8 @@ def _fold_positions(sink: UOp) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
-        if node.op is Op.INDEX and new.src[1].dtype.lanes == 1:
-            new = new.with_src((new.src[0], simplify(new.src[1]), *new.src[2:]))
+        if node.op is Op.INDEX and new.position.dtype.lanes == 1:
+            new = new.with_src((new.memory, simplify(new.position), *new.src[2:]))
         done[node] = new
     return done[sink]
 
@@ -69,7 +69,7 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     order = sink.toposort()
     depends = _dependences(order, axes)
     loops = _get_loops(order)
-    written = {n.src[0] for n in order if n.op is Op.STORE}
+    written = {n.location for n in order if n.op is Op.STORE}
     good = dict.fromkeys(axes, 0.0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
@@ -82,9 +82,7 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     taken = 0
     masks = set(depends.values())
     # What fills a tile of a tensor core is made of its own vectors.
-    fills = [
-        depends[n.src[0]] for n in order if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.src[1:])
-    ]
+    fills = [depends[n.body] for n in order if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.loops)]
     for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
         bit = 1 << axes.index(axis)
         size = max_trips(axis)
@@ -104,10 +102,10 @@ def _get_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
     loops: dict[UOp, frozenset[UOp]] = {}
     for reduce in order:
         if reduce.op is Op.REDUCE:
-            own = frozenset(reduce.src[1:])
-            for node in reduce.src[0].iter_ops(Op.INDEX):
+            own = frozenset(reduce.loops)
+            for node in reduce.source.iter_ops(Op.INDEX):
                 if node.ranges & own:
-                    loops[node] = loops.get(node, node.ranges) | reduce.src[0].ranges
+                    loops[node] = loops.get(node, node.ranges) | reduce.source.ranges
     return loops
 
 
@@ -137,7 +135,7 @@ def _is_vector(node: UOp) -> bool:
 
 
 def _horizontal(sink: UOp, lanes: set[UOp]) -> list[UOp]:
-    return [n for n in sink.iter_ops(Op.REDUCE) if any(r in lanes for r in n.src[1:])]
+    return [n for n in sink.iter_ops(Op.REDUCE) if any(r in lanes for r in n.loops)]
 
 
 def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | None:
@@ -145,11 +143,11 @@ def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | 
     reduces = _horizontal(sink, lanes)
     if not reduces:
         return None
-    inside = {n for r in reduces for n in r.src[0].toposort()}
+    inside = {n for r in reduces for n in r.stop.toposort()}
     outside = [n for n in sink.iter_ops(Op.INDEX) if n not in inside]
     for axis in axes:
         size = max_trips(axis)
-        strides = [find_stride(n.src[1], axis) for n in outside if axis in n.ranges]
+        strides = [find_stride(n.position, axis) for n in outside if axis in n.ranges]
         is_free = not any(axis in n.ranges and lanes & n.ranges for n in outside)
         if axis not in lanes and size & (size - 1) == 0 and strides and all(s == 1 for s in strides) and is_free:
             return axis if all(axis in r.ranges for r in reduces) else None
@@ -175,7 +173,7 @@ class _Expander:
         lanes = choose_lane_axes(sink, axes)
         joined = _find_joined_axis(sink, axes, lanes)
         if joined is not None:
-            inside = FreshIds(sink).make_range(joined.src[0], joined.arg.kind)
+            inside = FreshIds(sink).make_range(joined.stop, joined.arg.kind)
             sink = _join_results(sink, joined, inside, lanes)
             axes = [*axes, inside]
             lanes = lanes | {joined}
@@ -202,7 +200,7 @@ class _Expander:
             return max_trips(node)
         if _is_vector(node):
             return node.dtype.lanes
-        if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.src[1:]):
+        if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.loops):
             return 1
         return max((self.lanes[s] for s in node.src), default=1)
 
@@ -286,17 +284,17 @@ class _Expander:
         return members
 
     def _end(self, node: UOp) -> list[UOp]:
-        effects = self.copies[node.src[0]]
-        loops = tuple(self.copies[r][0] for r in node.src[1:] if r not in self.expanded)
+        effects = self.copies[node.body]
+        loops = tuple(self.copies[r][0] for r in node.loops if r not in self.expanded)
         effect = effects[0] if len(effects) == 1 else UOp(Op.GROUP, void, tuple(effects))
         return [effect.end(*loops)]
 
     def _reduce(self, node: UOp) -> list[UOp]:
-        value, op = node.src[0], node.arg
-        loops = tuple(r for r in node.src[1:] if r not in self.expanded)
-        own_lanes = [r for r in node.src[1:] if r in self.lane_axes]
+        value, op = node.source, node.arg
+        loops = tuple(r for r in node.loops if r not in self.expanded)
+        own_lanes = [r for r in node.loops if r in self.lane_axes]
         lanes = int(own_lanes[0].vmax) + 1 if own_lanes else self.lanes[value]
-        folded = sum(1 << i for i, a in enumerate(self.copied) if a in node.src[1:])
+        folded = sum(1 << i for i, a in enumerate(self.copied) if a in node.loops)
         kept = self.mask[node]
         members = self._members(kept, value, folded)
         results: list[UOp] = []

@@ -40,14 +40,14 @@ def group_reduce(sink: UOp) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
-        work_items = [r for r in new.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
+        work_items = [r for r in new.loops if r.arg.kind is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
         done[node] = meeting.reduce(new, work_items) if work_items else new
     return done[sink]
 
 
 def count_shared(node: UOp) -> int:
     """How many elements of shared memory a REDUCE takes."""
-    work_items = [r for r in node.src[1:] if r.arg.kind is AxisType.GROUP_REDUCE]
+    work_items = [r for r in node.loops if r.arg.kind is AxisType.GROUP_REDUCE]
     n_work_items = max_trips(*work_items)
     n_shared = max_trips(*(r for r in node.ranges if r.arg.kind in _SHARED))
     return n_shared * (n_work_items + _count_parts(n_work_items)) if work_items else 0
@@ -71,8 +71,8 @@ class _Meeting:
 
     def reduce(self, node: UOp, work_items: list[UOp]) -> UOp:
         """A REDUCE by work-items that meet."""
-        own = tuple(r for r in node.src[1:] if r not in work_items)
-        partial = node.with_src((node.src[0], *own)) if own else node.src[0]
+        own = tuple(r for r in node.loops if r not in work_items)
+        partial = node.with_src((node.source, *own)) if own else node.source
         scope = sorted(partial.ranges - set(work_items), key=lambda r: r.arg.id)
         shared = [r for r in scope if r.arg.kind in _SHARED]
         n_work_items = max_trips(*work_items)

@@ -46,14 +46,14 @@ def get_work_items(sink: UOp) -> list[UOp]:
     """
     work_items = [r for r in _get_axes(sink) if r.arg.kind in _WORK_ITEM_AXES]
     if len(work_items) > 1:
-        accesses = [n for n in sink.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM]
+        accesses = [n for n in sink.iter_ops(Op.INDEX) if n.memory.op is Op.PARAM]
         work_items.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
     return work_items
 
 
 def _distance(access: UOp, work_item: UOp) -> float:
     """How far apart in memory neighbours along a work-item axis are, each time that they run an access."""
-    stride = find_stride(access.src[1], work_item)
+    stride = find_stride(access.position, work_item)
     loops = (r for r in access.ranges if r.arg.kind in (AxisType.LOOP, AxisType.REDUCE))
     return min(abs(stride or 0), FAR) * max_trips(*loops)
 
@@ -61,7 +61,7 @@ def _distance(access: UOp, work_item: UOp) -> float:
 def _get_axes(sink: UOp) -> list[UOp]:
     """The RANGEs from outer to inner loop; those that share a reduction, which is over, come last."""
     nodes = list(sink.iter_ops(Op.END, Op.RANGE))
-    place = {r: i for end in nodes if end.op is Op.END for i, r in enumerate(end.src[1:])}
+    place = {r: i for end in nodes if end.op is Op.END for i, r in enumerate(end.loops)}
     return sorted((n for n in nodes if n.op is Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg.id))
 
 
@@ -81,24 +81,24 @@ def _substitute(sink: UOp, replaced: dict[UOp, UOp], work_items: list[UOp]) -> U
         operands = tuple(done[s] for s in operands)
         new = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
         if node.op is Op.STORE and _memory_of(node).op is Op.PARAM:
-            place = node.src[0].src[1].ranges
+            place = node.location.position.ranges
             new = _store_once(new, [replaced[r] for r in work_items if r not in place])
         done[node] = new
     return done[sink]
 
 
 def _memory_of(store: UOp) -> UOp:
-    return store.src[0].src[0]
+    return store.location.memory
 
 
 def _store_once(store: UOp, others: list[UOp]) -> UOp:
     """`store`, done where each of `others` is 0."""
-    location = store.src[0]
+    location = store.location
     gate = location.gate
     for work_item in others:
         is_first = work_item.eq(0)
         gate = is_first if gate is None else gate & widen(is_first, gate.dtype.lanes)
     if gate is None or gate is location.gate:
         return store
-    gated = UOp(Op.INDEX, location.dtype, (location.src[0], location.src[1], gate))
-    return store.with_src((gated, store.src[1]))
+    gated = UOp(Op.INDEX, location.dtype, (location.memory, location.position, gate))
+    return store.with_src((gated, store.value))

@@ -19,8 +19,8 @@ def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
 
     Each is the location of elements that are read as they are, or exactly widened, or an integer expression of such.
     """
-    value = reduce.src[0]
-    if reduce.arg is not Op.ADD or value.op is not Op.MUL or not reduce.src[1:]:
+    value = reduce.source
+    if reduce.arg is not Op.ADD or value.op is not Op.MUL or not reduce.loops:
         return None
     x, y = (_find_operand(s) for s in value.src)
     return None if x is None or y is None else (x, y)
@@ -28,8 +28,8 @@ def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
 
 def _find_operand(value: UOp) -> UOp | None:
     source = value
-    while source.op is Op.CAST and _is_exact(source.src[0].dtype, source.dtype):
-        source = source.src[0]
+    while source.op is Op.CAST and _is_exact(source.source.dtype, source.dtype):
+        source = source.source
     if source.op is Op.INDEX:
         return source
     if value.dtype.kind in ("int", "uint"):
@@ -90,7 +90,7 @@ def tile_axes(node: UOp, kind: AxisType) -> list[UOp]:
 
 def is_tiled(reduce: UOp) -> bool:
     """Whether a REDUCE is taken by a tensor core."""
-    return any(r.arg.kind is AxisType.TILE_K for r in reduce.src[1:])
+    return any(r.arg.kind is AxisType.TILE_K for r in reduce.loops)
 
 
 def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, UOp, UOp] | None:
@@ -99,7 +99,7 @@ def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, U
     if operands is None:
         return None
     a, b = sorted(operands, key=lambda n: bool(tile_axes(n, AxisType.TILE_N)))
-    k = max_trips(*(r for r in reduce.src[1:] if r.arg.kind is AxisType.TILE_K))
+    k = max_trips(*(r for r in reduce.loops if r.arg.kind is AxisType.TILE_K))
     n, m = (max_trips(*tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
     for core in cores:
         dtypes = core.dtypes

@@ -42,7 +42,7 @@ def make_tiles(sink: UOp, cores: tuple[TensorCore, ...]) -> UOp:
         new = node.with_images(done)
         if node.op is Op.REDUCE and is_tiled(node):
             new = maker.multiply(node, done)
-        elif node.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in node.src[1:]):
+        elif node.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in node.loops):
             new = _fill(new)
         done[node] = new
     return done[sink]
@@ -76,7 +76,7 @@ class _TileMaker:
         assert found is not None, node
         core, a, b = found
         rows, columns = tile_axes(a, AxisType.TILE_M), tile_axes(b, AxisType.TILE_N)
-        depth = [r for r in node.src[1:] if r.arg.kind is AxisType.TILE_K]
+        depth = [r for r in node.loops if r.arg.kind is AxisType.TILE_K]
         dtype_a, dtype_b, dtype = core.operand_dtypes
         values = (
             _read_value(a, done, [*rows, *depth]).cast(dtype_a),
@@ -86,7 +86,7 @@ class _TileMaker:
         if has_tiles:
             values = tuple(self._stage(v) for v in values)
         result = UOp(Op.WMMA, dtype, (*values, UOp.const(dtype, 0)), core)
-        loops = tuple(r for r in node.src[1:] if r not in depth)
+        loops = tuple(r for r in node.loops if r not in depth)
         if has_tiles and not loops:
             # The sum of a single step has a register of its own all the same.
             loops = (self.fresh.make_range(1, AxisType.REDUCE),)
@@ -123,27 +123,27 @@ class _TileMaker:
 
 def _fill(end: UOp) -> UOp:
     """The stores of a tile as one."""
-    store = end.src[0]
+    store = end.body
     location, value = store.src
-    axes = [r for r in end.src[1:] if r.arg.kind is AxisType.TILE_K]
-    strides = {r: find_stride(location.src[1], r) or 0 for r in axes}
+    axes = [r for r in end.loops if r.arg.kind is AxisType.TILE_K]
+    strides = {r: find_stride(location.position, r) or 0 for r in axes}
     axes.sort(key=lambda r: -strides[r])
-    memory = {n.src[0]: n.src[0] for n in get_locations(value)}
-    target = _read_vector(location, location.src[0], axes)
-    return target.store(_read_value(value, memory, axes)).end(*(r for r in end.src[1:] if r not in axes))
+    memory = {n.memory: n.memory for n in get_locations(value)}
+    target = _read_vector(location, location.memory, axes)
+    return target.store(_read_value(value, memory, axes)).end(*(r for r in end.loops if r not in axes))
 
 
 def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> UOp:
     """A location, or an expression of locations, along `axes`; `memory` gives where each lies now."""
     if value.op is Op.INDEX:
-        return _read_vector(value, memory[value.src[0]], axes)
+        return _read_vector(value, memory[value.memory], axes)
     read = {n: _read_value(n, memory, axes) for n in get_locations(value)}
     return _spread(value, axes, max_trips(*axes), read)
 
 
 def _read_vector(location: UOp, memory: UOp, axes: Sequence[UOp]) -> UOp:
     """What `location` is along `axes`, the last one first, as the lanes of a vector; `memory` is where it lies now."""
-    position, gate = location.src[1], location.gate
+    position, gate = location.position, location.gate
     sizes = [max_trips(r) for r in axes]
     run = _count_dense(position, axes, sizes)
     dense = list(axes[len(axes) - run :])

@@ -27,15 +27,15 @@ __all__ = ["merge_accesses"]
 
 def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
     """`sink` with vector locations where elements lie near each other along a lane axis."""
-    written = {n.src[0] for n in sink.iter_ops(Op.STORE)}
+    written = {n.location for n in sink.iter_ops(Op.STORE)}
     merged: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(merged)
-        axis = next((a for a in lane_axes if node.op is Op.INDEX and a in node.src[1].ranges), None)
+        axis = next((a for a in lane_axes if node.op is Op.INDEX and a in node.position.ranges), None)
         if axis is None and node.op is Op.INDEX and node not in written:
             new = _read_once(node, new, lane_axes)
         elif axis is not None and access_cost(node, axis, max_trips(axis), is_read=node not in written) < 1:
-            stride = find_stride(node.src[1], axis)
+            stride = find_stride(node.position, axis)
             assert stride is not None
             new = (
                 _make_vector(node, new, axis, UOp.const(index, 0))
@@ -66,7 +66,7 @@ def _read_once(node: UOp, new: UOp, lane_axes: Iterable[UOp]) -> UOp:
 
 def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
     """The first or last place along `axis`, whichever satisfies a comparison if any place does."""
-    order = clause.src[0] if clause.op is Op.NOT else clause
+    order = clause.source if clause.op is Op.NOT else clause
     if order.op is not Op.LT:
         return None
     left, right = (find_stride(s, axis) for s in order.src)
@@ -78,8 +78,8 @@ def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
 
 def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
     """As many consecutive elements as `axis` has, from the one that `node` names at `lane` of it."""
-    first = simplify(new.src[1].substitute({axis: lane}))
-    return UOp(Op.INDEX, node.dtype.vec(max_trips(axis)), (new.src[0], first, *new.src[2:]))
+    first = simplify(new.position.substitute({axis: lane}))
+    return UOp(Op.INDEX, node.dtype.vec(max_trips(axis)), (new.memory, first, *new.src[2:]))
 
 
 def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
@@ -88,7 +88,7 @@ def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
     lowest = UOp.const(index, 0 if stride > 0 else n_lanes - 1)
     base = _make_vector(node, new, axis, lowest)
     starts = [min(n * n_lanes, (n_lanes - 1) * (step - 1)) for n in range(step)]
-    vectors = tuple(base.with_src((base.src[0], simplify(base.src[1] + s), *base.src[2:])) for s in starts)
+    vectors = tuple(base.with_src((base.memory, simplify(base.position + s), *base.src[2:])) for s in starts)
     source = vectors[0] if step == 1 else UOp(Op.CAT, node.dtype.vec(n_lanes * step), vectors)
     places: list[int] = []
     for lane in range(n_lanes):

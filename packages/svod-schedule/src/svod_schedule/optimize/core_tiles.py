@@ -111,7 +111,7 @@ def _fill(axis: UOp, amount: int) -> float:
 def _count_panel_tiles(way: Layout, core: TensorCore, target: Target) -> int:
     """How many tiles of the core one panel of b may have."""
     n, _, k = core.dims
-    depth = max_trips(*(r for r in way.reduce.src[1:] if r is not way.depth)) * ceil(max_trips(way.depth) / k) * k
+    depth = max_trips(*(r for r in way.reduce.loops if r is not way.depth)) * ceil(max_trips(way.depth) / k) * k
     return max_panel_bytes(target) // (depth * n * core.dtypes[1].itemsize)
 
 

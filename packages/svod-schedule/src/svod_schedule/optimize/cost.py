@@ -189,9 +189,9 @@ class _Estimate:
             # Addresses are mostly part of the instructions that use them.
             body.issued += 3 * copies if node.op in (Op.IDIV, Op.MOD) else 0.2
             return
-        dtype = node.src[0].dtype if node.op in COMPARISON else node.dtype
+        dtype = node.left.dtype if node.op in COMPARISON else node.dtype
         if node.op is Op.CAST:
-            dtype = max((node.dtype, node.src[0].dtype), key=lambda d: d.itemsize)
+            dtype = max((node.dtype, node.source.dtype), key=lambda d: d.itemsize)
         n = copies * self._registers(lanes, dtype) * TABLE[node.op].instructions
         self.n_operations += copies * lanes * count_runs(loops)
         if node in self.fused:

@@ -55,7 +55,7 @@ def _check_no_double(sink: UOp, target: Target) -> None:
 def _becomes_double(x: UOp, target: Target) -> bool:
     """Whether lowering computes `x` in float64, of which nothing else is."""
     if x.op is Op.CAST:
-        wide = x.src[0].dtype
+        wide = x.source.dtype
         is_rounded_twice = x.dtype.scalar is bfloat16 and bfloat16 not in target.native_dtypes
         return is_rounded_twice and wide.is_int and wide.bits > EXACT_IN_F32
     return x.op in _THROUGH_DOUBLE and x.dtype.is_float and x.op not in target.native_ops

@@ -122,9 +122,9 @@ class KernelFacts:
 def make_facts(kernel: UOp, target: Target) -> KernelFacts:
     """The facts of a kernel to which no Opt was applied."""
     order = kernel.toposort()
-    written = {n.src[0] for n in order if n.op is Op.STORE}
+    written = {n.location for n in order if n.op is Op.STORE}
     accesses = {
-        n: Access(n, n in written, {r: find_stride(n.src[1], r) for r in n.src[1].ranges})
+        n: Access(n, n in written, {r: find_stride(n.position, r) for r in n.position.ranges})
         for n in order
         if n.op is Op.INDEX
     }

@@ -25,7 +25,7 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
     if not target.has_local:
         return sink
     # What several effects share would have to be the same loop; a kernel has one effect.
-    nest = sink.src[0].src[1:] if len(sink.src) == 1 and sink.src[0].op is Op.END else ()
+    nest = sink.src[0].loops if len(sink.src) == 1 and sink.src[0].op is Op.END else ()
     loops = [r for r in nest if r.arg.kind is AxisType.LOOP]
     sink = sink.substitute({r: r.with_arg(r.arg._replace(kind=AxisType.GLOBAL)) for r in loops})
     while (group := _find_too_large(sink, target)) is not None:
@@ -34,7 +34,7 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
 
 
 def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
-    nest = sink.src[0].src[1:] if sink.src and sink.src[0].op is Op.END else ()
+    nest = sink.src[0].loops if sink.src and sink.src[0].op is Op.END else ()
     axes = [r for r in nest if r.arg.kind is AxisType.GLOBAL]
     return next((g for g in arrange_axes(axes, target.max_global) if g.is_over), None)
 

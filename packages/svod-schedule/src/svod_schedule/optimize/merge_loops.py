@@ -23,7 +23,7 @@ __all__ = ["merge_loops"]
 def merge_loops(sink: UOp) -> UOp:
     """`sink` with each nest of loops as shallow as its accesses allow."""
     order = sink.toposort()
-    nests = [n.src[1:] for n in order if n.op in (Op.END, Op.REDUCE) and len(n.src) > 2]
+    nests = [n.loops for n in order if n.op in (Op.END, Op.REDUCE) and len(n.src) > 2]
     if not nests:
         return sink
     accesses = [n for n in order if n.op is Op.INDEX]
@@ -35,7 +35,7 @@ def merge_loops(sink: UOp) -> UOp:
             outer, inner = ranges[position], ranges[position + 1]
             if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
                 # The bounds of an empty loop do not say that it has no iterations; its end does.
-                merged = outer.with_src((outer.src[0] * inner.src[0],))
+                merged = outer.with_src((outer.stop * inner.stop,))
                 sink = replace_range(replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,))
                 accesses = [n for n in sink.toposort() if n.op is Op.INDEX]
                 ranges[position : position + 2] = [merged]
@@ -51,7 +51,7 @@ def _is_one_walk(accesses: list[UOp], outer: UOp, inner: UOp) -> bool:
     ):
         return False
     for node in accesses:
-        outer_stride, inner_stride = find_stride(node.src[1], outer), find_stride(node.src[1], inner)
+        outer_stride, inner_stride = find_stride(node.position, outer), find_stride(node.position, inner)
         if outer_stride is None or inner_stride is None or outer_stride != inner_stride * int(exact_trips(inner)):  # pyright: ignore[reportArgumentType]
             return False
     return True
@@ -69,8 +69,8 @@ def _used_outside_addresses(sink: UOp) -> set[UOp]:
         seen.add(node)
         if node.op is Op.INDEX:
             # What an address is computed from is examined there; a gate, and what fills the memory, are uses of their own.
-            stack.extend(s for s in node.src[1].toposort() if s.op is Op.INDEX)
-            stack.extend((node.src[0], *node.src[2:]))
+            stack.extend(s for s in node.position.toposort() if s.op is Op.INDEX)
+            stack.extend((node.memory, *node.src[2:]))
             continue
         is_loop_end = node.op in (Op.END, Op.REDUCE, Op.SCAN)
         for position, operand in enumerate(node.src):

@@ -46,10 +46,10 @@ def estimate_stride(expression: UOp, r: UOp) -> float | None:
                 return stride
             return stride * int(y.arg) if expression.op is Op.MUL else stride / max(int(y.arg), 1)
         case Op.NEG:
-            stride = estimate_stride(expression.src[0], r)
+            stride = estimate_stride(expression.source, r)
             return None if stride is None else -stride
         case Op.CAST | Op.AFTER:
-            return estimate_stride(expression.src[0], r)
+            return estimate_stride(expression.source, r)
         case Op.WHERE:
             found = [estimate_stride(s, r) for s in expression.src[1:]]
             return None if None in found else max((s for s in found if s is not None), key=abs)
@@ -138,13 +138,14 @@ def count_runs(loops: Iterable[UOp]) -> int:
 
 def get_accesses(order: list[UOp], nest: LoopNest) -> list[NestedAccess]:
     """Every place in memory that is read or written."""
-    stored = {n.src[0] for n in order if n.op is Op.STORE}
+    stored = {n.location for n in order if n.op is Op.STORE}
     found: list[NestedAccess] = []
     for node in order:
         if node.op is Op.INDEX:
             itemsize = node.dtype.itemsize
             strides = {
-                r: None if (s := estimate_stride(node.src[1], r)) is None else s * itemsize for r in node.src[1].ranges
+                r: None if (s := estimate_stride(node.position, r)) is None else s * itemsize
+                for r in node.position.ranges
             }
             found.append(NestedAccess(node, nest.loops_of(node), strides, node in stored))
     return found
@@ -211,7 +212,7 @@ def _expanded(access: NestedAccess) -> list[UOp]:
 def _memory(node: UOp) -> UOp:
     memory = node.src[0]
     while memory.op is Op.AFTER:
-        memory = memory.src[0]
+        memory = memory.source
     return memory
 
 

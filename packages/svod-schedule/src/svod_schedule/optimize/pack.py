@@ -38,7 +38,7 @@ MAX_VARYING_BYTES = 1 << 19
 
 def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) -> UOp | str:
     """`sink` with what one iteration of loop `axis`, or the whole work of a thread, reads again, or why there is nothing to pack."""
-    nest = next((n.src[1:] for n in sink.src if n.op is Op.END and (axis is None or axis in n.src[1:])), None)
+    nest = next((n.loops for n in sink.src if n.op is Op.END and (axis is None or axis in n.loops)), None)
     if nest is None:
         return NO_NEST
     outer = () if axis is None else nest[: nest.index(axis) + 1]
@@ -71,13 +71,13 @@ def _get_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DTyp
             dtypes.update(
                 (n, d)
                 for n, d in zip(operands, core.dtypes, strict=False)
-                if all(x.src[0].op is Op.PARAM for x in get_locations(n))
+                if all(x.memory.op is Op.PARAM for x in get_locations(n))
             )
     return dtypes
 
 
 def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
-    if any(r.arg.kind is AxisType.SCAN or r.src[0].ranges for r in own):
+    if any(r.arg.kind is AxisType.SCAN or r.stop.ranges for r in own):
         return False
     is_constant = all(isinstance(exact_trips(r), int) for r in own)
     return is_constant or (is_tile and max_trips(*own) * dtype.itemsize <= MAX_VARYING_BYTES)
@@ -87,9 +87,9 @@ def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
     """The operands of tensor cores, and all other loads that reductions repeat."""
     found: dict[UOp, None] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
-        loops = set(reduce.src[1:])
-        nodes = reduce.src[0].toposort(stop=tiles)
-        loads = (n for n in nodes if n in tiles or (n.op is Op.INDEX and n.src[0].op is Op.PARAM))
+        loops = set(reduce.loops)
+        nodes = reduce.source.toposort(stop=tiles)
+        loads = (n for n in nodes if n in tiles or (n.op is Op.INDEX and n.memory.op is Op.PARAM))
         found.update((n, None) for n in loads if n.ranges & loops)
     return list(found)
 
@@ -112,7 +112,7 @@ def _find_steps(load: UOp) -> UOp | None:
     locations, size = get_locations(load), exact_trips(groups[0])
     for r in sorted(load.ranges, key=lambda r: r.arg.id):
         if r.arg.kind is AxisType.REDUCE and isinstance(exact_trips(r), int) and int(r.vmax) > 0:
-            strides = {(find_stride(n.src[1], groups[0]), find_stride(n.src[1], r)) for n in locations}
+            strides = {(find_stride(n.position, groups[0]), find_stride(n.position, r)) for n in locations}
             if strides == {(1, size)}:
                 return r
     return None
@@ -121,7 +121,7 @@ def _find_steps(load: UOp) -> UOp | None:
 def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UOp:
     """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
     sizes = [max_trips(r) for r in own]
-    loops = [fresh.make_range(r.src[0], _fill_kind(r, load)) for r in own]
+    loops = [fresh.make_range(r.stop, _fill_kind(r, load)) for r in own]
     places, inside = list(loops), None
     steps = _find_steps(load)
     if steps is not None:
@@ -149,7 +149,7 @@ def _fill_kind(r: UOp, load: UOp) -> AxisType:
     kind = r.arg.kind
     if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
         return AxisType.TILE_K
-    lies_along = all(find_stride(n.src[1], r) == 1 for n in get_locations(load))
+    lies_along = all(find_stride(n.position, r) == 1 for n in get_locations(load))
     if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and lies_along:
         # The rows of a transposed operand lie together.
         return AxisType.TILE_K
@@ -165,7 +165,7 @@ def _is_filled_alone(r: UOp, load: UOp) -> bool:
     """
     columns = tile_axes(load, AxisType.TILE_N)
     return r.arg.kind is AxisType.UPCAST and any(
-        find_stride(n.src[1], c) != 1 for n in get_locations(load) for c in columns
+        find_stride(n.position, c) != 1 for n in get_locations(load) for c in columns
     )
 
 

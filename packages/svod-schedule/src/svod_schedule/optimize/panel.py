@@ -99,7 +99,7 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp | None) -> flo
     if axis is None or _column_bytes(reduction) * max_trips(axis) > facts.target.l2_bytes // 2:
         return inf
     # Lanes stay idle where the axis ends.
-    size, lanes = int(axis.src[0].vmin), facts.lanes
+    size, lanes = int(axis.stop.vmin), facts.lanes
     widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
     idle = min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
     return idle + constants.SINGLE_COST * sum(a.stride(axis) not in (0, 1) for a in reduction.operands)

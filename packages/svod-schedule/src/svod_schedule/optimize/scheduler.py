@@ -193,7 +193,7 @@ class Scheduler:
         amount = self._amount(opt, axis, self.target.max_upcast)
         self._check_repeatable(opt)
         self._check_no_row(opt, axis)
-        if int(axis.src[0].vmin) < amount:
+        if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
         if exact_trips(axis) == amount:
             return self._split(axis, amount, AxisType.UPCAST)
@@ -201,7 +201,7 @@ class Scheduler:
 
     def _check_no_row(self, opt: Opt, axis: UOp) -> None:
         """Memory of a thread or a workgroup is filled for one row or tile, and read before the next."""
-        filled = {n.src[0].op for n in self._order if n.op is Op.AFTER and axis in n.ranges}
+        filled = {n.source.op for n in self._order if n.op is Op.AFTER and axis in n.ranges}
         if Op.DEFINE_REG in filled:
             raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
         if Op.DEFINE_LOCAL in filled:
@@ -213,15 +213,15 @@ class Scheduler:
             raise OptError(opt=opt, reason="the kernel reads what it writes")
 
     def _reads_own_results(self) -> bool:
-        written = {n.src[0].src[0] for n in self._order if n.op is Op.STORE}
+        written = {n.location.memory for n in self._order if n.op is Op.STORE}
         return any(
-            n.op is Op.INDEX and n.src[0] in written
+            n.op is Op.INDEX and n.memory in written
             for node in self._order
             for n in (node.src[1:] if node.op is Op.STORE else node.src)
         )
 
     def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
-        size = axis.src[0]
+        size = axis.stop
         outer = axis.with_src(((size + (amount - 1)) // amount,))
         inner = FreshIds(self.sink).make_range(amount, kind)
         start = (outer * amount).minimum(size - amount)
@@ -254,14 +254,14 @@ class Scheduler:
         done: dict[UOp, UOp] = {}
         for node in self._order:
             new = node.with_images(done)
-            if node.op is Op.REDUCE and axis in node.src[1:]:
+            if node.op is Op.REDUCE and axis in node.loops:
                 # The other loops of this reduction are run twice, so the second time under new names.
-                others = [r for r in node.src[1:] if r is not axis]
-                copies.update({r: fresh.make_range(r.src[0], r.arg.kind) for r in others if r not in copies})
-                rest_ranges = [rest_axis if r is axis else copies[r] for r in node.src[1:] if r is not axis or is_loop]
-                main_value = new.src[0].substitute({axis: main_axis})
-                rest_value = new.src[0].substitute({axis: rest_axis + to_node(main), **{r: copies[r] for r in others}})
-                main_ranges = tuple(main_axis if r is axis else r for r in new.src[1:])
+                others = [r for r in node.loops if r is not axis]
+                copies.update({r: fresh.make_range(r.stop, r.arg.kind) for r in others if r not in copies})
+                rest_ranges = [rest_axis if r is axis else copies[r] for r in node.loops if r is not axis or is_loop]
+                main_value = new.source.substitute({axis: main_axis})
+                rest_value = new.source.substitute({axis: rest_axis + to_node(main), **{r: copies[r] for r in others}})
+                main_ranges = tuple(main_axis if r is axis else r for r in new.loops)
                 first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
                 last = UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg) if rest_ranges else rest_value
                 new = UOp(node.arg, node.dtype, (first, last))
@@ -272,7 +272,7 @@ class Scheduler:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
         self._check_result_loop(opt, axis)
         self._check_no_row(opt, axis)
-        amount, size = self._amount(opt, axis, MAX_TURNS), axis.src[0]
+        amount, size = self._amount(opt, axis, MAX_TURNS), axis.stop
         is_even = divide_size(exact_trips(axis), amount) is not None
         if not is_even:
             self._check_repeatable(opt)
@@ -283,8 +283,8 @@ class Scheduler:
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
         sink = replace_range(self.sink, axis, start + inner, (outer,))
         # A scan goes on from iteration to iteration, so it stays inside.
-        nests = (n for n in sink.src if n.op is Op.END and outer in n.src[1:])
-        ends = {n: (n.src[0], *sorted((*n.src[1:], inner), key=lambda r: r.arg.kind is AxisType.SCAN)) for n in nests}
+        nests = (n for n in sink.src if n.op is Op.END and outer in n.loops)
+        ends = {n: (n.body, *sorted((*n.loops, inner), key=lambda r: r.arg.kind is AxisType.SCAN)) for n in nests}
         return sink.substitute({n: n.with_src(src) for n, src in ends.items()})
 
     def _pad_to(self, opt: Opt) -> UOp:
@@ -292,9 +292,9 @@ class Scheduler:
         amount = opt.amount
         if amount is None or amount < 2:
             raise OptError(opt=opt, reason="the amount is not at least 2")
-        if any(axis in n.src[1:] and is_tiled(n) for n in self.sink.iter_ops(Op.REDUCE)):
+        if any(axis in n.loops and is_tiled(n) for n in self.sink.iter_ops(Op.REDUCE)):
             raise OptError(opt=opt, reason="a tensor core takes the axis in whole steps")
-        size = axis.src[0]
+        size = axis.stop
         padded = axis.with_src(((size + (amount - 1)) // amount * amount,))
         return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
 
@@ -322,12 +322,12 @@ class Scheduler:
         if isinstance(size, int) and size % amount == 0:
             return self._split(axis, amount, AxisType.THREAD, is_top=True)
         self._check_repeatable(opt)
-        if int(axis.src[0].vmin) < amount:
+        if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
-        part = (axis.src[0] + (amount - 1)) // amount
+        part = (axis.stop + (amount - 1)) // amount
         outer = FreshIds(self.sink).make_range(amount, AxisType.THREAD)
         inner = axis.with_src((part,))
-        return replace_range(self.sink, axis, (outer * part).minimum(axis.src[0] - part) + inner, (outer, inner))
+        return replace_range(self.sink, axis, (outer * part).minimum(axis.stop - part) + inner, (outer, inner))
 
     def _local(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.GLOBAL, AxisType.LOOP))
@@ -344,8 +344,8 @@ class Scheduler:
         if any(o.op is OptOp.TC for o in self.applied_opts):
             raise OptError(opt=opt, reason="it does not follow TC")
         amount = self._divided(opt, axis, self.target.max_local)
-        reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.src[1:])
-        if any(n.op is Op.REDUCE for n in reduce.src[0].toposort()):
+        reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.loops)
+        if any(n.op is Op.REDUCE for n in reduce.source.toposort()):
             raise OptError(opt=opt, reason="the reduction holds another one")
         return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
 
@@ -428,7 +428,7 @@ def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:
     has_both = False
     for node in sink.toposort():
         new = node.with_images(done)
-        if node.op in (Op.END, Op.REDUCE) and first in node.src[1:] and second in node.src[1:]:
+        if node.op in (Op.END, Op.REDUCE) and first in node.loops and second in node.loops:
             has_both = True
             new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.src[1:])))
         done[node] = new

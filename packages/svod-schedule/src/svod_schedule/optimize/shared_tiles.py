@@ -51,8 +51,8 @@ def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
         return "no work-items of a workgroup take results"
     if any(True for _ in sink.iter_ops(Op.DEFINE_LOCAL)):
         return "shared memory holds tiles already"
-    reduces = [n for n in sink.iter_ops(Op.REDUCE) if axis in n.src[1:]]
-    if any(n.op in (Op.REDUCE, Op.SCAN) for reduce in reduces for n in reduce.src[0].toposort()):
+    reduces = [n for n in sink.iter_ops(Op.REDUCE) if axis in n.loops]
+    if any(n.op in (Op.REDUCE, Op.SCAN) for reduce in reduces for n in reduce.source.toposort()):
         return "the reduction holds another one"
     tiles = [_make_tile(load, own) for reduce in reduces for load, own in _iter_shared(reduce, axis, work_items)]
     if not tiles:
@@ -67,10 +67,10 @@ def _iterations(reduce: UOp, axis: UOp) -> tuple[UOp, ...]:
 
 def _iter_shared(reduce: UOp, axis: UOp, work_items: Sequence[UOp]) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
     """The loads that are the same for some work-items, and their axes inside one iteration."""
-    loops = set(reduce.src[1:])
+    loops = set(reduce.loops)
     inside = loops.difference(_iterations(reduce, axis)).union(work_items)
-    for load in reduce.src[0].toposort():
-        if load.op is Op.INDEX and load.src[0].op is Op.PARAM and load.ranges & loops:
+    for load in reduce.source.toposort():
+        if load.op is Op.INDEX and load.memory.op is Op.PARAM and load.ranges & loops:
             own = [r for r in load.ranges if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)]
             is_constant = all(isinstance(exact_trips(r), int) for r in own)
             if own and is_constant and not load.ranges.issuperset(work_items):
@@ -79,7 +79,7 @@ def _iter_shared(reduce: UOp, axis: UOp, work_items: Sequence[UOp]) -> Iterator[
 
 def _make_tile(load: UOp, own: tuple[UOp, ...]) -> _Tile:
     ranks = {AxisType.REDUCE: 0, AxisType.UNROLL: 0, AxisType.LOCAL: 1, AxisType.UPCAST: 2}
-    strides = {r: find_stride(load.src[1], r) for r in own}
+    strides = {r: find_stride(load.position, r) for r in own}
 
     def distance(r: UOp) -> float:
         stride = strides[r]
@@ -154,7 +154,7 @@ class _Copier:
     def _count_lanes(self, tile: _Tile, total: int) -> int:
         """How many elements a work-item copies at a time: as many as are side by side and leave nobody idle."""
         last = tile.given_order[-1]
-        lanes = self.target.lanes(tile.load.dtype) if find_stride(tile.load.src[1], last) == 1 else 1
+        lanes = self.target.lanes(tile.load.dtype) if find_stride(tile.load.position, last) == 1 else 1
         while lanes > 1 and (max_trips(last) % lanes or total % (self.n_work_items * lanes)):
             lanes //= 2
         return lanes

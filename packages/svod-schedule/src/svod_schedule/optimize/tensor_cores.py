@@ -54,8 +54,8 @@ def get_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
     """All ways to give `core` a product of a kernel, the best first, or the reason why there is none."""
     found: list[Layout] = []
     reason = "the kernel adds up nothing"
-    stored = [n.src[0] for n in sink.iter_ops(Op.STORE)]
-    nests = [[r for r in end.src[1:] if r.arg.kind is AxisType.LOOP] for end in sink.iter_ops(Op.END)]
+    stored = [n.location for n in sink.iter_ops(Op.STORE)]
+    nests = [[r for r in end.loops if r.arg.kind is AxisType.LOOP] for end in sink.iter_ops(Op.END)]
     for reduce in sink.iter_ops(Op.REDUCE):
         operands = find_operands(reduce)
         if operands is None:
@@ -80,7 +80,7 @@ def _name_operands(operands: tuple[UOp, UOp], core: TensorCore) -> str:
 
 
 def _iter_layouts(reduce: UOp, a: UOp, b: UOp, core: TensorCore, nests: list[list[UOp]]) -> Iterator[Layout]:
-    depths = [r for r in reduce.src[1:] if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges]
+    depths = [r for r in reduce.loops if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges]
     found: dict[tuple[UOp, UOp | None], None] = {}
     for nest in nests:
         results = [r for r in nest if r in reduce.ranges]
@@ -95,14 +95,14 @@ def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
     """Elements of a that are needed together lie together, and results are stored along the columns."""
     return (
         not is_along(way.a, way.depth),
-        not any(find_stride(n.src[1], way.columns) == 1 for n in stored),
+        not any(find_stride(n.position, way.columns) == 1 for n in stored),
         not is_along(way.b, way.depth) and not is_along(way.b, way.columns),
     )
 
 
 def is_along(operand: UOp, axis: UOp) -> bool:
     """Whether the elements of an operand along `axis` lie together."""
-    return all(find_stride(n.src[1], axis) in ((0, 1) if operand is not n else (1,)) for n in get_locations(operand))
+    return all(find_stride(n.position, axis) in ((0, 1) if operand is not n else (1,)) for n in get_locations(operand))
 
 
 def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
@@ -122,12 +122,12 @@ def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
     if not (isinstance(steps, int) and steps == 1):
         outer = [fresh.make_range(steps, AxisType.REDUCE)]
         position = outer[0] * k + position
-    value = way.reduce.src[0].substitute({depth: position})
+    value = way.reduce.source.substitute({depth: position})
     if is_padded:
         inside = position < to_node(size)
         ends = [n.substitute({depth: position}) for n in (way.a, way.b)]
         value = value.substitute({n: gate_operand(n, inside) for n in ends})
-    ranges = [n for r in way.reduce.src[1:] for n in ([*outer, *inner] if r is depth else [r])]
+    ranges = [n for r in way.reduce.loops for n in ([*outer, *inner] if r is depth else [r])]
     return sink.substitute({way.reduce: way.reduce.with_src((value, *ranges))})
 
 
@@ -144,7 +144,7 @@ def gate_operand(operand: UOp, inside: UOp) -> UOp:
 
 def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, *, is_repeatable: bool) -> UOp:
     """`sink` with `amount` results along `axis` taken at a time, and the last ones twice, or masked."""
-    size = axis.src[0]
+    size = axis.stop
     inner = FreshIds(sink).make_range(amount, kind)
     n_tiles = divide_size(exact_trips(axis), amount)
     if n_tiles is not None and n_tiles == 1:

@@ -24,7 +24,7 @@ def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]
     if facts.work < constants.MIN_THREADED_WORK:
         yield [Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")]
         return
-    loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.src[0].vmin) >= n]
+    loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n]
     yield (
         Proposal(f"{n} threads along {facts.name(r)}, for {facts.work} steps", (Move(OptOp.THREAD, r, n),))
         for r in sorted(loops, key=lambda r: not _splits_well(r, n))

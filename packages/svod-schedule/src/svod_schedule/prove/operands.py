@@ -196,7 +196,7 @@ class Operands:
             x = self.choose(counters) if counters and self.chance(0.7) else self.expression(compared)
             y = self.constant(compared) if self.chance(0.7) else self.expression(compared)
             # The same left side again, with another limit: what chains of conditions are about.
-            seen = [n for n in self.nodes if n.op is Op.LT and n.src[0].dtype is compared]
+            seen = [n for n in self.nodes if n.op is Op.LT and n.left.dtype is compared]
             if seen and self.chance(0.6):
                 x = self.choose(seen).src[0]
             made = UOp(self.choose((Op.LT, Op.LT, Op.LT, Op.EQ, Op.NE, Op.LE)), dtype, (x, y))

@@ -65,17 +65,17 @@ class Translation:
             case Op.DEFINE_VAR:
                 return (self._make_leaf(node, node.arg.low, node.arg.high),)
             case Op.RANGE:
-                return (self._make_counter(node, get(node.src[0])[0]),)
+                return (self._make_counter(node, get(node.stop)[0]),)
             case Op.REDUCE:
                 return self._unroll(node, counters)
             case Op.INDEX:
                 return (self._read(node, [get(s)[0] for s in node.src[1:]]),)
             case Op.LOAD if len(node.src) == 1:
-                return get(node.src[0])
+                return get(node.location)
             case Op.VECTORIZE:
                 return tuple(get(s)[0] for s in node.src)
             case Op.BROADCAST:
-                return get(node.src[0]) * (node.dtype.lanes // node.src[0].dtype.lanes)
+                return get(node.source) * (node.dtype.lanes // node.source.dtype.lanes)
             case op if op in ELEMENTWISE:
                 return self._apply(node, [get(s) for s in node.src])
             case _:
@@ -104,7 +104,7 @@ class Translation:
 
     def _read(self, node: UOp, positions: list[Term]) -> Term:
         gate = positions.pop() if node.gate is not None else None
-        memory = memory_of(node.src[0])
+        memory = memory_of(node.memory)
         if memory.dtype.is_float or node.dtype.lanes > 1 or memory.op is not Op.PARAM:
             raise Untranslated(node)
         sorts = [self.meaning.sort(s.dtype) for s in node.src[1 : 1 + len(positions)]]
@@ -120,14 +120,14 @@ class Translation:
         return self.meaning.apply(Op.WHERE, node.dtype, node.dtype, (gate, found, zero))
 
     def _unroll(self, node: UOp, counters: dict[UOp, Lanes]) -> Lanes:
-        ranges = [s for s in node.src[1:] if s.op is Op.RANGE]
-        if node.dtype.lanes != 1 or not node.src[1:]:
+        ranges = [s for s in node.loops if s.op is Op.RANGE]
+        if node.dtype.lanes != 1 or not node.loops:
             raise Untranslated(node)
         start = {Op.ADD: 0, Op.MUL: 1, Op.MAX: node.dtype.min, Op.MIN: node.dtype.max}[node.arg]
         total = self.meaning.constant(int(start), node.dtype)
         for position, is_inside in self._positions(ranges, counters):
             # What the body says elsewhere in the graph is said of another iteration.
-            (value,) = self._translate(node.src[0], {**counters, **position}, {})
+            (value,) = self._translate(node.source, {**counters, **position}, {})
             combined = self.meaning.apply(node.arg, node.dtype, node.dtype, (total, value))
             total = self.meaning.apply(Op.WHERE, node.dtype, node.dtype, (is_inside, combined, total))
         return (total,)
@@ -135,12 +135,12 @@ class Translation:
     def _positions(self, ranges: list[UOp], counters: dict[UOp, Lanes]) -> list[tuple[dict[UOp, Lanes], Any]]:
         found: list[tuple[dict[UOp, Lanes], Any]] = [({}, z3.BoolVal(True))]
         for counter in ranges:
-            most = int(counter.src[0].vmax)
+            most = int(counter.stop.vmax)
             if most > _MAX_ITERATIONS:
                 raise Untranslated(counter)
             grown: list[tuple[dict[UOp, Lanes], Any]] = []
             for position, is_inside in found:
-                (end,) = self._translate(counter.src[0], {**counters, **position}, self._done if not counters else {})
+                (end,) = self._translate(counter.stop, {**counters, **position}, self._done if not counters else {})
                 for number in range(most):
                     at = self.meaning.constant(number, counter.dtype)
                     is_below = self.meaning.apply(Op.LT, counter.dtype, bool_, (at, end))

@@ -51,7 +51,7 @@ def all_reduce(sink: UOp) -> UOp:
 
 def _write(node: UOp) -> UOp:
     op, device = node.arg
-    shards = node.src[0].src
+    shards = node.source.src
     axis = _find_axis(node, len(shards))
     if axis is None:
         return _join(op, shards, device)

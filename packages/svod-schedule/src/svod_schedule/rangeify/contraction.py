@@ -19,14 +19,14 @@ def is_contraction(node: UOp) -> bool:
 
 def count_rows(node: UOp) -> int:
     """How many results share each element of an operand of a contraction, at least; 1 where it is none."""
-    return min(prod(max_size(node.src[0].shape[a]) for a in axes) for axes in _own_axes(node))
+    return min(prod(max_size(node.source.shape[a]) for a in axes) for axes in _own_axes(node))
 
 
 def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     """The output axes that only the left factor of a sum of products depends on, and those of the right one."""
-    product = node.src[0]
+    product = node.source
     while product.op is Op.CAST:
-        product = product.src[0]
+        product = product.source
     if node.arg.op is not Op.ADD or product.op is not Op.MUL:
         return set(), set()
     kept = [a for a, s in enumerate(product.shape) if a not in node.arg.axes and s != 1]
@@ -47,10 +47,10 @@ def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
         if current.op in ELEMENTWISE:
             stack.extend([(s, places) for s in current.src])
         elif current.op is Op.EXPAND:
-            source = current.src[0].shape
+            source = current.source.shape
             constant &= {a for a, place in zip(axes, places, strict=True) if source[place] == 1}
         elif current.op is Op.PERMUTE:
-            stack.append((current.src[0], tuple(current.arg[place] for place in places)))
+            stack.append((current.source, tuple(current.arg[place] for place in places)))
         else:
             return set()
     return constant

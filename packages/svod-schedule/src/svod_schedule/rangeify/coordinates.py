@@ -47,7 +47,7 @@ def move(node: UOp, at: Coordinates) -> Coordinates:
     For PAD the result is valid only inside the source.
     """
     indices, valid = at
-    source = node.src[0]
+    source = node.source
     match node.op:
         case Op.RESHAPE:
             return Coordinates(move_reshape(source.shape, node.shape, indices), valid)
@@ -73,13 +73,13 @@ def move(node: UOp, at: Coordinates) -> Coordinates:
 def move_to_positions(gather: UOp, at: Coordinates) -> Coordinates:
     """Where the positions of a GATHER are read for its element at `at`."""
     axis: int = gather.arg
-    return Coordinates(at.indices[axis : axis + len(gather.src[1].shape)], at.valid)
+    return Coordinates(at.indices[axis : axis + len(gather.position.shape)], at.valid)
 
 
 def move_to_selected(gather: UOp, at: Coordinates, position: UOp) -> Coordinates:
     """Where the source of a GATHER is read for its element at `at`, which selects `position`."""
     axis: int = gather.arg
-    n_axes = len(gather.src[1].shape)
+    n_axes = len(gather.position.shape)
     return Coordinates((*at.indices[:axis], position, *at.indices[axis + n_axes :]), at.valid)
 
 
@@ -92,7 +92,7 @@ def _move_pad(node: UOp, at: Coordinates) -> Coordinates:
     after = node.sizes[1::2]
     moved: list[UOp] = []
     valid = UOp.const(bool_, True)
-    for i, size, low, high in zip(at.indices, node.src[0].shape, before, after, strict=True):
+    for i, size, low, high in zip(at.indices, node.source.shape, before, after, strict=True):
         shifted = simplify(i - to_node(low))
         moved.append(shifted)
         if low != 0:

@@ -31,7 +31,7 @@ class KernelLoops:
         """The loop over each axis that a REDUCE_AXIS at `indices` reduces: the same ones wherever it is read there."""
         ranges = self._reduced.get((node, indices))
         if ranges is None:
-            sizes, first = node.src[0].shape, self._n_opened
+            sizes, first = node.source.shape, self._n_opened
             axes: tuple[int, ...] = node.arg.axes
             ranges = {a: _make_range(sizes[a], first + i, AxisType.REDUCE) for i, a in enumerate(axes)}
             self._n_opened += len(ranges)

@@ -58,5 +58,5 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
 def _value_below(node: UOp) -> UOp:
     """What is stored for `node`: the value below movement, which has no more elements than needed."""
     while node.op in MOVEMENT:
-        node = node.src[0]
+        node = node.source
     return node

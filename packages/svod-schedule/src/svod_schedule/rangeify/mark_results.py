@@ -34,12 +34,12 @@ def mark_results(sink: UOp) -> UOp:
     unmarked: dict[UOp, UOp] = {}
     for node in order:
         if node.op in _DROPPED:
-            done[node] = done[node.src[0]]
+            done[node] = done[node.source]
             continue
         operands = tuple(done[s] for s in node.src)
         if node.op is Op.ASSIGN:
             # What is written is the memory itself, also where a copy of it is a result.
-            operands = (_remake_view(node.src[0], done, unmarked), operands[1])
+            operands = (_remake_view(node.target, done, unmarked), operands[1])
         if node.op is Op.CONTIGUOUS and _is_stored(_without(_SAME_ORDER, operands[0])):
             done[node] = operands[0]
             continue
@@ -58,7 +58,7 @@ def _remake_view(view: UOp, images: Mapping[UOp, UOp], unmarked: Mapping[UOp, UO
     chain: list[UOp] = []
     while view.op in MOVEMENT:
         chain.append(view)
-        view = view.src[0]
+        view = view.source
     new = unmarked.get(view, images[view])
     for node in reversed(chain):
         new = node.with_src((new, *(images[s] for s in node.src[1:])))

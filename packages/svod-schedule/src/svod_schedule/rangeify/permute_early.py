@@ -42,7 +42,7 @@ class _Pusher:
         self.has_reduction[node] = node.op is Op.REDUCE_AXIS or (
             self._is_transparent(node) and any(self.has_reduction[s] and self.n_readers[s] == 1 for s in node.src)
         )
-        source = node.src[0] if node.src else node
+        source = node.source if node.src else node
         if node.op is Op.PERMUTE and self.has_reduction[source] and self.n_readers[source] == 1:
             self.done[node] = self._push(source, node.arg, MAX_DEPTH)
         else:
@@ -63,7 +63,7 @@ class _Pusher:
         if node.op is Op.REDUCE_AXIS:
             op, reduced = node.arg
             moved = tuple(i for i, a in enumerate(axes) if a in reduced)
-            return UOp(Op.REDUCE_AXIS, node.dtype, (self._push(node.src[0], axes, depth - 1),), (op, moved))
+            return UOp(Op.REDUCE_AXIS, node.dtype, (self._push(node.source, axes, depth - 1),), (op, moved))
         if node.op in ELEMENTWISE:
             return node.with_src(tuple(self._push(s, axes, depth - 1) if s.shape else self.done[s] for s in node.src))
         if node.op is Op.RESHAPE and _is_squeeze(node):
@@ -71,14 +71,14 @@ class _Pusher:
         return make_permute(self.done[node], axes)
 
     def _push_squeeze(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
-        old, new = node.src[0].shape, node.shape
+        old, new = node.source.shape, node.shape
         live_old = [a for a, s in enumerate(old) if s != 1]
         live_new = [a for a, s in enumerate(new) if s != 1]
         source_of = dict(zip(live_new, live_old, strict=True))
         order = [source_of[a] for a in axes if a in source_of] + [a for a, s in enumerate(old) if s == 1]
-        return make_reshape(self._push(node.src[0], tuple(order), depth - 1), tuple(new[a] for a in axes))
+        return make_reshape(self._push(node.source, tuple(order), depth - 1), tuple(new[a] for a in axes))
 
 
 def _is_squeeze(node: UOp) -> bool:
     """Whether a RESHAPE only drops and adds axes of size 1."""
-    return [s for s in node.src[0].shape if s != 1] == [s for s in node.shape if s != 1]
+    return [s for s in node.source.shape if s != 1] == [s for s in node.shape if s != 1]

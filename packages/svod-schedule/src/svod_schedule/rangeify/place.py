@@ -29,7 +29,7 @@ def is_transfer(node: UOp) -> bool:
     if node.op not in _TRANSFERS:
         return False
     if node.op is Op.COPY:
-        return node.src[0].placement is not None
+        return node.source.placement is not None
     return node.op is Op.BUFFER_VIEW or (node.op is Op.CUSTOM_FUNCTION and node.dtype is not void)
 
 

@@ -39,7 +39,7 @@ def protect_assigned(sink: UOp) -> UOp:
     for node in order:
         new = node.with_images(done)
         if node.op is Op.ASSIGN and _reads_elsewhere(new):
-            new = new.with_src((new.src[0], UOp(Op.CONTIGUOUS, new.dtype, (new.src[1],))))
+            new = new.with_src((new.target, UOp(Op.CONTIGUOUS, new.dtype, (new.value,))))
         done[node] = new
     return done[sink]
 
@@ -73,7 +73,7 @@ def _reads_elsewhere(assign: UOp) -> bool:
 def _save_overwritten(sink: UOp) -> UOp:
     """`sink` in which nothing reads a state of memory besides something that follows its end."""
     order = sink.toposort()
-    overwriters = {_state_below(node.src[0]): node for node in order if node.op is Op.ASSIGN}
+    overwriters = {_state_below(node.target): node for node in order if node.op is Op.ASSIGN}
     done = make_images()
     reads: dict[UOp, frozenset[UOp]] = {}
     follows: dict[UOp, frozenset[UOp]] = {}
@@ -127,7 +127,7 @@ def _break_circles(sink: UOp) -> UOp:
     for node in order:
         new = done[node] = node.with_images(done)
         if node in saved:
-            done[node] = new.with_src((new.src[0], UOp(Op.CONTIGUOUS, new.dtype, (new.src[1],))))
+            done[node] = new.with_src((new.target, UOp(Op.CONTIGUOUS, new.dtype, (new.value,))))
     return done[sink]
 
 

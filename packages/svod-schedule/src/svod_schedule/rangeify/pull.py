@@ -83,7 +83,7 @@ class _Puller:
 
     def _transfer(self, node: UOp) -> UOp:
         if node.op is Op.COPY:
-            return self._copy(self._whole(node.src[0]), node)
+            return self._copy(self._whole(node.source), node)
         whole = {operand: self._whole(operand) for operand in get_read_whole(node)}
         value = node.with_src(tuple(whole.get(s, s) for s in node.src))
         return UOp(Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
@@ -123,7 +123,7 @@ class _Puller:
         """The memory below `view`, as earlier assignments leave it, and where in it an element lies."""
         while view.op in MOVEMENT or view.op is Op.ASSIGN:
             if view.op is Op.ASSIGN:
-                return self.bufferized[view], self._locate(view.src[0], at)[1]
+                return self.bufferized[view], self._locate(view.target, at)[1]
             view, at = view.src[0], move(view, at)
         if view.op is Op.AFTER:
             return self._after(view), at
@@ -143,10 +143,10 @@ class _Puller:
     def _whole(self, node: UOp) -> UOp:
         """The memory that holds exactly the elements of `node`, for a copy."""
         while node.op is Op.RESHAPE:
-            node = node.src[0]
+            node = node.source
         if node.op is Op.SHRINK and node.arg == (0, None):
             # Symbolic sizes are the first part of memory that has room for the largest ones.
-            node = node.src[0]
+            node = node.source
         if node in self.bufferized:
             return self.bufferized[node]
         if node.op is Op.AFTER:
@@ -217,18 +217,18 @@ class _Puller:
         if op in MEMORY:
             return node.index(*at.indices, gate=at.valid)
         if op in _NO_WORK or op is Op.COPY:
-            return (yield node.src[0], at)
+            return (yield node.source, at)
         if op is Op.PAD:
             return (yield from self._padded(node, at))
         if op in MOVEMENT:
-            return (yield node.src[0], move(node, at))
+            return (yield node.source, move(node, at))
         match op:
             case Op.REDUCE_AXIS:
                 return (yield from self._reduced(node, at))
             case Op.SCAN_AXIS:
                 scan_op: Op = node.arg.op
                 axis: int = node.arg.axis
-                value = yield node.src[0], at
+                value = yield node.source, at
                 return value if node.shape[axis] == 1 else UOp(Op.SCAN, node.dtype, (value, at.indices[axis]), scan_op)
             case Op.IOTA:
                 return at.indices[0].cast(node.dtype)
@@ -240,10 +240,10 @@ class _Puller:
     def _padded(self, node: UOp, at: Coordinates) -> Pulling:
         inner = move(node, Coordinates(at.indices))
         if inner.valid is None:
-            return (yield node.src[0], Coordinates(inner.indices, at.valid))
+            return (yield node.source, Coordinates(inner.indices, at.valid))
         if inner.valid.op is Op.CONST:
             return UOp.const(node.dtype, 0)
-        value = yield node.src[0], Coordinates(inner.indices, at.valid).and_valid(inner.valid)
+        value = yield node.source, Coordinates(inner.indices, at.valid).and_valid(inner.valid)
         if value.op is Op.INDEX and value.gate is not None:
             # The gate holds nowhere outside this padding, and a location reads 0 where its gate is false.
             return value
@@ -251,12 +251,12 @@ class _Puller:
 
     def _reduced(self, node: UOp, at: Coordinates) -> Pulling:
         reduce_op: Op = node.arg.op
-        if 0 in node.src[0].shape:
+        if 0 in node.source.shape:
             return identity_of(reduce_op, node.dtype)
         ranges = self.loops.open_reduced(node, at.indices)
         indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
         # Its readers' gates do not enter: they share its loops, which stay inside the value by themselves.
-        value = yield node.src[0], Coordinates(indices)
+        value = yield node.source, Coordinates(indices)
         loops = tuple(r for r in ranges.values() if r.op is Op.RANGE)
         return UOp(Op.REDUCE, node.dtype, (value, *loops), reduce_op) if loops else value
 

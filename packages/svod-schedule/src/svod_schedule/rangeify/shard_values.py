@@ -65,11 +65,11 @@ class _Writer:
 
     def _write(self, node: UOp, placement: Placement) -> None:
         if node.op is Op.MULTI:
-            self.shards[node] = self._operands(node.src[0])
+            self.shards[node] = self._operands(node.source)
         elif node.op is Op.MSELECT:
-            self.plain[node] = self._operands(node.src[0])[node.arg]
-        elif node.op is Op.COPY and node.src[0] in self.shards:
-            source = node.src[0]
+            self.plain[node] = self._operands(node.source)[node.arg]
+        elif node.op is Op.COPY and node.source in self.shards:
+            source = node.source
             self.plain[node] = self._fetch(source, source.placement, Sharding((node.arg,)), 0)
         elif isinstance(placement, Sharding) and node.op is not Op.MSTACK:
             self.shards[node] = self._split(node, placement)

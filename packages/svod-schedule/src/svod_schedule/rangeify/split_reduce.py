@@ -47,18 +47,18 @@ def split_reduce(sink: UOp) -> UOp:
 
 def _split(node: UOp) -> UOp:
     axes: tuple[int, ...] = node.arg.axes
-    sizes = [s for s in node.src[0].shape if isinstance(s, int)]
-    if len(sizes) < len(node.src[0].shape) or node.device is None:
+    sizes = [s for s in node.source.shape if isinstance(s, int)]
+    if len(sizes) < len(node.source.shape) or node.device is None:
         return node
     n_reduced = prod(sizes[a] for a in axes)
     if n_reduced >= MIN_RATIO and prod(sizes) // n_reduced <= MAX_OUTPUT:
-        return _reduce_in_parts(node, *_merge_axes(node.src[0], sizes, axes), N_PARTS)
+        return _reduce_in_parts(node, *_merge_axes(node.source, sizes, axes), N_PARTS)
     if n_reduced > MAX_DEPTH and count_rows(node) >= MIN_ROWS:
         fewest = -(-n_reduced // PART_DEPTH)
         longest = max(sizes[a] for a in axes)
         # Parts that divide the axis leave nothing to join.
         n_parts = next((n for n in range(fewest, 2 * fewest) if longest % n == 0), fewest)
-        return _reduce_in_parts(node, node.src[0], sizes, axes, n_parts)
+        return _reduce_in_parts(node, node.source, sizes, axes, n_parts)
     return node
 
 

@@ -141,7 +141,7 @@ class _StorageChooser:
         return self._is_worth_memory(node, tuple(uses))
 
     def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        if node.op is Op.CAST and node.dtype.itemsize > node.src[0].dtype.itemsize:
+        if node.op is Op.CAST and node.dtype.itemsize > node.source.dtype.itemsize:
             # What it is made from takes less memory, and is what a tensor core multiplies.
             return False
         total = self.cost[node] * prod(max_size(s) for s in node.shape)
@@ -241,7 +241,7 @@ class _StorageChooser:
         if not self.has_private_rows(use.kernel):
             # The results of one row are spread over a grid: each position would reduce the row again.
             return False
-        trips = prod(max_size(s) for s in node.src[0].shape)
+        trips = prod(max_size(s) for s in node.source.shape)
         if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
             return False
         if max_trips(*rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
@@ -255,7 +255,7 @@ class _StorageChooser:
     def _reads(self, node: UOp, use: _Use) -> list[tuple[UOp, _Use]]:
         at, scope = use.at, use.scope
         if node.op in MOVEMENT:
-            return [(node.src[0], _Use(use.kernel, move(node, at), scope))]
+            return [(node.source, _Use(use.kernel, move(node, at), scope))]
         if is_transfer(node):
             return [
                 (s, _Use(use.kernel, Coordinates((UOp.const(index, 0),) * len(s.shape)), scope))
@@ -263,14 +263,14 @@ class _StorageChooser:
             ]
         if node.op is Op.ASSIGN:
             # The target is written, not read.
-            return [(node.src[1], use)]
+            return [(node.value, use)]
         if node.op is Op.REDUCE_AXIS:
             ranges = self.kernels[use.kernel].loops.open_reduced(node, at.indices)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
             # The loops that a fused reduction does not depend on stand inside those that it does, after it.
             enclosing = _ranges_of(at)
             inner = (*(r for r in scope if r in enclosing), *(r for r in ranges.values() if r.op is Op.RANGE))
-            return [(node.src[0], _Use(use.kernel, Coordinates(indices), inner))]
+            return [(node.source, _Use(use.kernel, Coordinates(indices), inner))]
         if node.op is Op.GATHER:
             positions_at = move_to_positions(node, at)
             # The value of a position is not known yet, only the loops that it depends on.
@@ -280,8 +280,8 @@ class _StorageChooser:
                 else UOp.variable("position", 0, 1 << 40)
             )
             return [
-                (node.src[0], _Use(use.kernel, move_to_selected(node, at, position), scope)),
-                (node.src[1], _Use(use.kernel, positions_at, scope)),
+                (node.source, _Use(use.kernel, move_to_selected(node, at, position), scope)),
+                (node.position, _Use(use.kernel, positions_at, scope)),
             ]
         reads: list[tuple[UOp, _Use]] = []
         for operand in node.src:

@@ -261,16 +261,16 @@ def divide_nested(numerator: UOp, d: int) -> tuple[UOp, UOp] | None:
     """The numerator and divisor that (x // a + b) // d is, when it is one division."""
     dtype = numerator.dtype
     inner, shift = numerator, 0
-    if inner.op is Op.ADD and inner.src[1].op is Op.CONST:
-        inner, shift = inner.src[0], inner.src[1].arg
-    if inner.op is not Op.IDIV or inner.src[1].op is not Op.CONST or inner.src[1].arg <= 0:
+    if inner.op is Op.ADD and inner.right.op is Op.CONST:
+        inner, shift = inner.left, inner.right.arg
+    if inner.op is not Op.IDIV or inner.right.op is not Op.CONST or inner.right.arg <= 0:
         return None
-    a = inner.src[1].arg
-    terms = to_terms(inner.src[0])
+    a = inner.right.arg
+    terms = to_terms(inner.left)
     shifted = add_scaled(dict(terms), {ONE: shift * a}, 1) if shift else terms
     if not fits({ONE: a * d}, dtype) or not all(fits(t, dtype) for t in (terms, shifted, to_terms(numerator))):
         return None
-    return from_terms(shifted, dtype) if shift else inner.src[0], UOp.const(dtype, a * d)
+    return from_terms(shifted, dtype) if shift else inner.left, UOp.const(dtype, a * d)
 
 
 @rule(node(Op.IDIV, node(Op.MOD, x, const("a", INT)), c))
@@ -298,9 +298,9 @@ def modulo_remainder(x: UOp, c: UOp) -> UOp | None:
 def _open_remainder(monomial: Monomial, coefficient: int, d: int) -> Terms:
     """The monomial, with x for a factor x % a that the coefficient makes equal to it modulo d."""
     for position, atom in enumerate(monomial):
-        if atom.op is Op.MOD and atom.src[1].op is Op.CONST and atom.src[1].arg > 0:
-            numerator = to_terms(atom.src[0])
-            if atom.src[1].arg * coefficient % d == 0 and fits(numerator, atom.dtype):
+        if atom.op is Op.MOD and atom.right.op is Op.CONST and atom.right.arg > 0:
+            numerator = to_terms(atom.left)
+            if atom.right.arg * coefficient % d == 0 and fits(numerator, atom.dtype):
                 others = (*monomial[:position], *monomial[position + 1 :])
                 return multiply_terms({others: 1}, numerator)
     return {monomial: 1}
@@ -402,7 +402,7 @@ def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
 
 def _last_value(atom: UOp) -> Terms:
     """The largest value of a loop counter or remainder as an expression of its end or divisor; other atoms are their own."""
-    end = atom.src[0] if atom.op in (Op.RANGE, Op.SPECIAL) else atom.src[1] if atom.op is Op.MOD else None
+    end = atom.stop if atom.op in (Op.RANGE, Op.SPECIAL) else atom.right if atom.op is Op.MOD else None
     if end is None or end.op is Op.CONST or end.vmin <= 0:
         return {(atom,): 1} if end is None else {ONE: int(atom.vmax)}
     return add_scaled(to_terms(end), {ONE: 1}, -1)

@@ -64,7 +64,7 @@ def collapse_single_value(n: UOp) -> UOp | None:
 
     When: a loop that may have no iteration stays a loop.
     """
-    if n.op is Op.RANGE and n.src[0].bounds[0] < 1:
+    if n.op is Op.RANGE and n.stop.bounds[0] < 1:
         return None
     low, high = n.bounds
     return UOp.const(n.dtype, low) if low == high else None
@@ -73,7 +73,7 @@ def collapse_single_value(n: UOp) -> UOp | None:
 @rule(node(frozenset({Op.REDUCE, Op.END}), name="n"))
 def drop_constant_counter(n: UOp) -> UOp | None:
     """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: a counter that became constant has no loop."""
-    ranges = tuple(r for r in n.src[1:] if r.op is not Op.CONST)
+    ranges = tuple(r for r in n.loops if r.op is not Op.CONST)
     if len(ranges) == len(n.src) - 1:
         return None
     return n.src[0] if not ranges and n.src[0].dtype is n.dtype else n.with_src((n.src[0], *ranges))

@@ -67,7 +67,7 @@ def normalize_chain(n: UOp) -> UOp | None:
     """
     operands = _flatten(n)
     distinct = _tighten(dict.fromkeys(operands), n.op)
-    if distinct is None or any(o.op is Op.NOT and o.src[0] in distinct for o in distinct):
+    if distinct is None or any(o.op is Op.NOT and o.source in distinct for o in distinct):
         return UOp.const(n.dtype, n.op is Op.OR)
     first, *others = sorted(distinct, key=node_key)
     for other in others:
@@ -96,9 +96,9 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
     for operand in operands:
         is_negated = operand.op is Op.NOT
         order = operand.src[0] if is_negated else operand
-        if order.op is not Op.LT or order.src[1].op is not Op.CONST or not order.src[0].dtype.is_int:
+        if order.op is not Op.LT or order.right.op is not Op.CONST or not order.left.dtype.is_int:
             continue
-        key = (order.src[0], is_negated)
+        key = (order.left, is_negated)
         known = limits.get(key)
         # Of x < c the smallest c implies the others, of ~(x < c) the largest.
         if known is None or (_limit(operand) < _limit(known)) == (is_negated == (op is Op.OR)):
@@ -114,12 +114,12 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
 
 
 def _limit_key(operand: UOp) -> tuple[UOp, bool]:
-    order = operand.src[0] if operand.op is Op.NOT else operand
-    return (order.src[0] if order.op is Op.LT and order.src[1].op is Op.CONST else order, operand.op is Op.NOT)
+    order = operand.source if operand.op is Op.NOT else operand
+    return (order.left if order.op is Op.LT and order.right.op is Op.CONST else order, operand.op is Op.NOT)
 
 
 def _limit(operand: UOp) -> int:
-    return (operand.src[0] if operand.op is Op.NOT else operand).src[1].arg
+    return (operand.source if operand.op is Op.NOT else operand).src[1].arg
 
 
 @rule(node(Op.WHERE, splat("c", BOOL), x, y))

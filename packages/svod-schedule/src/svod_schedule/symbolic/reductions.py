@@ -36,15 +36,15 @@ def multiply_by_condition(x: UOp, c: UOp) -> UOp:
 @rule(node(Op.REDUCE, name="n"))
 def reduce_invariant(n: UOp) -> UOp | None:
     """max(x) over r -> x, sum(x) over r -> x * n for integers, when x does not depend on r and r has an iteration."""
-    x, ranges = n.src[0], n.src[1:]
+    x, ranges = n.source, n.loops
     if x.dtype is not n.dtype or x.dtype.lanes != 1:
         return None
-    free = [r for r in ranges if r.op is Op.RANGE and r not in x.ranges and r.src[0].vmin > 0]
+    free = [r for r in ranges if r.op is Op.RANGE and r not in x.ranges and r.stop.vmin > 0]
     if not free:
         return None
     if n.arg is Op.ADD and x.dtype.is_int:
         for r in free:
-            x = UOp(Op.MUL, x.dtype, (x, UOp(Op.CAST, x.dtype, (r.src[0],))))
+            x = UOp(Op.MUL, x.dtype, (x, UOp(Op.CAST, x.dtype, (r.stop,))))
     elif n.arg not in _EXTREMES and x.dtype.kind != "bool":
         return None
     rest = tuple(r for r in ranges if r not in free)
@@ -54,10 +54,10 @@ def reduce_invariant(n: UOp) -> UOp | None:
 @rule(node(Op.REDUCE, node(Op.WHERE), name="n", arg=Op.ADD, has_more=True))
 def select_by_counter(n: UOp) -> UOp | None:
     """sum of where(r == e, a[r], 0) over r -> a[e] where 0 <= e < n, else 0, when e does not depend on r."""
-    choice = _read_choice(n.src[0])
+    choice = _read_choice(n.source)
     if choice is None:
         return None
-    for r in n.src[1:]:
+    for r in n.loops:
         for clause in choice.clauses:
             found = _solve(clause, r) if clause.op is Op.EQ else None
             if found is not None and found.sign:
@@ -68,10 +68,10 @@ def select_by_counter(n: UOp) -> UOp | None:
 @rule(node(Op.REDUCE, node(Op.WHERE), name="n", arg=Op.ADD, kinds=INT, has_more=True))
 def count_by_counter(n: UOp) -> UOp | None:
     """sum of where(r < e, c, 0) over r -> max(0, min(e, n)) * c for integers, when e and c do not depend on r."""
-    choice = _read_choice(n.src[0])
+    choice = _read_choice(n.source)
     if choice is None:
         return None
-    for r in n.src[1:]:
+    for r in n.loops:
         if r in choice.value.ranges:
             continue
         limits = [c for c in choice.clauses if r in c.ranges]
@@ -133,7 +133,7 @@ def _solve(comparison: UOp, r: UOp) -> _Solution | None:
 
 
 def _is_counter(atom: UOp, r: UOp) -> bool:
-    return atom is r or (atom.op is Op.CAST and atom.src[0] is r and keeps_values(r, atom.dtype))
+    return atom is r or (atom.op is Op.CAST and atom.source is r and keeps_values(r, atom.dtype))
 
 
 def _both(first: UOp, second: UOp) -> UOp:
@@ -142,7 +142,7 @@ def _both(first: UOp, second: UOp) -> UOp:
 
 def _select(n: UOp, choice: _Masked, clause: UOp, r: UOp, e: UOp) -> UOp | None:
     """The value at r = e, each of its reads gated."""
-    inside = _both(UOp(Op.NOT, bool_, (UOp(Op.LT, bool_, (e, UOp.const(index, 0))),)), UOp(Op.LT, bool_, (e, r.src[0])))
+    inside = _both(UOp(Op.NOT, bool_, (UOp(Op.LT, bool_, (e, UOp.const(index, 0))),)), UOp(Op.LT, bool_, (e, r.stop)))
     condition = inside
     for other in choice.clauses:
         if other is not clause:
@@ -189,7 +189,7 @@ def _find_interval(limits: list[UOp], r: UOp) -> tuple[list[UOp], list[UOp]] | N
 
 
 def _count(n: UOp, choice: _Masked, limits: list[UOp], r: UOp, interval: tuple[list[UOp], list[UOp]]) -> UOp:
-    first, last = UOp.const(index, 0), r.src[0]
+    first, last = UOp.const(index, 0), r.stop
     for bound in interval[0]:
         first = UOp(Op.MAX, index, (first, bound))
     for bound in interval[1]:
@@ -207,7 +207,7 @@ def _count(n: UOp, choice: _Masked, limits: list[UOp], r: UOp, interval: tuple[l
 
 
 def _sum_over_others(n: UOp, r: UOp, value: UOp) -> UOp:
-    ranges = tuple(other for other in n.src[1:] if other is not r)
+    ranges = tuple(other for other in n.loops if other is not r)
     return n.with_src((value, *ranges)) if ranges else value
 
 

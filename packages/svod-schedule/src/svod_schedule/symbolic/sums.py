@@ -64,30 +64,30 @@ def _is_normal(n: UOp) -> bool:
     if n.op is not Op.ADD:
         return False
     if y.op is Op.CONST:
-        return y.arg != 0 and x.op is not Op.CONST and (x.op is not Op.ADD or x.src[1].op is not Op.CONST)
+        return y.arg != 0 and x.op is not Op.CONST and (x.op is not Op.ADD or x.right.op is not Op.CONST)
     atom = _find_atom(y)
-    before = _find_atom(x.src[1] if x.op is Op.ADD else x)
+    before = _find_atom(x.right if x.op is Op.ADD else x)
     if atom is None or before is None or compare_nodes(before, atom) >= 0:
         return False
     # Only the last term is new, but any term may recombine with it.
     while x.op is Op.ADD:
-        if _find_atom(x.src[1]) is None:
+        if _find_atom(x.right) is None:
             return False
-        x = x.src[0]
+        x = x.left
     return _find_atom(x) is not None
 
 
 def _find_atom(term: UOp) -> UOp | None:
     """The atom of a term a or a*c that cannot recombine with others."""
-    if term.op is Op.MUL and term.src[1].op is Op.CONST:
-        term = term.src[0]
+    if term.op is Op.MUL and term.right.op is Op.CONST:
+        term = term.left
     return None if term.op in _COMBINING else term
 
 
 @rule(node(Op.ADD, name="n", kinds=_CONCRETE), node(Op.SUB, name="n", kinds=_CONCRETE))
 def merge_terms(n: UOp) -> UOp | None:
     """x*2 + y + x*3 -> y + x*5, for dtypes that wrap."""
-    if not any(s.op in _SUM or s.op is Op.MUL for s in n.src) and n.src[0] is not n.src[1]:
+    if not any(s.op in _SUM or s.op is Op.MUL for s in n.src) and n.left is not n.right:
         return None
     leaves = count_leaves(n)
     if leaves > MAX_TERMS:
@@ -117,7 +117,7 @@ def recombine(terms: Terms) -> Terms:
 
 def _recombine_at(terms: Terms, monomial: Monomial) -> list[Terms]:
     for position, atom in enumerate(monomial):
-        if atom.op not in (Op.IDIV, Op.MOD) or not fits(to_terms(atom.src[0]), atom.dtype):
+        if atom.op not in (Op.IDIV, Op.MOD) or not fits(to_terms(atom.left), atom.dtype):
             continue
         others = (*monomial[:position], *monomial[position + 1 :])
         for attempt in (join_quotient, take_remainder_away) if atom.op is Op.MOD else (take_quotient_away,):
@@ -165,7 +165,7 @@ def _exchange(terms: Terms, first: Terms, second: Terms, x: UOp, others: Monomia
 def _join_remainder(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
     """((x // b) % m)*b + x % b -> x % (b*m)."""
     quotient, modulus = atom.src
-    if quotient.op is not Op.IDIV or quotient.src[1].op is not Op.CONST or quotient.src[1].arg <= 0 or modulus.arg <= 0:
+    if quotient.op is not Op.IDIV or quotient.right.op is not Op.CONST or quotient.right.arg <= 0 or modulus.arg <= 0:
         return None
     x, b = quotient.src
     scale, remainder = terms[monomial], make_monomial(*others, UOp(Op.MOD, x.dtype, (x, b)))
@@ -210,9 +210,7 @@ def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom:
 
 def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
     """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d // p."""
-    quotients = dict.fromkeys(
-        a for m in terms for a in m if a.op is Op.IDIV and a.src[0] is x and a.src[1].op is Op.CONST
-    )
+    quotients = dict.fromkeys(a for m in terms for a in m if a.op is Op.IDIV and a.left is x and a.right.op is Op.CONST)
     return [(x, d)] + [(q, d // q.src[1].arg) for q in quotients if 0 < q.src[1].arg < d and d % q.src[1].arg == 0]
 
 

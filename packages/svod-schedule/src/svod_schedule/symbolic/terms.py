@@ -54,11 +54,11 @@ class _Reader:
             self.budget -= 1
             match current.op if current.op in _READ else None:
                 case Op.ADD:
-                    stack += ((current.src[1], scale), (current.src[0], scale))
+                    stack += ((current.right, scale), (current.left, scale))
                 case Op.SUB:
-                    stack += ((current.src[1], -scale), (current.src[0], scale))
+                    stack += ((current.right, -scale), (current.left, scale))
                 case Op.NEG:
-                    stack.append((current.src[0], -scale))
+                    stack.append((current.source, -scale))
                 case Op.MUL:
                     self._add_product(terms, current, scale, stack, depth)
                 case Op.CONST | Op.VCONST:

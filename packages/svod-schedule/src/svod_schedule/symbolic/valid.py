@@ -119,10 +119,10 @@ def _read_clause(clause: UOp) -> Bound | None:
     """x < c, ~(x < c), x == c as bounds of x, where x may be a difference."""
     is_negated = clause.op is Op.NOT
     order = clause.src[0] if is_negated else clause
-    if order.op not in (Op.LT, Op.EQ) or not order.src[0].dtype.is_int or (is_negated and order.op is Op.EQ):
+    if order.op not in (Op.LT, Op.EQ) or not order.left.dtype.is_int or (is_negated and order.op is Op.EQ):
         return None
     left, right = (to_terms(s) for s in order.src)
-    dtype = order.src[0].dtype
+    dtype = order.left.dtype
     if not fits(left, dtype) or not fits(right, dtype):
         return None
     terms = add_scaled(left, right, -1)
@@ -188,7 +188,7 @@ def guard_index(n: UOp) -> UOp | None:
     if gate is None or gate.op is Op.CONST:
         return None
     positions = tuple(simplify_under(gate, p) for p in n.src[1:-1])
-    return n.with_src((n.src[0], *positions, gate))
+    return n.with_src((n.memory, *positions, gate))
 
 
 @rule(node(Op.AND, name="n", kinds=BOOL))

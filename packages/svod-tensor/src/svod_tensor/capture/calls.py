@@ -341,6 +341,6 @@ def iter_symbolic(given: Sequence[Tensor | UOp]) -> Iterator[UOp]:
 
 
 def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
-    variable = bind.src[0]
+    variable = bind.symbol
     value = values.get(variable.arg.name)
     return bind if value is None else UOp(Op.BIND, bind.dtype, (variable, UOp.const(bind.dtype, value)))

@@ -158,7 +158,7 @@ def _show(value: object) -> str:
             sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in value.shape)
             return f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {_show_place(value)}"
         case UOp() if value.op is Op.BIND:
-            name, low, high = value.src[0].arg
+            name, low, high = value.symbol.arg
             return f"variable {name} from {low} to {high}"
         case None | bool() | int() | float() | str() | bytes() | UOp():
             return repr(value)

@@ -272,5 +272,5 @@ def _make_realized(node: UOp, buffer: Buffer, versions: Mapping[UOp, UOp]) -> UO
 
 def _is_constant(node: UOp) -> bool:
     while node.op in MOVEMENT or node.op is Op.COPY:
-        node = node.src[0]
+        node = node.source
     return node.op is Op.CONST

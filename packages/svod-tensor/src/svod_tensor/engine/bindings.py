@@ -36,7 +36,7 @@ def collect_bindings(*roots: UOp) -> dict[str, int]:
     known: dict[str, UOp] = {}
     for root in roots:
         for node in root.iter_ops(Op.BIND):
-            add_variable(known, node.src[0])
+            add_variable(known, node.symbol)
             if is_bound(node):
                 add_binding(values, node)
     return values
@@ -73,20 +73,20 @@ def add_binding(values: dict[str, int], bind: UOp) -> None:
     Raises:
         VariableConflictError: if the variable has another value already.
     """
-    name, value = bind.src[0].arg.name, _value_of(bind)
+    name, value = bind.symbol.arg.name, _value_of(bind)
     if values.setdefault(name, value) != value:
         raise VariableConflictError(name=name, first=values[name], second=value)
 
 
 def is_bound(bind: UOp) -> bool:
     """Whether a BIND gives a value that is known outside of kernels."""
-    return bind.src[1].op is Op.CONST or _find_plan_values(bind.src[1]) is not None
+    return bind.value.op is Op.CONST or _find_plan_values(bind.value) is not None
 
 
 def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
     """`root` with its variables bound to what `values`, the changing values of a plan, say at any time."""
     replaced = {
-        bind: _bind_to(bind.src[0], values) for bind in root.iter_ops(Op.BIND) if bind.src[0].arg.name in values
+        bind: _bind_to(bind.symbol, values) for bind in root.iter_ops(Op.BIND) if bind.symbol.arg.name in values
     }
     return root.substitute(replaced) if replaced else root
 
@@ -98,7 +98,7 @@ def bind_to_call(roots: Sequence[UOp]) -> dict[UOp, UOp]:
     replaced: dict[UOp, UOp] = {}
     for root in roots:
         for bind in root.iter_ops(Op.BIND):
-            variable = bind.src[0]
+            variable = bind.symbol
             if variable not in made:
                 made[variable] = _bind_to(variable, values)
             replaced[bind] = made[variable]
@@ -115,9 +115,9 @@ def _bind_to(variable: UOp, values: Mapping[str, int]) -> UOp:
 def settle_bindings(root: UOp) -> UOp:
     """`root` with the values that plans have now, as constants."""
     replaced = {
-        bind: bind.with_src((bind.src[0], UOp.const(bind.dtype, _value_of(bind))))
+        bind: bind.with_src((bind.symbol, UOp.const(bind.dtype, _value_of(bind))))
         for bind in root.iter_ops(Op.BIND)
-        if bind.src[1].op is not Op.CONST and is_bound(bind)
+        if bind.value.op is not Op.CONST and is_bound(bind)
     }
     return root.substitute(replaced) if replaced else root
 
@@ -130,12 +130,12 @@ def resolve_size(size: SInt) -> int:
 
 
 def _value_of(bind: UOp) -> int:
-    value = bind.src[1]
+    value = bind.value
     if value.op is Op.CONST:
         return value.arg
     values = _find_plan_values(value)
     assert values is not None, bind
-    return values[bind.src[0].arg.name]
+    return values[bind.symbol.arg.name]
 
 
 def _find_plan_values(place: UOp) -> Mapping[str, int] | None:

@@ -153,16 +153,16 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
     """Whether each element of one argument depends on no element of the other but that in its place."""
     if len(ast.src) != 1:
         return False
-    loops = ast.src[0].src[1:] if ast.src[0].op is Op.END else ()
-    store = ast.src[0].src[0] if ast.src[0].op is Op.END else ast.src[0]
-    if store.op is not Op.STORE or store.src[0].op is not Op.INDEX:
+    loops = ast.src[0].loops if ast.src[0].op is Op.END else ()
+    store = ast.src[0].body if ast.src[0].op is Op.END else ast.src[0]
+    if store.op is not Op.STORE or store.location.op is not Op.INDEX:
         return False
-    memory, *place = store.src[0].src
+    memory, *place = store.location.src
     if memory.op is not Op.PARAM or memory.arg.slot != written:
         return False
     is_computed = any(node.op is Op.INDEX for part in place for node in part.toposort())
-    is_once = set(loops) <= set(store.src[0].ranges) and not is_computed
-    return is_once and _is_read_at(store.src[1], read, tuple(place))
+    is_once = set(loops) <= set(store.location.ranges) and not is_computed
+    return is_once and _is_read_at(store.value, read, tuple(place))
 
 
 def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
@@ -176,7 +176,7 @@ def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
         seen.add(node)
         if node.op in ELEMENTWISE or node.op is Op.LOAD:
             stack.extend(node.src)
-        elif node.op is Op.INDEX and node.src[0].op is Op.PARAM and node.src[0].arg.slot == slot:
+        elif node.op is Op.INDEX and node.memory.op is Op.PARAM and node.memory.arg.slot == slot:
             if node.src[1:] != place:
                 return False
         elif any(n.op is Op.PARAM and n.arg.slot == slot for n in node.toposort()):

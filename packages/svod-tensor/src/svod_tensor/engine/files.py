@@ -27,7 +27,7 @@ def copy_files(sink: UOp, far: Collection[str], default_device: str) -> UOp:
             files[node] = nothing
         device = _device_of(node, default_device)
         # A COPY of a file moves it by itself.
-        reads = device in far and not (node.op is Op.COPY and is_file(node.src[0].placement))
+        reads = device in far and not (node.op is Op.COPY and is_file(node.source.placement))
         done[node] = node.with_src(
             tuple(_copied(done[s], files[s], device) if reads and files[s] else done[s] for s in node.src)
         )

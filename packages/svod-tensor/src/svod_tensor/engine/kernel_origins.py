@@ -66,6 +66,6 @@ def _is_computed(node: UOp) -> bool:
     """Whether a node is more than a view. A view may be shared by many lines, as the constants are that they write."""
     if node.op in _CONVERSIONS:
         while node.op in MOVEMENT or node.op in _CONVERSIONS:
-            node = node.src[0]
+            node = node.source
         return node.op is not Op.CONST
     return node.op is Op.PAD or node.op not in MOVEMENT

@@ -177,7 +177,7 @@ def _make_subjects(schedule: Schedule, tasks: dict[Place, KernelTask]) -> dict[P
         if place in subjects:
             subjects[place] = replace(subjects[place], n_launches=subjects[place].n_launches + 1)
         else:
-            slots = [slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND]
+            slots = [slot for slot, argument in enumerate(item.kernel.arguments) if argument.op is not Op.BIND]
             buffers: dict[int, Buffer] = dict(zip(slots, item.buffers, strict=True))
             subjects[place] = Subject(item.ast, tasks[place].device, tasks[place].context, buffers)
     return subjects

@@ -45,7 +45,7 @@ class BufferUse(NamedTuple):
 
 def iter_arguments(item: ScheduleItem) -> Iterator[BufferUse]:
     """What an item touches; bound variables take slots too."""
-    slots = (slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND)
+    slots = (slot for slot, argument in enumerate(item.kernel.arguments) if argument.op is not Op.BIND)
     written = _written_slots(item.ast)
     for slot, number, buffer in zip(slots, item.buffer_ids, item.buffers, strict=True):
         yield BufferUse(slot, number, buffer, slot in written)
@@ -134,4 +134,4 @@ def has_partial_store(ast: UOp) -> bool:
 
 
 def _iter_targets(ast: UOp) -> Iterator[UOp]:
-    return (store.src[0] for store in ast.iter_ops(Op.STORE) if store.src[0].op is Op.INDEX)
+    return (store.location for store in ast.iter_ops(Op.STORE) if store.location.op is Op.INDEX)

@@ -72,7 +72,7 @@ def find_base(node: UOp) -> UOp | None:
     """
     # Members of an enum are looked up once: every argument of every call of a captured function comes through here.
     while node.op is _RESHAPE:
-        node = node.src[0]
+        node = node.source
     op = node.op
     if op is _BUFFER:
         return node
@@ -82,7 +82,7 @@ def find_base(node: UOp) -> UOp | None:
 def is_buffer_identity(node: UOp) -> bool:
     """Whether `node` is a whole buffer under another shape, or consists of such shards, so that it needs no computation."""
     if node.op is Op.MULTI:
-        return all(find_base(shard) is not None or 0 in shard.shape for shard in node.src[0].src)
+        return all(find_base(shard) is not None or 0 in shard.shape for shard in node.source.src)
     return find_base(node) is not None
 
 
@@ -99,9 +99,9 @@ def get_memory(source: UOp) -> UOp:
     """
     node: UOp = source
     while node.op not in (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL):
-        if node.op is Op.MSELECT and node.src[0].op is Op.MSTACK:
+        if node.op is Op.MSELECT and node.source.op is Op.MSTACK:
             position: int = node.arg
-            node = node.src[0].src[position]
+            node = node.source.src[position]
         elif node.op in ALIASES:
             node = node.src[0]
         else:

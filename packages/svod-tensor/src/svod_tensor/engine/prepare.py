@@ -140,7 +140,7 @@ def _view_bytes(effect: UOp) -> tuple[int, int]:
 
 def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel) -> PreparedKernel:
     spec = kernel.spec
-    slots = [slot for slot, argument in enumerate(item.kernel.src[1:]) if argument.op is not Op.BIND]
+    slots = [slot for slot, argument in enumerate(item.kernel.arguments) if argument.op is not Op.BIND]
     place = {slot: position for position, slot in enumerate(slots)}
     _check_metadata(item, spec, place)
     position_of = {slot: position for position, slot in enumerate(spec.globals)}

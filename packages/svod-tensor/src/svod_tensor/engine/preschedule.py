@@ -120,7 +120,7 @@ def _get_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, 
         if node.op in (Op.BUFFER, Op.PARAM):
             found[node] = None
         elif node.op is Op.AFTER:
-            stack.append(node.src[0])
+            stack.append(node.source)
         elif node.op in ALIASES:
             stack.extend(reversed(node.src))
     return tuple(node for node in found if node not in memory)
@@ -130,7 +130,7 @@ def _get_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, s
     """For each CALL, the CALLs that must run before it."""
     dependencies: dict[UOp, set[UOp]] = {call: set() for call in calls}
     for call in calls:
-        for argument in call.src[1:]:
+        for argument in call.arguments:
             _add_producers(argument, dependencies[call])
     for node in nodes:
         if node.op is Op.AFTER:
@@ -153,7 +153,7 @@ def _add_producers(source: UOp, found: set[UOp]) -> None:
                 producers, order_only = _split_after(node)
                 found.update(producers)
                 stack.extend(order_only)
-                stack.append(node.src[0])
+                stack.append(node.source)
             case Op.BUFFER | Op.PARAM | Op.BIND | Op.DEFINE_LOCAL | Op.DEFINE_VAR | Op.CONST:
                 pass
             case Op.MSTACK | Op.MSELECT:
@@ -175,8 +175,8 @@ def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:
         match dependency.op:
             case Op.CALL:
                 calls.append(dependency)
-            case Op.END if dependency.src[0].op is Op.CALL:
-                calls.append(dependency.src[0])
+            case Op.END if dependency.body.op is Op.CALL:
+                calls.append(dependency.body)
             case Op.AFTER:
                 order_only.append(dependency)
             case Op.STORE:
@@ -214,13 +214,13 @@ def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
     """The schedule loop around each CALL that has one: the RANGE of its END."""
     loops: dict[UOp, UOp] = {}
     for node in nodes:
-        if node.op is not Op.END or node.src[0].op is not Op.CALL:
+        if node.op is not Op.END or node.body.op is not Op.CALL:
             continue
-        ranges = [r for r in node.src[1:] if r.op is Op.RANGE]
+        ranges = [r for r in node.loops if r.op is Op.RANGE]
         if len(ranges) > 1:
             raise ScheduleError(rule="an END(CALL) closes at most one range", found=[r.arg.id for r in ranges])
         if ranges:
-            loops[node.src[0]] = ranges[0]
+            loops[node.body] = ranges[0]
     return loops
 
 
@@ -233,7 +233,7 @@ def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, in
 def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]) -> PreScheduleItem:
     body, *arguments = call.src
     scheduled = set(loops.values())
-    bound = tuple(BoundRange(a.src[0].arg.name, a.src[1]) for a in arguments if _is_loop_counter(a, scheduled))
+    bound = tuple(BoundRange(a.symbol.arg.name, a.value) for a in arguments if _is_loop_counter(a, scheduled))
     for counter in bound:
         if loops.get(call) is not counter.range:
             raise ScheduleError(
@@ -242,7 +242,7 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
             )
     memory = tuple(get_memory(a) for a in arguments if a.op is not Op.BIND)
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
-    constants = {a.src[0].arg.name: a.src[1].arg for a in arguments if a.op is Op.BIND and a.src[1].op is Op.CONST}
+    constants = {a.symbol.arg.name: a.value.arg for a in arguments if a.op is Op.BIND and a.value.op is Op.CONST}
     return PreScheduleItem(
         number, call, body, memory, tuple(sorted(dependencies)), bound, variables, list_computed(call), constants,
         _get_aliases(arguments, memory),
@@ -253,9 +253,9 @@ def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
     """Whether an argument binds a variable to a RANGE that is a schedule loop; a RANGE that is only a value is none."""
     if argument.op is not Op.BIND:
         return False
-    if argument.src[0].op is not Op.DEFINE_VAR:
+    if argument.symbol.op is not Op.DEFINE_VAR:
         raise ScheduleError(rule="a BIND gives a value to a DEFINE_VAR", found=argument)
-    return argument.src[1] in scheduled
+    return argument.value in scheduled
 
 
 def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Iterator[KernelInvocation]:
@@ -274,7 +274,7 @@ def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Itera
 
 
 def _loop_values(loop: UOp) -> range:
-    end = loop.src[0]
+    end = loop.stop
     if end.op is not Op.CONST or not isinstance(end.arg, int):
         raise ScheduleError(rule=f"schedule range {loop.arg.id} has a concrete integer bound", found=end)
     if end.arg < 1:

@@ -81,7 +81,7 @@ def buffer_id(node: UOp) -> int:
 
 def effect_of(ast: UOp) -> UOp:
     """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or the body itself."""
-    inner = ast.src[0] if ast.op is Op.END and ast.src else ast
+    inner = ast.body if ast.op is Op.END and ast.src else ast
     return inner if inner.op in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION) else ast
 
 

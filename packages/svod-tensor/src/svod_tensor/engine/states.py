@@ -38,7 +38,7 @@ def is_memory(node: UOp) -> bool:
     """Whether `node` is all of a buffer in order, after any assignments, or consists of such shards."""
     if node.op not in _WHOLES:
         return False
-    shards = node.src[0].src if node.op is Op.MULTI else (node,)
+    shards = node.source.src if node.op is Op.MULTI else (node,)
     return all(0 in s.shape or _find_whole(s) is not None for s in shards)
 
 
@@ -65,8 +65,8 @@ def find_target_state(node: UOp) -> UOp | None:
 def list_states(node: UOp) -> tuple[UOp, ...]:
     """The states that `node` is a view of: one, or one for each shard with elements; none where it is computed."""
     while node.op in _VIEWS:
-        node = node.src[0]
-    shards = node.src[0].src if node.op is Op.MULTI else (node,)
+        node = node.source
+    shards = node.source.src if node.op is Op.MULTI else (node,)
     found = [find_state(shard) for shard in shards if 0 not in shard.shape]
     return () if None in found else tuple(state for state in found if state is not None)
 
@@ -74,9 +74,9 @@ def list_states(node: UOp) -> tuple[UOp, ...]:
 def find_whole_state(node: UOp) -> UOp | None:
     """The state that `node` is all of, in order; None where it is a part, or no assignment is pending."""
     while node.op is _RESHAPE:
-        node = node.src[0]
+        node = node.source
     if node.arg == (0, None) and node.op is Op.SHRINK:
-        node = node.src[0]
+        node = node.source
     return node if is_later_state(node) else None
 
 
@@ -92,7 +92,7 @@ def effect_of_state(state: UOp) -> UOp:
 
 def memory_of(state: UOp) -> UOp:
     """The BUFFER that a state is the content of."""
-    return state.src[0] if state.op is Op.AFTER else state
+    return state.source if state.op is Op.AFTER else state
 
 
 def copy_of(node: UOp) -> UOp:

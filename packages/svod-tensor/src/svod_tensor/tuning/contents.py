@@ -82,7 +82,7 @@ def _count_positions(kernel: UOp, param: UOp) -> int:
         return 0
     n_values = 0
     for place in kernel.iter_ops(Op.INDEX):
-        loads = [n for n in place.src[1].toposort() if n.op is Op.INDEX and n.src[0] is param]
+        loads = [n for n in place.position.toposort() if n.op is Op.INDEX and n.memory is param]
         if loads:
             n = _get_largest(place, loads)
             n_values = min(n_values, n) if n_values else n
