@@ -44,11 +44,14 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
 
 
 def _to_array(value: Any) -> Any:
-    shards: list[Any] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else []
+    return _join(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else np.asarray(value)
+
+
+def _join(shards: tuple[Any, ...]) -> Any:
+    """Shards as one array; those of different sizes one after the other."""
     if len({np.shape(shard) for shard in shards}) > 1:
-        # Shards of different sizes are no array but one after the other.
-        return np.concatenate([shard.reshape(-1) for shard in shards])
-    return np.asarray(value)
+        shards = tuple(element for shard in shards for element in shard.reshape(-1))
+    return np.array(shards)
 
 
 def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
