@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_FIRING_NODES", "MAX_FIRING_STEPS", "MAX_GRAPH_STEPS", "PassCheck"]
 
-MAX_GRAPH_STEPS: Final = 200_000
+MAX_GRAPH_STEPS: Final = 100_000
 """How much work evaluating a graph before and after a pass may be, as `count_steps` counts it: about half a second."""
 
 MAX_FIRING_STEPS: Final = 4_000
