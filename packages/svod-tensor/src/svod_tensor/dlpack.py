@@ -69,10 +69,13 @@ def read_elements(source: Any) -> Elements:
     """The elements of another library's array, where they are.
 
     Raises:
-        OperandError: if they are on a device, or of a dtype, that cannot be read.
+        OperandError: if it is no array, or one on a device, or of a dtype, that cannot be read.
     """
     import numpy as np
 
+    if not (hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__")):
+        found = type(source).__name__
+        raise OperandError(operation="from_dlpack", found=found, expected="an array with __dlpack__")
     try:
         return Elements(np.from_dlpack(source), None)
     except (BufferError, RuntimeError) as error:

@@ -83,3 +83,23 @@ class Sources(Theme):
             return cls.zeros(0, dtype=uint8)
         device = f"DISK:{name}"
         return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)
+
+    @classmethod
+    def from_dlpack(cls, source: object) -> Self:
+        """A tensor with the values of another library's array, whose memory it shares where kernels can read it there.
+
+        Args:
+            source: anything with `__dlpack__`, on the host.
+
+        Raises:
+            OperandError: if it is no array, or one on a device, or of a dtype, that cannot be read.
+
+        Example:
+            >>> Tensor.from_dlpack(np.array([1.0, 2.0])).tolist()
+            [1.0, 2.0]
+        """
+        from svod_tensor.dlpack import read_elements
+
+        array, dtype = read_elements(source)
+        node = make_array_node(array, may_share=True, dtype=dtype)
+        return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))

@@ -1,0 +1,175 @@
+"""The values of a tensor, as a program outside of it sees them: numbers, arrays, memory."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+from svod_ir.errors import OperandError
+from svod_tensor import storage
+from svod_tensor.capture.recording import check_not_capturing
+from svod_tensor.cells.views import read_array
+from svod_tensor.engine import memory_nodes
+from svod_tensor.engine.bindings import resolve_size
+from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, ShardError
+from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from svod_device import Buffer
+    from svod_ir.uop import UOp
+
+__all__ = ["Reading"]
+
+Nested: TypeAlias = "bool | int | float | list[Nested]"
+
+
+class Reading(Theme):
+    """Computing a tensor and reading it."""
+
+    __slots__ = ()
+
+    def buffer(self) -> Buffer:
+        """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a copy.
+
+        Raises:
+            BufferNotFoundError: if the tensor has no elements, and so no buffer.
+            ShardError: if it is on several devices, and so has several buffers.
+
+        Example:
+            >>> Tensor([1.0, 2.0]).buffer().nbytes
+            8
+        """
+        if self.sharding is not None:
+            devices = self.sharding.devices
+            raise ShardError(
+                devices=devices, operation="buffer", problem="each shard has its own",
+                hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
+            )  # fmt: skip
+        check_not_capturing("reads values")
+        # Another thread may assign to the tensor once it is realized.
+        while not self.is_realized and 0 not in self.shape:
+            self.realize()
+        base = memory_nodes.find_base(self.uop)
+        while base is None and 0 not in self.shape:
+            # A view of larger memory.
+            base = memory_nodes.find_base(self.clone().realize().uop)
+        buffer = None if base is None else memory_nodes.find_buffer(base)
+        if buffer is None:
+            raise BufferNotFoundError(node=self.uop)
+        return buffer
+
+    def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
+        """The values as a numpy array, computed first if need be.
+
+        On the CPU the array is the tensor's own memory, for a view with gaps or in another order, and read-only, unless
+        `copy` asks for one of its own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+
+        Raises:
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> (Tensor([1.0, 2.0]) * 2).numpy()
+            array([2., 4.], dtype=float32)
+        """
+        array = self._host_array()
+        if copy:
+            return array.copy()
+        array.flags.writeable = False
+        return array
+
+    def tolist(self) -> Nested:
+        """The values as nested lists of Python numbers; of a 0-d tensor, the number.
+
+        Raises:
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
+        array = self._host_array()
+        return (array.astype("float32") if array.dtype.kind == "V" else array).tolist()
+
+    def item(self) -> bool | int | float:
+        """The value of a tensor with one element, as a Python number.
+
+        Raises:
+            AmbiguousTruthError: if it has another number of elements.
+            CaptureError: if a function is captured just now.
+
+        Example:
+            >>> Tensor([[1.5]]).item()
+            1.5
+        """
+        if self.size != 1:
+            raise AmbiguousTruthError(shape=self.shape)
+        value = self._host_array().reshape(()).item()
+        return value if isinstance(value, (bool, int, float)) else float(value)
+
+    def _host_array(self) -> NDArray[np.generic]:
+        import numpy as np
+
+        shape = tuple(resolve_size(s) for s in self.shape)
+        if 0 in shape:
+            return np.empty(shape, self.dtype.numpy)
+        check_not_capturing("reads values")
+        if self.sharding is not None:
+            self.realize()
+            arrays = [shard._host_array() for shard in self.shards()]
+            return arrays[0] if self.sharding.axis is None else np.concatenate(arrays, self.sharding.axis)
+        # Memory that is shared with another tensor may be written just now, by another thread.
+        if not self.is_realized:
+            self.realize()
+        array = self._find_array(shape)
+        if array is None:
+            # A part of memory that the host does not see.
+            array = self.clone().realize()._find_array(shape)
+        if array is None:
+            raise BufferNotFoundError(node=self.uop)
+        return array
+
+    def _find_array(self, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
+        """The elements where they are, if they are in memory."""
+        whole = _find_elements(self.uop, shape)
+        if whole is not None or not self.content.path or not storage.reads_files(str(self.device)):
+            return whole
+        whole = self.content.cell.node
+        found = _find_elements(whole, tuple(map(resolve_size, whole.shape)))
+        return None if found is None else read_array(self.content.path, found)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        array = self.numpy(copy=bool(copy))
+        return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+    def __dlpack__(self, **options: object) -> object:
+        """The tensor's memory by the DLPack protocol; the consumer shares it and must not write."""
+        from svod_tensor.dlpack import make_capsule
+
+        return make_capsule(self._host_array(), self.dtype, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if not self.dtype.is_int or self.ndim:
+            raise OperandError(operation="index", found=f"{self.dtype} of shape {self.shape}", expected="one integer")
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+
+def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
+    """The elements of a node that is memory, in memory of the host."""
+    base = memory_nodes.find_base(node)
+    buffer = None if base is None else memory_nodes.find_buffer(base)
+    return None if buffer is None else buffer.as_numpy()[: math.prod(shape)].reshape(shape)
