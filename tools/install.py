@@ -6,17 +6,21 @@ distribution, which says no more than where the sources are, is kept until its `
 Python compiles the modules that are imported, and not all that a package has.
 
     python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e ./packages/svod-ir[test]
+
+With `--oldest` every other package comes in the oldest version that the distributions allow.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 BUILD = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
@@ -24,7 +28,27 @@ BUILD = "import sys; from hatchling.build import build_editable; build_editable(
 
 def main(arguments: list[str]) -> int:
     folder, *rest = arguments
-    return _pip(*_replace_editables(rest, Path(folder).resolve()))
+    wanted = _replace_editables([a for a in rest if a != "--oldest"], Path(folder).resolve())
+    if "--oldest" not in rest:
+        return _pip(*wanted)
+    with tempfile.TemporaryDirectory() as temporary:
+        constraints = Path(temporary) / "oldest.txt"
+        constraints.write_text("".join(f"{name}=={version}\n" for name, version in _read_lower_bounds().items()))
+        return _pip("--constraint", str(constraints), *wanted)
+
+
+def _read_lower_bounds() -> dict[str, str]:
+    """The oldest version of each package of others that some distribution requires."""
+    found: dict[str, str] = {}
+    for path in sorted(Path(__file__).resolve().parent.parent.glob("packages/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text())["project"]
+        for text in chain(project["dependencies"], *project.get("optional-dependencies", {}).values()):
+            name, version = re.fullmatch(r"([\w-]+)(?:\[.*\])?(?:[~>]=([\d.]+))?", text).groups()
+            if version and not name.startswith("svod-"):
+                found[name] = max(
+                    found.get(name, ""), version, key=lambda v: [int(part) for part in v.split(".") if part]
+                )
+    return found
 
 
 def _replace_editables(arguments: list[str], folder: Path) -> Iterator[str]:

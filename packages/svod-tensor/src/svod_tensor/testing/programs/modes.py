@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from svod_schedule.optimize import constants
+from svod_schedule.testing import using_threads_from
 from svod_tensor.capture.function import jit
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.options import PrepareConfig
@@ -104,13 +104,11 @@ def _threads(least_work: int | None) -> Generator[None]:
     if least_work is None:
         yield
         return
-    before = constants.MIN_THREADED_WORK
-    constants.MIN_THREADED_WORK = least_work
     clear_caches()
     try:
-        yield
+        with using_threads_from(least_work):
+            yield
     finally:
-        constants.MIN_THREADED_WORK = before
         clear_caches()
 
 

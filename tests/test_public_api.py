@@ -1,0 +1,100 @@
+"""The tools that write down what is public, and check what crosses the borders, on a distribution of three modules."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parent.parent / "tools"
+FRONT = """
+from shop._till import pay as pay, Till
+__all__ = ["Till", "pay"]
+"""
+TILL = """
+from typing import NamedTuple
+__all__ = ["Till", "pay"]
+class _Drawer:
+    def open(self) -> None: ...
+    def _jam(self) -> None: ...
+class Till(_Drawer):
+    coins: int = 0
+def pay(amount: int, *, tip: float = 0.0) -> Till: ...
+"""
+GOODS = """
+from shop._till import Till
+__all__ = ["PRICES", "Till"]
+PRICES: dict[str, int] = {}
+"""
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    found: dict[str, ModuleType] = {}
+    for name in ("surface", "public_api", "check_borders"):
+        spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        found[name] = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, found[name])
+        spec.loader.exec_module(found[name])
+    return found
+
+
+def _make_shop(tools: dict[str, ModuleType], folder: Path, till: str = TILL, public: str = '"shop", "shop.goods"'):
+    source = folder / "src" / "shop"
+    source.mkdir(parents=True)
+    for name, text in {"__init__": FRONT, "_till": till, "goods": GOODS}.items():
+        (source / f"{name}.py").write_text(text)
+    (folder / "pyproject.toml").write_text(f"[tool.svod]\npublic-modules = [{public}]\n")
+    return tools["surface"].Distribution(folder, "shop")
+
+
+def test_each_public_name_stands_once_with_what_others_may_use_of_it(tools, tmp_path: Path) -> None:
+    lines = tools["public_api"].describe(_make_shop(tools, tmp_path)).splitlines()
+    assert lines[2:] == [
+        "shop",
+        "    class Till(_Drawer)",
+        "        coins: int = ...",
+        "        def open(self) -> None",
+        "    def pay(amount: int, *, tip: float=0.0) -> Till",
+        "",
+        "shop.goods",
+        "    PRICES: dict[str, int] = ...",
+        "    Till: from shop",
+    ]
+
+
+def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(tools, tmp_path: Path) -> None:
+    page = [
+        tools["public_api"].describe(_make_shop(tools, tmp_path / str(i) / "shop", till))
+        for i, till in enumerate(
+            (TILL, TILL.replace("tip: float", "tip: int"), TILL.replace("Till: ...", "Till: return 1"))
+        )
+    ]
+    assert page[0] != page[1]
+    assert page[0] == page[2]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "problem"),
+    [
+        ("shop", "pay", None),
+        ("shop", None, None),
+        ("shop", "goods", None),
+        ("shop.goods", "PRICES", None),
+        ("shop.goods", "Till", "Till comes from shop itself"),
+        ("shop.goods", "COSTS", "COSTS is not in `shop.goods.__all__`"),
+        ("shop._till", "pay", "shop._till is private (pay)"),
+        ("shop", "_till", "shop._till is private"),
+    ],
+)
+def test_only_public_names_of_public_modules_cross_a_border(tools, tmp_path: Path, module, name, problem) -> None:
+    assert tools["check_borders"].find_problem(_make_shop(tools, tmp_path), module, name) == problem
+
+
+def test_a_module_is_declared_or_private_by_its_name(tools, tmp_path: Path) -> None:
+    (problem,) = tools["check_borders"].iter_declared(_make_shop(tools, tmp_path, public='"shop"'))
+    assert problem.endswith("shop.goods is neither declared public nor private by its name")

@@ -1,0 +1,100 @@
+"""Check what crosses the borders of the distributions: `python tools/check_borders.py`.
+
+- A module is public if `[tool.svod] public-modules` of its distribution names it. One that stands beside these and is not
+  named begins with an underscore; one inside a package belongs to that package, and is private unless it is named.
+- Other distributions, plugins and examples import public names of public modules alone, and what the package itself
+  exports from the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from surface import ROOT, Distribution, get_distributions, read_tree
+
+OUTSIDE = ("plugins/*/src/*", "plugins/*/tests", "examples")
+"""What is written as others write it: against what is public."""
+
+EXCEPTIONS: dict[str, tuple[str, ...]] = {}
+"""Imports that break the rule, by file; to be empty."""
+
+
+def main(arguments: list[str]) -> int:
+    distributions = get_distributions()
+    problems = [problem for one in distributions.values() for problem in iter_declared(one)]
+    n_imports, n_deep = 0, 0
+    for path, package in iter_files(distributions):
+        for node in ast.walk(read_tree(path)):
+            for line, module, name in iter_imports(node):
+                owner = distributions.get(module.split(".")[0])
+                if owner is None or owner.package == package:
+                    continue
+                n_imports += 1
+                n_deep += "." in module
+                problem = find_problem(owner, module, name)
+                if problem is not None and problem not in EXCEPTIONS.get(str(path.relative_to(ROOT)), ()):
+                    problems.append(f"{path.relative_to(ROOT)}:{line}: {problem}")
+    print(*problems, sep="\n", end="\n" if problems else "")
+    print(f"{n_imports} names cross the borders, {n_deep} of them not from a package itself, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+def iter_declared(distribution: Distribution) -> Iterator[str]:
+    """What is wrong with the list of a distribution's public modules, and with the names of the others."""
+    listed = distribution.public_modules
+    for module in listed:
+        if module not in distribution.modules:
+            yield f"{distribution.name}: {module} is declared public, and is not there"
+        elif not distribution.get_public_names(module):
+            yield f"{distribution.name}: {module} is declared public, and has no `__all__`"
+        if any(part.startswith("_") for part in module.split(".")):
+            yield f"{distribution.name}: {module} is declared public, and its name says that it is private"
+    if listed[:1] != [distribution.package] or listed[1:] != sorted(set(listed[1:])):
+        yield f"{distribution.name}: public-modules is not the package and what else is public, sorted"
+    for module, path in distribution.modules.items():
+        if path.parent == distribution.source and not path.stem.startswith("_") and module not in listed:
+            yield f"{distribution.name}: {module} is neither declared public nor private by its name"
+
+
+def iter_files(distributions: dict[str, Distribution]) -> Iterator[tuple[Path, str]]:
+    """The files that the rule holds for, each with the package that it belongs to."""
+    for distribution in distributions.values():
+        for path in distribution.modules.values():
+            yield path, distribution.package
+    for pattern in OUTSIDE:
+        for folder in sorted(ROOT.glob(pattern)):
+            for path in sorted(folder.rglob("*.py")):
+                yield path, folder.name
+
+
+def iter_imports(node: ast.AST) -> Iterator[tuple[int, str, str | None]]:
+    """Line, module and name of each import; None for that of a module itself."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield node.lineno, alias.name, None
+    elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+        for alias in node.names:
+            yield node.lineno, node.module, alias.name
+
+
+def find_problem(owner: Distribution, module: str, name: str | None) -> str | None:
+    """Why this import of another distribution breaks the rule, None if it does not."""
+    if name is not None and f"{module}.{name}" in owner.modules and name not in owner.get_public_names(module):
+        module, name = f"{module}.{name}", None
+    if module not in owner.public_modules:
+        return f"{module} is private{'' if name is None else f' ({name})'}"
+    if name is None:
+        return None
+    if name not in owner.get_public_names(module):
+        return f"{name} is not in `{module}.__all__`"
+    is_exported = module != owner.package and name in owner.get_public_names(owner.package)
+    if is_exported and owner.find_definition(module, name) == owner.find_definition(owner.package, name):
+        return f"{name} comes from {owner.package} itself"
+    return None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
