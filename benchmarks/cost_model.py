@@ -79,7 +79,7 @@ def measure_workload(workload: Workload, n_candidates: int, random: Random) -> d
     for item in schedule.items:
         if is_kernel(item.ast) and item.ast.content_hash not in seen:
             seen.add(item.ast.content_hash)
-            alone = replace(item, dependencies=(), instance_dependencies=())
+            alone = replace(item, dependencies=())
             single = replace(schedule, items=[alone], output_ids=item.buffer_ids[:1])
             name = f"{workload.name} {len(seen)}" if len(schedule.items) > 1 else workload.name
             found[name] = list(_iter_samples(single, n_candidates, random))

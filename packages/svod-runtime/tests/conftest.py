@@ -20,7 +20,7 @@ from svod_device import (
 )
 from svod_device.host_memory import view_host
 from svod_dtype import DType, float32
-from svod_runtime import CachedKernel, ExecutionPlan, ExecutionPlanBuilder, PreparedKernel, PreparedOp
+from svod_runtime import CachedKernel, ExecutionPlan, ExecutionPlanBuilder, PlannerMode, PreparedKernel, PreparedOp
 from svod_runtime.custom_function import clear_custom_functions
 
 Array = npt.NDArray[np.float32]
@@ -80,6 +80,10 @@ class Plans:
     def add(self, buffer: Buffer) -> int:
         self.buffers.append(buffer)
         return self.builder.add_buffer(100 + len(self.buffers) - 1, buffer)
+
+    def intermediate(self, size: int = 4) -> int:
+        """A buffer that no caller gives, which gets memory with the plan."""
+        return self.add(Buffer(self.allocator, float32, size))
 
     def view(self, base: int, start: int, size: int, dtype: DType = float32) -> int:
         return self.add(self.buffers[base].view(4 * start, 4 * size, dtype))
@@ -141,6 +145,12 @@ class Plans:
         self.builder.set_output_buffers(outputs or [0])
         return self.builder.build()
 
+    def plan(self, mode: PlannerMode, *outputs: int) -> ExecutionPlan:
+        """A plan on the buffers that have content, in which the others share memory."""
+        self.builder.set_output_buffers(outputs)
+        inputs = [buffer for buffer in self.buffers if buffer.is_allocated]
+        return self.builder.build_template(inputs, planner=mode).bind(inputs)
+
     def names(self) -> list[str]:
         """The kernels that ran, in order."""
         return [name for name, _ in self.log]
@@ -167,6 +177,12 @@ class Plans:
 @pytest.fixture
 def plans() -> Plans:
     return Plans()
+
+
+@pytest.fixture(scope="session")
+def new_plans() -> type[Plans]:
+    """For tests that need several."""
+    return Plans
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from svod_device import Buffer
 from svod_dtype import float32
-from svod_runtime import DependencyError, PreparedBufferView, PreparedCopy, PreparedCustomFunction
-from svod_runtime.dependencies import Access, HazardMap, iter_accesses, make_levels, order_ops, resolve_dependencies
+from svod_runtime import DependencyError, PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel
+from svod_runtime.dependencies import (
+    Access,
+    Dependencies,
+    HazardMap,
+    iter_accesses,
+    make_levels,
+    order_ops,
+    resolve_dependencies,
+)
 
 if TYPE_CHECKING:
     from conftest import Plans
@@ -116,6 +124,47 @@ def test_hazards_agree_with_a_history_of_every_byte(accesses: list[tuple[int, in
             else:
                 readers.setdefault(key, set()).add(number)
         assert hazards.record(number, Access(storage, start, start + length, is_write)) == expected
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True), st.integers(1, 3), st.integers(0, 9)
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@given(STEPS)
+def test_ops_that_touch_the_same_bytes_keep_their_order_and_others_have_none(
+    new_plans: type[Plans], steps: list[tuple[int, list[int], int, int]]
+) -> None:
+    plans = new_plans()
+    buffers = [plans.buffer() for _ in range(4)]
+    ops: list[PreparedKernel] = []
+    after: list[list[int]] = []
+    for op_id, touched, n_written, chance in steps:
+        named = [ops[chance % len(ops)].id] if ops and chance < 2 else []
+        after.append([chance % len(ops)] if ops and chance > 7 else [])
+        outs, ins = [buffers[i] for i in touched[:n_written]], [buffers[i] for i in touched[n_written:]]
+        ops.append(plans.kernel(plans.add_one, outs, ins, op_id=op_id, dependencies=named))
+    # Ids repeat in this way whatever was drawn, so that the latest before is meant.
+    ops += [plans.kernel(plans.add_one, [plans.buffer()], op_id=9) for _ in range(2)]
+    waits = Dependencies(ops, resolve_dependencies(ops, [*after, [], []])).get_predecessors(plans.buffers)
+    reaches: list[set[int]] = []
+    expected: list[set[int]] = []
+    for position, op in enumerate(ops):
+        assert all(0 <= p < position for p in waits[position])
+        reaches.append(waits[position].union(*(reaches[p] for p in waits[position])))
+        direct = {max(p for p in range(position) if ops[p].id == wanted) for wanted in op.dependencies}
+        direct |= set(after[position]) if position < len(after) else set()
+        own = dict(zip(op.buffer_indices, range(len(op.buffer_indices)), strict=True))
+        for p in range(position):
+            other = dict(zip(ops[p].buffer_indices, range(9), strict=False))
+            both = own.keys() & other.keys()
+            if any(own[i] in op.output_indices or other[i] in ops[p].output_indices for i in both):
+                direct.add(p)
+        expected.append(direct.union(*(expected[p] for p in direct)))
+    assert reaches == expected
 
 
 def test_what_an_op_reads_and_writes_follows_from_its_kind(plans: Plans) -> None:

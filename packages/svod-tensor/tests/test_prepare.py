@@ -226,7 +226,7 @@ def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(globals_
     (item,) = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}).items
     item = ScheduleItem(0, item.kernel, item.ast, item.buffers[:n_buffers], item.buffer_ids[:n_buffers])
     with pytest.raises(ProgramMetadataError, match=problem):
-        prepare(Schedule([item], (-1,)), {(item.ast, "CPU"): CachedKernel(None, spec)}, PrepareConfig())
+        prepare(Schedule([item], (-1,)), {(item.ast, "CPU"): CachedKernel(None, spec)})
 
 
 def test_schedule_loops_fix_their_variables():

@@ -14,8 +14,8 @@ import pytest
 from svod_dtype import DType
 from svod_ir import UOp
 from svod_ir.ops import Op
+from svod_runtime.memory import lives, planner
 from svod_tensor import Tensor
-from svod_tensor.engine import live_ranges, memory_planner
 from svod_tensor.testing.programs import (
     MODES,
     PREAMBLE,
@@ -121,13 +121,13 @@ def reverse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def end_lives_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is used again as soon as it is written."""
 
-    def list_lives(*arguments: Any) -> list[live_ranges.Life]:
-        lives = live_ranges.list_lives(*arguments)
-        for life in lives:
-            life.last = life.first
-        return lives
+    def list_lives(*arguments: Any) -> list[lives.Life]:
+        found = lives.list_lives(*arguments)
+        for life in found:
+            del life.users[1:]
+        return found
 
-    monkeypatch.setattr(memory_planner, "list_lives", list_lives)
+    monkeypatch.setattr(planner, "list_lives", list_lives)
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from svod_runtime.errors import (
     UnsupportedError,
     VariableBoundsError,
 )
-from svod_runtime.grouping import Load, group_loads
 from svod_runtime.limits import Limits
-from svod_runtime.memory_report import MemoryReport
+from svod_runtime.memory_report import MemoryReport, PlannerMode
 from svod_runtime.plan import ExecutionPlan, PlannedKernel
 from svod_runtime.prepared import (
     CachedKernel,
@@ -42,12 +41,12 @@ __all__ = [
     "KernelProfile",
     "KernelSummary",
     "Limits",
-    "Load",
     "MemoryReport",
     "NonFiniteError",
     "PlanError",
     "PlanTemplate",
     "PlannedKernel",
+    "PlannerMode",
     "PreparedBufferView",
     "PreparedCopy",
     "PreparedCustomFunction",
@@ -60,6 +59,5 @@ __all__ = [
     "VariableBoundsError",
     "clear_custom_functions",
     "find_sharing",
-    "group_loads",
     "register_custom_function",
 ]

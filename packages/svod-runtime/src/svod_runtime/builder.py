@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, canonical_device
+from svod_runtime.dependencies import Dependencies, resolve_dependencies
 from svod_runtime.errors import PlanError
 from svod_runtime.execute import describe_op
-from svod_runtime.memory_report import MemoryReport
+from svod_runtime.memory.planner import plan_memory
 from svod_runtime.parts import PlanParts
 from svod_runtime.prepared import (
     PreparedBufferView,
@@ -20,6 +21,7 @@ from svod_runtime.prepared import (
 from svod_runtime.template import PlanTemplate
 
 if TYPE_CHECKING:
+    from svod_runtime.memory_report import PlannerMode
     from svod_runtime.plan import ExecutionPlan
 
 __all__ = ["ExecutionPlanBuilder"]
@@ -30,6 +32,7 @@ class ExecutionPlanBuilder:
 
     def __init__(self, device: str) -> None:
         self._parts = PlanParts(canonical_device(device))
+        self._instance_dependencies: list[tuple[int, ...]] = []
 
     @property
     def device(self) -> str:
@@ -58,7 +61,7 @@ class ExecutionPlanBuilder:
     def add_op(self, op: PreparedOp, instance_dependencies: Iterable[int] = ()) -> int:
         """Add an op and return its index; `instance_dependencies` are indices of ops that must run before it."""
         self._parts.ops.append(op)
-        self._parts.instance_dependencies.append(tuple(instance_dependencies))
+        self._instance_dependencies.append(tuple(instance_dependencies))
         return len(self._parts.ops) - 1
 
     def set_output_buffers(self, indices: Iterable[int]) -> None:
@@ -73,13 +76,15 @@ class ExecutionPlanBuilder:
         """Add ids that releasing reports besides the buffers' own."""
         self._parts.alias_ids.extend(ids)
 
-    def set_memory_report(self, report: MemoryReport) -> None:
-        """Say what a memory planner made of the buffers, for inspection."""
-        self._parts.memory_report = report
+    def set_donated_buffers(self, indices: Iterable[int], owners: Mapping[int, int] | None = None) -> None:
+        """Say which inputs an execution may overwrite, so that they must be replaced before the next one.
 
-    def set_donated_buffers(self, indices: Iterable[int]) -> None:
-        """Say which inputs an execution may overwrite, so that they must be replaced before the next one."""
+        Args:
+            indices: of the inputs.
+            owners: by the index of each output that is in the memory of one of them, the index of that one.
+        """
         self._parts.donated_indices = list(indices)
+        self._parts.owners = dict(owners or {})
 
     def set_guarded_buffers(self, indices: Iterable[int]) -> None:
         """Say which buffers a plan's guard looks at after each execution; they are no outputs, but kept like these."""
@@ -95,12 +100,16 @@ class ExecutionPlanBuilder:
         """
         return self.build_template(self._parts.buffers).bind(self._parts.buffers)
 
-    def build_template(self, inputs: Sequence[Buffer], input_ids: Sequence[int] | None = None) -> PlanTemplate:
+    def build_template(
+        self, inputs: Sequence[Buffer], input_ids: Sequence[int] | None = None, planner: PlannerMode | None = None
+    ) -> PlanTemplate:
         """Check everything and make a template, whose plans get other inputs, and new memory for all other buffers.
 
         Args:
             inputs: the first ones.
             input_ids: their AST ids, where plans are bound with others: alias ids among them become those.
+            planner: how buffers that are no inputs and no outputs share memory; a plan's ops and buffers are in an order of
+                its own then, and equal buffers have one index. Without it, all stays as it was added.
 
         Raises:
             PlanError: if an index, a size or a device does not fit, outputs were not set, or a buffer that is
@@ -114,7 +123,11 @@ class ExecutionPlanBuilder:
         for index, buffer in enumerate(self._parts.buffers):
             if buffer.is_allocated and buffer.storage_id not in storages:
                 raise PlanError(op="plan", problem=f"buffer {index}, {buffer}, has memory but is no input")
-        return PlanTemplate(self._parts, inputs, input_ids)
+        ops = self._parts.ops
+        dependencies = Dependencies(ops, resolve_dependencies(ops, self._instance_dependencies))
+        if planner is None:
+            return PlanTemplate(self._parts, dependencies, inputs, input_ids)
+        return PlanTemplate(*plan_memory(self._parts, dependencies, inputs, planner), inputs, input_ids)
 
     def _check_outputs(self) -> None:
         if not self._parts.output_indices and self._parts.buffers:

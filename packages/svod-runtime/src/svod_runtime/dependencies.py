@@ -19,7 +19,17 @@ from svod_ir.dependency_order import sort_by_dependencies
 from svod_runtime.errors import DependencyError
 from svod_runtime.prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedOp
 
-__all__ = ["Access", "HazardMap", "get_hazards", "iter_accesses", "make_levels", "order_ops", "resolve_dependencies"]
+__all__ = [
+    "Access",
+    "Dependencies",
+    "HazardMap",
+    "get_hazards",
+    "iter_accesses",
+    "list_accesses",
+    "make_levels",
+    "order_ops",
+    "resolve_dependencies",
+]
 
 
 def resolve_dependencies(ops: Sequence[PreparedOp], instance_dependencies: Sequence[Sequence[int]]) -> list[set[int]]:
@@ -64,6 +74,28 @@ def _resolve_ids(ops: Sequence[PreparedOp]) -> list[set[int]]:
         if is_repeated:
             position_of[op.id] = index
     return predecessors
+
+
+class Dependencies:
+    """Who waits for whom among the ops of a plan: what they declare, and what follows from the memory that they are on.
+
+    Attributes:
+        declared: for each op the indices of those that it declares to wait for.
+        order: the ops in an order that this allows, the smallest index first where there is a choice.
+    """
+
+    def __init__(self, ops: Sequence[PreparedOp], declared: Sequence[set[int]]) -> None:
+        """Raises DependencyError if the dependencies form a cycle."""
+        self._ops, self.declared, self.order = ops, declared, order_ops(ops, declared)
+
+    def get_predecessors(self, buffers: Sequence[Buffer]) -> list[set[int]]:
+        """For each op the indices of those that it waits for on these buffers."""
+        hazards = get_hazards([iter_accesses(op, buffers) for op in self._ops], self.order)
+        return [d | h for d, h in zip(self.declared, hazards, strict=True)]
+
+    def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
+        """The ops by level on these buffers, as `make_levels` gives them."""
+        return make_levels(self.order, self.get_predecessors(buffers))
 
 
 def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> list[int]:
@@ -114,16 +146,21 @@ def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]
                 is_write = position == 0
             case _:
                 is_write = True
-        if buffer.nbytes:
-            yield Access(buffer.storage_id, buffer.offset, buffer.offset + buffer.nbytes, is_write)
+        yield from list_accesses(buffer, is_write)
 
 
-def get_hazards(ops: Sequence[PreparedOp], order: Sequence[int], buffers: Sequence[Buffer]) -> list[set[int]]:
+def list_accesses(buffer: Buffer, is_write: bool) -> tuple[Access, ...]:
+    """An access to all of a buffer, or none if it is empty."""
+    end = buffer.offset + buffer.nbytes
+    return (Access(buffer.storage_id, buffer.offset, end, is_write),) if buffer.nbytes else ()
+
+
+def get_hazards(accesses: Sequence[Iterable[Access]], order: Iterable[int]) -> list[set[int]]:
     """For each op the earlier ops, along `order`, that touch bytes which it writes or wrote bytes which it touches."""
-    found: list[set[int]] = [set() for _ in ops]
+    found: list[set[int]] = [set() for _ in accesses]
     touched = HazardMap()
     for index in order:
-        for access in iter_accesses(ops[index], buffers):
+        for access in accesses[index]:
             found[index] |= touched.record(index, access)
         found[index].discard(index)
     return found

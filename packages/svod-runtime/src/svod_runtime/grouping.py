@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from svod_device import BatchLauncher
+from svod_device import BatchLauncher, Buffer
+from svod_runtime.prepared import PreparedKernel, PreparedOp
 
-__all__ = ["WORTH_A_THREAD", "Load", "group_loads"]
+__all__ = ["WORTH_A_THREAD", "Load", "find_load", "group_loads"]
 
 WORTH_A_THREAD: Final = 1 << 16
 """Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
@@ -25,6 +26,17 @@ class Load(NamedTuple):
     launcher: BatchLauncher | None
     is_threaded: bool
     work: int
+
+
+def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
+    """What a kernel does to the cores, with variables at their largest; None for what never runs beside a kernel."""
+    if not isinstance(op, PreparedKernel) or not op.kernel.is_host_parallel_safe:
+        return None
+    spec = op.kernel.spec
+    largest = {v.name: v.max for v in spec.variables} | dict(op.fixedvars)
+    n_bytes = spec.n_bytes or sum(buffers[index].nbytes for index in op.buffer_indices)
+    is_threaded = spec.launch_dims(largest).global_size[0] > 1
+    return Load(op.kernel.launcher, is_threaded, max(n_bytes, spec.n_operations))
 
 
 def group_loads(loads: Sequence[Load]) -> list[tuple[int, ...]]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-__all__ = ["MemoryReport"]
+__all__ = ["MemoryReport", "PlannerMode"]
+
+PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
+"""Intermediates are packed into one block for each device, take each other's place whole, or share nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """What a memory planner made of a schedule.
+    """What a memory planner made of a plan.
 
     Attributes:
         mode: of the planner.

@@ -18,7 +18,6 @@ class PlanParts:
     Attributes:
         device: the plan's own.
         ops: in schedule order.
-        instance_dependencies: for each op the indices of ops that must run before it.
         buffers: every buffer, the inputs included.
         ast_to_buffer: AST id -> index of the buffer.
         output_indices: the index of each output among the buffers.
@@ -26,11 +25,11 @@ class PlanParts:
         memory_report: what the memory planner made of the intermediates.
         donated_indices: the inputs that an execution may overwrite.
         guarded_indices: the buffers that a plan's guard looks at.
+        owners: the donated input that an output is in the memory of, for each such output.
     """
 
     device: str
     ops: list[PreparedOp] = field(default_factory=list[PreparedOp])
-    instance_dependencies: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     ast_to_buffer: dict[int, int] = field(default_factory=dict[int, int])
     output_indices: list[int] = field(default_factory=list[int])
@@ -38,3 +37,4 @@ class PlanParts:
     memory_report: MemoryReport = field(default_factory=lambda: MemoryReport("disabled"))
     donated_indices: list[int] = field(default_factory=list[int])
     guarded_indices: list[int] = field(default_factory=list[int])
+    owners: dict[int, int] = field(default_factory=dict[int, int])

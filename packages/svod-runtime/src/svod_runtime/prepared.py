@@ -19,6 +19,7 @@ __all__ = [
     "PreparedCustomFunction",
     "PreparedKernel",
     "PreparedOp",
+    "get_written",
 ]
 
 
@@ -57,6 +58,7 @@ class PreparedKernel:
         values: initial values of `kernel.spec.var_names`, in that order.
         fixedvars: values that the schedule fixed (loop counters); no caller overrides them.
         dependencies: ids of ops that must have run before.
+        is_partial: whether it stores under a condition, so that what it writes may keep old content.
     """
 
     id: int
@@ -67,6 +69,7 @@ class PreparedKernel:
     values: tuple[int, ...] = ()
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
     dependencies: tuple[int, ...] = ()
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +111,14 @@ class PreparedCustomFunction:
 
 
 PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
+
+
+def get_written(op: PreparedOp) -> list[int]:
+    """The buffers that a kernel or a copy writes; what a custom function writes is not known."""
+    match op:
+        case PreparedKernel():
+            return [op.buffer_indices[position] for position in op.output_indices]
+        case PreparedCopy():
+            return [op.buffer_indices[0]]
+        case _:
+            return []

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from svod_device import CORE_ID, Buffer, Variable
 from svod_dtype import DType, uint8
 from svod_runtime.arrange import Arrangement, arrange
-from svod_runtime.dependencies import get_hazards, make_levels, order_ops, resolve_dependencies
 from svod_runtime.errors import PlanError
 from svod_runtime.execute import KernelState, find_constant_sizes
 from svod_runtime.parts import PlanParts
 from svod_runtime.prepared import (
     PreparedBufferView,
-    PreparedCopy,
     PreparedCustomFunction,
     PreparedKernel,
     PreparedOp,
+    get_written,
 )
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
+    from svod_runtime.dependencies import Dependencies
     from svod_runtime.plan import ExecutionPlan
     from svod_runtime.watch import Watched
 
@@ -61,7 +61,13 @@ class PlanTemplate:
         guarded_indices: the buffers that a plan's guard looks at.
     """
 
-    def __init__(self, parts: PlanParts, inputs: Sequence[Buffer], input_ids: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        parts: PlanParts,
+        dependencies: Dependencies,
+        inputs: Sequence[Buffer],
+        input_ids: Sequence[int] | None = None,
+    ) -> None:
         ops, buffers = tuple(parts.ops), parts.buffers
         self.device, self.ops, self.memory_report = parts.device, ops, parts.memory_report
         self.donated_indices, self.guarded_indices = tuple(parts.donated_indices), tuple(parts.guarded_indices)
@@ -76,11 +82,10 @@ class PlanTemplate:
         self.view_indices = {op.buffer_indices[0] for op in self.views}
         self.users = _get_users(op for _, op in kernels)
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
-        self.written = {index for op in ops for index in _written_by(op)}
+        self.written = {index for op in ops for index in get_written(op)}
         self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
-        self._declared = resolve_dependencies(ops, parts.instance_dependencies)
-        self._order = order_ops(ops, self._declared)
-        self.levels = self.get_levels(buffers)
+        self._dependencies = dependencies
+        self.levels = dependencies.get_levels(buffers)
         self._forms = [_form_of(buffer) for buffer in inputs]
         self._sharing = find_sharing(inputs)
         self._makers, self._places = _describe_memory(buffers, inputs)
@@ -155,8 +160,7 @@ class PlanTemplate:
 
     def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
         """The levels of the ops on these buffers; hazards depend on which buffers share memory."""
-        hazards = get_hazards(self.ops, self._order, buffers)
-        return make_levels(self._order, [d | h for d, h in zip(self._declared, hazards, strict=True)])
+        return self._dependencies.get_levels(buffers)
 
     def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
         """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""
@@ -226,11 +230,15 @@ def _describe_memory(
     makers: list[Callable[[], Buffer]] = []
     new: dict[int, tuple[int, DType]] = {}
     position_of = {id(buffer): position for position, buffer in reversed(list(enumerate(inputs)))}
+    on_storage: dict[int, list[int]] = {}
+    for position, buffer in enumerate(inputs):
+        on_storage.setdefault(buffer.storage_id, []).append(position)
     places: list[_Place] = []
     for buffer in buffers:
         position = position_of.get(id(buffer))
         if position is None:
-            position = next((p for p, other in enumerate(inputs) if _contains(other, buffer)), None)
+            beside = on_storage.get(buffer.storage_id, ())
+            position = next((p for p in beside if _contains(inputs[p], buffer)), None)
         if position is not None:
             base, offset, whole = position, buffer.offset - inputs[position].offset, _form_of(inputs[position])
         else:
@@ -246,8 +254,7 @@ def _describe_memory(
 
 
 def _contains(outer: Buffer, inner: Buffer) -> bool:
-    if outer.storage_id != inner.storage_id:
-        return False
+    """Whether one buffer is part of another on the same storage."""
     return outer.offset <= inner.offset and inner.offset + inner.nbytes <= outer.offset + outer.nbytes
 
 
@@ -262,16 +269,6 @@ def _get_users(kernels: Iterable[PreparedKernel]) -> dict[int, list[tuple[int, i
         for position, index in enumerate(op.buffer_indices):
             users.setdefault(index, []).append((number, position))
     return users
-
-
-def _written_by(op: PreparedOp) -> list[int]:
-    match op:
-        case PreparedKernel():
-            return [op.buffer_indices[position] for position in op.output_indices]
-        case PreparedCopy():
-            return [op.buffer_indices[0]]
-        case _:
-            return []
 
 
 def _initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:

@@ -13,6 +13,7 @@ from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir.args import Opt, format_opts
 from svod_ir.environment import read_switch, remember
 from svod_ir.errors import OptionError
+from svod_runtime.memory_report import PlannerMode
 from svod_schedule.errors import ConfigError
 from svod_schedule.options import OptimizerConfig
 
@@ -35,7 +36,6 @@ __all__ = [
     "using_optimizer",
 ]
 
-PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
 FloatCheck: TypeAlias = Literal["off", "nan", "inf"]
 OPT_CACHE_MAX: Final = 4096
 HOST_DEVICE: Final = "CPU"

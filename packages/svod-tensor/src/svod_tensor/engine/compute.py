@@ -11,8 +11,8 @@
     render       LinearProgram                    → ProgramSpec      `svod_codegen/llvm/`, `svod_codegen/c/`
     compile      ProgramSpec                      → CompiledSpec     the same
     load         CompiledSpec                     → CachedKernel     `svod_codegen/loader.py`, or a device's own
-    prepare      Schedule, CachedKernels          → builder          `engine/prepare.py`, with its memory planned
-    plan         builder                          → ExecutionPlan    `svod_runtime/template.py`, `svod_runtime/plan.py`
+    prepare      Schedule, CachedKernels          → builder          `engine/prepare.py`
+    plan         builder                          → ExecutionPlan    `svod_runtime/memory/`, `template.py` and `plan.py`
     execute      ExecutionPlan                    → results          `svod_runtime/execute.py`
 
 `python -m svod_tensor.explain script.py lower` prints what a word made. An observer (`observe.py`) sees every artifact; while
@@ -92,9 +92,9 @@ def make_template(pre: PreSchedule, job: Job, config: PrepareConfig, see: Observ
     """From kernels in order to a plan without memory."""
     schedule = instantiate(pre, job)
     see("instantiate", GRAPH, schedule)
-    builder = prepare(schedule, make_kernels(schedule, config, see), config)
+    builder = prepare(schedule, make_kernels(schedule, config, see))
     see("prepare", GRAPH, builder)
-    return builder.build_template(job.inputs.buffers, job.inputs.ids)
+    return builder.build_template(job.inputs.buffers, job.inputs.ids, config.memory_planner)
 
 
 def make_kernels(schedule: Schedule, config: PrepareConfig, see: Observer = ignore) -> Mapping[Place, CachedKernel]:

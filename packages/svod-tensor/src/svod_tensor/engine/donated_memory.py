@@ -5,7 +5,7 @@ before the output is first written, or does so in the same kernel, element by el
 
     kernel(out, x): out[i] = x[i] * 2        kernel(x, x): x[i] = x[i] * 2
 
-The order that this needs is declared. What is written by the schedule itself, or seen through a view, stays as it is.
+The schedule is listed in the order that this needs. What is written by the schedule itself, or seen through a view, stays as it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from svod_device import Buffer
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
-from svod_tensor.engine.live_ranges import get_predecessors, has_partial_store, is_fresh, iter_arguments, reorder
-from svod_tensor.engine.schedule import Schedule, ScheduleItem
+from svod_runtime.dependencies import get_hazards, list_accesses
+from svod_runtime.memory.lives import is_fresh
+from svod_tensor.engine.arguments import has_partial_store, iter_arguments
+from svod_tensor.engine.schedule import Schedule, ScheduleItem, effect_of
 
 __all__ = ["place_outputs"]
 
@@ -76,7 +78,7 @@ def _is_new(output: _Use) -> bool:
     first = next(iter(output.items))
     writers = [output.items[p] for p in output.writers]
     is_filled = all(item.ast.op is Op.SINK and not has_partial_store(item.ast) for item in writers)
-    return is_fresh(output.id, output.buffer) and first in output.writers and is_filled
+    return output.id < 0 and is_fresh(output.buffer) and first in output.writers and is_filled
 
 
 def _is_alike(one: Buffer, other: Buffer) -> bool:
@@ -89,8 +91,8 @@ class _Search:
     def __init__(self, items: Sequence[ScheduleItem]) -> None:
         self.taken: dict[int, _Use] = {}
         self._items = list(items)
-        self._predecessors = get_predecessors(items)
-        self._added: dict[int, set[int]] = {}
+        self._predecessors = _get_predecessors(items)
+        self._is_sorted = True
         self._ancestors = _get_ancestors(self._predecessors, range(len(items)))
 
     def is_in_place(self, given: _Use, output: _Use) -> bool:
@@ -115,7 +117,7 @@ class _Search:
         new = {p for p in given.items if p != writer and not self._ancestors[writer] >> p & 1}
         if new:
             self._predecessors[writer] |= new
-            self._added.setdefault(writer, set()).update(new)
+            self._is_sorted = False
             self._ancestors = _get_ancestors(self._predecessors, sort_by_dependencies(self._predecessors))
         if writer in given.items:
             item = self._items[writer]
@@ -127,13 +129,10 @@ class _Search:
         """The items on their buffers, in an order that all dependencies allow."""
         buffers = {output: given.buffer for output, given in self.taken.items()}
         items = [
-            replace(
-                item, buffers=tuple(buffers.get(n, b) for n, b in zip(item.buffer_ids, item.buffers, strict=True)),
-                instance_dependencies=(*item.instance_dependencies, *sorted(self._added.get(position, ()))),
-            )
-            for position, item in enumerate(self._items)
-        ]  # fmt: skip
-        return reorder(items, sort_by_dependencies(self._predecessors)) if self._added else items
+            replace(item, buffers=tuple(buffers.get(n, b) for n, b in zip(item.buffer_ids, item.buffers, strict=True)))
+            for item in self._items
+        ]
+        return items if self._is_sorted else _reorder(items, sort_by_dependencies(self._predecessors))
 
     def _can_precede(self, given: _Use, writer: int) -> bool:
         return not any(self._ancestors[p] >> writer & 1 for p in given.items if p != writer)
@@ -182,6 +181,28 @@ def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
         elif any(n.op is Op.PARAM and n.arg.slot == slot for n in node.toposort()):
             return False
     return True
+
+
+def _get_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
+    """For each item the positions of those that must run before: declared, or by what both touch."""
+    accesses = [
+        [
+            access
+            for argument in iter_arguments(item)
+            # What a custom function writes is not known.
+            for access in list_accesses(
+                argument.buffer, argument.is_written or effect_of(item.ast).op is Op.CUSTOM_FUNCTION
+            )
+        ]
+        for item in items
+    ]
+    hazards = get_hazards(accesses, range(len(items)))
+    return [found.union(item.dependencies) for item, found in zip(items, hazards, strict=True)]
+
+
+def _reorder(items: Sequence[ScheduleItem], order: Sequence[int]) -> list[ScheduleItem]:
+    moved = {old: new for new, old in enumerate(order)}
+    return [replace(items[old], dependencies=tuple(sorted(moved[d] for d in items[old].dependencies))) for old in order]
 
 
 def _get_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> list[int]:

@@ -52,8 +52,12 @@ def instantiate_schedule(
     allocated: dict[UOp, Buffer] = {}
     buffers = {item.id: _collect_buffers(item, input_buffers, allocated) for item in pre.items}
     items = [_make_item(pre.items[i.kernel_id], buffers[i.kernel_id], i.fixedvars, var_vals) for i in pre.invocations]
-    for item in items:
+    latest: dict[int, int] = {}
+    for position, item in enumerate(items):
+        # Of a kernel in a loop, the latest run is meant.
+        item.dependencies = tuple(latest[number] for number in pre.items[item.kernel_id].dependencies)
         item.origins = (origins or {}).get(item.kernel_id, ())
+        latest[item.kernel_id] = position
     if not items:
         raise EmptyScheduleError(n_tensors=len(pre.outputs))
     return Schedule(items, tuple(buffer_id(o) for o in pre.outputs))
@@ -67,7 +71,7 @@ def _make_item(
     own = {**{name: value for name, value in item.constants.items() if var_vals.get(name) != value}, **loop_values}
     return ScheduleItem(
         item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
-        frozenset(own), item.dependencies, alias_ids=tuple(buffer_id(m) for m in item.aliases),
+        frozenset(own), alias_ids=tuple(buffer_id(m) for m in item.aliases),
     )  # fmt: skip
 
 

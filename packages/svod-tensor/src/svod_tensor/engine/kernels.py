@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from svod_device import Buffer, Device, get_device
+from svod_device import Device, get_device
 from svod_dtype import InternalError
 from svod_ir.log import get_logger
-from svod_ir.ops import Op
 from svod_ir.options import IROptions
 from svod_ir.origins import Origin, format_origins
 from svod_ir.uop import UOp
 from svod_runtime import CachedKernel
 from svod_schedule.pipeline import PIPELINES, Context
+from svod_tensor.engine.arguments import list_slots
 from svod_tensor.engine.caches import KERNELS, KernelKey
 from svod_tensor.engine.schedule import Place, Schedule, is_kernel, place_of
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
@@ -177,8 +177,7 @@ def _make_subjects(schedule: Schedule, tasks: dict[Place, KernelTask]) -> dict[P
         if place in subjects:
             subjects[place] = replace(subjects[place], n_launches=subjects[place].n_launches + 1)
         else:
-            slots = [slot for slot, argument in enumerate(item.kernel.arguments) if argument.op is not Op.BIND]
-            buffers: dict[int, Buffer] = dict(zip(slots, item.buffers, strict=True))
+            buffers = dict(zip(list_slots(item.kernel), item.buffers, strict=True))
             subjects[place] = Subject(item.ast, tasks[place].device, tasks[place].context, buffers)
     return subjects
 
@@ -206,7 +205,7 @@ if hasattr(os, "register_at_fork"):
 
 def load(source: ProgramSpec, binary: CompiledSpec, device: Device) -> CachedKernel:
     """A compiled kernel that can be launched."""
-    is_parallel_safe = device.backend.is_host_parallel_safe
+    is_parallel_safe = device.backend.is_host_parallel_safe and device.target.cores > 1
     return CachedKernel(device.loader(binary), source, device.launcher, is_host_parallel_safe=is_parallel_safe)
 
 

@@ -1,9 +1,8 @@
-"""prepare: `Schedule` + loaded kernels → what a plan is made of, with its memory planned."""
+"""prepare: `Schedule` + loaded kernels → what a plan is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from svod_device import Buffer, ProgramSpec, Variable
 from svod_ir.ops import Op
@@ -11,26 +10,21 @@ from svod_ir.uop import UOp
 from svod_runtime import (
     CachedKernel,
     ExecutionPlanBuilder,
-    Load,
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
     PreparedKernel,
     PreparedOp,
 )
-from svod_tensor.engine.kernels import choose_device
-from svod_tensor.engine.memory_planner import plan_memory
+from svod_tensor.engine.arguments import has_partial_store, list_slots
 from svod_tensor.engine.schedule import Place, Schedule, ScheduleItem, effect_of, is_disk, place_of
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
-
-if TYPE_CHECKING:
-    from svod_tensor.options import PrepareConfig
 
 __all__ = ["prepare"]
 
 
-def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel], config: PrepareConfig) -> ExecutionPlanBuilder:
-    """What runs `schedule`: each item as a prepared op, on shared memory, with its arguments in the kernel's order.
+def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel]) -> ExecutionPlanBuilder:
+    """What runs `schedule`: each item as a prepared op, with its arguments in the kernel's order.
 
     Raises:
         ViewBoundsError: if a view leaves its base.
@@ -40,11 +34,10 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel], config: P
     """
     if not schedule.items:
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
-    loads = [_find_load(item, kernels.get(place_of(item)), config) for item in schedule.items]
-    items, report = plan_memory(schedule, config.memory_planner, loads)
+    items = schedule.items
     builder = ExecutionPlanBuilder(_main_device(items))
-    builder.set_memory_report(report)
-    index_of = _add_buffers(builder, items, schedule.kept)
+    memory = {number: b for item in items for number, b in zip(item.buffer_ids, item.buffers, strict=True)}
+    index_of = {number: builder.add_buffer(number, buffer) for number, buffer in (memory | dict(schedule.kept)).items()}
     views: dict[int, Buffer] = {}
     for item in items:
         indices = [index_of[i] for i in item.buffer_ids]
@@ -52,7 +45,7 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel], config: P
             # A view may be the base of another one.
             views[indices[0]] = _make_view(item, views.get(indices[1], item.buffers[1]))
             builder.replace_buffer(indices[0], views[indices[0]])
-        builder.add_op(_prepare_op(item, indices, kernels.get(place_of(item))), item.instance_dependencies)
+        builder.add_op(_prepare_op(item, indices, kernels.get(place_of(item))), item.dependencies)
     missing = next((i for i in schedule.output_ids if i not in index_of), None)
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
@@ -62,60 +55,27 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel], config: P
     builder.set_guarded_buffers(outputs[n_results:])
     aliases = dict.fromkeys(i for item in items for i in item.alias_ids)
     builder.add_alias_ids(i for i in aliases if i not in index_of)
-    builder.set_donated_buffers(index_of[i] for i in schedule.donated_ids if i in index_of)
+    owners = {index_of[output]: index_of[given] for output, given in schedule.owners.items()}
+    builder.set_donated_buffers((index_of[i] for i in schedule.donated_ids if i in index_of), owners)
     return builder
-
-
-def _find_load(item: ScheduleItem, kernel: CachedKernel | None, config: PrepareConfig) -> Load | None:
-    """What a kernel does to the cores, with variables at their largest; None for what never runs beside a kernel."""
-    if kernel is None or not kernel.is_host_parallel_safe or choose_device(kernel.spec.device, config).target.cores < 2:
-        return None
-    spec = kernel.spec
-    largest = {v.name: v.max for v in spec.variables} | item.fixedvars
-    n_bytes = spec.n_bytes or sum(buffer.nbytes for buffer in item.buffers)
-    is_threaded = spec.launch_dims(largest).global_size[0] > 1
-    return Load(kernel.launcher, is_threaded, max(n_bytes, spec.n_operations))
 
 
 def _main_device(items: Sequence[ScheduleItem]) -> str:
     return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
 
 
-def _add_buffers(
-    builder: ExecutionPlanBuilder, items: Sequence[ScheduleItem], kept: Mapping[int, Buffer]
-) -> dict[int, int]:
-    """Each buffer once, by storage identity; the outputs of views stay apart, since they are replaced later."""
-    views = {item.buffer_ids[0] for item in items if effect_of(item.ast).op is Op.BUFFER_VIEW}
-    index_of: dict[int, int] = {}
-    by_storage: dict[tuple[int, int, int, object], int] = {}
-    used = [pair for item in items for pair in zip(item.buffer_ids, item.buffers, strict=True)]
-    for number, buffer in (*used, *kept.items()):
-        if number in index_of:
-            continue
-        key = (buffer.storage_id, buffer.offset, buffer.nbytes, buffer.dtype)
-        if number in views or key not in by_storage:
-            index_of[number] = builder.add_buffer(number, buffer)
-            if number not in views:
-                by_storage[key] = index_of[number]
-        else:
-            index_of[number] = by_storage[key]
-            builder.map_buffer(number, index_of[number])
-    return index_of
-
-
 def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | None) -> PreparedOp:
     effect = effect_of(item.ast)
     match effect.op:
         case Op.COPY:
-            return PreparedCopy(item.kernel_id, tuple(indices), item.dependencies)
+            return PreparedCopy(item.kernel_id, tuple(indices))
         case Op.BUFFER_VIEW:
             offset, nbytes = _view_bytes(effect)
-            return PreparedBufferView(item.kernel_id, tuple(indices), offset, nbytes, item.dependencies)
+            return PreparedBufferView(item.kernel_id, tuple(indices), offset, nbytes)
         case Op.CUSTOM_FUNCTION:
             variables = tuple(Variable(*n.arg) for n in effect.iter_ops(Op.DEFINE_VAR))
             return PreparedCustomFunction(
-                item.kernel_id, effect.arg, tuple(indices), effect.src, variables, _loop_values(item), item.dependencies,
-                values=item.fixedvars,
+                item.kernel_id, effect.arg, tuple(indices), effect.src, variables, _loop_values(item), values=item.fixedvars
             )  # fmt: skip
         case _:
             assert kernel is not None
@@ -140,8 +100,7 @@ def _view_bytes(effect: UOp) -> tuple[int, int]:
 
 def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel) -> PreparedKernel:
     spec = kernel.spec
-    slots = [slot for slot, argument in enumerate(item.kernel.arguments) if argument.op is not Op.BIND]
-    place = {slot: position for position, slot in enumerate(slots)}
+    place = {slot: position for position, slot in enumerate(list_slots(item.kernel))}
     _check_metadata(item, spec, place)
     position_of = {slot: position for position, slot in enumerate(spec.globals)}
     return PreparedKernel(
@@ -150,7 +109,7 @@ def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel
         output_indices=tuple(sorted({position_of[slot] for slot in spec.outs})),
         values=tuple(item.fixedvars.get(name, _lowest(spec, name)) for name in spec.var_names),
         fixedvars=_loop_values(item),
-        dependencies=item.dependencies,
+        is_partial=item.ast.op is not Op.SINK or has_partial_store(item.ast),
     )  # fmt: skip
 
 

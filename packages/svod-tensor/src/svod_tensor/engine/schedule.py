@@ -29,8 +29,7 @@ class ScheduleItem:
         buffer_ids: the number of each buffer's node: positive for buffers of tensors, negative for intermediates.
         fixedvars: values of the variables that the body reads.
         loop_var_names: those that the schedule gave, which no caller may override.
-        dependencies: `kernel_id`s that must run before.
-        instance_dependencies: positions in the schedule that must run before.
+        dependencies: positions in the schedule of what must run before.
         origins: the lines that built what it computes, where they were tracked.
         alias_ids: the numbers of further memory that its arguments name, such as the other shards of a stack.
     """
@@ -43,7 +42,6 @@ class ScheduleItem:
     fixedvars: dict[str, int] = field(default_factory=dict[str, int])
     loop_var_names: frozenset[str] = frozenset()
     dependencies: tuple[int, ...] = ()
-    instance_dependencies: tuple[int, ...] = ()
     origins: tuple[Origin, ...] = ()
     alias_ids: tuple[int, ...] = ()
 

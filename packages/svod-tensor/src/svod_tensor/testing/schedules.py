@@ -34,4 +34,5 @@ def plan_schedule(schedule: Schedule, config: PrepareConfig) -> ExecutionPlan:
     inputs = [buffer for number, buffer in owned.items() if number > 0 or buffer.is_allocated]
     origins = {item.kernel_id: item.origins for item in schedule.items}
     placed = place_outputs(schedule)
-    return prepare(placed, make_kernels(placed, config), config).build_template(inputs).bind(inputs, origins=origins)
+    builder = prepare(placed, make_kernels(placed, config))
+    return builder.build_template(inputs, planner=config.memory_planner).bind(inputs, origins=origins)

@@ -1,4 +1,4 @@
-"""packing: where blocks of bytes lie in one piece of memory, so that those that live at the same time do not meet.
+"""Packing: where blocks of bytes lie in one piece of memory, so that those that live at the same time do not meet.
 
 This is dynamic storage allocation with known lifetimes, which is NP-hard: blocks are placed one after the
 other at the lowest free place, in several orders, and the best result counts. No result is shorter than the

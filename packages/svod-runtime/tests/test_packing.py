@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_ir.testing import count_examples
-from svod_tensor.engine.packing import Block, _make_orders, _place_in_order, get_most_live, pack
+from svod_runtime.memory.packing import Block, _make_orders, _place_in_order, get_most_live, pack
 
 LAST = 40
 TIMES = st.integers(0, LAST)

@@ -1,0 +1,63 @@
+"""How long each buffer is needed, and which may share memory at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from svod_device import Buffer
+from svod_runtime import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedOp
+from svod_runtime.memory.lives import is_fresh, list_lives
+
+if TYPE_CHECKING:
+    from conftest import Plans
+
+
+def run(plans: Plans, out: int, *sources: int) -> PreparedOp:
+    return plans.kernel(plans.add_one, [out], sources)
+
+
+def lives_of(plans: Plans, ops: list[PreparedOp], fixed: Iterable[int] = ()) -> list[tuple[int, list[int]]]:
+    return [(life.index, life.users) for life in list_lives(ops, range(len(ops)), plans.buffers, fixed)]
+
+
+def test_a_life_has_every_op_that_touches_a_buffer(plans: Plans) -> None:
+    a, b, c, d = (plans.intermediate() for _ in range(4))
+    ops = [run(plans, a), run(plans, b, a), run(plans, c), run(plans, d, c, b), run(plans, a, d)]
+    assert lives_of(plans, ops, [b]) == [(a, [0, 1, 4]), (c, [2, 3]), (d, [3, 4])]
+
+
+def test_what_is_read_before_it_is_written_is_not_shared(plans: Plans) -> None:
+    a, b, c = (plans.intermediate() for _ in range(3))
+    assert lives_of(plans, [run(plans, a, b), run(plans, b, a), run(plans, c, a)]) == [(a, [0, 1, 2]), (c, [2])]
+
+
+def test_the_first_use_follows_the_order_and_not_the_list(plans: Plans) -> None:
+    a, b = plans.intermediate(), plans.intermediate()
+    lives = list_lives([run(plans, b, a), run(plans, a)], [1, 0], plans.buffers, ())
+    assert [life.index for life in lives] == [a, b]
+
+
+@pytest.mark.parametrize("kind", ["copy", "view", "custom function", "store under a condition"])
+def test_what_is_no_whole_store_of_a_kernel_keeps_its_memory(plans: Plans, kind: str) -> None:
+    """A copy may end after its call does, a view has no memory of its own, a custom function may keep what it got, and a store
+    under a condition leaves what was there before."""
+    a, b, c = (plans.intermediate() for _ in range(3))
+    step: dict[str, PreparedOp] = {
+        "copy": PreparedCopy(2, (b, a)),
+        "view": PreparedBufferView(2, (b, a), 0, 16),
+        "custom function": PreparedCustomFunction(2, "anything", (b, a)),
+        "store under a condition": replace(plans.kernel(plans.add_one, [b], [a]), is_partial=True),
+    }
+    assert lives_of(plans, [run(plans, a), step[kind], run(plans, c, b)]) == [(c, [2])]
+
+
+def test_a_buffer_is_fresh_as_long_as_it_is_whole_and_has_no_memory(plans: Plans) -> None:
+    buffer = plans.buffers[plans.intermediate()]
+    assert is_fresh(buffer)
+    assert not is_fresh(buffer.view(0, 8))
+    assert not is_fresh(buffer.view(8, 8))
+    assert not is_fresh(Buffer(plans.allocator, buffer.dtype, 4).ensure_allocated())
