@@ -16,6 +16,7 @@ from svod_ir.target import Target
 from svod_ir.testing.nodes import alu, buffer, contiguous
 from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
+from svod_schedule.pass_check import PassCheck
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, compile_kernel, run_pipeline
 
 ROWS = [(pipeline, row.name) for pipeline, passes in PIPELINES.items() for row in passes]
@@ -232,8 +233,67 @@ def test_variables_that_belong_together_are_tried_at_their_smallest(capsys: pyte
     )
     compile_kernel(kernel, Context(options=IROptions(check="values"), target=Target.generic(cores=2)))
     assert capsys.readouterr().err == ""
-    with pytest.raises(MeaningError, match="in lower:planted, the pass changes"):
+    with pytest.raises(MeaningError, match=r"element 0 is .*4 of 10 differ"):
         compile_kernel(
             kernel,
             Context(passes=plant("lower", "type-indices", use_wrong_constant), options=IROptions(check="values")),
         )
+
+
+@rule(node(Op.ADD, var("x", FLOAT), const("c"), name="sum"))
+def put_constant_first(x: UOp, c: UOp, sum: UOp) -> UOp | None:
+    """x + c -> c + x."""
+    return UOp(Op.ADD, sum.dtype, (c, x)) if sum.src[0] is x else None
+
+
+def test_a_rule_that_fired_before_the_one_that_broke_the_specification_is_not_blamed() -> None:
+    def run(graph: UOp) -> UOp:
+        return graph_rewrite(
+            RuleSet("broken", (add_without_an_operand,)),
+            graph_rewrite(RuleSet("innocent", (put_constant_first,)), graph),
+        )
+
+    with pytest.raises(SpecError) as caught:
+        compile_all(make_graph(), Context(passes=plant("optimize", "merge-loops", run), options=IROptions(check=True)))
+    assert caught.value.made_by == "add_without_an_operand of broken"
+
+
+@rule(node(Op.REDUCE, var("x", FLOAT), name="total", has_more=True))
+def reduce_product(x: UOp, total: UOp) -> UOp | None:
+    """sum(x) -> sum(x * 1)."""
+    return total.with_src((x * 1.0, *total.src[1:])) if x.op is not Op.MUL else None
+
+
+def test_firings_that_take_too_long_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    x = make_reshape(buffer(1, 1 << 14), (2, 1 << 13))
+    rules = RuleSet("products", (reduce_product,))
+    table = plant("optimize", "merge-loops", lambda graph: graph_rewrite(rules, graph))
+    (call,) = kernels_of(UOp.sink(make_reduce_axis(x, Op.ADD, (1,))))
+    run_pipeline("optimize", call.src[0], Context(passes=table, options=IROptions(check="values"), opts=()))
+    assert "not compared: 1 of 1 firings of rules in optimize of r_L2_R8192: too large" in capsys.readouterr().err
+
+
+def kernels_of(graph: UOp) -> list[UOp]:
+    kernels = run_pipeline("kernelize", run_pipeline("rangeify", graph, Context()), Context())
+    return list(kernels.iter_ops(Op.CALL))
+
+
+def test_where_an_expression_is_too_large_for_its_rule_the_pass_is_named() -> None:
+    value = make_reshape(buffer(1, 12), (3, 4))
+    for n in range(250):
+        value = value + float(n % 3 - 1)
+    table = plant("rangeify", "mark-results", lambda graph: graph_rewrite(WRONG, graph))
+    with pytest.raises(MeaningError) as caught:
+        run_pipeline("rangeify", UOp.sink(value + 3.0), Context(passes=table, options=IROptions(check="values")))
+    assert caught.value.rule is None
+    assert caught.value.pass_name == "rangeify:planted"
+
+
+def test_a_graph_that_is_one_result_is_compared_as_such() -> None:
+    value = make_reshape(buffer(1, 12), (3, 4)) + 1.0
+    check = PassCheck("mine", has_values=True)
+    assert check.run("kept", "graph", lambda graph: graph * 1.0, value) is value * 1.0
+    with pytest.raises(SpecError, match="a pass keeps the dtype of results, float32, which became int32"):
+        check.run("cast", "graph", lambda graph: graph.cast(int32), value)
+    with pytest.raises(MeaningError, match="in mine:negated, the pass changes"):
+        check.run("negated", "graph", lambda graph: -graph, value)
