@@ -49,10 +49,7 @@ BAD_BACKENDS = {
     "compile": ("Compiler.compile = fail", "building a kernel: OSError: no luck"),
     "load": ("make_program = lambda _: fail", "building a kernel: OSError: no luck"),
     "launch": ("make_program = with_call(fail)", "running a kernel: OSError: no luck"),
-    "nothing": (
-        "make_program = with_call(lambda *_: None)",
-        "running a kernel: element 0 is -5 instead of -8",
-    ),
+    "nothing": ("make_program = with_call(lambda *_: None)", "running a kernel: element 0 is -5 instead of -8"),
 }
 HANG = """
 import subprocess, sys

@@ -8,20 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import (
-    ALL_DTYPES,
-    DType,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    index,
-    int8,
-    int16,
-    int32,
-    uint8,
-    uint32,
-)
+from svod_dtype import ALL_DTYPES, DType, bfloat16, bool_, float16, float32, index, int8, int16, int32, uint8, uint32
 from svod_ir import (
     AxisType,
     BufferArg,

@@ -9,15 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from svod_device import (
-    Buffer,
-    Dims,
-    HostAllocator,
-    Launch,
-    LaunchSizes,
-    ProgramSpec,
-    Variable,
-)
+from svod_device import Buffer, Dims, HostAllocator, Launch, LaunchSizes, ProgramSpec, Variable
 from svod_device.host_memory import view_host
 from svod_dtype import DType, float32
 from svod_runtime import CachedKernel, ExecutionPlan, ExecutionPlanBuilder, PlannerMode, PreparedKernel, PreparedOp

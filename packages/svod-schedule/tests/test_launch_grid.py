@@ -56,10 +56,7 @@ def test_a_prime_axis_over_the_limit_is_said_to_be_over_it() -> None:
 
 
 @settings(deadline=None, max_examples=count_examples(30))
-@given(
-    st.lists(st.integers(2, 4), min_size=1, max_size=4),
-    st.sampled_from([(), (6, 6, 6), (1 << 20, 4, 4), (30, 30)]),
-)
+@given(st.lists(st.integers(2, 4), min_size=1, max_size=4), st.sampled_from([(), (6, 6, 6), (1 << 20, 4, 4), (30, 30)]))
 def test_every_position_of_the_axes_is_one_of_the_launch(sizes: list[int], limits: tuple[int, ...]) -> None:
     groups = arrange_axes(make_axes(*sizes), limits)
     values = {axis: value for group in groups for axis, value in group.values("idx").items()}

@@ -431,16 +431,7 @@ def test_a_scan_stays_inside_the_turns_of_a_split_loop(make_kernel: Callable[[UO
 GPU_OPTS = st.builds(
     Opt,
     st.sampled_from(
-        (
-            OptOp.LOCAL,
-            OptOp.GROUP,
-            OptOp.GROUPTOP,
-            OptOp.UPCAST,
-            OptOp.UNROLL,
-            OptOp.PADTO,
-            OptOp.SWAP,
-            OptOp.PACK,
-        )
+        (OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP, OptOp.UPCAST, OptOp.UNROLL, OptOp.PADTO, OptOp.SWAP, OptOp.PACK)
     ),
     st.integers(0, 5),
     _AMOUNTS,

@@ -68,10 +68,7 @@ PROGRAMS: dict[str, Callable[[], UOp]] = {
     ).cast(int32),
 }  # fmt: skip
 
-CONTEXTS = {
-    "without opts": Context(opts=()),
-    "with heuristics": Context(target=Target.generic(cores=2)),
-}
+CONTEXTS = {"without opts": Context(opts=()), "with heuristics": Context(target=Target.generic(cores=2))}
 
 
 def bind(graph: UOp, **values: int) -> UOp:

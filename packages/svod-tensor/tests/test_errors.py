@@ -98,22 +98,12 @@ EXAMPLES = {
     "SafetensorsError": ({"path": "/m", "problem": "it lies", "name": "w"}, "/m, tensor 'w': it lies", ValueError),
     "ScheduleError": ({"rule": "a rule", "found": "CONST"}, "a rule, found CONST", ValueError),
     "SymbolicBoundsError": (
-        {
-            "operation": "slicing",
-            "axis": 1,
-            "found": UOp.variable("at", 0, 9) + 1,
-            "low": 0,
-            "high": 8,
-        },
+        {"operation": "slicing", "axis": 1, "found": UOp.variable("at", 0, 9) + 1, "low": 0, "high": 8},
         "slicing: at + 1, which may be 1 to 10, is not known to be from 0 to 8 on axis 1",
         IndexError,
     ),
     "ShardError": ({"devices": ("CPU", "CPU")}, "shard: got a device twice: CPU, CPU", ValueError),
-    "SymbolicShapeError": (
-        {"operation": "split", "shape": ("n",)},
-        "split needs concrete sizes, not (n,)",
-        ValueError,
-    ),
+    "SymbolicShapeError": ({"operation": "split", "shape": ("n",)}, "split needs concrete sizes, not (n,)", ValueError),
     "BoundsConflictError": (
         {"name": "n", "first": (1, 16), "second": (1, 8)},
         "variable 'n' goes from 1 to 8 and from 1 to 16 in one computation",

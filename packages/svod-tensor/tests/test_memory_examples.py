@@ -311,10 +311,7 @@ def test_a_shard_sees_writes_and_refuses_them(event: Event, later: Event) -> Non
 
 
 @every_event
-@pytest.mark.parametrize(
-    "place",
-    [1, Variable("place", 0, 2).bind(1)],
-)
+@pytest.mark.parametrize("place", [1, Variable("place", 0, 2).bind(1)])
 def test_a_captured_function_that_returns_a_view_of_an_argument_returns_a_view(event: Event, place: Any) -> None:
     x = Tensor([1, 2, 3]).realize()
     view = jit(lambda x, place: x[place])(x, place)

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 
 from svod_codegen.backend import make_llvm_backend
-from svod_device import (
-    Buffer,
-    HostAllocator,
-    ProgramSpec,
-    clear,
-    get_allocator,
-    register_allocator,
-    register_backend,
-)
+from svod_device import Buffer, HostAllocator, ProgramSpec, clear, get_allocator, register_allocator, register_backend
 from svod_dtype import float32, int32, uint8, void
 from svod_ir.ops import AxisType, Op
 from svod_ir.testing import nodes

@@ -149,9 +149,7 @@ def test_running_reductions_agree_with_numpy(rng, dtype):
     for axis in (None, 0, 1):
         expected = np.cumsum(wide, axis)
         check(
-            Tensor(a).cumsum(axis),
-            expected.astype(SUMS.get(dtype, dtype)),
-            rtol=2e-3 if dtype == "float16" else 1e-5,
+            Tensor(a).cumsum(axis), expected.astype(SUMS.get(dtype, dtype)), rtol=2e-3 if dtype == "float16" else 1e-5
         )
     if dtype != "float16":
         expected = np.cumprod(wide, 1)

@@ -107,9 +107,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("own_store")
-def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made(monkeypatch: pytest.MonkeyPatch):
     key, device = KernelKey("hash", "CPU", "compiler", "config"), get_device("CPU")
     spec = ProgramSpec("k", "source", "CPU", globals=(0,), outs=(0,), global_size=(1, 1, 1))
     assert find_stored_kernel(key, device, IROptions()) is None
