@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from svod_device import CompiledSpec, LaunchSizeError, ProgramSpec, ProgramStageError, Variable
-from svod_dtype import float32, index, void
-from svod_ir.args import KernelInfo, ParamArg
+from svod_dtype import void
 from svod_ir.ops import Op
-from svod_ir.testing import nodes
+from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
-
-
-def param(slot: int, size: int = 16) -> UOp:
-    return nodes.param(slot, size)
 
 
 def program(sink: UOp, *, linear: tuple[UOp, ...] = (), device: object = "CPU") -> UOp:
@@ -21,19 +16,28 @@ def program(sink: UOp, *, linear: tuple[UOp, ...] = (), device: object = "CPU") 
     return UOp(Op.PROGRAM, void, stages, device)
 
 
-def make_sink() -> UOp:
-    """Slot 5 = slot 2 + slot 3, and slot 3 is overwritten."""
-    i = nodes.special("gidx0", UOp.variable("n", 1, 64))
-    j = nodes.special("lidx1", 8)
-    shift = UOp.variable("a_shift", 0, 4)
-    in2, in3 = param(2).index(i + shift).load(), param(3).index(j).load()
-    first = param(5).index(i).store(in2 + in3)
-    second = param(3).after(first).index(i).store(in2)
-    return UOp.sink(first, second, arg=KernelInfo("E_n_8"))
+SINK = """
+    %n = DEFINE_VAR index ["n", 1, 64]
+    %shift = DEFINE_VAR index ["a_shift", 0, 4]
+    %i = SPECIAL index %n ["gidx0"]
+    %j = SPECIAL index 8 ["lidx1"]
+    %p2 = PARAM f32 [2, 16]
+    %p3 = PARAM f32 [3, 16]
+    %p5 = PARAM f32 [5, 16]
+    %x = load(%p2[%i + %shift])
+    %first = STORE %p5[%i], %x + load(%p3[%j])
+    %second = STORE after(%p3, %first)[%i], %x
+    SINK %first, %second ["E_n_8"]
+"""
+
+
+def storing_one(line: str) -> UOp:
+    """The program of a kernel that stores at the place that a line defines."""
+    return program(parse_graph(f"%out = PARAM f32 [0, 16]\n%i = {line}\n%store = STORE %out[%i], 1.0\nSINK %store"))
 
 
 def test_metadata_comes_from_the_sink() -> None:
-    sink = make_sink()
+    sink = parse_graph(SINK)
     spec = ProgramSpec.from_program(program(sink))
     assert (spec.name, spec.source, spec.device, spec.ast) == ("E_n_8", "source text", "CPU", sink)
     assert (spec.globals, spec.outs, spec.ins, spec.n_buffers) == ((2, 3, 5), (3, 5), (2, 3), 3)
@@ -44,7 +48,7 @@ def test_metadata_comes_from_the_sink() -> None:
 
 
 def test_variables_follow_the_linear_program() -> None:
-    sink = make_sink()
+    sink = parse_graph(SINK)
     linear = tuple(node for node in reversed(sink.toposort()) if node.op is Op.DEFINE_VAR)
     spec = ProgramSpec.from_program(program(sink, linear=linear))
     assert spec.var_names == tuple(node.arg[0] for node in linear)
@@ -52,68 +56,67 @@ def test_variables_follow_the_linear_program() -> None:
 
 
 def test_the_core_number_sizes_the_grid_and_is_no_value() -> None:
-    core = UOp.variable("core_id", 0, 7)
-    sink = UOp.sink(param(0).index(core).store(UOp.const(float32, 1.0)))
-    spec = ProgramSpec.from_program(program(sink, linear=(core,)))
+    spec = ProgramSpec.from_program(storing_one('DEFINE_VAR index ["core_id", 0, 7]'))
     assert spec.launch_dims({}) == ((8, 1, 1), (1, 1, 1))
     assert (spec.var_names, spec.variables) == ((), (Variable("core_id", 0, 7),))
     assert (spec.name, spec.outs, spec.ins) == ("kernel", (0,), ())
 
 
 def test_a_grid_of_items_has_no_workgroups() -> None:
-    item = nodes.special("idx2", 12)
-    spec = ProgramSpec.from_program(program(UOp.sink(param(0).index(item).store(UOp.const(float32, 1.0)))))
+    spec = ProgramSpec.from_program(storing_one('SPECIAL index 12 ["idx2"]'))
     assert spec.launch_dims({}) == ((1, 1, 12), None)
 
 
 def test_normalised_graphs_own_parameters_with_a_device() -> None:
-    other = UOp(Op.PARAM, float32, (), ParamArg(9, 4, "CPU"))
-    zero = UOp.const(index, 0)
-    spec = ProgramSpec.from_program(program(UOp.sink(param(0).index(zero).store(other.index(zero).load()))))
+    sink = parse_graph("""
+        %out = PARAM f32 [0, 16]
+        %other = PARAM f32 [9, 4, "CPU"]
+        %store = STORE %out[0], load(%other[0])
+        SINK %store
+    """)
+    spec = ProgramSpec.from_program(program(sink))
     assert (spec.globals, spec.ins) == ((0,), ())
 
 
-_SINK = UOp.sink()
-_LINEAR, _SOURCE = UOp(Op.LINEAR, void), UOp(Op.SOURCE, void, (), "")
-_BINARY = UOp(Op.PROGRAM_BINARY, void, (), b"code")
-_FIVE_STAGES = UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SOURCE, _BINARY, _SINK), "CPU")
-_WRONG_BINARY = "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found SOURCE"
+STAGES = """
+    %sink = SINK
+    %linear = LINEAR
+    %source = SOURCE [""]
+    %binary = PROGRAM_BINARY [hex"636f6465"]
+"""
 
 
 @pytest.mark.parametrize(
-    ("node", "message"),
+    ("line", "message"),
     [
-        (_SINK, "stage root of a PROGRAM must be PROGRAM, found SINK"),
-        (
-            UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SOURCE), None),
-            "stage device of a PROGRAM must be a device name, found None",
-        ),
-        (UOp(Op.PROGRAM, void, (), "CPU"), "stage SINK of a PROGRAM must be SINK, found nothing"),
-        (UOp(Op.PROGRAM, void, (_LINEAR,), "CPU"), "stage SINK of a PROGRAM must be SINK, found LINEAR"),
-        (UOp(Op.PROGRAM, void, (_SINK,), "CPU"), "stage LINEAR of a PROGRAM must be LINEAR, found nothing"),
-        (UOp(Op.PROGRAM, void, (_SINK, _SOURCE), "CPU"), "stage LINEAR of a PROGRAM must be LINEAR, found SOURCE"),
-        (UOp(Op.PROGRAM, void, (_SINK, _LINEAR), "CPU"), "stage SOURCE of a PROGRAM must be SOURCE, found nothing"),
-        (UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SINK), "CPU"), "stage SOURCE of a PROGRAM must be SOURCE, found SINK"),
-        (UOp(Op.PROGRAM, void, (_SINK, _LINEAR, _SOURCE, _SOURCE), "CPU"), _WRONG_BINARY),
-        (_FIVE_STAGES, "stage end of a PROGRAM must be nothing, found SINK"),
+        ("SINK", "stage root of a PROGRAM must be PROGRAM, found SINK"),
+        ("PROGRAM %sink, %linear, %source", "stage device of a PROGRAM must be a device name, found None"),
+        ('PROGRAM ["CPU"]', "stage SINK of a PROGRAM must be SINK, found nothing"),
+        ('PROGRAM %linear ["CPU"]', "stage SINK of a PROGRAM must be SINK, found LINEAR"),
+        ('PROGRAM %sink ["CPU"]', "stage LINEAR of a PROGRAM must be LINEAR, found nothing"),
+        ('PROGRAM %sink, %source ["CPU"]', "stage LINEAR of a PROGRAM must be LINEAR, found SOURCE"),
+        ('PROGRAM %sink, %linear ["CPU"]', "stage SOURCE of a PROGRAM must be SOURCE, found nothing"),
+        ('PROGRAM %sink, %linear, %sink ["CPU"]', "stage SOURCE of a PROGRAM must be SOURCE, found SINK"),
+        ('PROGRAM %sink, %linear, %source, %source ["CPU"]',
+         "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found SOURCE"),
+        ('PROGRAM %sink, %linear, %source, %binary, %sink ["CPU"]', "stage end of a PROGRAM must be nothing, found SINK"),
     ],
-)
-def test_each_wrong_stage_is_named(node: UOp, message: str) -> None:
+)  # fmt: skip
+def test_each_wrong_stage_is_named(line: str, message: str) -> None:
     with pytest.raises(ProgramStageError) as caught:
-        ProgramSpec.from_program(node)
+        ProgramSpec.from_program(parse_graph(STAGES + line))
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["gidx3", "gidx10", "lidx12", "xgidx0", "group0", "tidx0", "gidx", ""])
 def test_an_unknown_grid_axis_is_an_error(name: str) -> None:
-    special = nodes.special(name, 4)
     with pytest.raises(ProgramStageError, match="SPECIAL gidx, lidx or idx with axis 0, 1 or 2, found SPECIAL"):
-        ProgramSpec.from_program(program(UOp.sink(param(0).index(special).store(UOp.const(float32, 1.0)))))
+        ProgramSpec.from_program(storing_one(f'SPECIAL index 4 ["{name}"]'))
 
 
 def test_a_binary_stage_is_welcome() -> None:
-    stages = (_SINK, _LINEAR, _SOURCE, _BINARY)
-    assert ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, "CPU")).globals == ()
+    stages = parse_graph(STAGES + 'PROGRAM %sink, %linear, %source, %binary ["CPU"]')
+    assert ProgramSpec.from_program(stages).globals == ()
 
 
 def test_a_compiled_spec_has_source_or_bytes() -> None:
