@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from svod_device import Buffer, get_allocator
-from svod_ir.testing import run_in_threads, run_script
+from svod_ir.testing import count_steps_beside, run_in_threads, run_script
 from svod_runtime import ExecutionPlan, ExecutionPlanBuilder, PreparedBufferView, PreparedCopy, PreparedKernel
 from svod_tensor import Tensor, Variable, jit
 
@@ -124,16 +123,8 @@ def test_other_python_threads_run_while_a_plan_runs():
         result = (result @ x).contiguous()
     plan = result.prepare()
 
-    def count_steps() -> int:
-        thread = threading.Thread(target=plan.execute)
-        thread.start()
-        n_steps = 0
-        while thread.is_alive():
-            n_steps += 1
-        return n_steps
-
     # On a busy machine this thread may get no core while the plan has one, but not each time.
-    assert any(count_steps() > 100 for _ in range(100))
+    assert any(count_steps_beside(plan.execute) > 100 for _ in range(100))
 
 
 def test_threads_realize_and_execute_the_same_and_different_plans_at_once():

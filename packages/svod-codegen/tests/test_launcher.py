@@ -18,7 +18,7 @@ from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.target import get_machine
 from svod_device.protocols import Launch
 from svod_device.spec import CompiledSpec
-from svod_ir.testing import run_script
+from svod_ir.testing import count_steps_beside, run_script
 
 ADD_AT_PART = """\
 define void @add_at_part(ptr noalias %buffers, ptr noalias %values, i64 %core_id) nounwind {
@@ -256,16 +256,8 @@ def test_python_runs_on_while_a_kernel_runs(kernels: Kernels):
     launcher = CpuBatchLauncher(Pool(1))
     table = launcher.make_table([stop])
 
-    def count_steps() -> int:
-        thread = threading.Thread(target=launcher.run, args=(table,))
-        thread.start()
-        n_steps = 0
-        while thread.is_alive():
-            n_steps += 1
-        return n_steps
-
     # On a busy machine this thread may get no core while the kernel has one, but not each time.
-    assert any(count_steps() > 100 for _ in range(100))
+    assert any(count_steps_beside(lambda: launcher.run(table)) > 100 for _ in range(100))
 
 
 def test_a_program_is_called_with_addresses_and_values(kernels: Kernels):

@@ -92,15 +92,21 @@ LATER = st.lists(
 )
 
 
-@settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_any_opts_after_tc_keep_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
+def draw_product(make_kernel: MakeKernel, data: st.DataObject) -> tuple[TensorCore, UOp]:
+    """A core, and a product of matrices of its dtypes in some order of their axes."""
     core = data.draw(st.sampled_from(CORES))
     x, y = data.draw(st.sampled_from(OPERANDS[core]))
     m, n, k = (data.draw(SIZES) for _ in range(3))
     left = make_matrix(1, m, k, x, is_transposed=data.draw(st.booleans()))
     right = make_matrix(2, k, n, y, is_transposed=data.draw(st.booleans()))
     sink = make_kernel(multiply(left, right, core.dtypes[2]))
+    return core, sink
+
+
+@settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_any_opts_after_tc_keep_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
+    core, sink = draw_product(make_kernel, data)
     scheduler = Scheduler(sink, TARGET)
     if not scheduler.try_opt(Opt(OptOp.TC, data.draw(st.integers(0, 1)), CORES.index(core))):
         return
@@ -319,12 +325,7 @@ def test_heuristics_use_no_core_slower_than_vectors(make_kernel: MakeKernel) -> 
 @settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_heuristics_choose_keeps_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
-    core = data.draw(st.sampled_from(CORES))
-    x, y = data.draw(st.sampled_from(OPERANDS[core]))
-    m, n, k = (data.draw(SIZES) for _ in range(3))
-    left = make_matrix(1, m, k, x, is_transposed=data.draw(st.booleans()))
-    right = make_matrix(2, k, n, y, is_transposed=data.draw(st.booleans()))
-    sink = make_kernel(multiply(left, right, core.dtypes[2]))
+    core, sink = draw_product(make_kernel, data)
     target = replace(TARGET, tensor_cores=(core,))
     opts = chosen(sink, target)
     assert_same(sink, compiled(sink, opts, target))

@@ -13,7 +13,7 @@ from typing import Final
 
 from svod_ir.options import make_child_environment
 
-__all__ = ["run_in_child", "run_in_threads", "run_script", "start_threads"]
+__all__ = ["count_steps_beside", "run_in_child", "run_in_threads", "run_script", "start_threads"]
 
 
 def start_threads(*works: Callable[[], object]) -> list[threading.Thread]:
@@ -49,6 +49,15 @@ def run_in_threads(*works: Callable[[], object], switching_often: bool = False) 
         sys.setswitchinterval(interval)
     if errors:
         raise errors[0]
+
+
+def count_steps_beside(work: Callable[[], object]) -> int:
+    """How many steps of Python this thread makes while another one is at work."""
+    (thread,) = start_threads(work)
+    n_steps = 0
+    while thread.is_alive():
+        n_steps += 1
+    return n_steps
 
 
 def run_in_child(work: Callable[[], int | None]) -> int:
