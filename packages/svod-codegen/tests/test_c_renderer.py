@@ -93,7 +93,7 @@ class OpenClLikeRenderer(CRenderer):
 
 
 def test_a_plugin_writes_another_language_by_overriding_hooks() -> None:
-    text = OpenClLikeRenderer().render(parse_linear("""
+    text = """
         %out = PARAM f32 [0, 64]
         %in = PARAM f32 [1, 64]
         %local = DEFINE_LOCAL f32 [0, 16]
@@ -104,7 +104,8 @@ def test_a_plugin_writes_another_language_by_overriding_hooks() -> None:
         %put = STORE %local[%item], load(%in[%place])
         %meet = BARRIER %put
         STORE %out[%place], load(after(%local, %meet)[i32(15) - %item])
-    """), "reverse")  # fmt: skip
+    """
+    text = OpenClLikeRenderer().render(parse_linear(text), "reverse")
     assert text.splitlines() == [
         "__kernel void reverse(__global float *data0, __global const float *data1) {",
         "  __local float local0[16];",
@@ -124,14 +125,15 @@ def test_a_plugin_writes_another_language_by_overriding_hooks() -> None:
 
 @pytest.mark.parametrize("lanes", [8, 16, 32, 64])
 def test_a_selection_by_comparisons_is_done_on_whole_vectors(lanes: int) -> None:
-    text = GnuCRenderer().render(parse_linear(f"""
+    text = f"""
         %out = PARAM f32 [0, {lanes}]
         %x = PARAM f32 [1, {lanes}]
         %y = PARAM f32 [2, {lanes}]
         %a = load(%x[i32(0) : {lanes}])
         %b = load(%y[i32(0) : {lanes}])
         STORE %out[i32(0) : {lanes}], where(~(%a < %b) & (%a == %a), %a, %b)
-    """), "kernel")  # fmt: skip
+    """
+    text = GnuCRenderer().render(parse_linear(text), "kernel")
     assert " ? " not in text
     if C_COMPILER is None:
         pytest.skip("no C compiler here")

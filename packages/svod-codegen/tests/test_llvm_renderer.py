@@ -51,7 +51,7 @@ def test_every_bit_pattern_of_a_narrow_float_is_moved_unchanged(dtype: DType) ->
     values = np.arange(n).astype(bits.numpy)
     for lanes in (1, 8):
         copies = [np.zeros(n, bits.numpy), np.zeros(n, bits.numpy)]
-        run(f"""
+        text = f"""
             %moved = PARAM {short} [0, {n}]
             %read = PARAM {bits.short} [1, {n}]
             %in = PARAM {short} [2, {n}]
@@ -62,7 +62,8 @@ def test_every_bit_pattern_of_a_narrow_float_is_moved_unchanged(dtype: DType) ->
             %store2 = STORE %read[%i * {lanes} : {lanes}], %raw
             %both = GROUP %store1, %store2
             END %both, %i
-        """, [*copies, values])  # fmt: skip
+        """
+        run(text, [*copies, values])
         np.testing.assert_array_equal(copies[0], values)
         np.testing.assert_array_equal(copies[1], values)
 
@@ -70,7 +71,7 @@ def test_every_bit_pattern_of_a_narrow_float_is_moved_unchanged(dtype: DType) ->
 def test_every_half_widens_to_its_float_and_back() -> None:
     values = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     outputs = [np.zeros(1 << 16, np.float32), np.zeros(1 << 16, np.float16)]
-    run("""
+    text = """
         %wide = PARAM f32 [0, 65536]
         %back = PARAM f16 [1, 65536]
         %in = PARAM f16 [2, 65536]
@@ -80,25 +81,33 @@ def test_every_half_widens_to_its_float_and_back() -> None:
         %store2 = STORE %back[%i * 8 : 8], f16x8(%x)
         %both = GROUP %store1, %store2
         END %both, %i
-    """, [*outputs, values])  # fmt: skip
+    """
+    run(text, [*outputs, values])
     np.testing.assert_array_equal(outputs[0], values.astype(np.float32))
     np.testing.assert_array_equal(outputs[1], values)
 
 
 @pytest.mark.parametrize(
     ("source", "vector"),
-    [(float32, uint32.vec(8)), (float32, int32.vec(8)), (float32, uint8.vec(32)), (float32, float64.vec(4)), (bool_, uint8.vec(8))],
+    [
+        (float32, uint32.vec(8)),
+        (float32, int32.vec(8)),
+        (float32, uint8.vec(32)),
+        (float32, float64.vec(4)),
+        (bool_, uint8.vec(8)),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_bitcast_reads_bits_as_another_type_and_bools_as_bytes(source: DType, vector: DType) -> None:
     values = np.random.default_rng(0).integers(0, 2 if source.is_bool else 256, 8 * source.itemsize, np.uint8)
     out = np.zeros(vector.lanes, vector.scalar.numpy)
-    run(f"""
+    text = f"""
         %out = PARAM {vector.scalar.short} [0, {vector.lanes}]
         %in = PARAM {source.short} [1, 8]
         %bits = BITCAST {vector.short} load(%in[i32(0) : 8])
         STORE %out[i32(0) : {vector.lanes}], %bits
-    """, [out, values])  # fmt: skip
+    """
+    run(text, [out, values])
     np.testing.assert_array_equal(out.view(np.uint8), values)
 
 
@@ -127,12 +136,13 @@ def one(dtype: DType) -> str:
 @pytest.mark.parametrize("dtype", [bool_, int8, float16, float32, float64, bfloat16], ids=str)
 def test_a_masked_vector_load_reads_nothing_outside(dtype: DType, target: Target) -> None:
     out = np.ones(8, dtype.numpy)
-    run(f"""
+    text = f"""
         %out = PARAM {dtype.short} [0, 8]
         %in = PARAM {dtype.short} [1, 5]
         %steps = VCONST i32x8 [0, 1, 2, 3, 4, 5, 6, 7]
         STORE %out[i32(0) : 8], load(%in[i32(0) if %steps < 5 : 8], {zero(dtype)})
-    """, [out, guarded(np.ones(5, dtype.numpy))], target=target)  # fmt: skip
+    """
+    run(text, [out, guarded(np.ones(5, dtype.numpy))], target=target)
     np.testing.assert_array_equal(out.astype(np.float32), [1] * 5 + [0] * 3)
 
 
@@ -156,20 +166,21 @@ def test_a_load_whose_lanes_are_all_masked_stays_at_memory_that_is_there() -> No
 @pytest.mark.parametrize("dtype", [bool_, int8, float16, float32, int64], ids=str)
 def test_a_masked_vector_store_writes_nothing_outside(dtype: DType) -> None:
     out = guarded(np.zeros(5, dtype.numpy))
-    run(f"""
+    text = f"""
         %out = PARAM {dtype.short} [0, 5]
         %n = DEFINE_VAR i32 ["n", 0, 8]
         %steps = VCONST i32x8 [0, 1, 2, 3, 4, 5, 6, 7]
         %end = BROADCAST i32x8 %n
         STORE %out[i32(0) if %steps < %end : 8], {one(dtype)}
-    """, [out], values=[4])  # fmt: skip
+    """
+    run(text, [out], values=[4])
     np.testing.assert_array_equal(out.astype(np.float32), [1, 1, 1, 1, 0])
 
 
 @pytest.mark.parametrize("dtype", [bool_, float32, float16, uint8], ids=str)
 def test_a_gated_scalar_access_touches_nothing_where_the_gate_is_false(dtype: DType) -> None:
     out = np.zeros(16, dtype.numpy)
-    run(f"""
+    text = f"""
         %out = PARAM {dtype.short} [0, 16]
         %in = PARAM {dtype.short} [1, 5]
         %i = RANGE i32 16 [0, LOOP]
@@ -177,7 +188,8 @@ def test_a_gated_scalar_access_touches_nothing_where_the_gate_is_false(dtype: DT
         %gate = ((%i < 1) | (%i == 3)) & (%i < 2)
         %store = STORE %out[%far + %i if %gate], load(%in[%far if %gate], {zero(dtype)})
         END %store, %i
-    """, [out, guarded(np.ones(5, dtype.numpy))])  # fmt: skip
+    """
+    run(text, [out, guarded(np.ones(5, dtype.numpy))])
     np.testing.assert_array_equal(out.astype(np.float32), [1] + [0] * 15)
 
 
@@ -187,12 +199,13 @@ def test_one_gate_for_a_whole_vector(dtype: DType, size: int) -> None:
     values = guarded(np.ones(size, dtype.numpy))
     for position in (0, 1 << 20) if size == 8 else (1 << 20,):
         out = np.zeros(16, dtype.numpy)
-        run(f"""
+        text = f"""
             %out = PARAM {dtype.short} [0, 16]
             %in = PARAM {dtype.short} [1, {size}]
             %n = DEFINE_VAR i32 ["n", 0, 1048576]
             STORE %out[%n if %n < 1 : 8], load(%in[%n if %n < 1 : 8], {zero(dtype)})
-        """, [out, values], values=[position])  # fmt: skip
+        """
+        run(text, [out, values], values=[position])
         np.testing.assert_array_equal(out.astype(int), [1 if position == 0 else 0] * 8 + [0] * 8)
 
 
@@ -207,7 +220,7 @@ def test_gather_and_scatter(dtype: DType, target: Target, is_gated: bool) -> Non
         keep = np.arange(lanes) % 2 == 0 if is_gated else np.ones(lanes, bool)
         given = np.where(keep, positions, 1 << 28).astype(np.int32)
         out, picked = np.zeros(20, dtype.numpy), np.zeros(lanes, dtype.numpy)
-        run(f"""
+        text = f"""
             %out = PARAM {dtype.short} [0, 20]
             %in = PARAM {dtype.short} [1, 20]
             %places = PARAM i32 [2, {lanes}]
@@ -218,7 +231,8 @@ def test_gather_and_scatter(dtype: DType, target: Target, is_gated: bool) -> Non
             %x = load(%in[%where{gate} : {lanes}]{alternative})
             STORE %out[%where{gate} : {lanes}], %x
             STORE %picked[i32(0) : {lanes}], %x
-        """, [out, values, given, keep, picked], target=target)  # fmt: skip
+        """
+        run(text, [out, values, given, keep, picked], target=target)
         expected = np.zeros(20, dtype.numpy)
         expected[positions[keep]] = values[positions[keep]]
         np.testing.assert_array_equal(out, expected)
@@ -228,30 +242,32 @@ def test_gather_and_scatter(dtype: DType, target: Target, is_gated: bool) -> Non
 @pytest.mark.parametrize("gate", ["", " if %all"], ids=["no gate", "a gate"])
 def test_equal_positions_of_a_scatter_keep_the_last_lane(gate: str) -> None:
     out = np.zeros(3, np.float32)
-    run(f"""
+    text = f"""
         %out = PARAM f32 [0, 3]
         %where = VCONST i32x4 [2, 2, 0, 2]
         %all = VCONST boolx4 [true, true, true, true]
         %value = VCONST f32x4 [1.0, 2.0, 3.0, 4.0]
         STORE %out[%where{gate} : 4], %value
-    """, [out])  # fmt: skip
+    """
+    run(text, [out])
     np.testing.assert_array_equal(out, [3, 0, 4])
 
 
 def test_views_need_only_the_alignment_of_an_element() -> None:
     values = np.arange(40, dtype=np.float32)[1:]
     out = np.zeros(41, np.float32)[3:]
-    run("""
+    text = """
         %out = PARAM f32 [0, 16]
         %in = PARAM f32 [1, 16]
         STORE %out[i32(0) : 16], load(%in[i32(0) : 16])
-    """, [out, values])  # fmt: skip
+    """
+    run(text, [out, values])
     np.testing.assert_array_equal(out[:16], values[:16])
 
 
 def test_variables_follow_their_first_appearance_and_core_id_is_the_third_argument() -> None:
     found = np.zeros(4, np.int64)
-    run("""
+    text = """
         %out = PARAM i64 [0, 4]
         %b = DEFINE_VAR i64 ["b", -1099511627776, 1099511627776]
         %a = DEFINE_VAR index ["a", -1099511627776, 1099511627776]
@@ -261,18 +277,20 @@ def test_variables_follow_their_first_appearance_and_core_id_is_the_third_argume
         STORE %out[i32(1)], i64(%a)
         STORE %out[i32(2)], i64(%c)
         STORE %out[%core], i64(%core)
-    """, [found], values=[1 << 35, -7, -3], core_id=3)  # fmt: skip
+    """
+    run(text, [found], values=[1 << 35, -7, -3], core_id=3)
     np.testing.assert_array_equal(found, [1 << 35, -7, -3, 3])
 
 
 def test_buffers_are_numbered_by_ascending_slot() -> None:
     a, b = np.zeros(1, np.int32), np.zeros(1, np.int32)
-    run("""
+    text = """
         %high = PARAM i32 [9, 1]
         %low = PARAM i32 [4, 1]
         STORE %high[i32(0)], 1
         STORE %low[i32(0)], 2
-    """, [a, b])  # fmt: skip
+    """
+    run(text, [a, b])
     assert (a[0], b[0]) == (2, 1)
 
 
@@ -307,20 +325,25 @@ def test_a_node_before_its_operands_is_an_error() -> None:
 
 
 def test_positions_that_cannot_wrap_say_so() -> None:
-    text = render(parse_linear("""
+    text = """
         %out = PARAM f32 [0, 1000]
         %i = RANGE i32 100 [0, LOOP]
         %store = STORE %out[%i * 10 + 3], 1.0
         END %store, %i
-    """), "k", GENERIC)  # fmt: skip
+    """
+    text = render(parse_linear(text), "k", GENERIC)
     assert "mul nsw i32" in text
     assert "add nsw i32" in text
-    assert "nsw" not in render(parse_linear("""
+    assert "nsw" not in render(
+        parse_linear("""
         %out = PARAM i32 [0, 1]
         %in = PARAM i32 [1, 1]
         %x = load(%in[i32(0)])
         STORE %out[i32(0)], %x + %x
-    """), "k", GENERIC)  # fmt: skip
+    """),
+        "k",
+        GENERIC,
+    )
 
 
 def test_malformed_text_is_a_compile_error_and_not_a_crash() -> None:

@@ -56,8 +56,11 @@ def in_c(renderer: CRenderer) -> Language:
 
 LLVM, PLAIN_C, GNU_C = in_llvm(TARGET), in_c(CRenderer(TARGET)), in_c(GnuCRenderer(TARGET))
 LANGUAGES = {
-    "ll": LLVM, "gathering.ll": in_llvm(replace(TARGET, has_gather=True, has_masked_access=True)), "c": PLAIN_C, "gnu.c": GNU_C,
-}  # fmt: skip
+    "ll": LLVM,
+    "gathering.ll": in_llvm(replace(TARGET, has_gather=True, has_masked_access=True)),
+    "c": PLAIN_C,
+    "gnu.c": GNU_C,
+}
 needs_compiler = pytest.mark.skipif(C_COMPILER is None, reason="no C compiler here")
 with_each = pytest.mark.parametrize(
     "language",
@@ -140,8 +143,26 @@ def expressions_of(dtype: DType) -> list[str]:
 
 
 SPECIAL = (
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, 1e-7, 65504.0, 3e38, -1e300, 123456.75, 7.0,
-)  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    1e-7,
+    65504.0,
+    3e38,
+    -1e300,
+    123456.75,
+    7.0,
+)
 
 
 def values_of(dtype: DType, size: int, seed: int) -> np.ndarray:
@@ -259,9 +280,23 @@ BARE = replace(TARGET, native_dtypes=COMMON_DTYPES - {float64})
     ],
 )
 def test_constants_are_exact_and_every_dtype_moves_unchanged(dtype: DType, language: Language) -> None:
-    numbers = [0, 1, int(dtype.max), int(dtype.min), 5 % (int(dtype.max) + 1)] if not dtype.is_float else [
-        0.0, -0.0, 1.0, 0.1, -3.75, float("inf"), float("-inf"), float("nan"), 1e-3, dtype.finfo_max, 1e-8,
-    ]  # fmt: skip
+    numbers = (
+        [0, 1, int(dtype.max), int(dtype.min), 5 % (int(dtype.max) + 1)]
+        if not dtype.is_float
+        else [
+            0.0,
+            -0.0,
+            1.0,
+            0.1,
+            -3.75,
+            float("inf"),
+            float("-inf"),
+            float("nan"),
+            1e-3,
+            dtype.finfo_max,
+            1e-8,
+        ]
+    )
     rounded = tuple(UOp.const(dtype, v).arg for v in numbers)
     n, vector = len(rounded), UOp(Op.VCONST, dtype.vec(len(rounded)), (), rounded)
     place, out, moved, source = UOp.const(int32, 0), *(param(slot, n, dtype) for slot in (1, 2, 3))

@@ -32,10 +32,18 @@ N = read("%n")
 def test_operators_mean_what_they_mean_in_python(n: int, m: int) -> None:
     quotient = int(m / n)
     table = {
-        "%n + %m": n + m, "%n - %m": n - m, "%n * %m": n * m, "max(%n, %m)": max(n, m), "min(%n, %m)": min(n, m),
-        "%m // %n": m // n, "%m % %n": m % n, "cdiv(%m, %n)": quotient, "cmod(%m, %n)": m - n * quotient, "-%m": -m,
+        "%n + %m": n + m,
+        "%n - %m": n - m,
+        "%n * %m": n * m,
+        "max(%n, %m)": max(n, m),
+        "min(%n, %m)": min(n, m),
+        "%m // %n": m // n,
+        "%m % %n": m % n,
+        "cdiv(%m, %n)": quotient,
+        "cmod(%m, %n)": m - n * quotient,
+        "-%m": -m,
         "abs(%m)": abs(m),
-    }  # fmt: skip
+    }
     for text, expected in table.items():
         assert evaluate_expression(read(text), {"n": n, "m": m}) == expected, text
 

@@ -97,11 +97,16 @@ STAGES = """
         ('PROGRAM %sink, %source ["CPU"]', "stage LINEAR of a PROGRAM must be LINEAR, found SOURCE"),
         ('PROGRAM %sink, %linear ["CPU"]', "stage SOURCE of a PROGRAM must be SOURCE, found nothing"),
         ('PROGRAM %sink, %linear, %sink ["CPU"]', "stage SOURCE of a PROGRAM must be SOURCE, found SINK"),
-        ('PROGRAM %sink, %linear, %source, %source ["CPU"]',
-         "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found SOURCE"),
-        ('PROGRAM %sink, %linear, %source, %binary, %sink ["CPU"]', "stage end of a PROGRAM must be nothing, found SINK"),
+        (
+            'PROGRAM %sink, %linear, %source, %source ["CPU"]',
+            "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found SOURCE",
+        ),
+        (
+            'PROGRAM %sink, %linear, %source, %binary, %sink ["CPU"]',
+            "stage end of a PROGRAM must be nothing, found SINK",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_wrong_stage_is_named(line: str, message: str) -> None:
     with pytest.raises(ProgramStageError) as caught:
         ProgramSpec.from_program(parse_graph(STAGES + line))

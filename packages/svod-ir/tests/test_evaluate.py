@@ -225,7 +225,7 @@ def _run_kernel(text: str, out: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
 def test_a_matmul_kernel() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (6, 6)).astype(np.float32) for _ in range(2))
-    out = _run_kernel("""
+    text = """
         %out = PARAM f32 [0, 36]
         %a = PARAM f32 [1, 36]
         %b = PARAM f32 [2, 36]
@@ -236,13 +236,14 @@ def test_a_matmul_kernel() -> None:
         %store = STORE %out[%i * 6 + %j], %total
         %end = END %store, %i, %j
         SINK %end ["mm"]
-    """, np.zeros((6, 6), np.float32), a, b)  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros((6, 6), np.float32), a, b)
     np.testing.assert_array_equal(out, a @ b)
 
 
 def test_nested_reductions_over_one_range_are_each_their_own_loop() -> None:
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
-    out = _run_kernel("""
+    text = """
         %out = PARAM f32 [0, 4]
         %x = PARAM f32 [1, 20]
         %i = RANGE index 4 [0, LOOP]
@@ -253,13 +254,14 @@ def test_nested_reductions_over_one_range_are_each_their_own_loop() -> None:
         %store = STORE %out[%i], %spread
         %end = END %store, %i
         SINK %end
-    """, np.zeros(4, np.float32), x)  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros(4, np.float32), x)
     np.testing.assert_array_equal(out, ((x - x.sum(1, keepdims=True) * 0.25) ** 2).sum(1))
 
 
 def test_an_inner_loop_may_depend_on_an_outer_one() -> None:
     x = np.arange(5, dtype=np.float32)
-    out = _run_kernel("""
+    text = """
         %out = PARAM f32 [0, 5]
         %x = PARAM f32 [1, 5]
         %i = RANGE index 5 [0, LOOP]
@@ -268,14 +270,15 @@ def test_an_inner_loop_may_depend_on_an_outer_one() -> None:
         %store = STORE %out[%i], %total
         %end = END %store, %i
         SINK %end
-    """, np.zeros(5, np.float32), x)  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros(5, np.float32), x)
     np.testing.assert_array_equal(out, x.cumsum())
 
 
 @pytest.mark.parametrize("loops", ["%k, %i", "%i, %k"])
 def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
-    out = _run_kernel(f"""
+    text = f"""
         %out = PARAM f32 [0, 15]
         %x = PARAM f32 [1, 15]
         %i = RANGE index 3 [0, LOOP]
@@ -284,7 +287,8 @@ def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
         %store = STORE %out[%i * 5 + %k], %scan
         %end = END %store, {loops}
         SINK %end
-    """, np.zeros((3, 5), np.float32), x)  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros((3, 5), np.float32), x)
     np.testing.assert_array_equal(out, x.cumsum(1))
 
 
@@ -292,7 +296,7 @@ def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
 def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
     trips: int, terms: int, expected: list[int]
 ) -> None:
-    out = _run_kernel(f"""
+    text = f"""
         %out = PARAM f32 [0, 2]
         %x = PARAM f32 [1, 8]
         %i = RANGE index {trips} [0, LOOP]
@@ -301,7 +305,8 @@ def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
         %store = STORE %out[%i], %total
         %end = END %store, %i
         SINK %end
-    """, np.full(2, 7, np.float32), np.zeros(8, np.float32))  # fmt: skip
+    """
+    out = _run_kernel(text, np.full(2, 7, np.float32), np.zeros(8, np.float32))
     assert out.tolist() == expected
 
 
@@ -373,12 +378,13 @@ def test_an_access_outside_is_an_error_unless_a_gate_guards_it_or_a_where_discar
 
 
 def test_memory_that_nobody_wrote_shows() -> None:
-    out = _run_kernel("""
+    text = """
         %out = PARAM f32 [0, 1]
         %register = DEFINE_REG f32 [0, 1]
         %store = STORE %out[0], load(%register[0])
         SINK %store
-    """, np.zeros(1, np.float32))  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros(1, np.float32))
     assert math.isnan(out[0])
 
 
@@ -461,17 +467,18 @@ def test_a_masked_scatter_writes_some_lanes() -> None:
 
 
 def test_a_kernel_runs_for_each_core() -> None:
-    out = _run_kernel("""
+    text = """
         %out = PARAM i32 [0, 4]
         %core = DEFINE_VAR index ["core_id", 0, 3]
         %store = STORE %out[%core], i32(%core) * 2
         SINK %store
-    """, np.zeros(4, np.int32))  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros(4, np.int32))
     assert out.tolist() == [0, 2, 4, 6]
 
 
 def test_the_threads_of_a_workgroup_meet_at_barriers() -> None:
-    out = _run_kernel("""
+    text = """
         %out = PARAM i32 [0, 8]
         %shared = DEFINE_LOCAL i32 [0, 4]
         %group = SPECIAL index 2 ["gidx0"]
@@ -480,7 +487,8 @@ def test_the_threads_of_a_workgroup_meet_at_barriers() -> None:
         %barrier = BARRIER %write
         %store = STORE %out[%group * 4 + %thread], load(after(%shared, %barrier)[index(3) - %thread])
         SINK %store
-    """, np.zeros(8, np.int32))  # fmt: skip
+    """
+    out = _run_kernel(text, np.zeros(8, np.int32))
     assert out.tolist() == [3, 2, 1, 0, 13, 12, 11, 10]
 
 

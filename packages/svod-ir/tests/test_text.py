@@ -235,8 +235,15 @@ def test_operators_bind_as_in_python() -> None:
     names = {name: UOp.variable(name, 1, 9) for name in "xyz"}
     head = "\n".join(f'%{name} = DEFINE_VAR index ["{name}", 1, 9]' for name in names)
     for text in (
-        "x - y - z", "x - (y - z)", "x + y * z", "x << y + z", "-x * y", "x | y ^ z & x", "x % y // z", "-(x % y)",
-    ):  # fmt: skip
+        "x - y - z",
+        "x - (y - z)",
+        "x + y * z",
+        "x << y + z",
+        "-x * y",
+        "x | y ^ z & x",
+        "x % y // z",
+        "-(x % y)",
+    ):
         spelled = re.sub("([xyz])", r"%\1", text)
         assert parse_graph(f"{head}\n%result = {spelled}") is eval(text, dict(names)), text
 

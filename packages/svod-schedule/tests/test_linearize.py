@@ -46,7 +46,10 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
             %store = STORE %out[%rows * 8 + %columns], load(%a[%rows * 8 + %columns])
             %end = END %store, %rows, %columns
             %sink = SINK %end
-            """, "0(1(LS))", id="an end of several ranges is a nest"),
+            """,
+            "0(1(LS))",
+            id="an end of several ranges is a nest",
+        ),
         pytest.param(
             """
             %x = RANGE index 2 [2, LOOP]
@@ -54,7 +57,10 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
             %store = STORE %out[((%rows * 8 + %columns) * 2 + %x) * 2 + %y], load(%a[0])
             %end = END %store, %rows, %columns, %x, %y
             %sink = SINK %end
-            """, "L0(1(2(3(S))))", id="what no loop changes is computed before all of them"),
+            """,
+            "L0(1(2(3(S))))",
+            id="what no loop changes is computed before all of them",
+        ),
         pytest.param(
             """
             %store1 = STORE %out[%rows], load(%a[%rows])
@@ -62,7 +68,10 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
             %end1 = END %store1, %rows
             %end2 = END %store2, %columns
             %sink = SINK %end1, %end2
-            """, "0(LS)1(LS)", id="independent loops stand one after the other"),
+            """,
+            "0(LS)1(LS)",
+            id="independent loops stand one after the other",
+        ),
         pytest.param(
             """
             %fill = STORE %out[%rows], load(%a[%rows])
@@ -70,7 +79,10 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
             %copy = STORE %other[%columns], load(after(%out, %filled)[%columns])
             %copied = END %copy, %columns
             %sink = SINK %copied
-            """, "0(LS)1(LS)", id="a loop that another waits for comes first"),
+            """,
+            "0(LS)1(LS)",
+            id="a loop that another waits for comes first",
+        ),
         pytest.param(
             """
             %k = RANGE index 8 [2, REDUCE]
@@ -82,9 +94,12 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
             %store = STORE %out[%rows], load(after(%register, %added)[0])
             %end = END %store, %rows
             %sink = SINK %end
-            """, "0(S2(LLS)LS)", id="a loop inside another stands where its end is needed"),
+            """,
+            "0(S2(LLS)LS)",
+            id="a loop inside another stands where its end is needed",
+        ),
     ],
-)  # fmt: skip
+)
 def test_loops_nest(text: str, expected: str) -> None:
     linear = linearize(read(text)["sink"])
     assert skeleton(linear) == expected
@@ -101,11 +116,12 @@ def test_the_innermost_range_ends_first() -> None:
 
 
 def test_operands_stand_before_their_readers() -> None:
-    nodes = linearize(read("""
+    text = """
         %store = STORE %out[%rows * 8 + %columns], load(%a[%rows * 8 + %columns]) + load(%other[%rows]) * 3
         %end = END %store, %rows, %columns
         %sink = SINK %end
-    """)["sink"])  # fmt: skip
+    """
+    nodes = linearize(read(text)["sink"])
     place = {n: i for i, n in enumerate(nodes)}
     for node in nodes:
         assert all(place[s] < place[node] for s in node.src if node.op is not Op.END)
@@ -113,13 +129,14 @@ def test_operands_stand_before_their_readers() -> None:
 
 
 def test_structure_stands_nowhere() -> None:
-    nodes = linearize(read("""
+    text = """
         %store = STORE %out[%rows], load(%a[%rows])
         %nothing = NOOP
         %group = GROUP %store, %nothing
         %end = END %group, %rows
         %sink = SINK %end
-    """)["sink"])  # fmt: skip
+    """
+    nodes = linearize(read(text)["sink"])
     assert not [n for n in nodes if n.op in (Op.SINK, Op.GROUP, Op.NOOP)]
 
 
@@ -155,12 +172,19 @@ SIBLINGS = """
 @pytest.mark.parametrize(
     ("text", "problem", "culprit"),
     [
-        (SIBLINGS + "%again = END %store2, %columns, %rows\n%sink = SINK %end1, %again", "two ENDs close one range", "rows"),
+        (
+            SIBLINGS + "%again = END %store2, %columns, %rows\n%sink = SINK %end1, %again",
+            "two ENDs close one range",
+            "rows",
+        ),
         ("%place = %out[%rows]\n%store = STORE %place, 1.0\n%sink = SINK %store", "no END closes RANGE", "place"),
-        (SIBLINGS + "%both = STORE %out[%rows], load(%b[%columns])\n%sink = SINK %end1, %end2, %both",
-         "a node depends on two loops of which neither encloses the other", "both"),
+        (
+            SIBLINGS + "%both = STORE %out[%rows], load(%b[%columns])\n%sink = SINK %end1, %end2, %both",
+            "a node depends on two loops of which neither encloses the other",
+            "both",
+        ),
     ],
-)  # fmt: skip
+)
 def test_loops_that_do_not_nest_are_refused_with_the_problem_and_the_node(
     text: str, problem: str, culprit: str
 ) -> None:
