@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from svod_dtype import float32, index, int32, int64
-from svod_ir import Op, UOp, make_reduce_axis, make_reshape, parse_graph
+from svod_ir import AxisType, Op, UOp, make_reduce_axis, make_reshape, parse_graph
 from svod_ir.compare import count_steps, find_change, find_difference, hide_reads
-from svod_ir.testing.nodes import buffer
+from svod_ir.testing import parse_nodes
+from svod_ir.testing.nodes import buffer, call, reduce_over, special
 
 X = make_reshape(buffer(1, 12), (3, 4))
 KERNEL = """
@@ -123,3 +124,49 @@ def test_a_change_names_the_result_that_differs() -> None:
     assert found is not None
     assert found.node is graph.src[1]
     assert found.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"
+
+
+LOADS = """
+%in = PARAM i32 [1, 32]
+%i = DEFINE_VAR i32 ["i", 0, 31]
+%place = INDEX i32 %in, %i
+%read = LOAD i32 %place
+%gated = INDEX i32 %in, %i, %i < 9
+%other = LOAD i32 %gated, 7
+%sum = ADD i32 %read, %other
+"""
+
+
+def test_a_load_is_any_value_of_its_dtype_unless_it_has_a_gate() -> None:
+    nodes = parse_nodes(LOADS)
+    total, read, other = nodes["sum"], nodes["read"], nodes["other"]
+    hidden = hide_reads(total, total * 1, 100)
+    assert hidden is not None
+    (leaf,) = (n for n in hidden[0].iter_ops(Op.DEFINE_VAR) if n.arg.name.startswith("read"))
+    assert (leaf.dtype, leaf.arg.low, leaf.arg.high) == (int32, int32.min, int32.max)
+    assert read not in hidden[0].toposort()
+    assert other in hidden[0].toposort()
+
+
+def test_what_is_stored_stays_where_it_is_stored() -> None:
+    stored = nodes_of_store()
+    hidden = hide_reads(stored, stored.with_src((stored.src[0], stored.src[1] * 1.0)), 100)
+    assert hidden is not None
+    assert hidden[0] is stored
+
+
+def nodes_of_store() -> UOp:
+    memory = buffer(1, 12)
+    return memory.index(UOp.variable("i", 0, 11)).store(UOp.const(float32, 1))
+
+
+def test_steps_are_counted_exactly() -> None:
+    x = UOp.variable("x", 0, 9, int32)
+    assert count_steps(x + 1) == 3
+    loop = UOp.range(5, 0, AxisType.REDUCE)
+    # The end once; the loop, the cast and the constant's sum in each iteration; the total once.
+    assert count_steps(reduce_over(loop.cast(int32) + x, loop)) == 1 + 5 + 5 + 1 + 5 + 1
+    assert count_steps(special("gidx0", 6)) == 6 * 2
+    assert count_steps(buffer(1, 1024)) == 1 + 1024 // 256
+    body = UOp.sink(x + 1)
+    assert count_steps(call(body)) == count_steps(body) + 1
