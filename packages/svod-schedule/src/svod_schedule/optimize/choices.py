@@ -1,19 +1,23 @@
 """What a choice of Opts is made of.
 
 A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the preferred one first, each with
-its reason. What is taken is the first whose moves the kernel and the target all allow.
+its reason. What is taken is the first whose moves the kernel and the target all allow. Where the model of cost was measured to
+know better than a constant, it is asked which one comes first (`Weighed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from svod_ir.args import Opt, OptOp, format_opts
 from svod_ir.uop import UOp
+from svod_schedule.optimize import constants
+from svod_schedule.optimize.cost import estimate_cost
 from svod_schedule.optimize.scheduler import Scheduler
 
-__all__ = ["Move", "Proposal", "Question", "Reason", "answer"]
+__all__ = ["Move", "Proposal", "Question", "Reason", "Weighed", "answer"]
 
 _REDUCED = (OptOp.UNROLL, OptOp.GROUP, OptOp.GROUPTOP)
 
@@ -43,7 +47,26 @@ class Proposal(NamedTuple):
     moves: tuple[Move | Opt, ...] = ()
 
 
-Question: TypeAlias = Iterable[Proposal]
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Proposals of which the first is taken unless the model of cost expects much less time of another one."""
+
+    proposals: Sequence[Proposal]
+
+    def list_best_first(self, scheduler: Scheduler) -> list[Proposal]:
+        """Those that are allowed, the one to take in front."""
+        trials = [(proposal, scheduler.copy()) for proposal in self.proposals]
+        allowed = [(c, trial) for c, trial in trials if _try_moves(trial, c.moves) is not None]
+        seconds = [estimate_cost(trial.sink, trial.target).seconds for _, trial in allowed]
+        found = [c for c, _ in allowed]
+        least = min(seconds, default=0.0)
+        if not seconds or least > seconds[0] * (1 - constants.MIN_EXPECTED_GAIN):
+            return found
+        best, saved = found[seconds.index(least)], 1 - least / seconds[0]
+        return [best._replace(reason=f"{best.reason}, which should save {saved:.0%} of the time"), *found]
+
+
+Question: TypeAlias = Iterable[Proposal] | Weighed
 
 
 class Reason(NamedTuple):
@@ -59,7 +82,7 @@ class Reason(NamedTuple):
 def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:
     """Answer questions one by one: apply the first proposal of each that is allowed, and say why."""
     for question in questions:
-        for proposal in question:
+        for proposal in question.list_best_first(scheduler) if isinstance(question, Weighed) else question:
             opts = _try_moves(scheduler, proposal.moves)
             if opts is not None:
                 yield Reason(proposal.reason, opts)

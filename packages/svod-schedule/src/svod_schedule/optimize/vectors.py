@@ -17,7 +17,7 @@ from svod_ir.sizes import max_size
 from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.choices import Move, Proposal, Question
+from svod_schedule.optimize.choices import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.facts import Access, KernelFacts, Nest
 from svod_schedule.optimize.panel import Panel, count_accumulators, find_panel
 from svod_schedule.optimize.scheduler import Scheduler
@@ -119,10 +119,10 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         squares = _list_square(facts)
         if not squares:
             yield [Proposal("no lanes: along no axis do all accesses lie near each other")]
+        most = constants.TRANSPOSED_TILE
+        amount = next((n for n in (most, most // 2, most // 4) if n > 1 and all(_divides(a, n) for a in squares)), most)
         for side in squares:
-            yield _take(
-                facts, side, constants.TRANSPOSED_TILE, "squares of a transposition use whole lines of both sides"
-            )
+            yield _take(facts, side, amount, "squares of a transposition use whole lines of both sides")
     elif panel is not None:
         why = f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read for {panel.n_rows} rows"
         yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
@@ -134,7 +134,9 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
 def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
     """How many vectors of results to compute at a time, so that their latencies overlap."""
     if any(axis in r.node.ranges for r in facts.reductions):
-        return constants.VECTORS_OF_SUMS
+        wide = 2 * constants.VECTORS_OF_SUMS
+        has_room = facts.target.vector_registers >= 2 * wide and not facts.n_slow
+        return wide if has_room and _divides(axis, wide * facts.lanes) else constants.VECTORS_OF_SUMS
     most = constants.VECTORS_OF_RESULTS
     return 1 if facts.n_slow > 2 else most // 2 if facts.n_slow else most
 
@@ -149,7 +151,7 @@ def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
 
 def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     """Take `amount` results along `axis` at a time, or as many (a power of two) as it has."""
-    shortest = max(int(axis.stop.vmin), 1)
+    shortest = max(int(axis.src[0].vmin), 1)
     if shortest < facts.lanes and not isinstance(exact_trips(axis), int):
         yield from _take_masked(facts, axis, amount, why)
     while amount > shortest:
@@ -159,6 +161,11 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
             yield Proposal(f"{why}, {amount} at a time", (Move(op, axis, amount),))
         amount //= 2
     yield Proposal(f"one at a time along {facts.name(axis)}: nothing else is allowed")
+
+
+def _divides(axis: UOp, amount: int) -> bool:
+    size = exact_trips(axis)
+    return isinstance(size, int) and size % amount == 0
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
@@ -203,8 +210,17 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         while amount > max_trips(axis):
             amount //= 2
         if amount > 1:
-            why = f"lanes along {facts.name(axis)}, since along no axis of the results, {amount} at a time"
-            yield [Proposal(why, (Move(OptOp.UNROLL, axis, amount),))]
+            yield _take_reduced(facts, axis, amount)
+
+
+def _take_reduced(facts: KernelFacts, axis: UOp, amount: int) -> Question:
+    why = f"lanes along {facts.name(axis)}, since along no axis of the results"
+    size = exact_trips(axis)
+    is_even = not isinstance(size, int) or size % amount == 0
+    # What is left over is added up one by one: fewer vectors at a time may leave less.
+    amounts = [n for n in (amount, amount // 2, amount // 4) if n == amount or (n >= facts.lanes and not is_even)]
+    candidates = [Proposal(f"{why}, {n} at a time", (Move(OptOp.UNROLL, axis, n),)) for n in amounts]
+    return Weighed(candidates) if len(candidates) > 1 else candidates
 
 
 # --- register tiles
