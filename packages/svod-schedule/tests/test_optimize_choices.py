@@ -15,7 +15,7 @@ from svod_ir.testing.pytest_plugin import CheckGolden
 from svod_ir.text import parse_graph
 from svod_ir.uop import UOp
 from svod_schedule.optimize import Reason, Scheduler, apply_opts, choose
-from svod_schedule.optimize.choices import Candidate, Move, answer
+from svod_schedule.optimize.choices import Move, Proposal, answer
 from svod_schedule.optimize.facts import make_facts
 from svod_schedule.pipeline import Context, run_pipeline
 
@@ -81,11 +81,11 @@ def test_facts_say_how_accesses_move_and_how_often_operands_are_used() -> None:
     assert [facts.name(r) for r in (m, n, k)] == ["axis 0 (6)", "axis 1 (64)", "reduced axis 0 (32)"]
 
 
-def test_a_candidate_is_taken_whole_or_not_at_all() -> None:
+def test_a_proposal_is_taken_whole_or_not_at_all() -> None:
     kernel = parse_graph(PRODUCT)
     scheduler, (m, n, _) = Scheduler(kernel, AVX2), make_facts(kernel, AVX2).axes
-    refused = Candidate("members", (Move(OptOp.PADTO, m, 4), Move(OptOp.LOCAL, m, 4)))
-    taken = Candidate("lanes", (Move(OptOp.SWAP, m, other=n), Move(OptOp.UPCAST, n, 8)))
+    refused = Proposal("members", (Move(OptOp.PADTO, m, 4), Move(OptOp.LOCAL, m, 4)))
+    taken = Proposal("lanes", (Move(OptOp.SWAP, m, other=n), Move(OptOp.UPCAST, n, 8)))
     (reason,) = answer(scheduler, [[refused, taken], [refused]])
     assert str(reason) == "SWAP(0, 1) UPCAST(0, 8): lanes"
     assert scheduler.finish() is apply_opts(kernel, AVX2, reason.opts)
