@@ -102,7 +102,7 @@ def test_numbers_that_are_large_for_their_dtype_are_finite(plans: Plans, dtype: 
 
     def grow(*_: Array) -> None:
         with np.errstate(over="ignore"):
-            plans.buffers[y].copyin((plans.buffers[x].as_numpy() * 8).tobytes())
+            plans.buffers[y].copyin((plans.buffers[x].as_numpy() * 8).astype(dtype.numpy).tobytes())
 
     plans.op(plans.kernel(move, [y], [x]))
     build(plans, y, "inf").execute()
