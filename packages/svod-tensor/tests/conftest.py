@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from svod_codegen.disk_store import get_disk_store
+from svod_codegen.kernel_store import get_kernel_store
 from svod_device import clear
 
 ENTRY_POINTS = """\
@@ -26,6 +28,21 @@ version = svod_device.interface:v1
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def own_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stores on disk that nobody else has: counting what others left there takes seconds."""
+    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path / "stores"))
+    forget_stores()
+    yield
+    monkeypatch.undo()
+    forget_stores()
+
+
+def forget_stores() -> None:
+    get_disk_store.cache_clear()
+    get_kernel_store.cache_clear()
 
 
 class Plan(dict[str, str]):

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import svod_tensor
 from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 
 
+@pytest.mark.usefixtures("own_stores")
 def test_each_look_up_is_counted() -> None:
     clear_caches()
     assert all(c.entries == c.hits == c.misses == 0 for c in caches().values() if c.max_entries)
@@ -67,6 +70,7 @@ def test_caches_on_disk_are_counted_and_cleared_when_asked_to(tmp_path: Path) ->
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.usefixtures("own_stores")
 def test_clearing_keeps_plans_and_results() -> None:
     x = Tensor([1.0, 2.0]) + 0.125
     plan = x.prepare()

@@ -81,6 +81,7 @@ def test_whatever_computes_is_seen(way: str) -> None:
     assert [*OF_THE_GRAPH, *OF_A_KERNEL, "compile", "load", "prepare", "plan"] == recorder.words
 
 
+@pytest.mark.usefixtures("own_stores")
 def test_nothing_comes_from_the_caches_while_somebody_looks_and_nothing_is_left_there() -> None:
     clear_caches()
 

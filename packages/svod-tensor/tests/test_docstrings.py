@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
-from pathlib import Path
 from types import MemberDescriptorType
 
 import numpy as np
@@ -57,8 +56,7 @@ def test_the_docstring_of_an_operation_has_a_word_on_every_argument(name: str):
     assert not missing, f"no word of {missing}"
 
 
+@pytest.mark.usefixtures("own_stores")
 @pytest.mark.parametrize("name", PUBLIC)
-def test_the_example_of_a_public_name_is_right(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    # Counting what is on disk takes as long as there are files.
-    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path))
+def test_the_example_of_a_public_name_is_right(name: str):
     run_examples(inspect.getdoc(getattr(svod_tensor, name)) or "", name)

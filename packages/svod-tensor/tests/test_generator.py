@@ -222,6 +222,7 @@ def test_a_draw_that_is_not_computed_counts() -> None:
     assert generator.get_state() == (3, 1001)
 
 
+@pytest.mark.usefixtures("own_stores")
 def test_a_further_draw_compiles_and_schedules_nothing() -> None:
     Tensor.randn(9).realize()
     Tensor.randn(9, seed=1).realize()

@@ -62,13 +62,9 @@ class Observer:
 
 
 @pytest.fixture(autouse=True)
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path / "cache"))
-    get_disk_store.cache_clear()
+def cleared_caches(own_stores: None) -> Iterator[None]:
     clear_caches()
     yield
-    monkeypatch.undo()
-    get_disk_store.cache_clear()
     clear_caches()
 
 
