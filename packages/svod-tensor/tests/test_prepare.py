@@ -186,6 +186,15 @@ def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
     assert plan.output_buffer.as_numpy().tolist() == [4, 7, 10, 13]
 
 
+def test_a_kernel_that_stores_under_a_gate_is_known_to_leave_old_content():
+    r = UOp.range(4, 0, AxisType.LOOP)
+    for gate, is_partial in ((None, False), (r.alu(Op.LT, UOp.const(r.dtype, 2)), True)):
+        body = UOp.sink(param(0).index(r, gate=gate).store(param(1).index(r) + 1.0).end(r))
+        x, out = node(7), node(-1)
+        plan = plan_of(out.after(call(body, out, x)), {x: filled([1, 2, 3, 4])})
+        assert [op.is_partial for op in plan.prepared_ops] == [is_partial]
+
+
 def test_the_plan_is_on_the_first_device_that_is_no_disk(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(np.arange(4, dtype=np.float32).tobytes())

@@ -16,7 +16,8 @@ from svod_runtime.errors import (
 )
 from svod_runtime.limits import Limits
 from svod_runtime.memory_report import MemoryReport, PlannerMode
-from svod_runtime.plan import ExecutionPlan, PlannedKernel
+from svod_runtime.plan import ExecutionPlan
+from svod_runtime.plan_view import PlannedKernel
 from svod_runtime.prepared import (
     CachedKernel,
     PreparedBufferView,

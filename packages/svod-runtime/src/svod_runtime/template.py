@@ -47,6 +47,7 @@ class PlanTemplate:
         n_buffers: of a plan, the inputs included.
         output_indices: the index of each output among them.
         kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are always the same.
+        dependencies: who waits for whom.
         views: the ops that must be verified at each run.
         view_indices: the buffers that are views.
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
@@ -84,7 +85,7 @@ class PlanTemplate:
         self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in get_written(op)}
         self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
-        self._dependencies = dependencies
+        self.dependencies = dependencies
         self.levels = dependencies.get_levels(buffers)
         self._forms = [_form_of(buffer) for buffer in inputs]
         self._sharing = find_sharing(inputs)
@@ -157,10 +158,6 @@ class PlanTemplate:
         """The index of each input among the buffers; equal ones have one, and one that no op uses has none."""
         index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in self.view_indices}
         return [index_of.get(_identify(buffer)) for buffer in inputs]
-
-    def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
-        """The levels of the ops on these buffers; hazards depend on which buffers share memory."""
-        return self._dependencies.get_levels(buffers)
 
     def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
         """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final
 
 from svod_device import Buffer
 from svod_dtype import uint8
@@ -23,22 +23,20 @@ from svod_runtime.memory_report import MemoryReport, PlannerMode
 from svod_runtime.parts import PlanParts
 from svod_runtime.prepared import PreparedBufferView, PreparedKernel, PreparedOp
 
-__all__ = ["Planned", "plan_memory"]
+__all__ = ["plan_memory"]
 
 _log = get_logger("runtime")
 _HOST_ALIGNMENT: Final = 64
 _ALIGNMENT: Final = 256
 
 
-class Planned(NamedTuple):
-    """Ops in the order in which they run, on shared memory, with what they wait for."""
+def plan_memory(
+    parts: PlanParts, dependencies: Dependencies, inputs: Collection[Buffer], mode: PlannerMode
+) -> tuple[PlanParts, Dependencies]:
+    """The ops of `parts` in the order in which they run, on memory that all but `inputs` share as `mode` says.
 
-    parts: PlanParts
-    dependencies: Dependencies
-
-
-def plan_memory(parts: PlanParts, dependencies: Dependencies, inputs: Collection[Buffer], mode: PlannerMode) -> Planned:
-    """The ops of `parts` on memory that all but `inputs` share as `mode` says; equal buffers have one index then."""
+    Equal buffers have one index then.
+    """
     started = perf_counter()
     ops, buffers = parts.ops, parts.buffers
     results = {*parts.output_indices, *parts.guarded_indices}
@@ -161,7 +159,7 @@ def _keep(lives: Sequence[Life]) -> dict[int, Buffer]:
     return {life.index: life.buffer for life in lives}
 
 
-def _merge(parts: PlanParts, declared: Sequence[set[int]]) -> Planned:
+def _merge(parts: PlanParts, declared: Sequence[set[int]]) -> tuple[PlanParts, Dependencies]:
     """`parts` with one index for equal buffers, in the order of their use; what a view op makes stays apart."""
     views = {op.buffer_indices[0] for op in parts.ops if isinstance(op, PreparedBufferView)}
     new: dict[int, int] = {}
@@ -186,4 +184,4 @@ def _merge(parts: PlanParts, declared: Sequence[set[int]]) -> Planned:
         guarded_indices=[new[i] for i in parts.guarded_indices],
         owners={},
     )
-    return Planned(merged, Dependencies(merged.ops, declared))
+    return merged, Dependencies(merged.ops, declared)
