@@ -179,7 +179,7 @@ def _wrapping(
 
 def _shift(node: UOp, dtype: DType, operands: list[str], type_name: TypeName) -> str:
     x, amount = operands
-    name, given = type_name(dtype), node.src[1]
+    name, given = type_name(dtype), node.right
     wide = type_name(_unsigned(dtype))
     shifted = f"({wide}){x} << {amount}" if node.op is Op.SHL else f"{x} >> {amount}"
     values = given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()

@@ -224,6 +224,6 @@ class GnuCRenderer(CRenderer):
 
 def _is_shift_within(node: UOp) -> bool:
     """Whether all amounts are known and less than the bits of an element: C leaves the others open."""
-    amount = node.src[1]
+    amount = node.right
     values = amount.arg if amount.op is Op.VCONST else (amount.arg,) if amount.op is Op.CONST else ()
     return bool(values) and all(0 <= value < node.dtype.bits for value in values)

@@ -88,7 +88,7 @@ class KernelWriter:
         if node.op not in (Op.WHERE, Op.BITCAST) and any(self.language.is_stored(n.dtype) for n in (node, *node.src)):
             raise RenderError(problem="computes in a float type that only lowering may compute in", node=node)
         if node.dtype.lanes == 1:
-            if node.src[0].dtype.lanes > 1:
+            if node.source.dtype.lanes > 1:
                 raise RenderError(problem="reinterprets a vector as a scalar", node=node)
             return self.language.scalar_operation(node, [self.value(s) for s in node.src])
         if node.op is Op.BITCAST and node.source.dtype.lanes != node.dtype.lanes:

@@ -285,7 +285,7 @@ def _bitcast(w: FunctionWriter, node: UOp) -> str:
 
 def emit_reduce(w: FunctionWriter, node: UOp) -> str:
     """All lanes of a vector combined into one; float sums and products in any order."""
-    x = node.src[0]
+    x = node.source
     if len(node.src) > 1 or node.dtype.lanes > 1:
         raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
     _check_arithmetic(node, x.dtype)

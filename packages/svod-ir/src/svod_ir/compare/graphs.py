@@ -137,7 +137,7 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
 def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, Any]:
     """What several devices have copies of is the same on each."""
     for multi in dict.fromkeys(n for root in roots for n in root.iter_ops(Op.MULTI) if n.arg is None):
-        memories = [memory_of(shard) for shard in multi.src[0].src]
+        memories = [memory_of(shard) for shard in multi.source.src]
         for memory in memories[1:]:
             if memory in values and memories[0] in values:
                 values[memory] = values[memories[0]].copy()

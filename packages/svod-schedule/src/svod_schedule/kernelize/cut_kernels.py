@@ -120,7 +120,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
         store = effect.body if effect.op is Op.END else effect
         return kernel.make_call(store, ranges)
-    value = node.src[0]
+    value = node.source
     if value.op in (Op.COPY, Op.BUFFER_VIEW):
         body = value.with_src((kernel.param(value.src[0]),))
         return UOp(Op.CALL, void, (body, *kernel.arguments))
@@ -129,8 +129,8 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         arguments = tuple(filled.get(s, s) for s in read)
         body = UOp(Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg)
         return UOp(Op.CALL, void, (body, *kernel.arguments, *arguments))
-    ranges = order_loops(value, tuple(r for r in node.src[1:] if r.op is Op.RANGE), filled)
-    flat = flatten_index(node.src[1:], node.shape) if node.shape else UOp.const(index, 0)
+    ranges = order_loops(value, tuple(r for r in node.loops if r.op is Op.RANGE), filled)
+    flat = flatten_index(node.loops, node.shape) if node.shape else UOp.const(index, 0)
     return kernel.make_call(UOp(Op.STORE, void, (kernel.target.index(flat), value)), ranges)
 
 
@@ -204,7 +204,7 @@ class _Numbering:
         return done[body]
 
     def _rewrite_index(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
-        memory, gate = node.src[0], node.gate
+        memory, gate = node.memory, node.gate
         positions = [done[p] for p in (node.src[1:] if gate is None else node.src[1:-1])]
         sizes = [s if isinstance(s, int) else self._unbind_size(s) for s in memory.shape]
         flat = positions[0] if len(positions) == 1 else flatten_index(positions, sizes)

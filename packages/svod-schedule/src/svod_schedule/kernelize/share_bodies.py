@@ -52,14 +52,14 @@ def share_bodies(sink: UOp) -> UOp:
             done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
         else:
             bindings = (UOp(Op.BIND, index, (begin, UOp.const(index, value))) for begin, value in found.begins)
-            done[node] = node.with_src((found.body, *(done[s] for s in node.src[1:]), *bindings))
+            done[node] = node.with_src((found.body, *(done[s] for s in node.arguments), *bindings))
     return done[sink]
 
 
 def _loosen(body: UOp) -> _Shared | None:
     """`body` with a variable for where it begins to read each memory that it reads a part of; None if there is no such part."""
     nodes = body.toposort()
-    written = {n.location.src[0] for n in nodes if n.op is Op.STORE}
+    written = {n.location.memory for n in nodes if n.op is Op.STORE}
     accesses: dict[UOp, list[UOp]] = {}
     for node in nodes:
         if node.op is Op.INDEX and node.memory.op is Op.PARAM and node.memory not in written:
@@ -69,9 +69,9 @@ def _loosen(body: UOp) -> _Shared | None:
     moved: dict[UOp, UOp] = {}
     for param, own in accesses.items():
         name, size = f"begin{param.arg.slot}", param.arg.size
-        terms = {n: to_terms(n.src[1]) for n in own}
+        terms = {n: to_terms(n.position) for n in own}
         begin = min(t.get(ONE, 0) for t in terms.values())
-        is_part = any(n.src[1].vmin > 0 or n.src[1].vmax < size - 1 for n in own)
+        is_part = any(n.position.vmin > 0 or n.position.vmax < size - 1 for n in own)
         if not is_part or name in taken or not 0 <= begin < size:
             continue
         variable = UOp.variable(name, 0, size - 1)

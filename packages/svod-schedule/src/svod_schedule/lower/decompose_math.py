@@ -22,7 +22,7 @@ def decompose_math(sink: UOp, target: Target) -> UOp:
         new = node.with_images(done)
         if node.op in RARE and node.op not in target.native_ops and node.dtype.scalar is float16:
             # What branch-rare writes as loops is computed in float32.
-            wide = new.src[0].cast(float32)
+            wide = new.source.cast(float32)
             new = UOp(node.op, wide.dtype, (wide,)).cast(float16)
         elif node.op in TRANSCENDENTAL and node.op not in RARE:
             new = decompose_transcendental(new, target) or new

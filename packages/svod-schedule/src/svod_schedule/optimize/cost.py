@@ -206,7 +206,7 @@ class _Estimate:
             return
         copies, lanes = self._shape(node)
         self.n_taken = max(self.n_taken, copies * lanes)
-        lane_axis = next((r for r in node.src[1].ranges if r in self.lane_axes), None)
+        lane_axis = next((r for r in node.position.ranges if r in self.lane_axes), None)
         itemsize = node.dtype.itemsize
         stride = access.strides.get(lane_axis, 0.0) if lane_axis is not None else 0.0
         if lane_axis is None:
@@ -233,7 +233,7 @@ class _Estimate:
             (typical_trips(r) for r, s in access.strides.items() if r.arg.kind in TILED and s == node.dtype.itemsize),
             default=1,
         )
-        is_packed = node.src[0].op is not Op.PARAM
+        is_packed = node.memory.op is not Op.PARAM
         n = float(steps * (self._registers(size, node.dtype) if is_packed or dense == size else 2 * size // dense))
         body = self.bodies[access.loops]
         body.issued += n
@@ -245,13 +245,13 @@ class _Estimate:
 
     def _add_tile(self, node: UOp, core: TensorCore) -> None:
         """The steps of a tensor core: each takes the time of so many vector instructions."""
-        loops = self.nest.loops_of(node.src[0])
-        steps, kept = self._count_steps(node.src[0]), self._count_steps(node)
+        loops = self.nest.loops_of(node.source)
+        steps, kept = self._count_steps(node.source), self._count_steps(node)
         body = self.bodies[loops]
         body.issued += steps
         body.vector += steps * core.cycles * self.target.rates.vector
         self.n_operations += steps * prod(core.dims) * count_runs(loops)
-        own_loops = [r for r in node.src[1:] if r.arg.kind not in (*_EXPANDED, AxisType.TILE_K)]
+        own_loops = [r for r in node.loops if r.arg.kind not in (*_EXPANDED, AxisType.TILE_K)]
         if own_loops:
             body.chain = max(body.chain, max(self.target.rates.add_latency, 3 * core.cycles))
             body.run = _run_length(node, own_loops)
@@ -270,8 +270,8 @@ class _Estimate:
         if tile is not None:
             self._add_tile(node, tile[0])
             return
-        value, op = node.src[0], node.arg
-        own = set(node.src[1:])
+        value, op = node.source, node.arg
+        own = set(node.loops)
         loops = self.nest.loops_of(value)
         own_loops = [r for r in own if r.arg.kind not in _EXPANDED]
         # A value may depend on none of the loops it is added up in.

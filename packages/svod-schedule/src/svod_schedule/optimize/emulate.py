@@ -75,10 +75,10 @@ def _make_rules(emulated: frozenset[DType]) -> RuleSet:
         return found.dtype.scalar is float16 or found.dtype.scalar in emulated
 
     def takes_emulated(found: UOp) -> bool:
-        return found.src[0].dtype.scalar in emulated
+        return found.source.dtype.scalar in emulated
 
     def is_wide_to_half(found: UOp) -> bool:
-        return found.dtype.scalar is float16 and found.src[0].dtype.scalar is float64
+        return found.dtype.scalar is float16 and found.source.dtype.scalar is float64
 
     rules = (
         _make_rule(_change_sign_bit, _SIGN_BIT_OPS, is_emulated),
@@ -108,7 +108,7 @@ def _arithmetic_in_float32(x: UOp) -> UOp:
 
 def _change_sign_bit(x: UOp) -> UOp:
     """-a : narrow -> bits(a) ^ sign; abs(a) -> bits(a) & ~sign."""
-    bits = x.src[0].bitcast(storage_of(x.dtype))
+    bits = x.source.bitcast(storage_of(x.dtype))
     sign = 1 << (bits.dtype.bits - 1)
     changed = bits ^ _constant(bits, sign) if x.op is Op.NEG else bits & _constant(bits, sign - 1)
     return changed.bitcast(x.dtype)
@@ -121,7 +121,7 @@ def _compare_in_float32(x: UOp) -> UOp:
 
 def _reduce_in_float32(x: UOp) -> UOp:
     """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN likewise."""
-    return UOp(x.op, float32.vec(x.dtype.lanes), (x.src[0].cast(float32), *x.src[1:]), x.arg).cast(x.dtype)
+    return UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg).cast(x.dtype)
 
 
 def _select_bits(x: UOp) -> UOp:
@@ -133,17 +133,17 @@ def _select_bits(x: UOp) -> UOp:
 
 def _widen_narrow_float(x: UOp) -> UOp:
     """CAST(a : narrow) : t -> CAST(decode(a) : f32) : t."""
-    return decode(x.src[0]).cast(x.dtype)
+    return decode(x.source).cast(x.dtype)
 
 
 def _narrow_float(x: UOp) -> UOp:
     """CAST(a) : narrow -> encode(a : f32, rounded to odd where float32 does not hold it)."""
-    return encode(to_float32(x.src[0], x.dtype.scalar), x.dtype)
+    return encode(to_float32(x.source, x.dtype.scalar), x.dtype)
 
 
 def _narrow_double_to_half(x: UOp) -> UOp:
     """CAST(a : f64) : f16 -> CAST(a : f32, rounded to odd) : f16."""
-    return round_to_odd(x.src[0]).cast(float16)
+    return round_to_odd(x.source).cast(float16)
 
 
 def _constant(like: UOp, value: int) -> UOp:

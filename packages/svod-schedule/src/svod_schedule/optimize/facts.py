@@ -50,7 +50,7 @@ class Nest:
 
     @property
     def loops(self) -> tuple[UOp, ...]:
-        return self.node.src[1:]
+        return self.node.loops
 
     @property
     def operands(self) -> list[Access]:
@@ -129,12 +129,12 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         if n.op is Op.INDEX
     }
     ends, effects = [n for n in order if n.op in (Op.END, Op.REDUCE)], set(kernel.src)
-    outer = {r for n in ends if n in effects for r in n.src[1:] if r.arg.kind is AxisType.LOOP}
+    outer = {r for n in ends if n in effects for r in n.loops if r.arg.kind is AxisType.LOOP}
     axes = list_axes(order)
     results = tuple(r for r in axes if r in outer)
 
     def make_nest(node: UOp) -> Nest:
-        inside = tuple(accesses[n] for n in node.src[0].toposort() if n.op is Op.INDEX)
+        inside = tuple(accesses[n] for n in node.source.toposort() if n.op is Op.INDEX)
         return Nest(node, inside, tuple(r for r in results if r in node.ranges))
 
     n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
@@ -156,4 +156,4 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
 
 def _count_steps(ends: Iterable[UOp]) -> int:
     """How often the bodies of all loops run; loops that stand side by side add up."""
-    return sum(max_trips(*node.ranges.union(node.src[1:])) for node in ends)
+    return sum(max_trips(*node.ranges.union(node.loops)) for node in ends)

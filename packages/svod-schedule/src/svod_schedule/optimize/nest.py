@@ -113,7 +113,7 @@ class LoopNest:
                 self._open(node)
 
     def _open(self, node: UOp) -> None:
-        own = [r for r in node.src[1:] if r.arg.kind not in _EXPANDED]
+        own = [r for r in node.loops if r.arg.kind not in _EXPANDED]
         around = self.loops_of(node)
         for r in sorted(own, key=lambda r: r.arg.kind not in _PARALLEL):
             if r not in self.around:
@@ -210,7 +210,7 @@ def _expanded(access: NestedAccess) -> list[UOp]:
 
 
 def _memory(node: UOp) -> UOp:
-    memory = node.src[0]
+    memory = node.memory
     while memory.op is Op.AFTER:
         memory = memory.source
     return memory

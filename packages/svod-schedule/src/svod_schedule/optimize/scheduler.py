@@ -351,7 +351,7 @@ class Scheduler:
 
     def _check_result_loop(self, opt: Opt, axis: UOp) -> None:
         """A loop that fills the thread's own memory is done by each thread as a whole."""
-        if not any(axis in n.src[1:] for n in self.sink.src):
+        if not any(axis in n.loops for n in self.sink.src):
             raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
 
     def _check_locals(self, opt: Opt) -> None:
@@ -430,7 +430,7 @@ def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:
         new = node.with_images(done)
         if node.op in (Op.END, Op.REDUCE) and first in node.loops and second in node.loops:
             has_both = True
-            new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.src[1:])))
+            new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.loops)))
         done[node] = new
     if not has_both:
         raise OptError(opt=opt, reason="the two axes are not loops of one nest")

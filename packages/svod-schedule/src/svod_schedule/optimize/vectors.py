@@ -151,7 +151,7 @@ def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
 
 def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     """Take `amount` results along `axis` at a time, or as many (a power of two) as it has."""
-    shortest = max(int(axis.src[0].vmin), 1)
+    shortest = max(int(axis.stop.vmin), 1)
     if shortest < facts.lanes and not isinstance(exact_trips(axis), int):
         yield from _take_masked(facts, axis, amount, why)
     while amount > shortest:

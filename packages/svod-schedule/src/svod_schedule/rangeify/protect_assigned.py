@@ -102,7 +102,7 @@ def _break_circles(sink: UOp) -> UOp:
     """`sink` in which no assignments wait for each other to read what they overwrite."""
     order = sink.toposort()
     assigns = [node for node in order if node.op is Op.ASSIGN]
-    overwriters = {_state_below(node.src[0]): node for node in assigns}
+    overwriters = {_state_below(node.target): node for node in assigns}
     reads: dict[UOp, frozenset[UOp]] = {}
     nothing: frozenset[UOp] = frozenset()
     for node in order:

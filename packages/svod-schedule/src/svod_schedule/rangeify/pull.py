@@ -137,8 +137,8 @@ class _Puller:
         if len(node.src) == 2:
             # The memory as this assignment leaves it, on top of earlier ones.
             return self.bufferized[node.src[1]]
-        effects = tuple(e for s in node.src[1:] for e in self.bufferized[s].src[1:])
-        return node.src[0].after(*effects)
+        effects = tuple(e for s in node.dependencies for e in self.bufferized[s].src[1:])
+        return node.source.after(*effects)
 
     def _whole(self, node: UOp) -> UOp:
         """The memory that holds exactly the elements of `node`, for a copy."""

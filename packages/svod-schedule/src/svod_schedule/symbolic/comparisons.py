@@ -198,7 +198,7 @@ def compare_constant_with_cast(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
 def _keeps(cast: UOp) -> bool:
     if cast.dtype.kind not in INT:
         return False
-    low, high = cast.src[0].bounds
+    low, high = cast.source.bounds
     return cast.dtype.scalar.min <= low and high <= cast.dtype.scalar.max
 
 

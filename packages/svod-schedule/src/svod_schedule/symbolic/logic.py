@@ -95,7 +95,7 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
     limits: dict[tuple[UOp, bool], UOp] = {}
     for operand in operands:
         is_negated = operand.op is Op.NOT
-        order = operand.src[0] if is_negated else operand
+        order = operand.source if is_negated else operand
         if order.op is not Op.LT or order.right.op is not Op.CONST or not order.left.dtype.is_int:
             continue
         key = (order.left, is_negated)
@@ -181,7 +181,7 @@ def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
     """where(c, 1, 2) + 3 -> where(c, 1 + 3, 2 + 3)."""
     first, second = (tuple(s if s is c else chosen for s in n.src) for chosen in (a, b))
     if a is c or b is c:
-        is_left = n.src[1] is c
+        is_left = n.right is c
         first, second = ((a, c), (b, c)) if is_left else ((c, a), (c, b))
     return UOp(Op.WHERE, n.dtype, (z, n.with_src(first), n.with_src(second)))
 

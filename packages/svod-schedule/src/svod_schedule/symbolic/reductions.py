@@ -178,7 +178,7 @@ def _find_interval(limits: list[UOp], r: UOp) -> tuple[list[UOp], list[UOp]] | N
     upper: list[UOp] = []
     for limit in limits:
         is_negated = limit.op is Op.NOT
-        order = limit.src[0] if is_negated else limit
+        order = limit.source if is_negated else limit
         found = _solve(order, r) if order.op is Op.LT else None
         if found is None:
             return None

@@ -211,7 +211,7 @@ def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom:
 def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
     """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d // p."""
     quotients = dict.fromkeys(a for m in terms for a in m if a.op is Op.IDIV and a.left is x and a.right.op is Op.CONST)
-    return [(x, d)] + [(q, d // q.src[1].arg) for q in quotients if 0 < q.src[1].arg < d and d % q.src[1].arg == 0]
+    return [(x, d)] + [(q, d // q.right.arg) for q in quotients if 0 < q.right.arg < d and d % q.right.arg == 0]
 
 
 def _take_away(terms: Terms, x: UOp, others: Monomial, scale: int) -> Terms | None:

@@ -118,7 +118,7 @@ def _get_bounds(bounds: list[Bound]) -> list[Bound]:
 def _read_clause(clause: UOp) -> Bound | None:
     """x < c, ~(x < c), x == c as bounds of x, where x may be a difference."""
     is_negated = clause.op is Op.NOT
-    order = clause.src[0] if is_negated else clause
+    order = clause.source if is_negated else clause
     if order.op not in (Op.LT, Op.EQ) or not order.left.dtype.is_int or (is_negated and order.op is Op.EQ):
         return None
     left, right = (to_terms(s) for s in order.src)

@@ -63,7 +63,7 @@ class Capture:
 
     def record_state(self, state: UOp, before: UOp) -> None:
         """Remember an assignment, which leads from one state of a BUFFER to another."""
-        self.states[state.src[0]] = state
+        self.states[state.source] = state
         self.assigned[state] = self.assigned.get(before, before)
 
 

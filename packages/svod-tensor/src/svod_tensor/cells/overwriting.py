@@ -61,7 +61,7 @@ def list_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
 
 def _get_overwritten(written: Iterable[UOp]) -> set[UOp | None]:
     """The states that are followed by those in `written`."""
-    return {states.find_target_state(states.effect_of_state(state).src[0]) for state in written}
+    return {states.find_target_state(states.effect_of_state(state).target) for state in written}
 
 
 def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
@@ -158,7 +158,7 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
         if state in replacements:
             continue
         effect = states.effect_of_state(state).substitute({**replacements, **rebased})
-        below = states.find_target_state(effect.src[0])
+        below = states.find_target_state(effect.target)
         if effect is not states.effect_of_state(state) and below is not None:
             rebased[state] = state.with_src((states.memory_of(below), effect, state.src[2]))
     return rebased

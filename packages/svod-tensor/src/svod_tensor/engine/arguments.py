@@ -42,7 +42,7 @@ def _written_slots(ast: UOp) -> frozenset[int]:
     """The arguments that a body writes; of what is no kernel, the first."""
     if ast.op is not Op.SINK:
         return frozenset({0})
-    return frozenset(t.src[0].arg.slot for t in _iter_targets(ast) if t.src[0].op is Op.PARAM)
+    return frozenset(t.memory.arg.slot for t in _iter_targets(ast) if t.memory.op is Op.PARAM)
 
 
 @lru_cache(maxsize=4096)

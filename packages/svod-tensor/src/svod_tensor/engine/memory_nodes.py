@@ -76,7 +76,7 @@ def find_base(node: UOp) -> UOp | None:
     op = node.op
     if op is _BUFFER:
         return node
-    return node.src[0] if op is _SHRINK and node.arg == (0, None) and node.src[0].op is _BUFFER else None
+    return node.source if op is _SHRINK and node.arg == (0, None) and node.source.op is _BUFFER else None
 
 
 def is_buffer_identity(node: UOp) -> bool:

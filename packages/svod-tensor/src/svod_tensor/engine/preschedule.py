@@ -171,7 +171,7 @@ def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:
     """The CALLs that an AFTER waits for, and the AFTERs that come before them."""
     calls: list[UOp] = []
     order_only: list[UOp] = []
-    for dependency in after.src[1:]:
+    for dependency in after.dependencies:
         match dependency.op:
             case Op.CALL:
                 calls.append(dependency)

@@ -107,7 +107,7 @@ def copy_of(node: UOp) -> UOp:
 def get_written(*roots: UOp) -> dict[UOp, UOp]:
     """The pending states in graphs, and the BUFFER that has their content once the graphs were computed."""
     root = roots[0] if len(roots) == 1 else UOp.sink(*roots)
-    return {node: node.src[0] for node in root.toposort() if is_later_state(node)}
+    return {node: node.source for node in root.toposort() if is_later_state(node)}
 
 
 def is_own(state: UOp) -> bool:

@@ -97,7 +97,7 @@ def _get_largest(place: UOp, loads: list[UOp]) -> int:
     n = min(size, int(loads[0].dtype.max) + 1)
     while n > 1:
         variables = {load: UOp.variable(f"position{i}", 0, n - 1, load.dtype) for i, load in enumerate(loads)}
-        position = simplify(place.src[1].substitute(variables))
+        position = simplify(place.position.substitute(variables))
         if position.vmin >= 0 and position.vmax < size:
             return n
         n //= 2
@@ -105,7 +105,7 @@ def _get_largest(place: UOp, loads: list[UOp]) -> int:
 
 
 def _memory_size(place: UOp) -> int:
-    memory = place.src[0]
+    memory = place.memory
     return memory.arg.size if memory.op is Op.PARAM else 1
 
 
