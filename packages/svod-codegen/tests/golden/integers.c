@@ -25,13 +25,18 @@ void kernel(void *const *buffers, const int64_t *values, int64_t core_id) {
     const uint8_t v11 = v10 >= 0x1.0000000000000p+8f ? 255 : v10 > 0x0.0p+0f ? (uint8_t)v10 : v10 <= 0x0.0p+0f ? 0 : 0;
     data0[i1] = v11;
     const int32_t v12 = (int32_t)((uint32_t)v5 + (uint32_t)v9);
-    data1[i1] = v12;
-    const int64_t v13 = (int64_t)v2;
-    const int64_t v14 = v13 * 3000000000ll;
-    data2[i1] = v14;
-    const bool v15 = v2 <= 4;
-    const bool v16 = v2 != 0;
-    const bool v17 = v15 ^ v16;
-    data5[i1] = v17;
+    const int32_t v13 = v2 > 0 ? v2 : 0;
+    const int32_t v14 = (uint64_t)v13 < 32 ? (int32_t)(v2 >> v13) : (int32_t)(v2 < 0 ? -1 : 0);
+    const int32_t v15 = (int32_t)((uint32_t)v12 + (uint32_t)v14);
+    const int32_t v16 = (uint64_t)v13 < 32 ? (int32_t)((uint32_t)v2 << v13) : (int32_t)(0);
+    const int32_t v17 = (int32_t)((uint32_t)v15 + (uint32_t)v16);
+    data1[i1] = v17;
+    const int64_t v18 = (int64_t)v2;
+    const int64_t v19 = v18 * 3000000000ll;
+    data2[i1] = v19;
+    const bool v20 = v2 <= 4;
+    const bool v21 = v2 != 0;
+    const bool v22 = v20 ^ v21;
+    data5[i1] = v22;
   }
 }

@@ -41,27 +41,38 @@ loop1:
   %v35 = sext i32 %loop1.i to i64
   %v36 = getelementptr inbounds i32, ptr %v3, i64 %v35
   %v37 = add i32 %v17, %v21
-  store i32 %v37, ptr %v36, align 4, !alias.scope !2, !noalias !8
-  %v38 = sext i32 %loop1.i to i64
-  %v39 = getelementptr inbounds i64, ptr %v5, i64 %v38
-  %v40 = sext i32 %v14 to i64
-  %v41 = mul nsw i64 %v40, 3000000000
-  store i64 %v41, ptr %v39, align 8, !alias.scope !3, !noalias !9
-  %v42 = sext i32 %loop1.i to i64
-  %v43 = getelementptr inbounds i8, ptr %v11, i64 %v42
-  %v44 = icmp sle i32 %v14, 4
-  %v45 = icmp ne i32 %v14, 0
-  %v46 = xor i1 %v44, %v45
-  %v47 = zext i1 %v46 to i8
-  store i8 %v47, ptr %v43, align 1, !alias.scope !6, !noalias !12
+  %v38 = call i32 @llvm.smax.i32(i32 %v14, i32 0)
+  %v39 = icmp ult i32 %v38, 32
+  %v40 = select i1 %v39, i32 %v38, i32 31
+  %v41 = ashr i32 %v14, %v40
+  %v42 = add i32 %v37, %v41
+  %v43 = icmp ult i32 %v38, 32
+  %v44 = select i1 %v43, i32 %v38, i32 0
+  %v45 = shl i32 %v14, %v44
+  %v46 = select i1 %v43, i32 %v45, i32 0
+  %v47 = add i32 %v42, %v46
+  store i32 %v47, ptr %v36, align 4, !alias.scope !2, !noalias !8
+  %v48 = sext i32 %loop1.i to i64
+  %v49 = getelementptr inbounds i64, ptr %v5, i64 %v48
+  %v50 = sext i32 %v14 to i64
+  %v51 = mul nsw i64 %v50, 3000000000
+  store i64 %v51, ptr %v49, align 8, !alias.scope !3, !noalias !9
+  %v52 = sext i32 %loop1.i to i64
+  %v53 = getelementptr inbounds i8, ptr %v11, i64 %v52
+  %v54 = icmp sle i32 %v14, 4
+  %v55 = icmp ne i32 %v14, 0
+  %v56 = xor i1 %v54, %v55
+  %v57 = zext i1 %v56 to i8
+  store i8 %v57, ptr %v53, align 1, !alias.scope !6, !noalias !12
   br label %loop1.latch
 loop1.latch:
   %loop1.i.next = add nuw nsw i32 %loop1.i, 1
-  %v48 = icmp slt i32 %loop1.i.next, 16
-  br i1 %v48, label %loop1, label %loop1.done
+  %v58 = icmp slt i32 %loop1.i.next, 16
+  br i1 %v58, label %loop1, label %loop1.done
 loop1.done:
   ret void
 }
+declare i32 @llvm.smax.i32(i32, i32)
 !0 = distinct !{!0}
 !1 = !{!13}
 !2 = !{!14}
