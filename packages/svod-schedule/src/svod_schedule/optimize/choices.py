@@ -53,6 +53,9 @@ class Weighed:
 
     proposals: Sequence[Proposal]
 
+    def __iter__(self) -> Iterator[Proposal]:
+        return iter(self.proposals)
+
     def list_best_first(self, scheduler: Scheduler) -> list[Proposal]:
         """Those that are allowed, the one to take in front."""
         trials = [(proposal, scheduler.copy()) for proposal in self.proposals]
@@ -66,7 +69,7 @@ class Weighed:
         return [best._replace(reason=f"{best.reason}, which should save {saved:.0%} of the time"), *found]
 
 
-Question: TypeAlias = Iterable[Proposal] | Weighed
+Question: TypeAlias = Iterable[Proposal]
 
 
 class Reason(NamedTuple):

@@ -11,7 +11,7 @@ from svod_ir.trips import exact_trips, max_trips
 from svod_ir.uop import UOp
 from svod_schedule.linear_index import find_stride, stride_cost
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.scheduler import list_axes
+from svod_schedule.optimize.axes import list_axes
 
 __all__ = ["Access", "KernelFacts", "Nest", "make_facts"]
 

@@ -25,9 +25,8 @@ kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from svod_dtype import index
 from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.fresh_ids import FreshIds
 from svod_ir.ops import AxisType, Op
@@ -39,19 +38,19 @@ from svod_ir.uop import SInt, UOp, to_node
 from svod_schedule.errors import OptError
 from svod_schedule.loops import mask_accesses, replace_range
 from svod_schedule.lower.products import is_tiled
+from svod_schedule.optimize.axes import exchange_loops, list_axes, split_off_rest
 from svod_schedule.optimize.grid import spread_over_grid
 from svod_schedule.optimize.pack import NO_NEST, pack_operands
 from svod_schedule.optimize.shared_tiles import share_tiles
 from svod_schedule.optimize.tensor_cores import Layout, get_layouts, take_depth, take_tile
 from svod_schedule.optimize.workgroup_limits import describe_excess
 
-__all__ = ["Scheduler", "list_axes"]
+__all__ = ["Scheduler"]
 
 MAX_UNROLL = 256
 MAX_TURNS = 1 << 20
 
 _OUTPUT = (AxisType.GLOBAL, AxisType.LOOP, AxisType.LOCAL)
-_LOOPING = frozenset({Op.END, Op.REDUCE, Op.SCAN})
 _REDUCED = (AxisType.REDUCE, AxisType.GROUP_REDUCE)
 
 
@@ -236,37 +235,12 @@ class Scheduler:
         rounds, rest = normalize_size(size // amount), normalize_size(size % amount)
         sink = self.sink
         if not (isinstance(rest, int) and rest == 0):
-            sink, axis = self._split_off_rest(axis, normalize_size(rounds * amount), rest)
+            sink, axis = split_off_rest(sink, axis, normalize_size(rounds * amount), rest)
         inner = FreshIds(sink).make_range(amount, AxisType.UNROLL)
         if isinstance(rounds, int) and rounds == 1:
             return replace_range(sink, axis, inner, (inner,))
         outer = axis.with_src((to_node(rounds),))
         return replace_range(sink, axis, outer * amount + inner, (outer, inner))
-
-    def _split_off_rest(self, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, UOp]:
-        """Each reduction over `axis` as one over its first `main` elements joined with one over the others."""
-        main_axis = axis.with_src((to_node(main),))
-        # A rest of one element needs no loop.
-        is_loop = not (isinstance(rest, int) and rest == 1)
-        fresh = FreshIds(self.sink)
-        rest_axis = fresh.make_range(rest, axis.arg.kind) if is_loop else UOp.const(index, 0)
-        copies: dict[UOp, UOp] = {}
-        done: dict[UOp, UOp] = {}
-        for node in self._order:
-            new = node.with_images(done)
-            if node.op is Op.REDUCE and axis in node.loops:
-                # The other loops of this reduction are run twice, so the second time under new names.
-                others = [r for r in node.loops if r is not axis]
-                copies.update({r: fresh.make_range(r.stop, r.arg.kind) for r in others if r not in copies})
-                rest_ranges = [rest_axis if r is axis else copies[r] for r in node.loops if r is not axis or is_loop]
-                main_value = new.source.substitute({axis: main_axis})
-                rest_value = new.source.substitute({axis: rest_axis + to_node(main), **{r: copies[r] for r in others}})
-                main_ranges = tuple(main_axis if r is axis else r for r in new.loops)
-                first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
-                last = UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg) if rest_ranges else rest_value
-                new = UOp(node.arg, node.dtype, (first, last))
-            done[node] = new
-        return done[self.sink], main_axis
 
     def _split_loop(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
@@ -368,7 +342,10 @@ class Scheduler:
         second = self._axis(opt, axes, (first.arg.kind,), opt.amount)
         if first is second:
             raise OptError(opt=opt, reason="it names one axis twice")
-        return _exchange(self.sink, first, second, opt)
+        sink = exchange_loops(self.sink, first, second)
+        if sink is self.sink:
+            raise OptError(opt=opt, reason="the two axes are not loops of one nest")
+        return sink
 
     def _tensor_core(self, opt: Opt) -> UOp:
         cores = self.target.tensor_cores
@@ -410,28 +387,3 @@ class Scheduler:
         if is_top:
             return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
-
-
-def list_axes(order: Sequence[UOp]) -> list[UOp]:
-    """The RANGEs of a kernel, whose nodes are in `order`: by rank of their type, then from outer to inner loop."""
-    nest: dict[UOp, int] = {}
-    for node in reversed(order):
-        if node.op in _LOOPING:
-            for r in node.src[1:2] if node.op is Op.SCAN else node.src[1:]:
-                nest.setdefault(r, len(nest))
-    return sorted(nest, key=lambda r: (r.arg.kind.rank, nest[r]))
-
-
-def _exchange(sink: UOp, first: UOp, second: UOp, opt: Opt) -> UOp:
-    swapped = {first: second, second: first}
-    done: dict[UOp, UOp] = {}
-    has_both = False
-    for node in sink.toposort():
-        new = node.with_images(done)
-        if node.op in (Op.END, Op.REDUCE) and first in node.loops and second in node.loops:
-            has_both = True
-            new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.loops)))
-        done[node] = new
-    if not has_both:
-        raise OptError(opt=opt, reason="the two axes are not loops of one nest")
-    return done[sink]
