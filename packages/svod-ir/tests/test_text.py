@@ -234,7 +234,7 @@ def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
 def test_operators_bind_as_in_python() -> None:
     names = {name: UOp.variable(name, 1, 9) for name in "xyz"}
     head = "\n".join(f'%{name} = DEFINE_VAR index ["{name}", 1, 9]' for name in names)
-    for text in (
+    for text in [
         "x - y - z",
         "x - (y - z)",
         "x + y * z",
@@ -243,7 +243,7 @@ def test_operators_bind_as_in_python() -> None:
         "x | y ^ z & x",
         "x % y // z",
         "-(x % y)",
-    ):
+    ]:
         spelled = re.sub("([xyz])", r"%\1", text)
         assert parse_graph(f"{head}\n%result = {spelled}") is eval(text, dict(names)), text
 
