@@ -18,9 +18,7 @@ def location_of(access: UOp) -> UOp:
     Raises:
         RenderError: if it accesses something else.
     """
-    location = access.location
-    while location.op is Op.AFTER:
-        location = location.source
+    location = access.location.unordered
     if location.op is not Op.INDEX:
         raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=access)
     return location

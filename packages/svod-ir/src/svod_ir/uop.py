@@ -29,7 +29,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _UNSET: Any = object()
 # A member of an enum costs more than the rest of the comparison.
-_CONST, _VCONST, _CALL, _INDEX = Op.CONST, Op.VCONST, Op.CALL, Op.INDEX
+_CONST, _VCONST, _CALL, _INDEX, _AFTER = Op.CONST, Op.VCONST, Op.CALL, Op.INDEX, Op.AFTER
 
 
 class UOp:
@@ -379,6 +379,14 @@ class UOp:
     def dependencies(self) -> tuple[UOp, ...]:
         """The effects that an AFTER waits for."""
         return self.src[1:]
+
+    @property
+    def unordered(self) -> UOp:
+        """This node, such as a location, below the AFTERs that order it."""
+        node = self
+        while node.op is _AFTER:
+            node = node.src[0]
+        return node
 
     @property
     def gate(self) -> UOp | None:

@@ -207,20 +207,13 @@ def _register(load: UOp) -> UOp:
 
 
 def _factor(product: UOp, factor: UOp) -> UOp:
-    if factor.op is not Op.LOAD or len(factor.src) > 1 or _location(factor).position.dtype.lanes > 1:
+    if factor.op is not Op.LOAD or len(factor.src) > 1 or factor.location.unordered.position.dtype.lanes > 1:
         raise RenderError(problem="multiplies what is no plain load of consecutive elements", node=product)
     return factor
 
 
-def _location(access: UOp) -> UOp:
-    location = access.location
-    while location.op is Op.AFTER:
-        location = location.source
-    return location
-
-
 def _key(node: UOp) -> Accumulator:
-    location = _location(node)
+    location = node.location.unordered
     position = location.position
     if position.op is not Op.CONST or location.gate is not None:
         raise RenderError(problem="has an accumulator at a position that is not constant", node=node)

@@ -39,7 +39,7 @@ def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | Non
         alone = left ^ right
         # What is read below a reduction on one side may be read on the other one too.
         opened |= {node for node in alone if node.op not in _ELEMENTS} or alone
-    locations = {_below_order(n.location) for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)}
+    locations = {n.location.unordered for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)}
     has_index = any(n.dtype.kind == "index" for part in parts for n in part)
     done: dict[UOp, UOp] = {}
     for node in (*parts[0], *parts[1]):
@@ -75,16 +75,10 @@ def _is_read(node: UOp, opened: set[UOp]) -> bool:
     if node.op is Op.INDEX:
         return node.gate is None
     if node.op is Op.LOAD:
-        location = _below_order(node.location)
+        location = node.location.unordered
         return location.op is Op.INDEX and location.gate is None and len(node.src) == 1
     shape = node.find_shape()
     return shape is not None and all(isinstance(s, int) for s in shape)
-
-
-def _below_order(location: UOp) -> UOp:
-    while location.op is Op.AFTER:
-        location = location.source
-    return location
 
 
 def _make_leaf(node: UOp, number: int, has_index: bool) -> UOp:

@@ -53,7 +53,7 @@ def make_read(node: UOp) -> Callable[..., Any]:
 
 
 def make_load(node: UOp) -> Callable[..., Any]:
-    location = _index_of(node.location)
+    location = node.location.unordered
     if location.op is not Op.INDEX:
         return lambda memory, *_: memory.copy() if memory.size > 1 else memory.reshape(-1)[0]
     has_gate, has_alternative = location.gate is not None, len(node.src) > 1
@@ -77,7 +77,7 @@ def make_load(node: UOp) -> Callable[..., Any]:
 
 
 def make_store(node: UOp) -> Callable[..., Any]:
-    location = _index_of(node.location)
+    location = node.location.unordered
     if location.op is not Op.INDEX:
         raise EvaluationError(problem="STORE needs an INDEX", node=node)
     has_gate = location.gate is not None
@@ -239,9 +239,3 @@ def _place(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
         place = positions[0].astype(np.int64) if positions else np.int64(0)
     lanes = node.dtype.lanes // node.memory.dtype.lanes
     return place + np.arange(lanes) if lanes > 1 and not np.ndim(place) else place
-
-
-def _index_of(location: UOp) -> UOp:
-    while location.op is Op.AFTER:
-        location = location.source
-    return location

@@ -110,9 +110,7 @@ class Layout:
     def _direct(self, node: UOp) -> list[Operand]:
         match node.op:
             case Op.LOAD | Op.STORE:
-                place = node.location
-                while place.op is Op.AFTER:
-                    place = place.source
+                place = node.location.unordered
                 location = self._location(place) if place.op is Op.INDEX else [(place, True)]
                 order = [(d, False) for d in dependencies(node.location)]
                 return [*order, *location, *((s, False) for s in node.src[1:])]

@@ -98,8 +98,7 @@ def memory_of(node: UOp) -> UOp:
 
 def is_location(node: UOp) -> bool:
     """Whether the value of `node` is the array of a memory object, not its content at a moment."""
-    while node.op is Op.AFTER:
-        node = node.source
+    node = node.unordered
     return node.op in MEMORY_BASES or node.op is Op.BUFFER_VIEW
 
 

@@ -9,7 +9,7 @@ from svod_dtype import SvodError
 from svod_ir.errors import SpecError
 from svod_ir.ops import ARG_TYPES, STAGES, TABLE, AxisType, Op
 from svod_ir.scope import ENDS_RANGES_FROM
-from svod_ir.spec.common import Rule, location_of
+from svod_ir.spec.common import Rule
 from svod_ir.spec.kernels import KERNEL_RULES
 from svod_ir.spec.tensors import TENSOR_RULES
 from svod_ir.spec.values import VALUE_RULES
@@ -110,7 +110,7 @@ def _rule_lowered(node: UOp) -> str | None:
     if node.op is Op.RANGE and node.arg.kind not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
         return "axes of the launch and of vectors are no loops any more"
     if node.op is Op.LOAD:
-        location = location_of(node)
+        location = node.location.unordered
         if location.op is Op.INDEX and location.gate is not None and not node.src[1:]:
             return "a gated LOAD has an alternative"
     elif node.op not in (Op.STORE, Op.AFTER) and any(s.op is Op.INDEX for s in node.src):

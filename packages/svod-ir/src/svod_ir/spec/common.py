@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from svod_dtype import void
-from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["Rule", "check_integer", "check_no_arg", "check_same_as_first", "check_void", "location_of"]
+__all__ = ["Rule", "check_integer", "check_no_arg", "check_same_as_first", "check_void"]
 
 Rule = Callable[[UOp], str | None]
 """Gives the rule that a node breaks, or None."""
@@ -28,11 +27,3 @@ def check_void(node: UOp) -> str | None:
 
 def check_integer(node: UOp) -> str | None:
     return None if node.dtype.is_int and node.dtype.lanes == 1 else f"{node.op.name} is an integer"
-
-
-def location_of(node: UOp) -> UOp:
-    """What a LOAD or STORE accesses, below the AFTERs that order it."""
-    location = node.src[0]
-    while location.op is Op.AFTER:
-        location = location.source
-    return location

@@ -7,7 +7,7 @@ from typing import Final
 from svod_dtype import AddressSpace, void
 from svod_ir.args import KernelInfo
 from svod_ir.ops import MEMORY, REDUCTIONS, AxisType, Op
-from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void, location_of
+from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void
 from svod_ir.uop import UOp
 
 __all__ = ["KERNEL_RULES"]
@@ -37,7 +37,7 @@ def _rule_index(node: UOp) -> str | None:
 
 
 def _rule_load(node: UOp) -> str | None:
-    if location_of(node).op is not Op.INDEX and location_of(node).op not in MEMORY:
+    if node.location.unordered.op is not Op.INDEX and node.location.unordered.op not in MEMORY:
         return "LOAD reads a location"
     return (
         None if all(s.dtype is node.dtype for s in node.src) else "LOAD has the dtype of its location and alternative"
@@ -45,7 +45,7 @@ def _rule_load(node: UOp) -> str | None:
 
 
 def _rule_store(node: UOp) -> str | None:
-    if location_of(node).op is not Op.INDEX and location_of(node).op not in MEMORY:
+    if node.location.unordered.op is not Op.INDEX and node.location.unordered.op not in MEMORY:
         return "STORE writes a location"
     return check_void(node) or (
         None if node.value.dtype is node.location.dtype else "STORE writes a value of the location's dtype"

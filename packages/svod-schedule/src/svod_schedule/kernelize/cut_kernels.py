@@ -48,7 +48,7 @@ def cut_kernels(sink: UOp) -> UOp:
             buffer = filled.get(memory, memory)
         call = _make_call(node, buffer.after(*(filled[r].src[1] for r in readers)), filled)
         hand_on(call, (node,))
-        filled[node] = _memory_of(buffer).after(call)
+        filled[node] = buffer.unordered.after(call)
     return UOp(Op.SINK, void, tuple(filled[s] for s in sink.src), sink.arg)
 
 
@@ -57,12 +57,6 @@ def _is_stored(node: UOp) -> bool:
     if node.op is Op.BUFFERIZE:
         return node.arg.space is AddressSpace.GLOBAL
     return node.op is Op.AFTER and node.src[1].op in (Op.END, Op.STORE)
-
-
-def _memory_of(node: UOp) -> UOp:
-    while node.op is Op.AFTER:
-        node = node.source
-    return node
 
 
 def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
@@ -158,7 +152,7 @@ class _Numbering:
         self.params: dict[UOp, UOp] = {}
         self.ranges: dict[UOp, UOp] = {}
         self.fresh = FreshIds()
-        self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, _memory_of(buffer).arg.size))
+        self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, buffer.unordered.arg.size))
 
     def make_call(self, store: UOp, ranges: tuple[UOp, ...]) -> UOp:
         """The CALL of a kernel that runs `store` for each value of `ranges`."""

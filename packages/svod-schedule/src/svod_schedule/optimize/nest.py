@@ -78,7 +78,7 @@ class NestedAccess:
                 jumps.append((stride, n))
         # A row begins anywhere in a line.
         run = max(run, line_bytes) if not jumps else ceil(run / line_bytes) * line_bytes
-        whole = max(_n_elements(_memory(self.node)) * self.node.dtype.itemsize, line_bytes)
+        whole = max(self.node.memory.unordered.arg.size * self.node.dtype.itemsize, line_bytes)
         return Footprint(min(run * prod(n for _, n in jumps), whole), run, tuple(jumps))
 
 
@@ -199,7 +199,7 @@ class Traffic:
             for a in self._accesses:
                 if a.loops[: len(around)] == around:
                     size = a.footprint([*a.loops[len(around) :], *_expanded(a)], self._line_bytes)
-                    memory = _memory(a.node)
+                    memory = a.node.memory.unordered
                     by_memory[memory] = max(by_memory.get(memory, 0.0), size.occupied(self._cache_bytes))
             self._fits[around] = sum(by_memory.values()) <= self._cache_bytes
         return self._fits[around]
@@ -207,14 +207,3 @@ class Traffic:
 
 def _expanded(access: NestedAccess) -> list[UOp]:
     return [r for r in access.strides if r.arg.kind in _EXPANDED]
-
-
-def _memory(node: UOp) -> UOp:
-    memory = node.memory
-    while memory.op is Op.AFTER:
-        memory = memory.source
-    return memory
-
-
-def _n_elements(memory: UOp) -> int:
-    return memory.arg.size
