@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 
 from svod_device.errors import UnknownBackendError
-from svod_device.opening import GuardedAllocator
+from svod_device.guarded import GuardedAllocator, guard
 from svod_device.protocols import Allocator, Backend, BatchLauncher, Compiler, Loader, Renderer
 from svod_device.wrapped import WrappedAllocator
 from svod_dtype import parse_device_name
@@ -78,7 +78,7 @@ class Device:
         with self._lock:
             if name not in self._backends:
                 made = self._factories[name](self.name)
-                self._backends[name] = made if self._opening is None else self._opening.guard(made)
+                self._backends[name] = made if self._opening is None else guard(made, self._opening)
             return self._backends[name]
 
     def with_backend(self, name: str | None) -> Device:

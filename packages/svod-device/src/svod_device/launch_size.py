@@ -11,11 +11,20 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from svod_device.errors import LaunchSizeError
-from svod_device.protocols import Dims
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["LaunchSizes", "Size", "evaluate_expression", "evaluate_launch_sizes", "format_expression", "is_constant"]
+__all__ = [
+    "Dims",
+    "LaunchSizes",
+    "Size",
+    "evaluate_expression",
+    "evaluate_launch_sizes",
+    "format_expression",
+    "is_constant",
+]
+
+Dims = tuple[int, int, int]
 
 Size = int | UOp
 LaunchSizes = tuple[Size, Size, Size]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from svod_device.launch_size import Dims
+
 if TYPE_CHECKING:
     from svod_device.spec import CompiledSpec, ProgramSpec
     from svod_ir.target import Target
@@ -33,8 +35,6 @@ __all__ = [
     "Renderer",
     "TimedProgram",
 ]
-
-Dims = tuple[int, int, int]
 
 
 class Memory(NamedTuple):

@@ -30,9 +30,9 @@ from svod_device.errors import (
     UnknownBackendError,
     UnknownDeviceError,
 )
+from svod_device.guarded import GuardedAllocator
 from svod_device.interface import GROUP as INTERFACE
 from svod_device.interface import INTERFACE_VERSION, parse_interface
-from svod_device.opening import GuardedAllocator
 from svod_device.options import DeviceOptions
 from svod_device.protocols import Allocator, Backend, ChoosingAllocator, PermanentAllocator
 from svod_dtype import DeviceNameError, parse_device_name

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from svod_device.errors import ProgramStageError
-from svod_device.launch_size import LaunchSizes, Size, evaluate_launch_sizes
-from svod_device.protocols import Dims
+from svod_device.launch_size import Dims, LaunchSizes, Size, evaluate_launch_sizes
 from svod_ir.args import GridIndex, find_grid_index
 from svod_ir.ops import Op
 from svod_ir.uop import UOp

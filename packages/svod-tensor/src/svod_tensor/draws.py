@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from svod_tensor.cells.registry import Live
+    from svod_tensor.cells.cell import Live
 
 __all__ = ["draw_again", "draw_in_graph", "make_words", "note_draw"]
 

@@ -28,9 +28,9 @@ from svod_ir.errors import OperandError
 from svod_ir.forks import make_lock
 from svod_ir.threefry import threefry
 from svod_ir.uop import UOp
-from svod_tensor.capture.recording import check_not_capturing
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.writing import make_own
 from svod_tensor.data import copy_to_device, make_array_node, make_node
 from svod_tensor.draws import draw_in_graph, make_words, note_draw

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from svod_ir.log import get_logger
 from svod_ir.uop import UOp
-from svod_tensor.capture.recording import check_not_capturing
 from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.work import (
     Adopted,
     Work,
@@ -33,8 +33,7 @@ from svod_tensor.python_functions.register import register_built_in
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
-    from svod_tensor.cells.cell import Cell
-    from svod_tensor.cells.registry import Live
+    from svod_tensor.cells.cell import Cell, Live
 
 __all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
 

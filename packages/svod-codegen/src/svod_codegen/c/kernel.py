@@ -13,7 +13,7 @@ from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:
-    from svod_codegen.c.renderer import CRenderer
+    from svod_codegen.c.language import CLanguage
 
 __all__ = ["KernelWriter"]
 
@@ -24,7 +24,7 @@ class KernelWriter:
     `language` says how types, vectors and operations are spelled; `types` holds the vector types in use.
     """
 
-    def __init__(self, language: CRenderer) -> None:
+    def __init__(self, language: CLanguage) -> None:
         self.language = language
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {}

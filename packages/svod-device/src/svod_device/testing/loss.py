@@ -12,7 +12,7 @@ import pytest
 from svod_device.buffer import Buffer
 from svod_device.device import Device
 from svod_device.errors import DeviceLostError
-from svod_device.opening import GuardedProgram
+from svod_device.guarded import GuardedProgram
 from svod_device.protocols import Memory, Program
 from svod_device.registry import close_device, get_device
 from svod_device.testing.base import Conformance

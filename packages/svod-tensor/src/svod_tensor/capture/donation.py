@@ -22,8 +22,8 @@ from svod_tensor.shards import iter_parts, parts_of
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
+    from svod_tensor.ops.base import TensorBase
     from svod_tensor.options import PrepareConfig
-    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_base_of", "get_memory", "give_away",
@@ -86,7 +86,7 @@ def resolve_donated(name: str, function: Callable[..., object], donate: Donate) 
     return DonatedParameters(frozenset(names), tuple(positional))
 
 
-def get_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated:
+def get_memory(taker: str, tensor: TensorBase, part: int, argument: str) -> Donated:
     """The memory of a realized tensor, or of one shard of it, which may be given away.
 
     What is another's too, or part of something larger, is copied before.
@@ -106,13 +106,16 @@ def get_memory(taker: str, tensor: Tensor, part: int, argument: str) -> Donated:
     return Donated(node, buffer, argument)
 
 
-def find_base_of(tensor: Tensor, part: int) -> UOp | None:
+def find_base_of(tensor: TensorBase, part: int) -> UOp | None:
     """The memory that a tensor on one device is, or that one of its shards is."""
     return memory_nodes.find_base(tensor.uop) or memory_nodes.find_base(parts_of(tensor.uop)[part])
 
 
-def take_own(tensor: Tensor, part: int) -> UOp:
+def take_own(tensor: TensorBase, part: int) -> UOp:
     """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of a view a copy."""
+    from svod_tensor.options import resolve_config
+    from svod_tensor.realize import realize_tensors
+
     content = tensor.content
     if content is content.cell and content.cell.owns:
         # Memory on one device, as nearly all of it.
@@ -128,10 +131,11 @@ def take_own(tensor: Tensor, part: int) -> UOp:
                 node = find_base_of(tensor, part)
                 assert node is not None, tensor
                 return node
-        tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
+        tensor = tensor.clone() if tensor.is_realized else tensor
+        realize_tensors([tensor.content], resolve_config(None))
 
 
-def _check_no_file(taker: str, tensor: Tensor, argument: str) -> None:
+def _check_no_file(taker: str, tensor: TensorBase, argument: str) -> None:
     for memory in states.iter_memories(tensor.uop):
         buffer = memory_nodes.find_buffer(memory)
         if buffer is not None and not buffer.allocator.is_writable:
@@ -171,7 +175,9 @@ def check_distinct(taker: str, donated: Sequence[Donated], others: Mapping[str, 
         known[given.buffer.storage_id] = given.argument
 
 
-def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Sequence[Tensor]) -> ExecutionPlan:
+def prepare_donating(
+    tensors: Sequence[TensorBase], config: PrepareConfig, given: Sequence[TensorBase]
+) -> ExecutionPlan:
     """The plan that computes `tensors` and may overwrite the memory of those in `given`."""
     from svod_tensor.realize import keep_content, prepare_tensors, realize_tensors
 
@@ -193,7 +199,7 @@ def prepare_donating(tensors: Sequence[Tensor], config: PrepareConfig, given: Se
     return plan
 
 
-def _iter_buffers(tensors: Iterable[Tensor]) -> Iterator[tuple[int, Buffer]]:
+def _iter_buffers(tensors: Iterable[TensorBase]) -> Iterator[tuple[int, Buffer]]:
     """The number of each tensor that is memory already, and its buffers."""
     for number, tensor in enumerate(tensors):
         if not tensor.is_realized:

@@ -19,9 +19,9 @@ from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.nested import take_apart
 from svod_tensor.capture.recipes import Recipe, Results
-from svod_tensor.capture.recording import Capture
 from svod_tensor.capture.signature import Argument, find_array
 from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import is_symbolic
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import bind_to_call, check_variables

@@ -13,14 +13,14 @@ from svod_dtype import DType
 from svod_ir.placement import Sharding
 from svod_ir.sizes import unbind
 from svod_ir.uop import UOp
-from svod_tensor.cells import registry
+from svod_tensor.cells import tables
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.shapes import Shape
 
-__all__ = ["Cell", "Form", "View", "get_form"]
+__all__ = ["Cell", "Form", "Live", "View", "get_form"]
 
 Form: TypeAlias = tuple[Shape, DType, Sharding | str]
 """The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
@@ -49,7 +49,7 @@ class Cell:
 
     def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
         self.node, self._form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
-        registry.add(self)
+        tables.add(self)
 
     @property
     def cell(self) -> Cell:
@@ -86,11 +86,11 @@ class Cell:
     def set_node(self, node: UOp) -> None:
         """Hold another node; the caller holds `registry.lock`."""
         self.node, self._form = node, None
-        registry.note_new_node(self)
+        tables.note_new_node(self)
 
     def adopt(self, old: UOp, new: UOp) -> None:
         """Hold `new`, memory that was made for this cell and has the value of `old`, unless it holds something else by now."""
-        with registry.lock:
+        with tables.lock:
             if not self.is_given_away and self.node is old:
                 self.owns, self.is_patched = True, False
                 self.set_node(new)
@@ -100,7 +100,7 @@ class Cell:
 
     def give_away(self, argument: str, taker: str) -> None:
         """Refuse every further use: `taker` took the memory, as `argument`."""
-        registry.remove(self)
+        tables.remove(self)
         self._donation = argument, taker
         self._form, self.is_given_away = None, True
         del self.node
@@ -131,7 +131,7 @@ class View:
 
     def __init__(self, cell: Cell, path: Path, base: UOp, node: UOp) -> None:
         self.cell, self.path, self._seen, self._has_memory = cell, path, (base, node), False
-        registry.add(self)
+        tables.add(self)
 
     @property
     def node(self) -> UOp:
@@ -164,7 +164,7 @@ class View:
     def set_node(self, node: UOp) -> None:
         """Stand for `node` as long as the cell holds what it holds now; the caller holds `registry.lock`."""
         self._seen, self._has_memory = (self.cell.node, node), False
-        registry.note_new_node(self)
+        tables.note_new_node(self)
 
     def adopt(self, old: UOp, new: UOp) -> None:
         """Be read from `new`, memory with the value of `old`, unless this view stands for something else by now.
@@ -172,7 +172,7 @@ class View:
         A view keeps that until its cell is written, or has memory. What a view of memory is depends on nothing else, unless a
         variable says which part it is.
         """
-        with registry.lock:
+        with tables.lock:
             cell = self.cell
             if not cell.is_given_away and self.node is old and (not cell.is_realized or is_symbolic(self.path)):
                 self._seen, self._has_memory = (cell.node, new), True
@@ -203,3 +203,6 @@ def _follow(cell: Cell, path: Path, base: UOp, node: UOp, steps: Iterable[Step])
             path = (*path, step)
         node = new
     return View(cell, path, base, node) if path else cell
+
+
+Live: TypeAlias = Cell | View

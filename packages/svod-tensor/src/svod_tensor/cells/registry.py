@@ -27,24 +27,23 @@ import os
 import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, cast
 
-from svod_ir.forks import hold_across_fork
 from svod_ir.uop import UOp
+from svod_tensor.cells import tables
+from svod_tensor.cells.tables import lock
+from svod_tensor.errors import CaptureError
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
-    from svod_tensor.capture.recording import Capture
-    from svod_tensor.cells.cell import Cell, View
-
-    Live: TypeAlias = Cell | View
+    from svod_tensor.cells.cell import Cell, Live
+    from svod_tensor.cells.recording import Capture
 
 __all__ = [
     "Computation",
-    "add",
     "add_plan",
+    "check_not_capturing",
     "clear",
     "count_waiting",
     "end_capture",
@@ -58,8 +57,6 @@ __all__ = [
     "iter_pending_cells",
     "iter_plans",
     "lock",
-    "note_new_node",
-    "remove",
     "replace_nodes",
     "retire",
     "start_capture",
@@ -68,12 +65,8 @@ __all__ = [
     "wait_if_refused",
 ]
 
-lock = hold_across_fork(threading.RLock())
-"""Held while a tensor's node is replaced, and while it is decided what to compute."""
-
-_live: dict[int, weakref.ref[Live]] = {}
-# Those of them that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none.
-_pending: dict[int, weakref.ref[Live]] = {}
+_live = cast("dict[int, weakref.ref[Live]]", tables.live)
+_pending = cast("dict[int, weakref.ref[Live]]", tables.pending)
 # What is captured now, by the thread that runs it: one at most.
 _captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
@@ -105,38 +98,6 @@ class Computation:
     def is_in_the_way_of(self, other: Computation) -> bool:
         """Whether one of the two writes what the other one touches."""
         return not (set(self.written).isdisjoint(other.touched) and set(other.written).isdisjoint(self.touched))
-
-
-def add(one: Live) -> None:
-    """Let a cell or a view see later realizations of nodes in its graph."""
-    # Who is looked up is alive, so that its id is nobody else's.
-    key = id(one)
-    if _captures and (capture := _captures.get(get_ident())) is not None:
-        table = capture.made
-        table[key] = weakref.ref(one, lambda _: table.pop(key, None))
-    else:
-        _live[key] = _pending[key] = weakref.ref(one, partial(_forget, key))
-
-
-def _forget(key: int, _: object = None) -> None:
-    _live.pop(key, None)
-    _pending.pop(key, None)
-
-
-def remove(cell: Cell) -> None:
-    """Let `cell` be none of the live ones any more."""
-    _forget(id(cell))
-
-
-def note_new_node(one: Live) -> None:
-    """Look at `one` again, which stands for another node now; the caller holds `lock`."""
-    key = id(one)
-    ref = _live.get(key)
-    if ref is not None:
-        _pending[key] = ref
-    elif not any(key in capture.made for capture in _captures.values()):
-        # Tests forget what is alive.
-        add(one)
 
 
 def iter_live() -> Iterator[Live]:
@@ -179,7 +140,9 @@ def start_capture(capture: Capture) -> None:
 
     No other thread captures anything: `wait_for_capture` came before.
     """
-    _captures[get_ident()] = capture
+    thread = get_ident()
+    _captures[thread] = capture
+    tables.captured[thread] = cast("tables.Table", capture.made)
 
 
 def find_capture() -> Capture | None:
@@ -187,11 +150,28 @@ def find_capture() -> Capture | None:
     return _captures.get(get_ident()) if _captures else None
 
 
+def check_not_capturing(action: str) -> None:
+    """Raise if this thread is running a capture, during which `action` is impossible.
+
+    Raises:
+        CaptureError: if it is.
+    """
+    capture = find_capture()
+    if capture is not None:
+        raise CaptureError(
+            function=capture.name,
+            problem=f"it {action} while it is captured",
+            hint="compute with tensors instead, as with x.where(...), or move this out of the function",
+        )
+
+
 def end_capture() -> None:
     """Let what is left of what the captured function made be live as everything else, and those continue that waited."""
     with lock:
-        for one in _iter(_captures.pop(get_ident()).made):
-            add(one)
+        thread = get_ident()
+        del tables.captured[thread]
+        for one in _iter(_captures.pop(thread).made):
+            tables.add(one)
         _ended.notify_all()
 
 
@@ -338,7 +318,7 @@ def _forget_others() -> None:
         if computation.thread != thread:
             _running.pop(id(computation), None)
     for other in set(_captures) - {thread}:
-        del _captures[other]
+        del _captures[other], tables.captured[other]
     _waiting.clear()
     _refused.clear()
 

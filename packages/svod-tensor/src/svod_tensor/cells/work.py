@@ -25,7 +25,7 @@ from svod_tensor.shards import join_parts, parts_of
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
-    from svod_tensor.cells.registry import Live
+    from svod_tensor.cells.cell import Live
 
 __all__ = [
     "Adopted",

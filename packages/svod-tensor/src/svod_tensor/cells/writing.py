@@ -19,8 +19,8 @@ from svod_tensor.origins import add_line
 from svod_tensor.shards import parts_of, spread
 
 if TYPE_CHECKING:
-    from svod_tensor.capture.recording import Capture
     from svod_tensor.cells.cell import Cell
+    from svod_tensor.cells.recording import Capture
 
 __all__ = ["make_own", "write"]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_ir.ops import MOVEMENT, Op
-from svod_ir.origins import Labels, Origin, get_labels, get_origins, has_origins
+from svod_ir.origins import Labels, Origin, get_origins, has_origins
 
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
     from svod_tensor.engine.preschedule import PreSchedule
 
-__all__ = ["collect_lines", "get_kernel_origins", "list_computed", "number_nodes"]
+__all__ = ["collect_lines", "get_kernel_origins", "number_nodes"]
 
 _CONVERSIONS: Final = frozenset({Op.CAST, Op.BITCAST, Op.COPY})
 
@@ -34,13 +34,8 @@ def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
 
 
 def number_nodes(graph: UOp) -> Labels:
-    """Labels that say which nodes of `graph` something was made from, for `list_computed`."""
+    """Labels that say which nodes of `graph` something was made from, for `preschedule`, which notes them."""
     return {node: frozenset((number,)) for number, node in enumerate(graph.toposort()) if node.src}
-
-
-def list_computed(call: UOp) -> tuple[int, ...]:
-    """The nodes that a CALL computes, by their number in the graph; none where that is not recorded."""
-    return tuple(sorted(label for label in get_labels(call) if isinstance(label, int)))
 
 
 def get_kernel_origins(

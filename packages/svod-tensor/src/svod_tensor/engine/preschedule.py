@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from svod_ir.dependency_order import sort_by_dependencies
 from svod_ir.ops import Op
+from svod_ir.origins import get_labels
 from svod_ir.uop import UOp
 from svod_schedule.steps import KernelGraph
-from svod_tensor.engine.kernel_origins import list_computed
 from svod_tensor.engine.memory_nodes import ALIASES, get_memory
 from svod_tensor.engine.separate_results import separate_results
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
@@ -244,9 +244,14 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
     constants = {a.symbol.arg.name: a.value.arg for a in arguments if a.op is Op.BIND and a.value.op is Op.CONST}
     return PreScheduleItem(
-        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, list_computed(call), constants,
+        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, _list_computed(call), constants,
         _get_aliases(arguments, memory),
     )  # fmt: skip
+
+
+def _list_computed(call: UOp) -> tuple[int, ...]:
+    """The nodes that a CALL computes, by their number in the graph; none where that is not recorded."""
+    return tuple(sorted(label for label in get_labels(call) if isinstance(label, int)))
 
 
 def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from svod_ir.errors import OperandError
 from svod_tensor import storage
-from svod_tensor.capture.recording import check_not_capturing
+from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import read_array
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.bindings import resolve_size

@@ -20,19 +20,16 @@ from svod_ir.uop import SInt
 from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
+from svod_tensor.python_functions.sort_rows import SORT
 from svod_tensor.shapes import check_within, normalize_axis
 from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
-__all__ = ["MAX_PASSES", "SORT", "Sorting", "ordered_key"]
+__all__ = ["MAX_PASSES", "Sorting", "ordered_key"]
 
 T = TypeVar("T", bound=Theme)
-
-
-SORT: Final = "svod.sort"
-"""The custom function that sorts rows."""
 
 
 MAX_PASSES: Final = 8

@@ -14,9 +14,8 @@ from svod_ir.ops import Op
 from svod_ir.uop import UOp
 from svod_runtime import CustomFunction
 from svod_runtime import register_custom_function as register_on_buffers
-from svod_tensor.ops.sorting import SORT
 from svod_tensor.python_functions.places import ADD_ROWS, INVERT, add_rows, invert_places
-from svod_tensor.python_functions.sort_rows import sort_rows
+from svod_tensor.python_functions.sort_rows import SORT, sort_rows
 
 if TYPE_CHECKING:
     import numpy as np

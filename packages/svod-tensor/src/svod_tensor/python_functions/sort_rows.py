@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["sort_rows"]
+__all__ = ["SORT", "sort_rows"]
+
+SORT: Final = "svod.sort"
+"""The custom function that sorts rows."""
 
 _GROUPS_PER_RESULT: Final = 16
 _LEAST_GROUPS: Final = 1024

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from svod_dtype import promote_types, to_dtype
 from svod_tensor.testing.programs.program import Argument
-
-if TYPE_CHECKING:
-    from svod_tensor.testing.programs.draw import Draw
 
 __all__ = ["Drawable", "Drawn", "Rounding", "common", "float_of", "is_float", "sum_of"]
 
@@ -46,7 +43,7 @@ class Drawable:
     code: str
     meaning: Callable[..., Any]
     dtype: Callable[..., Any]
-    draw: Callable[[Draw], Drawn]
+    draw: Callable[..., Drawn]
     rounding: Rounding = "never"
     compares: bool = False
     orders: bool = False

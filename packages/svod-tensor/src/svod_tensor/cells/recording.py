@@ -11,15 +11,11 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from svod_tensor.cells import registry
-from svod_tensor.errors import CaptureError
-
 if TYPE_CHECKING:
     from svod_ir.uop import UOp
-    from svod_tensor.cells.cell import Cell
-    from svod_tensor.cells.registry import Live
+    from svod_tensor.cells.cell import Cell, Live
 
-__all__ = ["Capture", "check_not_capturing"]
+__all__ = ["Capture"]
 
 
 class Capture:
@@ -65,18 +61,3 @@ class Capture:
         """Remember an assignment, which leads from one state of a BUFFER to another."""
         self.states[state.source] = state
         self.assigned[state] = self.assigned.get(before, before)
-
-
-def check_not_capturing(action: str) -> None:
-    """Raise if this thread is running a capture, during which `action` is impossible.
-
-    Raises:
-        CaptureError: if it is.
-    """
-    capture = registry.find_capture()
-    if capture is not None:
-        raise CaptureError(
-            function=capture.name,
-            problem=f"it {action} while it is captured",
-            hint="compute with tensors instead, as with x.where(...), or move this out of the function",
-        )

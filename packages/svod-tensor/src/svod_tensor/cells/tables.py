@@ -1,0 +1,65 @@
+"""Which cells and views are alive, and the lock on what they hold.
+
+Entries are weak: what nobody refers to leaves its table. A new cell is entered without the lock; see `registry`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable
+from functools import partial
+from threading import get_ident
+from typing import Final
+
+from svod_ir.forks import hold_across_fork
+
+__all__ = ["Table", "add", "captured", "live", "lock", "note_new_node", "pending", "remove"]
+
+Table = dict[int, "weakref.ref[Hashable]"]
+"""By id: who is looked up is alive, so that its id is nobody else's."""
+
+lock: Final = hold_across_fork(threading.RLock())
+"""Held while a tensor's node is replaced, and while it is decided what to compute."""
+
+live: Final[Table] = {}
+
+pending: Final[Table] = {}
+"""Those that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none."""
+
+captured: Final[dict[int, Table]] = {}
+"""By the thread that captures a function, what that makes."""
+
+
+def add(one: Hashable) -> None:
+    """Let a cell or a view see later realizations of nodes in its graph."""
+    key = id(one)
+    if captured and (table := captured.get(get_ident())) is not None:
+        table[key] = weakref.ref(one, partial(_leave, table, key))
+    else:
+        live[key] = pending[key] = weakref.ref(one, partial(_forget, key))
+
+
+def _leave(table: Table, key: int, _: object) -> None:
+    table.pop(key, None)
+
+
+def _forget(key: int, _: object = None) -> None:
+    live.pop(key, None)
+    pending.pop(key, None)
+
+
+def remove(one: Hashable) -> None:
+    """Let `one` be none of the live ones any more."""
+    _forget(id(one))
+
+
+def note_new_node(one: Hashable) -> None:
+    """Look at `one` again, which stands for another node now; the caller holds `lock`."""
+    key = id(one)
+    ref = live.get(key)
+    if ref is not None:
+        pending[key] = ref
+    elif not any(key in table for table in captured.values()):
+        # Tests forget what is alive.
+        add(one)
