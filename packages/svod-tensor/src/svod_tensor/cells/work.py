@@ -34,6 +34,7 @@ __all__ = [
     "adopt_outputs",
     "get_copies",
     "look_at",
+    "make_job",
     "results_of",
     "start_plan",
     "start_work",
