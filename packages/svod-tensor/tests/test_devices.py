@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svod_device import get_allocator
+from svod_device import get_allocator, get_device
 from svod_ir import Op
 from svod_ir.errors import DeviceMismatchError
-from svod_tensor import PrepareConfig, Tensor, Variable
+from svod_tensor import PrepareConfig, Tensor, Variable, caches, clear_caches
 from svod_tensor.engine.build import normalize_graph
 from svod_tensor.testing.schedules import make_schedule
 
@@ -40,11 +40,20 @@ def test_the_first_device_of_a_kind_has_two_names():
     assert (x + Tensor([2.0], device="cpu:0")).tolist() == [3.0]
 
 
-def test_two_devices_of_a_kind_have_allocators_of_their_own():
+def test_two_devices_of_a_kind_have_allocators_of_their_own_and_share_compiled_code(monkeypatch):
+    clear_caches()
+    compiled = []
+    compiler = type(get_device("CPU").compiler)
+    compile_ = compiler.compile
+    monkeypatch.setattr(compiler, "compile", lambda self, spec: compiled.append(spec.device) or compile_(self, spec))
+    monkeypatch.setattr("svod_tensor.engine.kernels.find_stored_kernel", lambda *_: None)
     assert get_allocator("CPU") is not get_allocator(FAR)
     near, far = Tensor([1.0, 2.0]), Tensor([1.0, 2.0], device=FAR)
     Tensor.realize_batch([near, far])
     assert (near.buffer().device, far.buffer().device) == ("CPU", FAR)
+    for x in (near, far):
+        assert (x * 3.25).tolist() == [3.25, 6.5]
+    assert len(compiled) == caches()["binary"].entries == 1
 
 
 def test_one_plan_runs_each_kernel_on_its_own_device():

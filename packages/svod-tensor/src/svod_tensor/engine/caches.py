@@ -5,6 +5,7 @@
 | `schedule` | a graph, and what compiles for its devices | kernels in order | in the process |
 | `template` | a schedule, and the form of its memory | a plan without memory | in the process |
 | `kernel` | a kernel, its device and its options | a loaded program | in the process |
+| `binary` | source code, the compiler and the kind of the device | object code, which all devices of a kind load | in the process |
 | `stored_kernel` | the same, the target, and the compiler's own source files | source and object code | on disk |
 | `object` | source code and the compiler's identity | object code | on disk |
 | `search` | a kernel, its device and the search's options | the best opts | on disk |
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from svod_device import get_device
+from svod_device import CompiledSpec, get_device
 from svod_ir.cache_counts import CacheCounts
 from svod_runtime import CachedKernel, PlanTemplate, find_sharing
 from svod_tensor.engine.bounded_cache import BoundedCache
@@ -26,17 +27,29 @@ from svod_tensor.options import read_opt_cache_max
 
 if TYPE_CHECKING:
     from svod_codegen.disk_store import DiskStore
+    from svod_device import Device, ProgramSpec
     from svod_ir.uop import UOp
     from svod_tensor.engine.build import TensorGraph
     from svod_tensor.engine.job import Job
     from svod_tensor.options import PrepareConfig
 
 __all__ = [
-    "KERNELS", "SCHEDULES", "TEMPLATES", "CacheCounts", "KernelKey", "caches", "clear_caches", "make_schedule_key", "make_template_key",
-]  # fmt: skip
+    "BINARIES",
+    "KERNELS",
+    "SCHEDULES",
+    "TEMPLATES",
+    "CacheCounts",
+    "KernelKey",
+    "caches",
+    "clear_caches",
+    "make_binary_key",
+    "make_schedule_key",
+    "make_template_key",
+]
 
 MAX_SCHEDULES: Final = 1024
 MAX_TEMPLATES: Final = 4096
+MAX_BINARIES: Final = 1024
 
 
 class KernelKey(NamedTuple):
@@ -53,11 +66,13 @@ class KernelKey(NamedTuple):
 
 
 ScheduleKey: TypeAlias = "tuple[UOp, *tuple[Hashable, ...]]"
+BinaryKey: TypeAlias = tuple[str, str, str]
 TemplateKey: TypeAlias = tuple[PreSchedule, *tuple[Hashable, ...]]
 
 SCHEDULES: Final = BoundedCache[ScheduleKey, PreSchedule](lambda: MAX_SCHEDULES)
 TEMPLATES: Final = BoundedCache[TemplateKey, PlanTemplate](lambda: MAX_TEMPLATES)
 KERNELS: Final = BoundedCache[KernelKey, CachedKernel](read_opt_cache_max)
+BINARIES: Final = BoundedCache[BinaryKey, CompiledSpec](lambda: MAX_BINARIES)
 
 
 def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
@@ -65,6 +80,11 @@ def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
     compilers = [get_device(name).with_backend(config.find_backend(name)).compiler.cache_key for name in graph.devices]
     passes = None if config.passes is None else config.passes.serial
     return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
+
+
+def make_binary_key(source: ProgramSpec, device: Device) -> BinaryKey:
+    """What the object code of a kernel depends on; its name is in the source."""
+    return device.base_key, device.compiler.cache_key, source.source
 
 
 def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> TemplateKey:
@@ -94,6 +114,7 @@ def caches() -> dict[str, CacheCounts]:
     - `schedule`: graphs that were cut into kernels.
     - `template`: plans that wait for memory.
     - `kernel`: compiled kernels of the process.
+    - `binary`: their object code, which all devices of a kind load.
     - `stored_kernel`: whole kernels on disk, which later processes use.
     - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
     - `search`: what searches and `svod_tensor.tune` found, on disk.
@@ -107,8 +128,10 @@ def caches() -> dict[str, CacheCounts]:
         >>> caches()["schedule"].entries
         1
     """
-    in_process = {"schedule": SCHEDULES.counts(), "template": TEMPLATES.counts(), "kernel": KERNELS.counts()}
-    return in_process | {name: store.counts() for name, store in _get_stores().items()}
+    in_process = {"schedule": SCHEDULES, "template": TEMPLATES, "kernel": KERNELS, "binary": BINARIES}
+    return {name: cache.counts() for name, cache in in_process.items()} | {
+        name: store.counts() for name, store in _get_stores().items()
+    }
 
 
 def clear_caches(*, disk: bool = False) -> None:
@@ -122,7 +145,7 @@ def clear_caches(*, disk: bool = False) -> None:
     """
     from svod_tensor.tuning import records, tuned
 
-    for cache in (SCHEDULES, TEMPLATES, KERNELS):
+    for cache in (SCHEDULES, TEMPLATES, KERNELS, BINARIES):
         cache.clear()
     tuned.clear()
     records.clear()

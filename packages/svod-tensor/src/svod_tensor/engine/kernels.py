@@ -19,7 +19,8 @@ from svod_ir.uop import UOp
 from svod_runtime import CachedKernel
 from svod_schedule.pipeline import PIPELINES, Context
 from svod_tensor.engine.arguments import list_slots
-from svod_tensor.engine.caches import KERNELS, KernelKey
+from svod_tensor.engine.caches import BINARIES, KERNELS, KernelKey, make_binary_key
+from svod_tensor.engine.observe import is_observed
 from svod_tensor.engine.schedule import Place, Schedule, is_kernel, place_of
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 from svod_tensor.tuning.tuned import find_tuned, reject_tuned
@@ -187,8 +188,15 @@ def start_compiling(
 ) -> tuple[KernelTask, ProgramSpec, Callable[[], CompiledSpec]]:
     """Begin to compile a kernel in a thread, where there are several; what is called for the result comes with what was given."""
     if n_beside == 1:
-        return task, source, partial(task.device.compiler.compile, source)
-    return task, source, _pool().submit(task.device.compiler.compile, source).result
+        return task, source, partial(_compile, source, task.device)
+    return task, source, _pool().submit(_compile, source, task.device).result
+
+
+def _compile(source: ProgramSpec, device: Device) -> CompiledSpec:
+    compiler = device.compiler
+    if is_observed():
+        return compiler.compile(source)
+    return BINARIES.get(make_binary_key(source, device), lambda: compiler.compile(source))
 
 
 @cache
