@@ -30,7 +30,6 @@ class Far(HostAllocator):
 
 def test_buffers_are_found_by_position_and_by_id(plans: Plans) -> None:
     a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
-    plans.builder.map_buffer(777, a)
     plans.op(plans.kernel(plans.add_one, [b], [a]))
     plans.op(plans.kernel(plans.add_one, [c], [b]))
     plan = plans.build(c, b)
@@ -39,10 +38,10 @@ def test_buffers_are_found_by_position_and_by_id(plans: Plans) -> None:
     assert plan.output_buffer is plan.output_buffer_at(0) is plans.buffers[c]
     assert plan.output_buffers == (plans.buffers[c], plans.buffers[b])
     assert plan.output_buffer_at(2) is plan.output_buffer_at(-1) is None
-    assert plan.buffer(777) is plan.buffer(100) is plans.buffers[a]
+    assert plan.buffer(100) is plans.buffers[a]
     assert plan.buffer(5) is None
     assert plan.buffers == tuple(plans.buffers)
-    assert plan.ast_to_buffer == {100: a, 101: b, 102: c, 777: a}
+    assert plan.ast_to_buffer == {100: a, 101: b, 102: c}
     assert plan.device == "CPU"
 
 
@@ -116,9 +115,6 @@ def test_indices_are_checked(plans: Plans) -> None:
         with pytest.raises(PlanError, match=f"{what}: no buffer 1, there are 1"):
             plans.builder.build()
         say([])
-    plans.builder.map_buffer(5, -1)
-    with pytest.raises(PlanError, match="AST ids: no buffer -1, there are 1"):
-        plans.builder.build()
 
 
 @pytest.mark.parametrize(

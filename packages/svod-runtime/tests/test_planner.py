@@ -160,6 +160,22 @@ def test_donated_memory_holds_intermediates_between_its_last_reader_and_its_outp
 
 
 @SHARED
+def test_donated_memory_that_no_kernel_reads_holds_intermediates_from_the_beginning(
+    plans: Plans, mode: PlannerMode
+) -> None:
+    x, y = plans.buffer(8, 1), plans.buffer(8, 2)
+    a, b = plans.intermediate(8), plans.intermediate(8)
+    out = plans.add(plans.buffers[x])
+    for target, source in ((a, y), (b, a), (out, b)):
+        plans.op(plans.kernel(plans.add_one, [target], [source]))
+    plans.builder.set_donated_buffers([x], {out: x})
+    plan = plans.plan(mode, out)
+    assert plan.buffer(100 + a) is plans.buffers[x]
+    plan.execute()
+    assert plans.read(x) == [5.0] * 8
+
+
+@SHARED
 def test_no_intermediate_lies_in_memory_that_its_output_still_reads(plans: Plans, mode: PlannerMode) -> None:
     x = plans.buffer(8, 1)
     a, b, c = (plans.intermediate(8) for _ in range(3))

@@ -50,10 +50,6 @@ class ExecutionPlanBuilder:
         self._parts.ast_to_buffer[ast_id] = len(self._parts.buffers) - 1
         return len(self._parts.buffers) - 1
 
-    def map_buffer(self, ast_id: int, index: int) -> None:
-        """Give the buffer at `index` another AST id."""
-        self._parts.ast_to_buffer[ast_id] = index
-
     def replace_buffer(self, index: int, buffer: Buffer) -> None:
         """Use another buffer at `index`, as for a view whose base came later."""
         self._parts.buffers[index] = buffer
@@ -133,9 +129,9 @@ class ExecutionPlanBuilder:
         if not self._parts.output_indices and self._parts.buffers:
             raise PlanError(op="plan", problem="output buffers must be set explicitly")
         self._check_indices("outputs", self._parts.output_indices)
-        self._check_indices("donated inputs", self._parts.donated_indices)
+        owners = self._parts.owners
+        self._check_indices("donated inputs", (*self._parts.donated_indices, *owners, *owners.values()))
         self._check_indices("guarded buffers", self._parts.guarded_indices)
-        self._check_indices("AST ids", self._parts.ast_to_buffer.values())
 
     def _check_indices(self, what: str, indices: Iterable[int]) -> None:
         for index in indices:

@@ -2,7 +2,6 @@
 
     builder = ExecutionPlanBuilder("CPU")
     out = builder.add_buffer(ast_id, buffer)              # -> index of the buffer in the plan
-    builder.map_buffer(other_ast_id, out)                 # a second name of the same buffer
     builder.add_op(PreparedKernel(...))                   # in schedule order
     builder.add_op(op, instance_dependencies=(0, 3))      # which must run after ops 0 and 3 of the plan
     builder.set_output_buffers([out])

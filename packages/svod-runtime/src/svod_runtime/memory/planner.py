@@ -109,7 +109,8 @@ def _fill_donated(parts: PlanParts, lives: Sequence[Life], time_of: Mapping[int,
             # It reads the donated content where it writes.
             continue
         buffer, limit = parts.buffers[given], time_of[writer]
-        end = max(time_of[number] for number in users[given])
+        # A kernel may leave out what its call names.
+        end = max((time_of[number] for number in users[given]), default=-1)
         for life in lives:
             is_free = end < life.first and life.last < limit and life.index not in placed
             if is_free and (life.buffer.nbytes, life.buffer.dtype, life.buffer.device) == (
