@@ -61,14 +61,26 @@ class _Expressions:
                     f"{spelling} is not a dtype", hint="write f32, i8, bool, index, or f32x4 for a vector"
                 )
             dtype = found
+        # What is printed has names alone, and is parsed wherever a graph is sent or stored.
+        names = reader.take_names()
+        src = tuple([self._find(name) for name in names]) if names else self._read_operands(op, dtype)
+        values = reader.read_values("]") if reader.accept("[") else None
+        return UOp(op, dtype, src, decode_arg(reader, op, dtype, values))
+
+    def _read_operands(self, op: Op, dtype: DType) -> tuple[UOp, ...]:
+        reader = self.reader
         operands: list[UOp | Number] = []
         while not reader.is_done() and reader.peek() not in (("sign", "["), ("sign", ")")):
             operands.append(self.read())
             if not reader.accept(","):
                 break
-        src = _fill_numbers(reader, op, dtype, operands)
-        values = reader.read_values("]") if reader.accept("[") else None
-        return UOp(op, dtype, src, decode_arg(reader, op, dtype, values))
+        return _fill_numbers(reader, op, dtype, operands)
+
+    def _find(self, name: str) -> UOp:
+        found = self.nodes.get(name)
+        if found is None:
+            raise self.reader.error(f"{name} is not defined above")
+        return found
 
     def read(self, level: int = 0) -> UOp | Number:
         if level == len(_LEVELS):
@@ -97,9 +109,7 @@ class _Expressions:
         kind, text = reader.peek()
         if kind == "name":
             reader.take("name")
-            if text not in self.nodes:
-                raise reader.error(f"{text} is not defined above")
-            return self.nodes[text]
+            return self._find(text)
         number = reader.accept_number()
         return self._read_call(reader.take("operand" if kind != "word" else "word")) if number is None else number
 

@@ -19,6 +19,9 @@ _TOKEN: Final = re.compile(
 )
 
 
+_OPENING: Final = ("[", "(")
+
+
 class Symbol(NamedTuple):
     """A name that is no keyword."""
 
@@ -54,7 +57,7 @@ class Reader:
             if found is None or found.lastgroup is None:
                 raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
             if found.lastgroup != "comment":
-                touches = found[0] == self._opening()
+                touches = found[0] in _OPENING and found[0] == self._opening()
                 self.tokens.append(("touch" if touches else found.lastgroup, found[found.lastgroup]))
             place = found.end()
 
@@ -103,6 +106,21 @@ class Reader:
     def expect(self, sign: str) -> None:
         if not self.accept(sign):
             raise self.error(f"expected {sign!r}, found {self.peek()[1]!r}")
+
+    def take_names(self) -> list[str]:
+        """Names with commas between, up to the brackets or the end of the line; none where anything else is among them."""
+        names: list[str] = []
+        place, tokens = self.position, self.tokens
+        while place < len(tokens) and tokens[place][0] == "name":
+            names.append(tokens[place][1])
+            place += 1
+            if place == len(tokens) or tokens[place] == ("sign", "["):
+                self.position = place
+                return names
+            if tokens[place] != ("sign", ","):
+                break
+            place += 1
+        return []
 
     def read_values(self, closing: str) -> tuple[object, ...]:
         """Values up to the closing sign; a comma may follow the last one."""
