@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # Each defines what a node derives.
-from svod_ir import bounds, scope, shape  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from svod_ir import bounds, origins, scope, shape  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg, format_opts, parse_opts
 from svod_ir.build import (
     make_alu,

@@ -14,13 +14,11 @@ from collections.abc import Collection, Generator, Hashable, Iterable, MutableMa
 from contextlib import contextmanager
 from contextvars import ContextVar
 from os.path import basename
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from svod_ir.ops import Op
-
-if TYPE_CHECKING:
-    from svod_ir.uop import UOp
+from svod_ir.uop import UOp, defines
 
 __all__ = [
     "Labels",
@@ -99,6 +97,7 @@ def record_labels(labels: Labels) -> Generator[None]:
         _recorded.reset(token)
 
 
+@defines("make_images")
 def make_images() -> dict[UOp, UOp]:
     """An empty map from nodes to what they became; an entry that is set hands on the labels of its key."""
     labels = _find_recorded()

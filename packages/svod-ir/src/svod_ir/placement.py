@@ -20,37 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from svod_dtype import void
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
+from svod_ir.sharding import Placement, Sharding
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
     "Partition", "Placement", "Sharding", "check_devices", "infer_placement", "is_file", "lay_out", "split_evenly",
 ]  # fmt: skip
-
-
-class Sharding(NamedTuple):
-    """One tensor on several devices: split along `axis` in parts of `sizes`, or, where `axis` is None, whole on each."""
-
-    devices: tuple[str, ...]
-    axis: int | None = None
-    sizes: tuple[int, ...] = ()
-
-    def bounds(self, position: int) -> tuple[int, int]:
-        """Where the shard at `position` begins and ends along the axis."""
-        end = sum(self.sizes[: position + 1])
-        return end - self.sizes[position], end
-
-    @property
-    def replicated(self) -> Sharding:
-        """The whole tensor on each of the same devices."""
-        return Sharding(self.devices)
-
-
-Placement: TypeAlias = "str | Sharding | None"
 
 
 class Partition(NamedTuple):

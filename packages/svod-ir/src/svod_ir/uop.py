@@ -17,10 +17,9 @@ from svod_dtype import DType, cast_value, index, void
 from svod_ir.args import RangeArg, VariableArg
 from svod_ir.errors import GraphError, OperandError
 from svod_ir.ops import ARG_TYPES, AxisType, Op
-from svod_ir.origins import make_images
 
 if TYPE_CHECKING:
-    from svod_ir.placement import Placement
+    from svod_ir.sharding import Placement
 
 __all__ = ["SInt", "UOp", "clear_interned", "count_interned", "defines", "to_node"]
 
@@ -107,7 +106,7 @@ class UOp:
         """The graph with each key replaced by its value; values are not searched for keys again."""
         if not replacements:
             return self
-        done = make_images()
+        done: dict[UOp, UOp] = _rules["make_images"]()
         done.update(replacements)
         for node in self.toposort(stop=done):
             if node not in done and node.src:
