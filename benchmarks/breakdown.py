@@ -56,8 +56,7 @@ class Breakdown:
 def break_down(tensor: Any) -> Breakdown:
     """Compile what `tensor` needs as `prepare` would, and drop it."""
     from svod_device import get_device
-    from svod_ir.ops import Op
-    from svod_ir.uop import UOp
+    from svod_ir import Op, UOp
     from svod_schedule.pipeline import Context
     from svod_schedule.steps import kernelize, rangeify
     from svod_tensor.engine.build import normalize_graph

@@ -65,8 +65,7 @@ def main() -> int:
 
 def measure_workload(workload: Workload, n_candidates: int, random: Random) -> dict[str, list[Sample]]:
     """Random candidates of each kernel of a workload, by the kernel's name."""
-    from svod_ir.ops import Op
-    from svod_ir.uop import UOp
+    from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig, Tensor
     from svod_tensor.engine.schedule import is_kernel
     from svod_tensor.testing.schedules import make_schedule
@@ -88,7 +87,7 @@ def measure_workload(workload: Workload, n_candidates: int, random: Random) -> d
 
 def _iter_samples(schedule: Any, n_candidates: int, random: Random) -> Iterator[Sample]:
     from svod_device import get_device
-    from svod_ir.args import format_opts
+    from svod_ir import format_opts
     from svod_schedule import OptimizerConfig
     from svod_schedule.optimize import Scheduler, choose
     from svod_schedule.optimize.candidates import make_key

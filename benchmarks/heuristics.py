@@ -130,8 +130,7 @@ def _scaled(name: str, factor: float) -> Iterator[None]:
 
 def _find_body(result: Any) -> Any:
     """The body of the one kernel that computes a tensor."""
-    from svod_ir.ops import Op
-    from svod_ir.uop import UOp
+    from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.schedule import is_kernel
     from svod_tensor.testing.schedules import make_schedule

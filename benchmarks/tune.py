@@ -26,8 +26,8 @@ import numpy as np
 from measure import measure_in_turns
 from peers import Calls, inference_mode, make_numpy_calls, make_torch_calls
 from report import describe_machine, format_machine, format_table, format_time, write_json
-from svod_ir.args import format_opts
-from svod_schedule.options import OptimizerConfig
+from svod_ir import format_opts
+from svod_schedule import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.tuning.choose import Tuned, observe
 from svod_tensor.tuning.progress import Lines

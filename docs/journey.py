@@ -53,9 +53,8 @@ def _iter_steps() -> Iterator[tuple[str, str, str, str]]:
     _use_generic_target()
     import numpy as np
 
-    from svod_tensor import Tensor
+    from svod_tensor import PrepareConfig, Tensor
     from svod_tensor.explain import explain
-    from svod_tensor.options import PrepareConfig
 
     x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
     y = (x.transpose() + 1).sum(1)

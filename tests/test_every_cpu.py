@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import svod_tensor.engine.prepare as prepare
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
-from svod_codegen.elf import list_undefined_symbols
+from svod_codegen._elf import list_undefined_symbols
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import HostCpu, host_cpu, make_target
 from svod_schedule.linearize import linearize

@@ -11,10 +11,8 @@ import pytest
 
 from svod_codegen.c import REQUIRED_FLAGS, toolchain
 from svod_device import Launch, get_device
-from svod_device.testing import LauncherConformance
-from svod_device.testing.kernel_runner import build
-from svod_device.testing.kernels import get_case, iter_kernels
-from svod_ir.target import Target
+from svod_device.testing import LauncherConformance, build, get_case, iter_kernels
+from svod_ir import Target
 
 pytest.importorskip("svod_null", reason="the plugin of plugins/svod-null is not installed")
 

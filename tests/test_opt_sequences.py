@@ -19,16 +19,25 @@ from hypothesis import strategies as st
 
 from svod_device import Device, PluginLoadError, get_device
 from svod_dtype import float16, float64, int32, uint8
-from svod_ir.args import Opt, format_opts
-from svod_ir.build import make_expand, make_pad, make_permute, make_reshape, make_scan_axis, make_shrink
-from svod_ir.ops import AxisType, Op
+from svod_ir import (
+    AxisType,
+    Op,
+    Opt,
+    UOp,
+    format_opts,
+    make_expand,
+    make_pad,
+    make_permute,
+    make_reshape,
+    make_scan_axis,
+    make_shrink,
+)
 from svod_ir.testing import count_examples
 from svod_ir.testing.programs import fit, gelu, layernorm, matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
-from svod_schedule.errors import OptError
+from svod_schedule import OptError
+from svod_schedule.optimize import Scheduler
 from svod_schedule.optimize.actions import iter_actions
 from svod_schedule.optimize.candidates import Dropped
-from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
 from svod_tensor.tuning.time_box import TimeBox

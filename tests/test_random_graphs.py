@@ -12,14 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svod_ir import UOp
+from svod_ir import UOp, print_graph
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
-from svod_ir.text import print_graph
 from svod_schedule.optimize import constants
-from svod_tensor import Tensor
+from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine.caches import KERNELS
-from svod_tensor.options import PrepareConfig
 from svod_tensor.testing import place_graph
 
 N_PARTS = 5

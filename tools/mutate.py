@@ -1,6 +1,6 @@
 """Change sources in small ways, one at a time, and show the changes that no test notices.
 
-    python tools/mutate.py packages/svod-runtime/src/svod_runtime/plan.py --sample 40
+    python tools/mutate.py packages/svod-runtime/src/svod_runtime/_plan.py --sample 40
     python tools/mutate.py .../plan.py:120-140 --tests .../test_plan.py     # these lines alone, after a test was added
 
 The tests run once to find which of them run which lines. Then each mutant is put into a copy of the checkout, with an

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from svod_codegen._elf import list_undefined_symbols
 from svod_codegen.c.backend import make_c_backend
 from svod_codegen.c.compiler import CCompiler
 from svod_codegen.c.toolchain import Toolchain, get_toolchain, make_c_target
 from svod_codegen.disk_store import DiskStore
-from svod_codegen.elf import list_undefined_symbols
 from svod_codegen.errors import CompileError, CompilerCrashError, NoCompilerError
 from svod_codegen.launcher import CpuProgram
 from svod_codegen.llvm.target import host_target, make_target
 from svod_device import CompiledSpec, PluginLoadError, ProgramSpec, Registry
-from svod_device.registry import ALLOCATORS, COMPILERS
+from svod_device._registry import ALLOCATORS, COMPILERS
 from svod_dtype import float16
 
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)

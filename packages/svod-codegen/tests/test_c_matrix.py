@@ -12,11 +12,9 @@ from svod_codegen.c import CRenderer, GnuCRenderer
 from svod_codegen.errors import RenderError
 from svod_codegen.testing.calls import C_COMPILER, call_c
 from svod_dtype import float32, int16, int32
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target, TensorCore
+from svod_ir import AxisType, Op, Target, TensorCore, UOp
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import group, param
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
 DOT = TensorCore((4, 1, 2), 2, (int16, int16, int32))

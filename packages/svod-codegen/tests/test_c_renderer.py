@@ -11,8 +11,8 @@ from svod_codegen.c import Buffer, CRenderer, GnuCRenderer, Variable
 from svod_codegen.errors import RenderError
 from svod_codegen.testing.calls import C_COMPILER, call_c
 from svod_dtype import DType
+from svod_ir import UOp
 from svod_ir.testing import parse_linear
-from svod_ir.uop import UOp
 
 needs_compiler = pytest.mark.skipif(C_COMPILER is None, reason="no C compiler here")
 

@@ -18,7 +18,7 @@ from svod_codegen.llvm.binding import can_run_unlocked, load_binding
 from svod_codegen.llvm.cached import LlvmCompiler
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
 from svod_codegen.llvm.target import host_target
-from svod_device.spec import ProgramSpec
+from svod_device import ProgramSpec
 from svod_ir.testing import run_script
 
 MULTIPLY_ADD = """\

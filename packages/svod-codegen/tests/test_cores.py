@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from svod_codegen import cores
-from svod_codegen.cores import count_usable_cores, find_cpu_quota
+from svod_codegen import _cores as cores
+from svod_codegen._cores import count_usable_cores, find_cpu_quota
 
 
 def make_system(root: Path, group: str, limits: dict[str, str]) -> Path:

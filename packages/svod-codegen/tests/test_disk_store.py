@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from svod_codegen.cores import count_usable_cores
+from svod_codegen._cores import count_usable_cores
 from svod_codegen.disk_store import DiskStore, make_key
 from svod_codegen.options import CodegenOptions
-from svod_ir.errors import OptionError
+from svod_ir import OptionError
 
 KEY = make_key("a key")
 posix_only = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")

@@ -14,11 +14,9 @@ import pytest
 from svod_codegen import kernel_store
 from svod_codegen.disk_store import DiskStore
 from svod_codegen.kernel_store import KernelStore, describe_target, fingerprint_code
-from svod_device.spec import CompiledSpec, ProgramSpec, Variable
+from svod_device import CompiledSpec, ProgramSpec, Variable
 from svod_dtype import LOADED_AT_NS, index
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Op, Target, UOp
 
 KEY = ("hash", "CPU", "compiler", "heuristics")
 SPEC = ProgramSpec(

@@ -16,8 +16,7 @@ from svod_codegen.launcher.pool import get_parking
 from svod_codegen.llvm.cached import default_compiler
 from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.target import get_machine
-from svod_device.protocols import Launch
-from svod_device.spec import CompiledSpec
+from svod_device import CompiledSpec, Launch
 from svod_ir.testing import count_steps_beside, run_script
 
 ADD_AT_PART = """\
@@ -319,8 +318,8 @@ import os, sys
 from array import array
 from svod_codegen.launcher import CpuBatchLauncher, CpuProgram, get_pool
 from svod_codegen.llvm.cached import default_compiler
-from svod_device.protocols import Launch
-from svod_device.spec import CompiledSpec
+from svod_device._protocols import Launch
+from svod_device._spec import CompiledSpec
 source = {ADD_AT_PART!r}
 program = CpuProgram.load(CompiledSpec("add_at_part", binary=default_compiler().compile_source(source)))
 launcher = CpuBatchLauncher()

@@ -31,7 +31,7 @@ from svod_dtype import (
     uint16,
     uint32,
 )
-from svod_ir.target import Target
+from svod_ir import Target
 from svod_ir.testing import parse_linear
 
 GENERIC = Target.generic()

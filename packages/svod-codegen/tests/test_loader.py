@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svod_codegen import loader
-from svod_codegen.elf import UnsupportedObject, can_link_elf, find_process_symbol, link_elf
+from svod_codegen import _loader as loader
+from svod_codegen._elf import UnsupportedObject, can_link_elf, find_process_symbol, link_elf
+from svod_codegen._loader import LoadedCode, load_object, load_support
 from svod_codegen.errors import LoadError, MissingSymbolError
 from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.lljit import link_with_lljit
-from svod_codegen.loader import LoadedCode, load_object, load_support
 
 REMAINDER = """\
 declare float @fmodf(float, float)

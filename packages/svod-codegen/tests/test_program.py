@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from svod_codegen.backend import make_llvm_backend
-from svod_codegen.program import (
+from svod_codegen._program import (
     build_program,
     compile_program,
     linearize_program,
@@ -14,12 +13,10 @@ from svod_codegen.program import (
     make_program,
     render_program,
 )
-from svod_device.errors import ProgramStageError
-from svod_device.spec import CompiledSpec, ProgramSpec
+from svod_codegen.backend import make_llvm_backend
+from svod_device import CompiledSpec, ProgramSpec, ProgramStageError
 from svod_dtype import int32, void
-from svod_ir.ops import Op
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, parse_graph
 
 BACKEND = make_llvm_backend("CPU")
 

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from svod_codegen._loader import load_object
 from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
-from svod_codegen.loader import load_object
 from svod_dtype import DType
+from svod_ir import Op, UOp
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import Op
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
 

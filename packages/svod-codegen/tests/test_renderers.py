@@ -18,13 +18,13 @@ from svod_codegen.llvm.renderer import render
 from svod_codegen.testing.calls import C_COMPILER, call_c, call_llvm
 from svod_device.testing.kernel_runner import make_values
 from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, bool_, float16, float32, float64, int32
-from svod_ir.arithmetic import apply_elementwise, quiet
+from svod_ir import Op, Target, UOp
+from svod_ir._arithmetic import apply_elementwise, quiet
 from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op, count_operands, takes
-from svod_ir.target import COMMON_DTYPES, Target
+from svod_ir.ops import count_operands, takes
+from svod_ir.target import COMMON_DTYPES
 from svod_ir.testing import assert_close, parse_linear, parse_nodes, run_script, tolerance
 from svod_ir.testing.nodes import param
-from svod_ir.uop import UOp
 
 TARGET = replace(Target.generic(), native_dtypes=COMMON_DTYPES | {float16})
 GOLDEN = Path(__file__).parent / "golden"

@@ -17,11 +17,9 @@ from svod_codegen.llvm.target import host_target
 from svod_codegen.llvm.tensor_cores import UNITS, Unit
 from svod_codegen.testing.calls import call_llvm
 from svod_dtype import DType, bfloat16, float32, int8, int32, uint8
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target, TensorCore
+from svod_ir import AxisType, Op, Target, TensorCore, UOp
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import group, param
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 
 if TYPE_CHECKING:

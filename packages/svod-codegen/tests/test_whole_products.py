@@ -11,20 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from svod_codegen._loader import load_object
 from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
 from svod_codegen.llvm.tensor_cores import UNITS
-from svod_codegen.loader import load_object
 from svod_codegen.testing import emulate_tiles
 from svod_dtype import DType, float32, int8, uint8
-from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_permute
-from svod_ir.ops import Op
-from svod_ir.target import Target, TensorCore
+from svod_ir import Op, Opt, OptOp, Target, TensorCore, UOp, make_permute
 from svod_ir.testing import count_examples
 from svod_ir.testing.programs import fit, matmul, tensor
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
 

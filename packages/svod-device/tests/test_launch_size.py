@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svod_device import LaunchSizeError, evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
-from svod_ir.ops import Op
+from svod_ir import Op, UOp, parse_graph
 from svod_ir.testing.nodes import alu
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
 
 LEAST = -(1 << 63)
 VALUES = st.integers(-50, 50)

@@ -27,9 +27,9 @@ from svod_device import (
     TimedProgram,
     copy_buffer,
 )
-from svod_device.registry import ALLOCATORS, COMPILERS
+from svod_device._registry import ALLOCATORS, COMPILERS
 from svod_dtype import uint8
-from svod_ir.target import Target
+from svod_ir import Target
 from svod_ir.testing import run_in_child
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from svod_device import DeviceOptions
 from svod_device.options import DEFAULT_CACHE_BYTES
-from svod_ir.errors import OptionError
+from svod_ir import OptionError
 
 
 def test_nothing_set_gives_the_defaults() -> None:

@@ -35,10 +35,9 @@ from svod_device import (
     register_allocator,
     register_backend,
 )
-from svod_device.registry import ALLOCATORS, COMPILERS
+from svod_device._registry import ALLOCATORS, COMPILERS
 from svod_dtype import DeviceNameError, parse_device_name, uint8
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Target, UOp
 
 
 class FakeCompiler:

@@ -10,10 +10,10 @@ import pytest
 
 from svod_device import INTERFACE_VERSION, Backend, CompiledSpec, HostAllocator, ProgramSpec, Registry, clear
 from svod_device.__main__ import main
-from svod_device.registry import ALLOCATORS, COMPILERS
-from svod_device.report import DeviceReport, describe, report_devices
+from svod_device._registry import ALLOCATORS, COMPILERS
+from svod_device._report import DeviceReport, describe, report_devices
 from svod_dtype import DeviceNameError
-from svod_ir.target import Target
+from svod_ir import Target
 
 WORKING = Path(__file__).with_name("working_device.py").read_text()
 RAISE = """

@@ -6,9 +6,7 @@ import pytest
 
 from svod_device import CompiledSpec, LaunchSizeError, ProgramSpec, ProgramStageError, Variable
 from svod_dtype import void
-from svod_ir.ops import Op
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, parse_graph
 
 
 def program(sink: UOp, *, linear: tuple[UOp, ...] = (), device: object = "CPU") -> UOp:

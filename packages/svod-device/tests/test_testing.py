@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from svod_device.testing import AllocatorConformance, Conformance, iter_kernels
+from svod_ir import Op, Target
 from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op
-from svod_ir.target import Target
 
 HEAD = """
 from svod_device import HostAllocator, register_allocator

@@ -10,11 +10,8 @@ import numpy as np
 from svod_device import Backend, CompiledSpec, DeviceLostError, HostAllocator
 from svod_device.host_memory import view_host
 from svod_dtype import void
+from svod_ir import Op, Target, UOp, parse_graph, print_graph
 from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.text import parse_graph, print_graph
-from svod_ir.uop import UOp
 
 OPEN = {}
 """The allocator of each device that is open: its programs launch through it."""

@@ -31,8 +31,8 @@ from svod_dtype import (
     uint64,
 )
 from svod_ir import Op
-from svod_ir.arithmetic import apply_elementwise, combine, convert, identity_value, quiet, reinterpret
-from svod_ir.constant import evaluate_scalar
+from svod_ir._arithmetic import apply_elementwise, combine, convert, identity_value, quiet, reinterpret
+from svod_ir._constant import evaluate_scalar
 from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY, takes
 
 SPECIAL_FLOATS = [

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bool_, float32, index, int8, int32, uint8, void
-from svod_ir.arithmetic import apply_elementwise, quiet
-from svod_ir.bounds import dtype_bounds
-from svod_ir.constant import evaluate_scalar
+from svod_ir._arithmetic import apply_elementwise, quiet
+from svod_ir._bounds import dtype_bounds
+from svod_ir._constant import evaluate_scalar
 from svod_ir.ops import BINARY, COMPARISON, UNARY, AxisType, Op, takes
 from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import alu, bind, reduce_over, register, special

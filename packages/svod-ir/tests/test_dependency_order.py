@@ -3,7 +3,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from svod_ir.dependency_order import sort_by_dependencies
+from svod_ir._dependency_order import sort_by_dependencies
 
 
 def test_what_waits_for_nothing_keeps_its_order() -> None:

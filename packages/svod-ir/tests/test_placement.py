@@ -7,6 +7,7 @@ import pytest
 
 from svod_dtype import float32, int32
 from svod_ir import DeviceMismatchError, Op, Sharding, UOp
+from svod_ir._concat import make_concat
 from svod_ir.build import (
     make_alu,
     make_expand,
@@ -20,7 +21,6 @@ from svod_ir.build import (
     make_scan_axis,
     make_shrink,
 )
-from svod_ir.concat import make_concat
 from svod_ir.evaluate import evaluate
 from svod_ir.placement import lay_out, split_evenly
 from svod_ir.spec import find_violation, verify

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svod_dtype import index
+from svod_ir._size_text import format_shape, format_size
 from svod_ir.errors import BroadcastError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.size_text import format_shape, format_size
 from svod_ir.sizes import bounds_of_size, divide_size, is_known_at_most, max_size, normalize_size, product
 from svod_ir.testing.nodes import bind
 from svod_ir.uop import SInt, UOp

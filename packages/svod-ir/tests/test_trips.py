@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from svod_dtype import float32
 from svod_ir import AxisType, UOp
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.trips import exact_trips, max_trips, typical_trips
+from svod_ir._fresh_ids import FreshIds
+from svod_ir._trips import exact_trips, max_trips, typical_trips
 
 N = UOp.variable("n", 2, 9)
 EIGHT, VARYING = UOp.range(8, 3, AxisType.LOOP), UOp.range(N, 5, AxisType.REDUCE)

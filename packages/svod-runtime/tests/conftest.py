@@ -13,7 +13,7 @@ from svod_device import Buffer, Dims, HostAllocator, Launch, LaunchSizes, Progra
 from svod_device.host_memory import view_host
 from svod_dtype import DType, float32
 from svod_runtime import CachedKernel, ExecutionPlan, ExecutionPlanBuilder, PlannerMode, PreparedKernel, PreparedOp
-from svod_runtime.custom_function import clear_custom_functions
+from svod_runtime._custom_function import clear_custom_functions
 
 Array = npt.NDArray[np.float32]
 Body = Callable[..., None]

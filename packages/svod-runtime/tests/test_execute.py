@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from svod_device import Buffer, Dims, HostAllocator, Program, Variable
 from svod_dtype import float32
+from svod_ir import UOp
 from svod_ir.origins import Origin
 from svod_ir.testing import count_examples
-from svod_ir.uop import UOp
 from svod_runtime import (
     ExecutionError,
     PlanError,
@@ -28,11 +28,11 @@ from svod_runtime import (
     ProfileError,
     UnsupportedError,
     VariableBoundsError,
-    custom_function,
     register_custom_function,
 )
-from svod_runtime.arrange import MAX_BATCH_WORK
-from svod_runtime.execute import KernelState, _wait_for_all
+from svod_runtime import _custom_function as custom_function
+from svod_runtime._arrange import MAX_BATCH_WORK
+from svod_runtime._execute import KernelState, _wait_for_all
 
 if TYPE_CHECKING:
     from conftest import Array, Plans

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svod_runtime import ExecutionPlan
-from svod_runtime.grouping import Load, group_loads
+from svod_runtime._grouping import Load, group_loads
 from svod_runtime.memory.order import _Graph, _sort_by_growth
 
 if TYPE_CHECKING:

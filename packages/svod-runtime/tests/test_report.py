@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from svod_device import ProgramSpec
+from svod_ir import Rates, Target
 from svod_ir.origins import Origin
-from svod_ir.target import Rates, Target
 from svod_runtime import CachedKernel, KernelProfile, Limits, ProfileReport
 
 
@@ -142,7 +142,7 @@ def test_without_rich_the_table_is_text(monkeypatch: pytest.MonkeyPatch) -> None
     def find_nothing(name: str) -> None:
         assert name == "rich"
 
-    monkeypatch.setattr("svod_runtime.report.find_spec", find_nothing)
+    monkeypatch.setattr("svod_runtime._report.find_spec", find_nothing)
     out = io.StringIO()
     report = ProfileReport(TRACKED, {})
     report.show(out)

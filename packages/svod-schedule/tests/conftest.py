@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from svod_dtype import bfloat16, float32, int32, uint8
-from svod_ir.build import (
+from svod_ir import (
+    Op,
+    UOp,
     make_expand,
     make_flip,
     make_gather,
@@ -18,9 +20,7 @@ from svod_ir.build import (
     make_scan_axis,
     make_shrink,
 )
-from svod_ir.ops import Op
 from svod_ir.testing.programs import fit, layernorm, linear, matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
 
 

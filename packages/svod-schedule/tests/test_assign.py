@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from svod_dtype import float32
-from svod_ir.build import make_alu, make_flip, make_pad, make_permute, make_reduce_axis, make_reshape, make_shrink
+from svod_ir import Op, UOp, make_alu, make_flip, make_pad, make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import Op
 from svod_ir.testing import assert_same, random_inputs
 from svod_ir.testing.nodes import assign, buffer
-from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline

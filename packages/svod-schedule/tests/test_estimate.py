@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from svod_ir.build import make_alu, make_expand, make_permute, make_reduce_axis, make_reshape
-from svod_ir.ops import Op
+from svod_ir import Op, UOp, make_alu, make_expand, make_permute, make_reduce_axis, make_reshape
 from svod_ir.testing.programs import tensor
-from svod_ir.uop import UOp
 from svod_schedule.estimate import Work, estimate_work
 from svod_schedule.pipeline import Context, run_pipeline
 

@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 
 from svod_dtype import find_dtype, int8, int32, uint8
-from svod_ir.args import KernelInfo, OptOp
-from svod_ir.ops import Op
-from svod_ir.rewrite import count_matches
-from svod_ir.target import Target, TensorCore
+from svod_ir import KernelInfo, Op, OptOp, Target, TensorCore, UOp, count_matches, parse_graph
 from svod_ir.testing import GoldenCase, list_cases
 from svod_ir.testing.pytest_plugin import CheckGolden
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import FOR_MISSING, make_decompositions
 from svod_schedule.optimize.emulate import make_emulation
 from svod_schedule.pipeline import PIPELINES, Context

@@ -10,15 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import index
-from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_permute, make_reduce_axis, make_reshape
+from svod_ir import AxisType, Op, Opt, OptOp, Target, UOp, make_permute, make_reduce_axis, make_reshape
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.nodes import buffer
-from svod_ir.uop import UOp
-from svod_schedule.launch_grid import arrange_axes
+from svod_schedule._launch_grid import arrange_axes
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
 
 GPU = replace(Target.generic(), has_local=True, has_shared=True, shared_bytes=1 << 15, max_local=256)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.testing import assert_same, parse_nodes
-from svod_ir.uop import UOp
 from svod_schedule.errors import LinearizeError
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, compile_kernel

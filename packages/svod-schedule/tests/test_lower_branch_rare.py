@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from svod_dtype import DType, float32, float64, index
+from svod_ir import AxisType, Op, Target, UOp
 from svod_ir.evaluate import evaluate_kernel, evaluate_linear
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
 from svod_ir.testing.nodes import param
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.lower.branch_rare import branch_rare
 

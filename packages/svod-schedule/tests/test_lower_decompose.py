@@ -22,12 +22,11 @@ from svod_dtype import (
     uint32,
     uint64,
 )
+from svod_ir import Op, Target, UOp, graph_rewrite
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, FUNCTIONS, UNARY, Op, count_operands, takes
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.target import COMMON_OPS, Target
+from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, FUNCTIONS, UNARY, count_operands, takes
+from svod_ir.target import COMMON_OPS
 from svod_ir.testing.nodes import alu
-from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import FUSE, make_decompositions
 from svod_schedule.lower.division import get_magic
 from svod_schedule.lower.transcendental import TRANSCENDENTAL

@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_reduce_axis, make_reshape
-from svod_ir.ops import Op
-from svod_ir.target import Target
+from svod_ir import Op, Opt, OptOp, Target, UOp, make_reduce_axis, make_reshape
 from svod_ir.testing import assert_same
 from svod_ir.testing.nodes import buffer
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
 

@@ -16,9 +16,7 @@ import numpy.typing as npt
 import pytest
 
 from svod_dtype import DType, bfloat16, float16, float32, float64
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Op, Target, UOp
 from svod_schedule.lower.transcendental import TRANSCENDENTAL, decompose_transcendental
 
 Array = npt.NDArray[np.generic]

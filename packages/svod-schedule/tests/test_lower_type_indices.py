@@ -5,13 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bool_, float32, index, int32, int64, uint8
+from svod_ir import AxisType, Op, Target, UOp, graph_rewrite
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import AxisType, Op
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.target import Target
 from svod_ir.testing import conditions, count_examples, expressions, nodes
 from svod_ir.testing.nodes import param
-from svod_ir.uop import UOp
 from svod_schedule.lower.decompose import make_decompositions
 from svod_schedule.lower.type_indices import type_indices
 

@@ -11,12 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import float32
-from svod_ir.args import Opt, OptOp, format_opts, parse_opts
-from svod_ir.ops import AxisType
-from svod_ir.target import Target, TensorCore
+from svod_ir import AxisType, Opt, OptOp, Target, TensorCore, UOp, format_opts, parse_opts
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, tensor
-from svod_ir.uop import UOp
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Scheduler, apply_opts

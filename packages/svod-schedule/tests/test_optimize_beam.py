@@ -12,13 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svod_ir.args import KernelInfo, Opt, OptOp, format_opts
-from svod_ir.build import make_expand, make_permute
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
+from svod_ir import AxisType, KernelInfo, Op, Opt, OptOp, Target, UOp, format_opts, make_expand, make_permute
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize.actions import iter_neighbours
 from svod_schedule.optimize.beam import Event, Tried, format_event, predict, search

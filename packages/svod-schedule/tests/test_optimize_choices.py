@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from svod_dtype import int8, int32, uint8
-from svod_ir.args import OptOp
-from svod_ir.target import Target, TensorCore
+from svod_ir import OptOp, Target, TensorCore, UOp, parse_graph
 from svod_ir.testing import GoldenCase, list_cases
 from svod_ir.testing.pytest_plugin import CheckGolden
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
 from svod_schedule.optimize import Reason, Scheduler, apply_opts, choose
 from svod_schedule.optimize.choices import Move, Proposal, answer
 from svod_schedule.optimize.facts import make_facts

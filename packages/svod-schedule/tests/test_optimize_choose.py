@@ -8,8 +8,13 @@ from dataclasses import replace
 import pytest
 
 from svod_dtype import DType, float32, float64, int32, uint8
-from svod_ir.args import Opt, OptOp
-from svod_ir.build import (
+from svod_ir import (
+    AxisType,
+    Op,
+    Opt,
+    OptOp,
+    Target,
+    UOp,
     make_alu,
     make_expand,
     make_flip,
@@ -19,11 +24,8 @@ from svod_ir.build import (
     make_reshape,
     make_shrink,
 )
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
 from svod_ir.testing import assert_same
 from svod_ir.testing.programs import linear, matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Chosen, Scheduler, apply_opts, choose, vectors
 from svod_schedule.optimize.choices import answer

@@ -8,11 +8,8 @@ from dataclasses import fields, replace
 import pytest
 
 from svod_dtype import float64
-from svod_ir.args import parse_opts
-from svod_ir.build import make_permute
-from svod_ir.target import Target
+from svod_ir import Target, UOp, make_permute, parse_opts
 from svod_ir.testing.programs import matmul, reduce, tensor
-from svod_ir.uop import UOp
 from svod_schedule.optimize import apply_opts
 from svod_schedule.optimize.cost import Cost, estimate_cost
 

@@ -23,13 +23,10 @@ from svod_dtype import (
     uint32,
     uint64,
 )
-from svod_ir.args import KernelInfo
+from svod_ir import KernelInfo, Op, Target, UOp, graph_rewrite
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import ELEMENTWISE, UNARY, Op
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.target import Target
+from svod_ir.ops import ELEMENTWISE, UNARY
 from svod_ir.testing.nodes import alu, param, reduce_over
-from svod_ir.uop import UOp
 from svod_schedule.errors import UnsupportedDtypeError
 from svod_schedule.optimize.emulate import emulate, make_emulation
 from svod_schedule.pipeline import Context, compile_kernel
@@ -219,7 +216,7 @@ def test_a_reduction_over_lanes_is_in_float32() -> None:
 
 @pytest.mark.parametrize("target", [BARE, WITH_HALF], ids=["emulated half", "native half"])
 def test_a_reduction_over_loops_accumulates_in_float32(target: Target) -> None:
-    from svod_ir.ops import AxisType
+    from svod_ir import AxisType
 
     memory = param(0, 3000, float16)
     k = UOp.range(3000, 0, AxisType.REDUCE)

@@ -10,15 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import index, int32
-from svod_ir.args import KernelInfo, Opt, OptOp
-from svod_ir.build import make_scan_axis
-from svod_ir.ops import AxisType, Op
-from svod_ir.options import IROptions
-from svod_ir.target import Target
+from svod_ir import AxisType, IROptions, KernelInfo, Op, Opt, OptOp, Target, UOp, make_scan_axis
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.testing.programs import tensor
-from svod_ir.uop import UOp, to_node
+from svod_ir.uop import to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Scheduler, apply_opts

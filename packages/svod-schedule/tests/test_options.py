@@ -10,8 +10,7 @@ from dataclasses import fields, replace
 import pytest
 
 from svod_dtype import int8, int32, uint8
-from svod_ir.errors import OptionError
-from svod_ir.target import Target, TensorCore
+from svod_ir import OptionError, Target, TensorCore
 from svod_schedule import ConfigError, OptimizerConfig
 
 VARIABLES: dict[str, tuple[str, dict[str, object]]] = {

@@ -5,18 +5,23 @@ from __future__ import annotations
 import pytest
 
 from svod_dtype import float32, int32
-from svod_ir.build import make_reduce_axis, make_reshape
-from svod_ir.errors import MeaningError, SpecError
-from svod_ir.ops import Op
-from svod_ir.options import IROptions
+from svod_ir import (
+    IROptions,
+    MeaningError,
+    Op,
+    RuleSet,
+    SpecError,
+    Target,
+    UOp,
+    graph_rewrite,
+    make_reduce_axis,
+    make_reshape,
+    parse_graph,
+    rule,
+)
 from svod_ir.pattern import FLOAT, const, node, splat, var
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.target import Target
 from svod_ir.testing.nodes import alu, buffer, contiguous
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
-from svod_schedule.pass_check import PassCheck
+from svod_schedule._pass_check import PassCheck
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, compile_kernel, run_pipeline
 
 ROWS = [(pipeline, row.name) for pipeline, passes in PIPELINES.items() for row in passes]

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svod_ir.errors import OptionError
-from svod_ir.ops import Op
-from svod_ir.options import IROptions, PassSelector
-from svod_ir.target import Target
+from svod_ir import IROptions, Op, OptionError, Target, UOp
+from svod_ir.options import PassSelector
 from svod_ir.testing import assert_same, count_examples, graphs
-from svod_ir.uop import UOp
 from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, run_pipeline

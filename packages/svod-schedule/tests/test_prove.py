@@ -8,13 +8,10 @@ from importlib import import_module
 import pytest
 
 from svod_dtype import bool_, float8_e5m2, float16, index, int8, int32, uint8
-from svod_ir.build import make_constant_like
+from svod_ir import Op, Rule, RuleSet, UOp, make_constant_like, rule
 from svod_ir.compare import find_difference, list_special
-from svod_ir.ops import Op
 from svod_ir.pattern import FLOAT, INT, const, node, var
-from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.testing.nodes import cast
-from svod_ir.uop import UOp
 from svod_schedule.errors import UnknownRuleError
 
 pytest.importorskip("z3")

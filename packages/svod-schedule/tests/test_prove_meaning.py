@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from svod_dtype import INTEGER_DTYPES, DType, bool_, index, int8, int32, uint8, uint64
+from svod_ir import AxisType, Op, UOp
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import COMPARISON, TABLE, AxisType, Op, count_operands, takes
+from svod_ir.ops import COMPARISON, TABLE, count_operands, takes
 from svod_ir.testing.nodes import param, reduce_over
-from svod_ir.uop import UOp
 
 z3 = pytest.importorskip("z3")
 

@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svod_dtype import index, int32
-from svod_ir.build import make_expand, make_flip, make_pad, make_permute, make_shrink
+from svod_ir import AxisType, Op, UOp, format_expression, make_expand, make_flip, make_pad, make_permute, make_shrink
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import AxisType, Op
 from svod_ir.testing.programs import tensor
-from svod_ir.text import format_expression
-from svod_ir.uop import UOp
 from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move, move_reshape
 
 ROW, COLUMN, DEPTH = (UOp.range(size, number, AxisType.LOOP) for number, size in enumerate((2, 3, 5)))

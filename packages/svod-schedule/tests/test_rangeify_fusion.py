@@ -15,12 +15,21 @@ from typing import Final
 import pytest
 
 from svod_dtype import index, int32
-from svod_ir.build import make_alu, make_expand, make_iota, make_pad, make_permute, make_reduce_axis, make_reshape
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
+from svod_ir import (
+    AxisType,
+    Op,
+    Target,
+    UOp,
+    make_alu,
+    make_expand,
+    make_iota,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+)
 from svod_ir.testing import assert_same
 from svod_ir.testing.programs import fit, tensor
-from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
 from svod_schedule.rangeify.fusion import find_rows, form_chain
 

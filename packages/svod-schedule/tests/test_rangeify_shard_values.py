@@ -11,16 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import float32
-from svod_ir.build import make_shrink
+from svod_ir import IROptions, Op, Sharding, UOp, make_shrink, parse_graph, print_graph
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import Op
-from svod_ir.options import IROptions
-from svod_ir.placement import Sharding, split_evenly
+from svod_ir.placement import split_evenly
 from svod_ir.testing import assert_close, count_examples, graphs, nodes, random_inputs, tolerance
 from svod_ir.testing.nodes import contiguous
 from svod_ir.testing.programs import tensor
-from svod_ir.text import parse_graph, print_graph
-from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_schedule.rangeify.all_reduce import MIN_SCATTERED, all_reduce
 from svod_schedule.rangeify.shard_values import shard_values

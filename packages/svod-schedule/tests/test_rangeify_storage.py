@@ -9,7 +9,10 @@ from dataclasses import replace
 import pytest
 
 from svod_dtype import float32, int8, int32
-from svod_ir.build import (
+from svod_ir import (
+    Op,
+    Target,
+    UOp,
     make_alu,
     make_expand,
     make_flip,
@@ -19,12 +22,9 @@ from svod_ir.build import (
     make_reshape,
     make_scan_axis,
 )
-from svod_ir.ops import Op
-from svod_ir.target import Target
 from svod_ir.testing import assert_same
 from svod_ir.testing.nodes import contiguous, detach
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_schedule.rangeify.split_reduce import split_reduce
 

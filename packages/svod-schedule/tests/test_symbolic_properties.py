@@ -10,12 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bool_, cast_value, float16, float32, index, int8, int32, uint8, uint64
-from svod_ir.constant import evaluate_scalar
-from svod_ir.ops import COMPARISON, AxisType, Op
-from svod_ir.rewrite import graph_rewrite
+from svod_ir import AxisType, Op, UOp, evaluate_scalar, graph_rewrite
+from svod_ir.ops import COMPARISON
 from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import cast, register
-from svod_ir.uop import UOp
 from svod_schedule.symbolic import SYMBOLIC, simplify, simplify_condition, simplify_under
 
 Value = bool | int | float

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from svod_dtype import DType, bool_, float32, index, int8, int32, int64, uint8, uint64
+from svod_ir import AxisType, Op, UOp, graph_rewrite
 from svod_ir.evaluate import evaluate
-from svod_ir.ops import AxisType, Op
-from svod_ir.rewrite import graph_rewrite
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import alu, param
-from svod_ir.uop import UOp
 from svod_schedule.symbolic import REDUCTIONS, SYMBOLIC
 
 RULES = SYMBOLIC + REDUCTIONS

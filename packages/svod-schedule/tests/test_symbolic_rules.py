@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svod_ir.rewrite import count_matches, graph_rewrite
-from svod_ir.ruleset import Rule
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
+from svod_ir import Rule, UOp, count_matches, graph_rewrite, parse_graph
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 
 NODES = """

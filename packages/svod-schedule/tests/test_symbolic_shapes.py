@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from svod_dtype import int32
-from svod_ir.args import BufferArg
-from svod_ir.build import (
+from svod_ir import (
+    BufferArg,
+    Op,
+    Target,
+    UOp,
     make_alu,
     make_expand,
     make_iota,
@@ -21,12 +24,9 @@ from svod_ir.build import (
     make_shrink,
 )
 from svod_ir.evaluate import evaluate, evaluate_linear
-from svod_ir.ops import Op
-from svod_ir.target import Target
 from svod_ir.testing import assert_close, nodes, random_inputs, tolerance
 from svod_ir.testing.nodes import contiguous
 from svod_ir.testing.programs import fit, matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
 
 N = UOp.variable("n", 1, 20)

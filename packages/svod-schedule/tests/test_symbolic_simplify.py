@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from svod_dtype import bool_, index, int32
-from svod_ir.ops import AxisType, Op
+from svod_ir import AxisType, Op, UOp
 from svod_ir.testing.nodes import alu, register
-from svod_ir.uop import UOp
 from svod_schedule.symbolic import simplify, simplify_condition, simplify_under
 
 

@@ -10,15 +10,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_dtype import DType, bfloat16, float32, int8, int16, int32, int64, uint8
-from svod_ir.args import KernelInfo, Opt, OptOp, format_opts
-from svod_ir.build import make_permute, make_reduce_axis
-from svod_ir.ops import AxisType, Op
-from svod_ir.options import IROptions
-from svod_ir.target import Target, TensorCore
+from svod_ir import (
+    AxisType,
+    IROptions,
+    KernelInfo,
+    Op,
+    Opt,
+    OptOp,
+    SInt,
+    Target,
+    TensorCore,
+    UOp,
+    format_opts,
+    make_permute,
+    make_reduce_axis,
+)
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.nodes import param, reduce_over
 from svod_ir.testing.programs import fit, matmul, reduce, tensor
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Scheduler, apply_opts, choose

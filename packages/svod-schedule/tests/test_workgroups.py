@@ -9,14 +9,11 @@ from math import prod
 import pytest
 
 from svod_dtype import float16
-from svod_ir.args import Opt, OptOp, format_opts, parse_opts
-from svod_ir.build import make_pad, make_permute
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import COMMON_DTYPES, Target
+from svod_ir import AxisType, Op, Opt, OptOp, Target, UOp, format_opts, make_pad, make_permute, parse_opts
+from svod_ir.target import COMMON_DTYPES
 from svod_ir.testing import assert_same
 from svod_ir.testing.programs import layernorm, linear, matmul, reduce, softmax, tensor
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
+from svod_schedule._linear_index import find_stride
 from svod_schedule.linearize import linearize
 from svod_schedule.lower.place_launch_axes import get_work_items
 from svod_schedule.optimize import Scheduler, choose

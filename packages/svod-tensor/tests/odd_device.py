@@ -14,8 +14,7 @@ from pathlib import Path
 
 from svod_codegen.backend import make_llvm_backend
 from svod_codegen.launcher import CpuProgram
-from svod_device import Backend, CompiledSpec, ProgramSpec
-from svod_device.cpu import HostAllocator
+from svod_device import Backend, CompiledSpec, HostAllocator, ProgramSpec
 
 __all__ = ["make_allocator", "make_backend"]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from svod_dtype import float32, index
-from svod_ir.args import ParamArg
-from svod_ir.ops import Op
+from svod_ir import Op, ParamArg, UOp
 from svod_ir.testing import nodes
-from svod_ir.uop import UOp
 from svod_tensor.engine.arguments import has_partial_store, iter_arguments
 from svod_tensor.engine.instantiate import ScheduleItem
 

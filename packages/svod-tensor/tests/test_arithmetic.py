@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import promote_types, to_dtype
-from svod_ir.errors import BroadcastError, DeviceMismatchError, OperandError
+from svod_ir import BroadcastError, DeviceMismatchError, OperandError
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.testing import SHAPES, check, make_array

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from svod_device import ReadOnlyError
-from svod_ir.errors import ShapeError
+from svod_ir import ShapeError
 from svod_tensor import Tensor, Variable
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.caches import SCHEDULES

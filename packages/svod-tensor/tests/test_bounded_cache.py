@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from svod_ir.cache_counts import CacheCounts
+from svod_ir import CacheCounts
 from svod_tensor.engine.bounded_cache import BoundedCache
 
 

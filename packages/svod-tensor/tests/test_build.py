@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 from svod_dtype import float32
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.testing.nodes import bind, buffer
-from svod_ir.uop import UOp
 from svod_tensor import Tensor
 from svod_tensor.engine.build import make_result, normalize_graph, normalize_results
 

@@ -5,8 +5,7 @@ import pytest
 
 from svod_device import get_device
 from svod_dtype import float32
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import caches as engine_caches
 from svod_tensor.engine import compute

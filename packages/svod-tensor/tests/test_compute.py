@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from svod_device import CompiledSpec, ProgramSpec
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_runtime import CachedKernel, ExecutionPlan, ExecutionPlanBuilder
 from svod_schedule.steps import OptimizedKernel
 from svod_tensor import Tensor, caches, clear_caches, jit

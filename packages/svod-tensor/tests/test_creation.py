@@ -9,7 +9,7 @@ import pytest
 
 from svod_device import ReadOnlyError, UnknownDeviceError
 from svod_dtype import ALL_DTYPES, DeviceNameError, UnknownDTypeError, float32, int32, int64, uint64
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import DataError, IntegerOverflowError, MissingFileError, RaggedDataError
 from svod_tensor.testing import SHAPES, check, make_array

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import ShapeError
+from svod_ir import ShapeError
 from svod_tensor import Tensor
 from svod_tensor.testing import check, make_array
 

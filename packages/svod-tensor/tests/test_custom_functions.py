@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_runtime import (
     PreparedBufferView,
     PreparedCustomFunction,

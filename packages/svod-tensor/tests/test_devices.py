@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from svod_device import get_allocator, get_device
-from svod_ir import Op
-from svod_ir.errors import DeviceMismatchError
+from svod_ir import DeviceMismatchError, Op
 from svod_tensor import PrepareConfig, Tensor, Variable, caches, clear_caches
 from svod_tensor.engine.build import normalize_graph
 from svod_tensor.testing.schedules import make_schedule

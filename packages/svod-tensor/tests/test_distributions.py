@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_tensor import Generator, Tensor
 from svod_tensor.ops import distributions
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import UserError
-from svod_ir.errors import AxisError, BroadcastError, OperandError, ShapeError
+from svod_ir import AxisError, BroadcastError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
 

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from svod_dtype import InternalError, UserError
-from svod_ir.uop import UOp
+from svod_ir import UOp
 from svod_tensor import errors
 
 EXAMPLES = {

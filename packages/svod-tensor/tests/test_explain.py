@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from svod_ir.args import parse_opts
+from svod_ir import parse_opts
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.explain import WORDS, explain, main
 

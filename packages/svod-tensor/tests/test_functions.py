@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from svod_ir.errors import OperandError
+from svod_ir import OperandError
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.testing import check, make_array
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_ir.errors import OperandError
+from svod_ir import OperandError
 from svod_ir.testing import count_examples, run_in_child, run_in_threads
 from svod_schedule.optimize import constants
 from svod_tensor import (
@@ -29,7 +29,7 @@ from svod_tensor import (
     jit,
     manual_seed,
 )
-from svod_tensor import generator as generator_module
+from svod_tensor import _generator as generator_module
 from svod_tensor.errors import CaptureError
 
 DRAWS: dict[str, Callable[[Generator], Tensor]] = {

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
+from svod_tensor._variable import Variable
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.testing import check, make_array
-from svod_tensor.variable import Variable
 
 
 @pytest.fixture

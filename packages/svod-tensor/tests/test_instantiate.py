@@ -4,10 +4,9 @@ import pytest
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32, index
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import bind, buffer
-from svod_ir.uop import UOp
 from svod_tensor import Tensor
 from svod_tensor.engine.build import normalize_graph
 from svod_tensor.engine.instantiate import instantiate_schedule, restore_pre_schedule

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import to_dtype
-from svod_ir.errors import OperandError
+from svod_ir import OperandError
 from svod_tensor import Tensor
 from svod_tensor.errors import AmbiguousTruthError
 from svod_tensor.testing import check, make_array

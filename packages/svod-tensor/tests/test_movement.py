@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import AxisError, OperandError, ShapeError
+from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable
 from svod_tensor.errors import SymbolicShapeError
 from svod_tensor.testing import SHAPES, check, make_array

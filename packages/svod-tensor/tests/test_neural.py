@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.testing import check, make_array
 

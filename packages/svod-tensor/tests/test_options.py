@@ -4,9 +4,8 @@ import warnings
 
 import pytest
 
-from svod_ir.args import Opt, OptOp
-from svod_ir.errors import OptionError
-from svod_schedule.options import OptimizerConfig
+from svod_ir import Opt, OptionError, OptOp
+from svod_schedule import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.options import OPT_CACHE_MAX, read_device, read_opt_cache_max
 

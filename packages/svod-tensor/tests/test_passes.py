@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from svod_codegen.kernel_store import get_kernel_store
-from svod_ir.errors import MeaningError
-from svod_ir.ops import Op
+from svod_ir import MeaningError, Op, RuleSet, UOp, count_matches, graph_rewrite, rule
 from svod_ir.pattern import FLOAT, const, node, splat, var
-from svod_ir.rewrite import count_matches, graph_rewrite
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
-from svod_schedule.errors import ConfigError
-from svod_schedule.options import OptimizerConfig
+from svod_schedule import ConfigError, OptimizerConfig
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable
 from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.explain import explain

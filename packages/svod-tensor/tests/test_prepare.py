@@ -8,10 +8,9 @@ import pytest
 from svod_codegen.backend import make_llvm_backend
 from svod_device import Buffer, HostAllocator, ProgramSpec, clear, get_allocator, register_allocator, register_backend
 from svod_dtype import float32, int32, uint8, void
-from svod_ir.ops import AxisType, Op
+from svod_ir import AxisType, Op, UOp
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import call, param, select, stack
-from svod_ir.uop import UOp
 from svod_runtime import (
     CachedKernel,
     PreparedBufferView,

@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from svod_dtype import float32, index
-from svod_ir.build import make_reshape
-from svod_ir.ops import AxisType, Op
+from svod_ir import AxisType, Op, UOp, make_reshape, parse_graph
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import buffer, contiguous, detach, select
-from svod_ir.text import parse_graph
-from svod_ir.uop import UOp
 from svod_tensor.engine.preschedule import create_pre_schedule, get_memory
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 

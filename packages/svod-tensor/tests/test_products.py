@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import AxisError, BroadcastError, ShapeError
+from svod_ir import AxisError, BroadcastError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EinsumError
 from svod_tensor.testing import check, make_array

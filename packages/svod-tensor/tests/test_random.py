@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import DType
-from svod_ir import UOp
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_runtime.memory import lives, planner
 from svod_tensor import Tensor
 from svod_tensor.testing.programs import (

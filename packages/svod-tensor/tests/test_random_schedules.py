@@ -9,10 +9,9 @@ import pytest
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32, index
-from svod_ir.ops import AxisType
+from svod_ir import AxisType, UOp
 from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import buffer, call, param
-from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan
 from svod_tensor import PrepareConfig
 from svod_tensor.engine.instantiate import instantiate_schedule

@@ -8,10 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from svod_ir.uop import UOp
+from svod_ir import UOp
 from svod_runtime import VariableBoundsError as RunVariableBoundsError
-from svod_schedule.errors import ConfigError
-from svod_schedule.options import OptimizerConfig
+from svod_schedule import ConfigError, OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor, Variable, jit
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import (
@@ -125,7 +124,7 @@ def test_fewer_outputs_than_tensors_is_an_error_with_both_counts(monkeypatch):
         def execute(self):
             pass
 
-    monkeypatch.setattr("svod_tensor.realize.make_plan", lambda *_: Plan())
+    monkeypatch.setattr("svod_tensor._realize.make_plan", lambda *_: Plan())
     x = Tensor([1.0])
     with pytest.raises(BatchOutputError, match="2 tensors are to be realized, but the plan has 1"):
         Tensor.prepare_batch([x + 1, x + 2])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from svod_ir.errors import AxisError, OperandError, ShapeError
+from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.testing import check, make_array

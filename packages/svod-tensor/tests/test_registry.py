@@ -4,8 +4,7 @@ import gc
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_tensor import Tensor
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell

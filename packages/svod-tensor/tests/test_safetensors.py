@@ -7,8 +7,8 @@ import pytest
 import safetensors.numpy as reference
 
 from svod_tensor import Tensor, load_safetensors, save_safetensors
+from svod_tensor._safetensors import read_header
 from svod_tensor.errors import MissingFileError, SafetensorsError
-from svod_tensor.safetensors import read_header
 from svod_tensor.testing import check
 
 

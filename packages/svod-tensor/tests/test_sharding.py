@@ -11,11 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svod_device import UnknownDeviceError
-from svod_ir import Op, Sharding
-from svod_ir.errors import AxisError, DeviceMismatchError
+from svod_ir import AxisError, DeviceMismatchError, Op, Sharding, print_graph
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
-from svod_ir.text import print_graph
 from svod_tensor import PrepareConfig, Tensor, Variable, jit
 from svod_tensor.errors import ShardError, SymbolicShapeError
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import AxisError, ShapeError
+from svod_ir import AxisError, ShapeError
 from svod_runtime import PreparedKernel, clear_custom_functions
 from svod_tensor import Tensor, Variable
 from svod_tensor.ops.sorting import MAX_PASSES

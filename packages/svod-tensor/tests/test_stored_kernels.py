@@ -14,7 +14,8 @@ import pytest
 from svod_codegen.disk_store import get_disk_store
 from svod_codegen.kernel_store import get_kernel_store
 from svod_device import CompiledSpec, ProgramSpec, get_device
-from svod_ir.options import IROptions, PassSelector
+from svod_ir import IROptions
+from svod_ir.options import PassSelector
 from svod_tensor.engine.caches import KernelKey
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_device import evaluate_expression
-from svod_ir.errors import BroadcastError, ShapeError
-from svod_ir.ops import Op
+from svod_ir import BroadcastError, Op, ShapeError, UOp
 from svod_ir.testing import count_examples
-from svod_ir.uop import UOp
 from svod_tensor import Tensor, Variable
 from svod_tensor.errors import SymbolicBoundsError, SymbolicShapeError
 

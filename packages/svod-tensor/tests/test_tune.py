@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from svod_ir.args import parse_opts
-from svod_ir.errors import OptionError
-from svod_schedule.errors import ConfigError
-from svod_schedule.options import OptimizerConfig, read_search
+from svod_ir import OptionError, parse_opts
+from svod_schedule import ConfigError, OptimizerConfig
+from svod_schedule.options import read_search
 from svod_tensor.options import resolve_config, using_optimizer
 from svod_tensor.tuning.choose import Tuned
 from svod_tensor.tuning.progress import Lines, RichBar, format_seconds, format_table, make_observer

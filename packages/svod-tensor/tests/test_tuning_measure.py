@@ -9,12 +9,11 @@ import pytest
 
 from svod_device import Buffer, LaunchDims, ProgramSpec, Variable
 from svod_dtype import DType, float16, float32, float64, int32
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.testing.nodes import contiguous
 from svod_ir.testing.programs import matmul, tensor
-from svod_ir.uop import UOp
+from svod_schedule import OptimizerConfig
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
-from svod_schedule.options import OptimizerConfig
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor import Tensor
 from svod_tensor.options import PrepareConfig

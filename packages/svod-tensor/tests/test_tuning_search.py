@@ -16,15 +16,13 @@ import pytest
 
 from svod_codegen.disk_store import get_disk_store
 from svod_device import Device, clear, get_device
-from svod_ir.args import Opt, OptOp, format_opts, parse_opts
-from svod_ir.target import Target
+from svod_ir import Opt, OptOp, Target, UOp, format_opts, parse_opts
 from svod_ir.testing.nodes import contiguous
-from svod_ir.uop import UOp
 from svod_runtime import ExecutionPlan, PreparedKernel
+from svod_schedule import OptimizerConfig
 from svod_schedule.optimize.beam import Event, Tried
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
 from svod_schedule.optimize.result import SearchResult, StopReason
-from svod_schedule.options import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 from svod_tensor.engine.kernels import make_context
 from svod_tensor.testing.schedules import make_schedule

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from svod_device import Device, get_device
-from svod_ir.args import parse_opts
-from svod_ir.ops import Op
+from svod_ir import Op, UOp, parse_opts
 from svod_ir.testing.programs import matmul, tensor
-from svod_ir.uop import UOp
 from svod_schedule.optimize.candidates import Dropped, DropReason
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor.tuning.contents import describe_contents, estimate_tolerance

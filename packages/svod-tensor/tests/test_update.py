@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import (
     DataDependentShapeError,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, Variable
 from svod_tensor.testing import check, make_array
 

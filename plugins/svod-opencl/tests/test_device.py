@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svod_codegen.errors import CompileError, LoadError
+from svod_codegen import CompileError, LoadError
 from svod_device import (
     Buffer,
     CompiledSpec,
@@ -30,8 +30,7 @@ from svod_opencl.capabilities import has_exact_division, make_target
 from svod_opencl.compiler import OpenCLCompiler
 from svod_opencl.context import get_context
 from svod_runtime import PreparedKernel
-from svod_tensor import Tensor, Variable
-from svod_tensor.options import PrepareConfig
+from svod_tensor import PrepareConfig, Tensor, Variable
 
 
 def make_input(*shape: int) -> np.ndarray:

@@ -11,26 +11,20 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from svod_codegen.steps import linearize, render
-from svod_device import Buffer, get_device
-from svod_device.protocols import Compiler
+from svod_device import Buffer, Compiler, get_device
 from svod_dtype import float32, float64
-from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_reduce_axis, make_reshape
-from svod_ir.ops import Op
-from svod_ir.target import Target
+from svod_ir import Op, Opt, OptOp, Target, UOp, make_reduce_axis, make_reshape
 from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import buffer
-from svod_ir.uop import UOp
 from svod_opencl import OpenCLRenderer
 from svod_opencl.compiler import OpenCLCompiler
 from svod_opencl.context import get_context
 from svod_runtime import PreparedKernel
-from svod_schedule.errors import OptError
+from svod_schedule import OptError
 from svod_schedule.optimize import Scheduler
 from svod_schedule.pipeline import Context
 from svod_schedule.steps import kernelize, lower, optimize, rangeify
-from svod_tensor import Tensor
-from svod_tensor.options import PrepareConfig
+from svod_tensor import PrepareConfig, Tensor
 
 UPCAST, UNROLL, LOCAL, PADTO = OptOp.UPCAST, OptOp.UNROLL, OptOp.LOCAL, OptOp.PADTO
 GROUP, GROUPTOP, NOLOCALS = OptOp.GROUP, OptOp.GROUPTOP, OptOp.NOLOCALS

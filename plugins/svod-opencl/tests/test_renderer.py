@@ -8,14 +8,22 @@ from pathlib import Path
 import pytest
 
 from svod_dtype import DType, bool_, float16, float32, float64, int32, int64, uint8
-from svod_ir.args import Opt, OptOp
-from svod_ir.build import make_alu, make_cast, make_flip, make_reduce_axis, make_reshape
-from svod_ir.errors import OptionError
-from svod_ir.ops import Op
-from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+from svod_ir import (
+    Op,
+    Opt,
+    OptionError,
+    OptOp,
+    Target,
+    UOp,
+    make_alu,
+    make_cast,
+    make_flip,
+    make_reduce_axis,
+    make_reshape,
+)
+from svod_ir.target import COMMON_DTYPES, COMMON_OPS
 from svod_ir.testing.nodes import buffer
 from svod_ir.testing.programs import matmul
-from svod_ir.uop import UOp
 from svod_opencl import OpenCLOptions, OpenCLRenderer
 from svod_opencl.errors import NoDeviceError, NoPlatformError, UnknownAddressError
 from svod_opencl.types import constant, split_lanes

@@ -9,11 +9,8 @@ import numpy as np
 
 from svod_device import Backend, CompiledSpec, Dims, Memory, ProgramSpec
 from svod_dtype import void
+from svod_ir import Op, Target, UOp, parse_graph, print_graph
 from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.text import parse_graph, print_graph
-from svod_ir.uop import UOp
 
 __all__ = ["ToyAllocator", "ToyCompiler", "ToyProgram", "ToyRenderer", "make_allocator", "make_backend"]
 

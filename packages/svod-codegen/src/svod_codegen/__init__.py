@@ -6,7 +6,8 @@ something must be compiled.
 
 from __future__ import annotations
 
+from svod_codegen._cores import count_usable_cores
 from svod_codegen.errors import CompileError, LoadError, MissingSymbolError, RenderError
 from svod_codegen.options import CodegenOptions
 
-__all__ = ["CodegenOptions", "CompileError", "LoadError", "MissingSymbolError", "RenderError"]
+__all__ = ["CodegenOptions", "CompileError", "LoadError", "MissingSymbolError", "RenderError", "count_usable_cores"]

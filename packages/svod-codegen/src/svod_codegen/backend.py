@@ -9,9 +9,8 @@ from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
 from svod_codegen.llvm.cached import default_compiler
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
-from svod_device.protocols import Backend
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_device import Backend
+from svod_ir import Target, UOp
 
 __all__ = ["make_llvm_backend"]
 

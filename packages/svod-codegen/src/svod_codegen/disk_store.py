@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_codegen.options import CodegenOptions
-from svod_ir.cache_counts import CacheCounts, HitCounter
+from svod_ir import CacheCounts, HitCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

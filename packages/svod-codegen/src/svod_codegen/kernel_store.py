@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 
 from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.options import CodegenOptions
-from svod_device.spec import CompiledSpec, ProgramSpec, Variable
+from svod_device import CompiledSpec, ProgramSpec, Variable
 from svod_dtype import LOADED_AT_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from svod_device.launch_size import LaunchSizes
-    from svod_ir.target import Target
+    from svod_device import LaunchSizes
+    from svod_ir import Target
 
 __all__ = [
     "KernelStore",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from svod_codegen.cores import count_usable_cores
+from svod_codegen._cores import count_usable_cores
+from svod_ir import OptionError
 from svod_ir.environment import read_integer, read_switch
-from svod_ir.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

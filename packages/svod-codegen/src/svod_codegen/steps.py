@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import NewType
 
-from svod_codegen.program import linearize_program, make_program, render_program
-from svod_device.protocols import Renderer
-from svod_device.spec import ProgramSpec
-from svod_ir.uop import UOp
+from svod_codegen._program import linearize_program, make_program, render_program
+from svod_device import ProgramSpec, Renderer
+from svod_ir import UOp
 from svod_schedule.steps import LoweredKernel
 
 __all__ = ["LinearProgram", "linearize", "render"]

@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
-from svod_device.buffer import Buffer, copy_buffer
-from svod_device.cache import CachingAllocator
+from svod_device._buffer import Buffer, copy_buffer
+from svod_device._cache import CachingAllocator
+from svod_device._device import Device, base_device_key
+from svod_device._launch_size import (
+    LaunchSizes,
+    evaluate_expression,
+    evaluate_launch_sizes,
+    format_expression,
+    is_constant,
+)
+from svod_device._protocols import (
+    Allocator,
+    Backend,
+    BatchLauncher,
+    ChoosingAllocator,
+    ClosableAllocator,
+    Compiler,
+    Dims,
+    ExclusiveAllocator,
+    Launch,
+    Loader,
+    Memory,
+    PermanentAllocator,
+    Program,
+    Renderer,
+    TimedProgram,
+)
+from svod_device._registry import (
+    Registry,
+    canonical_device,
+    clear,
+    close_device,
+    get_allocator,
+    get_device,
+    get_registry,
+    register_allocator,
+    register_backend,
+)
+from svod_device._spec import CORE_ID, CompiledSpec, LaunchDims, ProgramSpec, Variable
 from svod_device.cpu import HostAllocator
-from svod_device.device import Device, base_device_key
 from svod_device.disk import DiskAllocator
 from svod_device.errors import (
     DeviceLostError,
@@ -25,43 +61,7 @@ from svod_device.errors import (
     ViewError,
 )
 from svod_device.interface import INTERFACE_VERSION
-from svod_device.launch_size import (
-    LaunchSizes,
-    evaluate_expression,
-    evaluate_launch_sizes,
-    format_expression,
-    is_constant,
-)
 from svod_device.options import DeviceOptions
-from svod_device.protocols import (
-    Allocator,
-    Backend,
-    BatchLauncher,
-    ChoosingAllocator,
-    ClosableAllocator,
-    Compiler,
-    Dims,
-    ExclusiveAllocator,
-    Launch,
-    Loader,
-    Memory,
-    PermanentAllocator,
-    Program,
-    Renderer,
-    TimedProgram,
-)
-from svod_device.registry import (
-    Registry,
-    canonical_device,
-    clear,
-    close_device,
-    get_allocator,
-    get_device,
-    get_registry,
-    register_allocator,
-    register_backend,
-)
-from svod_device.spec import CORE_ID, CompiledSpec, LaunchDims, ProgramSpec, Variable
 
 __all__ = [
     "CORE_ID",

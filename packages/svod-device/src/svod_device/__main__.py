@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from svod_device._registry import get_registry
+from svod_device._report import describe, report_devices
 from svod_device.interface import INTERFACE_VERSION
-from svod_device.registry import get_registry
-from svod_device.report import describe, report_devices
 
 __all__ = ["main"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from svod_device.cache import CachingAllocator
+from svod_device._cache import CachingAllocator
+from svod_device._protocols import Memory
 from svod_device.errors import OutOfMemoryError
 from svod_device.host_memory import address_of, copy_host, make_block
 from svod_device.options import DeviceOptions
-from svod_device.protocols import Memory
 from svod_dtype import parse_device_name
 
 __all__ = ["HostAllocator", "make_cpu_allocator"]

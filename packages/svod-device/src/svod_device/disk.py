@@ -10,9 +10,9 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
+from svod_device._protocols import Memory
 from svod_device.errors import DiskError, ReadOnlyError
 from svod_device.host_memory import address_of, copy_host
-from svod_device.protocols import Memory
 from svod_dtype import parse_device_name
 
 __all__ = ["DiskAllocator", "make_disk_allocator"]

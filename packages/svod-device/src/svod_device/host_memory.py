@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 # package it would bring a C parser that nothing here needs, at 80 ms for each start.
 from _cffi_backend import FFI
 
-from svod_device.protocols import Memory
+from svod_device._protocols import Memory
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from svod_dtype.address_space import AddressSpace
-from svod_dtype.device_name import DeviceName, parse_device_name
-from svod_dtype.dtype import (
+from svod_dtype._address_space import AddressSpace
+from svod_dtype._device_name import DeviceName, parse_device_name
+from svod_dtype._dtype import (
     ALL_DTYPES,
     FLOAT_DTYPES,
     INTEGER_DTYPES,
@@ -30,9 +30,9 @@ from svod_dtype.dtype import (
     uint64,
     void,
 )
+from svod_dtype._load_time import LOADED_AT_NS
+from svod_dtype._promotion import promote_types, promote_with_scalar, result_type
 from svod_dtype.errors import DeviceNameError, InternalError, PromotionError, SvodError, UnknownDTypeError, UserError
-from svod_dtype.load_time import LOADED_AT_NS
-from svod_dtype.promotion import promote_types, promote_with_scalar, result_type
 
 __all__ = [
     "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "LOADED_AT_NS", "AddressSpace", "DType", "DeviceName", "DeviceNameError",

@@ -6,7 +6,17 @@
 from __future__ import annotations
 
 # Each defines what a node derives.
-from svod_ir import bounds, origins, scope, shape  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from svod_ir import _bounds, _scope, _shape, origins  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from svod_ir._bounds import dtype_bounds
+from svod_ir._cache_counts import CacheCounts, HitCounter
+from svod_ir._concat import index_dtype_for, make_concat, make_empty, make_positions
+from svod_ir._constant import evaluate_scalar
+from svod_ir._dependency_order import sort_by_dependencies
+from svod_ir._fresh_ids import FreshIds
+from svod_ir._node_order import compare_nodes, node_key
+from svod_ir._size_text import format_shape, format_size
+from svod_ir._threefry import threefry
+from svod_ir._trips import exact_trips, max_trips, typical_trips
 from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg, format_opts, parse_opts
 from svod_ir.build import (
     make_alu,
@@ -53,12 +63,14 @@ from svod_ir.text import format_expression, parse_graph, print_graph
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "CheckArg", "DeviceMismatchError",
-    "EvaluationError", "GraphError", "IROptions", "KernelInfo", "Match", "MeaningError", "Op", "OperandError", "Opt",
-    "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern", "Rates", "RewriteError", "Rule", "RuleError",
-    "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target", "TensorCore", "UOp", "UnknownMeaningError",
-    "count_matches", "format_expression", "format_opts", "get_logger", "graph_rewrite", "make_alu", "make_cast",
-    "make_check", "make_constant_like", "make_expand", "make_flip", "make_gather", "make_iota", "make_pad",
-    "make_permute", "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "parse_graph", "parse_opts",
-    "print_graph", "rule", "verify", "watch_matches",
+    "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "CacheCounts", "CheckArg",
+    "DeviceMismatchError", "EvaluationError", "FreshIds", "GraphError", "HitCounter", "IROptions", "KernelInfo",
+    "Match", "MeaningError", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern",
+    "Rates", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target",
+    "TensorCore", "UOp", "UnknownMeaningError", "compare_nodes", "count_matches", "dtype_bounds", "evaluate_scalar",
+    "exact_trips", "format_expression", "format_opts", "format_shape", "format_size", "get_logger", "graph_rewrite",
+    "index_dtype_for", "make_alu", "make_cast", "make_check", "make_concat", "make_constant_like", "make_empty",
+    "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_positions",
+    "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "max_trips", "node_key", "parse_graph",
+    "parse_opts", "print_graph", "rule", "sort_by_dependencies", "threefry", "typical_trips", "verify", "watch_matches",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from svod_dtype import AddressSpace
 from svod_ir.errors import ParseError
 
 if TYPE_CHECKING:
-    from svod_ir.op import AxisType, Op
+    from svod_ir._op import AxisType, Op
 
 __all__ = [
     "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GridIndex", "KernelInfo", "Opt", "OptOp", "ParamArg", "RangeArg", "ReduceArg",

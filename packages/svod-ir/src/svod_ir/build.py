@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import DType, bool_, void
+from svod_ir._constant import evaluate_scalar
+from svod_ir._size_text import format_shape, format_size
 from svod_ir.args import CheckArg, ReduceArg, ScanArg
-from svod_ir.constant import evaluate_scalar
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, DTYPE_CLASSES, TABLE, UNARY, Op
-from svod_ir.size_text import format_shape, format_size
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, defines
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from svod_dtype import InternalError, UserError
-from svod_ir.size_text import format_shape, format_size
+from svod_ir._size_text import format_shape, format_size
 
 __all__ = [
     "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError", "OperandError", "OptionError",

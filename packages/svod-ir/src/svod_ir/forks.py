@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from svod_ir.import_locks import find_import, wait_for_import
+from svod_ir._import_locks import find_import, wait_for_import
 
 if TYPE_CHECKING:
     from collections.abc import Generator

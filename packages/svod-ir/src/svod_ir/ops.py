@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from svod_dtype import DType, uint64, void
 from svod_ir import args
-from svod_ir.op import AxisType, Op
+from svod_ir._op import AxisType, Op
 
 __all__ = [
     "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS", "IDENTITIES", "MEMORY",

@@ -23,9 +23,9 @@ from math import prod
 from typing import Final, NamedTuple
 
 from svod_dtype import void
+from svod_ir._sharding import Placement, Sharding
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
-from svod_ir.sharding import Placement, Sharding
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from svod_ir.node_order import node_key
+from svod_ir._node_order import node_key
 from svod_ir.uop import UOp
 
 __all__ = [

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from types import FunctionType
 
+from svod_ir._matcher import Matcher, RuleFunction, compile_pattern
 from svod_ir.errors import RuleError
-from svod_ir.matcher import Matcher, RuleFunction, compile_pattern
 from svod_ir.pattern import Pattern
 from svod_ir.uop import UOp
 

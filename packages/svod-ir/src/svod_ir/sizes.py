@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from svod_dtype import index
+from svod_ir._size_text import format_size
 from svod_ir.ops import Op
 from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, divide_monomial, get_interval, multiply_terms
-from svod_ir.size_text import format_size
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [

@@ -19,7 +19,7 @@ from svod_ir.errors import GraphError, OperandError
 from svod_ir.ops import ARG_TYPES, AxisType, Op
 
 if TYPE_CHECKING:
-    from svod_ir.sharding import Placement
+    from svod_ir._sharding import Placement
 
 __all__ = ["SInt", "UOp", "clear_interned", "count_interned", "defines", "to_node"]
 
@@ -194,7 +194,7 @@ class UOp:
 
     @property
     def bounds(self) -> tuple[Any, Any]:
-        """The smallest and largest value that this node can have, from `svod_ir.bounds`."""
+        """The smallest and largest value that this node can have, from `svod_ir._bounds`."""
         if self._bounds is _UNSET:
             _derive(self, "_bounds")
         return self._bounds

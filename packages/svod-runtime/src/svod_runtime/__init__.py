@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from svod_runtime.builder import ExecutionPlanBuilder
-from svod_runtime.custom_function import CustomFunction, clear_custom_functions, register_custom_function
+from svod_runtime._builder import ExecutionPlanBuilder
+from svod_runtime._custom_function import CustomFunction, clear_custom_functions, register_custom_function
+from svod_runtime._dependencies import get_hazards, list_accesses
+from svod_runtime._execute import describe_op
+from svod_runtime._limits import Limits
+from svod_runtime._memory_report import MemoryReport, PlannerMode
+from svod_runtime._plan import ExecutionPlan
+from svod_runtime._plan_view import PlannedKernel
+from svod_runtime._prepared import (
+    CachedKernel,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+)
+from svod_runtime._profile import KernelProfile
+from svod_runtime._report import KernelSummary, ProfileReport, ScopeSummary
+from svod_runtime._template import Guard, PlanTemplate, find_sharing
 from svod_runtime.errors import (
     DependencyError,
     DonatedBufferError,
@@ -14,21 +31,7 @@ from svod_runtime.errors import (
     UnsupportedError,
     VariableBoundsError,
 )
-from svod_runtime.limits import Limits
-from svod_runtime.memory_report import MemoryReport, PlannerMode
-from svod_runtime.plan import ExecutionPlan
-from svod_runtime.plan_view import PlannedKernel
-from svod_runtime.prepared import (
-    CachedKernel,
-    PreparedBufferView,
-    PreparedCopy,
-    PreparedCustomFunction,
-    PreparedKernel,
-    PreparedOp,
-)
-from svod_runtime.profile import KernelProfile
-from svod_runtime.report import KernelSummary, ProfileReport, ScopeSummary
-from svod_runtime.template import Guard, PlanTemplate, find_sharing
+from svod_runtime.memory.lives import is_fresh
 
 __all__ = [
     "CachedKernel",
@@ -59,6 +62,10 @@ __all__ = [
     "UnsupportedError",
     "VariableBoundsError",
     "clear_custom_functions",
+    "describe_op",
     "find_sharing",
+    "get_hazards",
+    "is_fresh",
+    "list_accesses",
     "register_custom_function",
 ]

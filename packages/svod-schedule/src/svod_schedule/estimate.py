@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from svod_ir.ops import BINARY, TERNARY, UNARY, Op
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, max_trips
+from svod_ir.ops import BINARY, TERNARY, UNARY
 
 __all__ = ["Work", "estimate_work"]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Final, Literal, TypeAlias, get_args
 
+from svod_ir import OptionError, Target
 from svod_ir.environment import read_integer, read_number, read_switch
-from svod_ir.errors import OptionError
-from svod_ir.target import Target
 from svod_schedule.errors import ConfigError
 
 __all__ = ["OptimizerConfig", "Strategy", "read_search"]

@@ -14,12 +14,7 @@ from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from svod_ir.args import Opt
-from svod_ir.errors import OptionError
-from svod_ir.log import get_logger
-from svod_ir.options import IROptions
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import IROptions, Opt, OptionError, Target, UOp, get_logger
 from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.kernelize.cut_kernels import cut_kernels
 from svod_schedule.kernelize.share_bodies import share_bodies
@@ -50,7 +45,7 @@ from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.split_reduce import split_reduce
 
 if TYPE_CHECKING:
-    from svod_schedule.pass_check import PassCheck
+    from svod_schedule._pass_check import PassCheck
 
 __all__ = ["PIPELINES", "Context", "Pass", "PassTable", "compile_kernel", "format_table", "run_pipeline"]
 
@@ -254,7 +249,7 @@ def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None =
         if context.observe is not None:
             context.observe(name, row.name, graph, elapsed)
         if options.dump.matches(name, row.name):
-            from svod_ir.text import print_graph
+            from svod_ir import print_graph
 
             print(f"--- {name} {number} {row.name}\n{print_graph(graph)}", file=sys.stderr)
         if options.stop_after.matches(name, row.name):
@@ -267,7 +262,7 @@ def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None =
 
 
 def _make_check(name: str, options: IROptions) -> PassCheck:
-    from svod_schedule.pass_check import PassCheck
+    from svod_schedule._pass_check import PassCheck
 
     return PassCheck(name, has_values=options.check == "values")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NewType
 
-from svod_ir.uop import UOp
+from svod_ir import UOp
 from svod_schedule.optimize.choices import Reason
 from svod_schedule.pipeline import Context, run_pipeline
 

@@ -29,18 +29,18 @@ from svod_dtype import (
     uint32,
     uint64,
 )  # fmt: skip
+from svod_tensor._variable import Variable
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
-from svod_tensor.variable import Variable
 
 if TYPE_CHECKING:
+    from svod_tensor._generator import Generator, default_generator, manual_seed
+    from svod_tensor._origins import scope, track_origins
+    from svod_tensor._safetensors import load_safetensors, save_safetensors
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
-    from svod_tensor.generator import Generator, default_generator, manual_seed
-    from svod_tensor.origins import scope, track_origins
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function
-    from svod_tensor.safetensors import load_safetensors, save_safetensors
 
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "caches", "clear_caches",
@@ -51,18 +51,18 @@ __all__ = [
 
 # These need modules that building graphs does not.
 _LAZY = {
-    "Generator": "generator",
+    "Generator": "_generator",
     "caches": "engine.caches",
     "clear_caches": "engine.caches",
     "custom_function": "python_functions.call",
-    "default_generator": "generator",
+    "default_generator": "_generator",
     "jit": "capture.function",
-    "load_safetensors": "safetensors",
-    "manual_seed": "generator",
+    "load_safetensors": "_safetensors",
+    "manual_seed": "_generator",
     "register_custom_function": "python_functions.register",
-    "save_safetensors": "safetensors",
-    "scope": "origins",
-    "track_origins": "origins",
+    "save_safetensors": "_safetensors",
+    "scope": "_origins",
+    "track_origins": "_origins",
 }
 
 

@@ -44,10 +44,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from svod_dtype import InternalError, UserError
+from svod_ir import SInt, format_shape, format_size
 from svod_ir.origins import Origin, format_origins
-from svod_ir.size_text import format_shape, format_size
 from svod_ir.sizes import bounds_of_size
-from svod_ir.uop import SInt
 
 __all__ = [
     "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BufferNotFoundError",

@@ -17,10 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-from svod_runtime import ExecutionPlan
-from svod_runtime.execute import describe_op
+from svod_ir import Op, UOp
+from svod_runtime import ExecutionPlan, describe_op
 from svod_tensor.engine.observe import Observer, observing
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ def _make_observer(show: Callable[[Artifact], None]) -> Observer:
 
 
 def _show_graph(graph: UOp) -> str:
-    from svod_ir.text import print_graph
+    from svod_ir import print_graph
 
     return print_graph(graph)
 
@@ -194,7 +192,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
 
 def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
     """Run `script`; explain each computation when it happens."""
-    from svod_tensor.origins import track_origins
+    from svod_tensor._origins import track_origins
 
     with track_origins(), observing(_make_observer(show)):
         runpy.run_path(script, run_name="__main__")

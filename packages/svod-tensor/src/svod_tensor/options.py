@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
 from svod_dtype import DeviceNameError, parse_device_name
-from svod_ir.args import Opt, format_opts
+from svod_ir import Opt, OptionError, format_opts
 from svod_ir.environment import read_switch, remember
-from svod_ir.errors import OptionError
-from svod_runtime.memory_report import PlannerMode
-from svod_schedule.errors import ConfigError
-from svod_schedule.options import OptimizerConfig
+from svod_runtime import PlannerMode
+from svod_schedule import ConfigError, OptimizerConfig
 
 if TYPE_CHECKING:
     from svod_schedule.pipeline import PassTable

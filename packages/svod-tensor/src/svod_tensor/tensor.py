@@ -119,7 +119,7 @@ class Tensor(
             >>> x.is_realized
             True
         """
-        from svod_tensor.realize import realize_tensors
+        from svod_tensor._realize import realize_tensors
 
         realize_tensors([t.content for t in tensors], _config_resolver()(config))
 
@@ -204,7 +204,7 @@ class Tensor(
             >>> x.tolist()
             [2.0]
         """
-        from svod_tensor.realize import prepare_tensors
+        from svod_tensor._realize import prepare_tensors
 
         config = _config_resolver()(config)
         donated = tuple(donate)
@@ -233,7 +233,7 @@ def _restore(
     """The tensor that was pickled."""
     import numpy as np
 
-    from svod_tensor.data import make_array_node
+    from svod_tensor._data import make_array_node
 
     found = to_dtype(dtype)
     array = np.frombuffer(elements, found.numpy).reshape(shape)

@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from svod_schedule.options import OptimizerConfig, read_search
+from svod_schedule import OptimizerConfig
+from svod_schedule.options import read_search
 from svod_tensor.options import using_optimizer
 from svod_tensor.tuning.choose import observe
 from svod_tensor.tuning.progress import Observed, format_table, make_observer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyopencl as cl
 
 from svod_dtype import float16, float64
-from svod_ir.ops import Op
-from svod_ir.target import COMMON_DTYPES, COMMON_OPS, Target
+from svod_ir import Op, Target
+from svod_ir.target import COMMON_DTYPES, COMMON_OPS
 from svod_opencl.drivers import is_pocl_before
 
 __all__ = ["has_exact_division", "make_target", "max_vector_bytes"]

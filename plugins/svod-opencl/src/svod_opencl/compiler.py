@@ -10,7 +10,7 @@ from typing import cast
 import pyopencl as cl
 from pyopencl.characterize import has_src_build_cache
 
-from svod_codegen.errors import CompileError, LoadError
+from svod_codegen import CompileError, LoadError
 from svod_device import CompiledSpec, ProgramSpec
 from svod_opencl.build import BuildFailure, build_program
 from svod_opencl.capabilities import has_exact_division

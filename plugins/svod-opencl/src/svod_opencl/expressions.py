@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from svod_codegen.errors import RenderError
+from svod_codegen import RenderError
 from svod_dtype import DType, float32
-from svod_ir.ops import COMPARISON, Op
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Op, Target, UOp
+from svod_ir.ops import COMPARISON
 from svod_opencl.types import constant, scalar_name, vector_name
 
 __all__ = ["Expressions"]

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from svod_ir import OptionError
 from svod_ir.environment import read_switch
-from svod_ir.errors import OptionError
 
 __all__ = ["OpenCLOptions"]
 

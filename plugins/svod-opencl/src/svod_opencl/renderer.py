@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from svod_codegen.c import Buffer, CRenderer, Variable
-from svod_codegen.float_bits import storage_bits
+from svod_codegen.c import Buffer, CRenderer, Variable, storage_bits
 from svod_dtype import DType, float16, float64
+from svod_ir import Op, Target, UOp
 from svod_ir.args import find_grid_index
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.uop import UOp
 from svod_opencl.expressions import Expressions
 from svod_opencl.types import constant, memory_name, scalar_name, split_lanes, vector_name
 

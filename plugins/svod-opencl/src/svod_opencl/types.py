@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from svod_dtype import DType, float16, float32, float64
-from svod_ir.target import Target
+from svod_ir import Target
 
 __all__ = ["constant", "memory_name", "scalar_name", "split_lanes", "vector_name"]
 

@@ -9,7 +9,7 @@ from svod_codegen.disk_store import get_disk_store
 from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
 from svod_codegen.llvm.target import host_target
 from svod_codegen.options import CodegenOptions
-from svod_device.protocols import Backend
+from svod_device import Backend
 
 __all__ = ["make_c_backend"]
 

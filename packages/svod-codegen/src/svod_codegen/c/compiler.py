@@ -9,19 +9,19 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from svod_codegen.abi import ABI_VERSION
+from svod_codegen._abi import ABI_VERSION
+from svod_codegen._elf import find_process_symbol, list_undefined_symbols
+from svod_codegen._objects import get_object
 from svod_codegen.disk_store import make_key
-from svod_codegen.elf import find_process_symbol, list_undefined_symbols
 from svod_codegen.errors import CompileError, CompilerCrashError, CompileTimeoutError
-from svod_codegen.objects import get_object
-from svod_device.spec import CompiledSpec
+from svod_device import CompiledSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from svod_codegen.c.toolchain import Toolchain
     from svod_codegen.disk_store import DiskStore
-    from svod_device.spec import ProgramSpec
+    from svod_device import ProgramSpec
 
 __all__ = ["CCompiler"]
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from svod_codegen.errors import RenderError
 from svod_dtype import DType, float16, float32, float64, int32, int64, uint32, uint64
-from svod_ir.ops import COMPARISON, Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_ir.ops import COMPARISON
 
 __all__ = ["constant_expression", "float_function", "scalar_expression"]
 

@@ -7,8 +7,7 @@ from typing import Final
 
 from svod_codegen.c.renderer import CRenderer
 from svod_dtype import DType, float16
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 __all__ = ["GnuCRenderer"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from svod_codegen._locations import location_of, memory_of
+from svod_codegen._names import get_name
 from svod_codegen.errors import RenderError
-from svod_codegen.locations import location_of, memory_of
-from svod_codegen.names import get_name
 from svod_dtype import DType
-from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_ir.ops import ELEMENTWISE
 
 if TYPE_CHECKING:
     from svod_codegen.c.language import CLanguage

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from svod_codegen._float_bits import storage_bits
 from svod_codegen.c.expressions import constant_expression, scalar_expression
 from svod_codegen.errors import RenderError
-from svod_codegen.float_bits import storage_bits
 from svod_dtype import DType, bool_, float16, float32, float64
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Target, UOp
 
 __all__ = ["Buffer", "CLanguage", "Variable"]
 

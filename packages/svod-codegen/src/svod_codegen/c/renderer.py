@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svod_codegen._locations import memory_of
 from svod_codegen.c.kernel import KernelWriter
 from svod_codegen.c.language import Buffer, CLanguage, Variable
-from svod_codegen.locations import memory_of
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 __all__ = ["CRenderer"]
 

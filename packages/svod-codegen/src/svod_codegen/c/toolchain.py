@@ -14,7 +14,8 @@ from typing import Final
 
 from svod_codegen.errors import NoCompilerError
 from svod_dtype import float16
-from svod_ir.target import COMMON_DTYPES, Target
+from svod_ir import Target
+from svod_ir.target import COMMON_DTYPES
 
 __all__ = ["REQUIRED_FLAGS", "Toolchain", "get_toolchain", "make_c_target"]
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, cast
 # The C half of cffi; the `cffi` package would bring a C parser, at 80 ms for each start.
 from _cffi_backend import FFI
 
+from svod_codegen._loader import load_internal
 from svod_codegen.launcher.ir import EXPORTS, Parking, PoolLayout, make_launcher_ir
 from svod_codegen.llvm.target import get_machine
-from svod_codegen.loader import load_internal
 from svod_codegen.options import CodegenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from svod_codegen.loader import LoadedCode
+    from svod_codegen._loader import LoadedCode
 
 __all__ = ["Pool", "get_parking", "get_pool"]
 

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 from _cffi_backend import FFI
 
+from svod_codegen._loader import load_object
 from svod_codegen.launcher.pool import get_pool
-from svod_codegen.loader import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from svod_codegen.loader import LoadedCode
-    from svod_device.protocols import Dims
-    from svod_device.spec import CompiledSpec
+    from svod_codegen._loader import LoadedCode
+    from svod_device import CompiledSpec, Dims
 
 __all__ = ["CpuProgram"]
 

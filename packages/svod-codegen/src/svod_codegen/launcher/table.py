@@ -11,7 +11,7 @@ from svod_codegen.launcher.pool import Pool, get_pool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from svod_device.protocols import Launch
+    from svod_device import Launch
 
 __all__ = ["CpuBatchLauncher", "CpuTable"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from svod_codegen.abi import ABI_VERSION
+from svod_codegen._abi import ABI_VERSION
+from svod_codegen._objects import get_object
 from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.llvm.compiler import COMPILER_FLAGS, compile_ir
 from svod_codegen.llvm.target import host_key
-from svod_codegen.objects import get_object
-from svod_device.spec import CompiledSpec
+from svod_device import CompiledSpec
 
 if TYPE_CHECKING:
-    from svod_device.spec import ProgramSpec
+    from svod_device import ProgramSpec
 
 __all__ = ["LlvmCompiler", "default_compiler"]
 

@@ -14,8 +14,7 @@ from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import constant_text, is_storage_only, suffix_text, type_text, vector_constant_text
 from svod_dtype import DType, bool_, float16, float32, int32
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 __all__ = ["EMITTERS", "emit_reduce"]
 

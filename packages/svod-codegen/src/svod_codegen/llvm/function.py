@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from svod_codegen._names import get_name
 from svod_codegen.llvm.text import mask_text, type_text
-from svod_codegen.names import get_name
 from svod_dtype import DType, int64
-from svod_ir.uop import UOp
+from svod_ir import UOp
 
 __all__ = ["FunctionWriter"]
 

@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from svod_codegen.elf import find_process_symbol, list_undefined_symbols
+from svod_codegen._elf import find_process_symbol, list_undefined_symbols
 from svod_codegen.errors import LoadError, MissingSymbolError
 from svod_codegen.llvm.binding import load_binding
 

@@ -6,12 +6,12 @@ drops them, a vector access with a mask is masked, a store with one gate branche
 
 from __future__ import annotations
 
+from svod_codegen._locations import location_of, memory_of
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import memory_type, suffix_text, type_text
-from svod_codegen.locations import location_of, memory_of
 from svod_dtype import DType, bool_, int64
-from svod_ir.uop import UOp
+from svod_ir import UOp
 
 __all__ = ["emit_index", "emit_load", "emit_store"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from svod_codegen._locations import memory_of
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
@@ -17,13 +18,11 @@ from svod_codegen.llvm.memory import emit_index, emit_load, emit_store
 from svod_codegen.llvm.tensor_cores import check_units, emit_dot
 from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
-from svod_codegen.locations import memory_of
 from svod_dtype import DType
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 if TYPE_CHECKING:
-    from svod_ir.target import Target
+    from svod_ir import Target
 
 __all__ = ["render"]
 

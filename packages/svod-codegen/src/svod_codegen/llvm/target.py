@@ -17,7 +17,8 @@ from svod_codegen.llvm.tensor_cores import UNITS, list_tensor_cores
 from svod_codegen.llvm.tile_permission import may_use_tiles
 from svod_codegen.options import CodegenOptions
 from svod_dtype import float16
-from svod_ir.target import COMMON_DTYPES, Target
+from svod_ir import Target
+from svod_ir.target import COMMON_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.text import type_text
 from svod_dtype import DType, bfloat16, float16, float32, int8, int16, int32, uint8, uint32
-from svod_ir.target import TensorCore
+from svod_ir import TensorCore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from svod_codegen.llvm.function import FunctionWriter
-    from svod_ir.target import Target
-    from svod_ir.uop import UOp
+    from svod_ir import Target, UOp
 
 __all__ = [
     "N_TILES",

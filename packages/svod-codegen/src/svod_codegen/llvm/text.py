@@ -10,7 +10,7 @@ import math
 import struct
 from functools import cache
 
-from svod_codegen.float_bits import storage_bits
+from svod_codegen._float_bits import storage_bits
 from svod_dtype import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64, uint8
 
 __all__ = [

@@ -22,11 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from svod_codegen._locations import memory_of
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.tensor_cores import N_TILES, TILE_BYTES, TILE_ROWS, get_unit
-from svod_codegen.locations import memory_of
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from svod_codegen._loader import load_object
 from svod_codegen.llvm.compiler import compile_ir
-from svod_codegen.loader import load_object
 
 __all__ = ["C_COMPILER", "call_c", "call_llvm"]
 

@@ -5,7 +5,7 @@
     class TestMine(DeviceConformance):
         device = "MINE"
 
-Everything that `svod_device.protocols` promises is tested: memory, buffers, copies, the registry, and for each kernel of
+Everything that `svod_device._protocols` promises is tested: memory, buffers, copies, the registry, and for each kernel of
 `iter_kernels` rendering, compiling, loading and running against the reference evaluation. The parts can be inherited from one
 by one. What the device cannot do is named with a reason in `expected_failures`, and must fail.
 

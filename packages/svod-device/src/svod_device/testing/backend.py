@@ -14,16 +14,17 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from svod_device.buffer import Buffer
-from svod_device.device import Device
-from svod_device.protocols import Backend, BatchLauncher, Launch, TimedProgram
-from svod_device.registry import COMPILERS, Plugin, canonical_device, get_device, get_registry
-from svod_device.report import report_devices
+from svod_device._buffer import Buffer
+from svod_device._device import Device
+from svod_device._protocols import Backend, BatchLauncher, Launch, TimedProgram
+from svod_device._registry import COMPILERS, Plugin, canonical_device, get_device, get_registry
+from svod_device._report import report_devices
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
 from svod_device.testing.kernels import get_case, iter_kernels
 from svod_dtype import SvodError, float64, int32, int64
-from svod_ir.target import COMMON_DTYPES, Target
+from svod_ir import Target
+from svod_ir.target import COMMON_DTYPES
 from svod_ir.testing import run_in_threads
 
 __all__ = ["BackendConformance", "LauncherConformance", "RegistryConformance"]

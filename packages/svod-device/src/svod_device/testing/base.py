@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from svod_device.device import Device
-from svod_device.protocols import Allocator, Backend
-from svod_device.registry import get_allocator, get_device
+from svod_device._device import Device
+from svod_device._protocols import Allocator, Backend
+from svod_device._registry import get_allocator, get_device
 
 __all__ = ["Conformance"]
 

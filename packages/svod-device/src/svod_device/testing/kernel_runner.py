@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from svod_device.buffer import Buffer
-from svod_device.build_kernel import build_kernel, render_spec
-from svod_device.device import Device
-from svod_device.protocols import Backend, Program
-from svod_device.spec import CompiledSpec, ProgramSpec
+from svod_device._buffer import Buffer
+from svod_device._build_kernel import build_kernel, render_spec
+from svod_device._device import Device
+from svod_device._protocols import Backend, Program
+from svod_device._spec import CompiledSpec, ProgramSpec
 from svod_device.testing.kernels import KernelCase
 from svod_dtype import DType
+from svod_ir import Op
 from svod_ir.evaluate import evaluate_linear
-from svod_ir.ops import Op
 from svod_ir.testing import assert_close, tolerance
 
 __all__ = ["BuiltKernel", "Guarded", "build", "check_kernel", "make_spec", "make_values"]

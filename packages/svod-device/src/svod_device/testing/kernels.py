@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from svod_device.build_kernel import order_nodes
+from svod_device._build_kernel import order_nodes
 from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
-from svod_ir.args import KernelInfo
-from svod_ir.ops import BINARY, FUNCTIONS, UNARY, AxisType, Op, count_operands, takes
-from svod_ir.target import Target
+from svod_ir import AxisType, KernelInfo, Op, Target, UOp
+from svod_ir.ops import BINARY, FUNCTIONS, UNARY, count_operands, takes
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import param, reduce_over, special
-from svod_ir.uop import UOp
 
 __all__ = ["KernelCase", "get_case", "iter_kernels"]
 

@@ -7,8 +7,8 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from svod_device.protocols import Allocator
-from svod_device.wrapped import WrappedAllocator
+from svod_device._protocols import Allocator
+from svod_device._wrapped import WrappedAllocator
 
 __all__ = ["get_plugin_allocator", "run_with_limit"]
 

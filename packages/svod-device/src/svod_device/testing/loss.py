@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import pytest
 
-from svod_device.buffer import Buffer
-from svod_device.device import Device
+from svod_device._buffer import Buffer
+from svod_device._device import Device
+from svod_device._guarded import GuardedProgram
+from svod_device._protocols import Memory, Program
+from svod_device._registry import close_device, get_device
 from svod_device.errors import DeviceLostError
-from svod_device.guarded import GuardedProgram
-from svod_device.protocols import Memory, Program
-from svod_device.registry import close_device, get_device
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel
 from svod_device.testing.kernels import get_case

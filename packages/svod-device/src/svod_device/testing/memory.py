@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from svod_device.buffer import Buffer, copy_buffer
+from svod_device._buffer import Buffer, copy_buffer
+from svod_device._protocols import Allocator, Memory
+from svod_device._registry import canonical_device, get_allocator
 from svod_device.errors import ReadOnlyError, SizeMismatchError, ViewError
 from svod_device.host_memory import ALIGNMENT
-from svod_device.protocols import Allocator, Memory
-from svod_device.registry import canonical_device, get_allocator
 from svod_device.testing.base import Conformance
 from svod_device.testing.limit import get_plugin_allocator, run_with_limit
 from svod_dtype import ALL_DTYPES, DType, float32, uint8

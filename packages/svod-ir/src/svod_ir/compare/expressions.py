@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from svod_dtype import DType
-from svod_ir.arithmetic import quiet
+from svod_ir._arithmetic import quiet
 from svod_ir.errors import EvaluationError
 from svod_ir.evaluate import evaluate, evaluate_kernel
 from svod_ir.ops import ELEMENTWISE, AxisType, Op

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from svod_dtype import DType
+from svod_ir._trips import max_trips
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
 from svod_ir.evaluate.memory import memory_of
 from svod_ir.ops import Op
-from svod_ir.trips import max_trips
 from svod_ir.uop import UOp
 
 if TYPE_CHECKING:

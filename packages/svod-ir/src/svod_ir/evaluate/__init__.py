@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from svod_ir.arithmetic import Values
+from svod_ir._arithmetic import Values
 from svod_ir.evaluate.access import is_effect
 from svod_ir.evaluate.layout import Layout
 from svod_ir.evaluate.machine import Machine
@@ -21,7 +21,7 @@ from svod_ir.evaluate.memory import Environment, Inputs, get_writes, memory_of
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["Inputs", "evaluate", "evaluate_kernel", "evaluate_linear"]
+__all__ = ["Inputs", "evaluate", "evaluate_kernel", "evaluate_linear", "memory_of"]
 
 
 def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:

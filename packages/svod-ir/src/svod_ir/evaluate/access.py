@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from svod_dtype import DType
-from svod_ir.arithmetic import Values
+from svod_ir._arithmetic import Values
 from svod_ir.errors import EvaluationError
 from svod_ir.evaluate.memory import MEMORY_BASES, Poison, checked, find_poison, memory_of, new_memory
 from svod_ir.evaluate.movement import MOVES, fill_sizes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from svod_ir.arithmetic import Values, identity_value
+from svod_ir._arithmetic import Values, identity_value
 from svod_ir.errors import EvaluationError
 from svod_ir.evaluate.access import (
     assigned_before,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from svod_ir.arithmetic import quiet
+from svod_ir._arithmetic import quiet
 from svod_ir.evaluate.layout import LOOP, NEXT, STEP, Layout
 from svod_ir.evaluate.memory import Poison
 from svod_ir.uop import UOp

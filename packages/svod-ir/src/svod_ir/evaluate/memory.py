@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 
 from svod_dtype import DType
-from svod_ir.arithmetic import Values
+from svod_ir._arithmetic import Values
 from svod_ir.errors import EvaluationError
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from svod_ir.arithmetic import Values
+from svod_ir._arithmetic import Values
 from svod_ir.ops import Op
 
 __all__ = ["MOVES", "fill_sizes", "gather"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from svod_dtype import DType, float64, int64
-from svod_ir.arithmetic import Values, combine, convert, identity_value
+from svod_ir._arithmetic import Values, combine, convert, identity_value
 from svod_ir.evaluate.memory import checked
 from svod_ir.ops import Op
 from svod_ir.target import TensorCore

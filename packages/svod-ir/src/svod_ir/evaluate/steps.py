@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from svod_ir.arithmetic import Values, apply_elementwise, constant
+from svod_ir._arithmetic import Values, apply_elementwise, constant
 from svod_ir.errors import UnknownMeaningError
 from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location

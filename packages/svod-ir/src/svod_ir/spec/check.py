@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from svod_dtype import SvodError
+from svod_ir._scope import ENDS_RANGES_FROM
 from svod_ir.errors import SpecError
 from svod_ir.ops import ARG_TYPES, STAGES, TABLE, AxisType, Op
-from svod_ir.scope import ENDS_RANGES_FROM
 from svod_ir.spec.common import Rule
 from svod_ir.spec.kernels import KERNEL_RULES
 from svod_ir.spec.tensors import TENSOR_RULES

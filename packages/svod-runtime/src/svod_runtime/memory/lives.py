@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from svod_device import Buffer
-from svod_runtime.prepared import PreparedKernel, PreparedOp, get_written
+from svod_runtime._prepared import PreparedKernel, PreparedOp, get_written
 
 __all__ = ["Life", "is_fresh", "list_lives"]
 

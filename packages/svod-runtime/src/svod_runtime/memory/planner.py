@@ -14,14 +14,14 @@ from typing import Final
 
 from svod_device import Buffer
 from svod_dtype import uint8
-from svod_ir.log import get_logger
-from svod_runtime.dependencies import Dependencies
+from svod_ir import get_logger
+from svod_runtime._dependencies import Dependencies
+from svod_runtime._memory_report import MemoryReport, PlannerMode
+from svod_runtime._parts import PlanParts
+from svod_runtime._prepared import PreparedBufferView, PreparedKernel, PreparedOp
 from svod_runtime.memory.lives import Life, is_fresh, list_lives
 from svod_runtime.memory.order import declare_units, order_in_units
 from svod_runtime.memory.packing import Block, get_most_live, pack
-from svod_runtime.memory_report import MemoryReport, PlannerMode
-from svod_runtime.parts import PlanParts
-from svod_runtime.prepared import PreparedBufferView, PreparedKernel, PreparedOp
 
 __all__ = ["plan_memory"]
 

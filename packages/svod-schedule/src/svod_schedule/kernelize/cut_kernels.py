@@ -16,13 +16,11 @@ from collections.abc import Mapping
 from math import prod
 
 from svod_dtype import AddressSpace, index, void
-from svod_ir.args import BufferArg, KernelInfo, ParamArg
+from svod_ir import AxisType, BufferArg, FreshIds, KernelInfo, Op, ParamArg, UOp
 from svod_ir.custom_function import read_signature
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import MEMORY, AxisType, Op
+from svod_ir.ops import MEMORY
 from svod_ir.origins import hand_on
-from svod_ir.shape import max_size
-from svod_ir.uop import UOp
+from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.rangeify.coordinates import flatten_index
 

@@ -18,10 +18,9 @@ from collections import Counter
 from typing import NamedTuple
 
 from svod_dtype import index
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.origins import make_images
 from svod_ir.polynomial import ONE, Terms
-from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import from_terms, to_terms
 
 __all__ = ["share_bodies"]

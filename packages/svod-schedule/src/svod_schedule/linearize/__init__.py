@@ -9,8 +9,7 @@ over the graph in its own order is enough.
 from __future__ import annotations
 
 from svod_dtype import void
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.errors import LinearizeError
 
 __all__ = ["linearize"]

@@ -12,10 +12,8 @@ Reductions over the same loops share them: one END closes the loop for all.
 from __future__ import annotations
 
 from svod_dtype import index, void
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
-from svod_schedule.loops import identity_of
+from svod_ir import FreshIds, Op, UOp
+from svod_schedule._loops import identity_of
 from svod_schedule.lower.tiles import add_to
 
 __all__ = ["accumulate"]

@@ -8,8 +8,7 @@ before → after:
 
 from __future__ import annotations
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 __all__ = ["add_loads"]
 

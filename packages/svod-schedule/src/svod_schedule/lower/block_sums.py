@@ -14,10 +14,7 @@ from __future__ import annotations
 from math import isqrt
 
 from svod_dtype import index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import Op
-from svod_ir.trips import exact_trips
-from svod_ir.uop import UOp
+from svod_ir import FreshIds, Op, UOp, exact_trips
 from svod_schedule.lower.tiles import is_tile
 
 __all__ = ["block_sums"]

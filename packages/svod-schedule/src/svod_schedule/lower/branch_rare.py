@@ -13,10 +13,7 @@ The argument goes through a register too: read in the loop, it keeps what depend
 from __future__ import annotations
 
 from svod_dtype import float32, float64, index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import AxisType, FreshIds, Op, Target, UOp
 from svod_schedule.lower.transcendental import RARE
 
 __all__ = ["branch_rare"]

@@ -15,12 +15,8 @@ from functools import lru_cache
 from typing import Final
 
 from svod_dtype import float16, float32, float64, uint8, uint16, uint32, uint64
-from svod_ir.ops import Op
+from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, node, splat, splat_value, var
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.ruleset import Rule, RuleSet, rule
-from svod_ir.target import Target
-from svod_ir.uop import UOp
 from svod_schedule.lower.division import DIVISION, find_power_of_two, splat_like
 
 __all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "SIMPLER", "decompose", "make_decompositions"]

@@ -8,8 +8,7 @@ before → after:
 from __future__ import annotations
 
 from svod_dtype import float16, float32
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Target, UOp
 from svod_schedule.lower.transcendental import RARE, TRANSCENDENTAL, decompose_transcendental
 
 __all__ = ["decompose_math"]

@@ -13,10 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from svod_dtype import DType, int32, int64, uint32, uint64
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import INT, splat, splat_value, var
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 
 __all__ = ["DIVISION", "find_power_of_two", "get_magic", "splat_like"]
 

@@ -23,12 +23,8 @@ from itertools import product as combinations
 from math import prod
 
 from svod_dtype import index, void
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import TensorCore
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import access_cost, find_stride
+from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, max_trips
+from svod_schedule._linear_index import access_cost, find_stride
 from svod_schedule.lower.tiles import add_to, is_tile, make_tiles
 from svod_schedule.lower.vector_access import merge_accesses
 from svod_schedule.symbolic import simplify

@@ -17,10 +17,7 @@ from __future__ import annotations
 from math import isqrt
 
 from svod_dtype import void
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
+from svod_ir import AxisType, FreshIds, Op, UOp, max_trips
 from svod_schedule.lower.place_launch_axes import get_work_items
 
 __all__ = ["count_shared", "group_reduce"]

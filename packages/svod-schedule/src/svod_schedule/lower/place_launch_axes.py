@@ -12,12 +12,9 @@ A store to a buffer at a place that does not depend on some work-item of the wor
 
 from __future__ import annotations
 
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
-from svod_schedule.launch_grid import arrange_axes
-from svod_schedule.linear_index import find_stride
+from svod_ir import AxisType, Op, Target, UOp, max_trips
+from svod_schedule._launch_grid import arrange_axes
+from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.expand import widen
 
 __all__ = ["get_work_items", "place_launch_axes"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from svod_dtype import DType
-from svod_ir.ops import ELEMENTWISE, AxisType, Op
-from svod_ir.target import TensorCore
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
-from svod_schedule.narrow_floats import decode
+from svod_ir import AxisType, Op, TensorCore, UOp, max_trips
+from svod_ir.ops import ELEMENTWISE
+from svod_schedule._narrow_floats import decode
 
 __all__ = ["TILED", "find_core", "find_operands", "fits", "get_locations", "is_tiled", "tile_axes"]
 

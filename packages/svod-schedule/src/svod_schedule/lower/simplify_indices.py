@@ -7,8 +7,7 @@ before → after:
 
 from __future__ import annotations
 
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.uop import UOp
+from svod_ir import UOp, graph_rewrite
 from svod_schedule.symbolic import SYMBOLIC
 
 __all__ = ["simplify_indices"]

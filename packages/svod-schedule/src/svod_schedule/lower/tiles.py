@@ -20,12 +20,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from svod_dtype import index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import TensorCore
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
+from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, max_trips
+from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.products import find_core, get_locations, is_tiled, tile_axes
 from svod_schedule.symbolic import simplify
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 from svod_dtype import DType, int32, int64
-from svod_ir.ops import ELEMENTWISE, MEMORY, Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_ir.ops import ELEMENTWISE, MEMORY
 
 __all__ = ["type_indices"]
 

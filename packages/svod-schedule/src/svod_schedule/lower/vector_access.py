@@ -15,10 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from svod_dtype import index
-from svod_ir.ops import Op
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import access_cost, find_stride
+from svod_ir import Op, UOp, max_trips
+from svod_schedule._linear_index import access_cost, find_stride
 from svod_schedule.symbolic import simplify
 from svod_schedule.symbolic.valid import iter_clauses
 

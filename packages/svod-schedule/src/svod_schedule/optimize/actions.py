@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from svod_ir.args import Opt, OptOp
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
-from svod_ir.trips import exact_trips
-from svod_ir.uop import UOp
+from svod_ir import AxisType, Op, Opt, OptOp, Target, UOp, exact_trips
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.optimize.tensor_cores import get_layouts
 

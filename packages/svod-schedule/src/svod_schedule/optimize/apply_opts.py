@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svod_ir.args import Opt
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Opt, Target, UOp
 from svod_schedule.optimize.choices import Reason
 from svod_schedule.optimize.choose import choose
 from svod_schedule.optimize.scheduler import Scheduler

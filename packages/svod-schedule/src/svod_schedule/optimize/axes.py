@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from svod_dtype import index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import Op
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir import FreshIds, Op, SInt, UOp
+from svod_ir.uop import to_node
 
 __all__ = ["exchange_loops", "list_axes", "split_off_rest"]
 

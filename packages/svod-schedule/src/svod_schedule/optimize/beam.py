@@ -16,10 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from svod_ir.args import Opt, format_opts
-from svod_ir.ops import AxisType
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
+from svod_ir import AxisType, Opt, UOp, format_opts, max_trips
 from svod_schedule.errors import OptError
 from svod_schedule.optimize.actions import iter_neighbours
 from svod_schedule.optimize.candidates import (

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from svod_ir.args import KernelInfo, Opt
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import KernelInfo, Op, Opt, UOp
 
 __all__ = [
     "Candidate",

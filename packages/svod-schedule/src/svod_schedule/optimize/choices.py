@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from svod_ir.args import Opt, OptOp, format_opts
-from svod_ir.uop import UOp
+from svod_ir import Opt, OptOp, UOp, format_opts
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.cost import estimate_cost
 from svod_schedule.optimize.scheduler import Scheduler

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from svod_ir.args import Opt
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_ir import Opt, Target, UOp
 from svod_schedule.optimize import vectors, workgroups
 from svod_schedule.optimize.choices import Question, Reason, answer
 from svod_schedule.optimize.core_tiles import find_core_choice, iter_core_questions

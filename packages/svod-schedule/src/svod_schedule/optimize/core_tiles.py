@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from svod_dtype import DType
-from svod_ir.args import Opt, OptOp
-from svod_ir.ops import AxisType, Op
+from svod_ir import AxisType, Op, Opt, OptOp, Target, TensorCore, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
-from svod_ir.target import Target, TensorCore
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts

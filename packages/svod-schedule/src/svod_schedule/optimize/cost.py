@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from math import ceil, inf, log2, prod
 
 from svod_dtype import DType
-from svod_ir.ops import COMPARISON, ELEMENTWISE, TABLE, AxisType, Op
-from svod_ir.target import Target, TensorCore
-from svod_ir.trips import typical_trips
-from svod_ir.uop import UOp
+from svod_ir import AxisType, Op, Target, TensorCore, UOp, typical_trips
+from svod_ir.ops import COMPARISON, ELEMENTWISE, TABLE
 from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.products import TILED, find_core

@@ -16,14 +16,11 @@ from functools import lru_cache
 from typing import Final
 
 from svod_dtype import FLOAT_DTYPES, DType, bfloat16, float16, float32, float64
-from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
+from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
+from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY
 from svod_ir.pattern import node
-from svod_ir.rewrite import graph_rewrite
-from svod_ir.ruleset import Rule, RuleSet, rule
-from svod_ir.target import Target
-from svod_ir.uop import UOp
+from svod_schedule._narrow_floats import EXACT_IN_F32, decode, encode, round_to_odd, storage_of, to_float32
 from svod_schedule.errors import UnsupportedDtypeError
-from svod_schedule.narrow_floats import EXACT_IN_F32, decode, encode, round_to_odd, storage_of, to_float32
 
 __all__ = ["emulate", "make_emulation"]
 

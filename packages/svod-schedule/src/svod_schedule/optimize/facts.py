@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from svod_ir.ops import TABLE, AxisType, Op
-from svod_ir.target import Target
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride, stride_cost
+from svod_ir import AxisType, Op, Target, UOp, exact_trips, max_trips
+from svod_ir.ops import TABLE
+from svod_schedule._linear_index import find_stride, stride_cost
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.axes import list_axes
 

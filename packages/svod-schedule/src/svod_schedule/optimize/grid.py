@@ -9,13 +9,10 @@ before → after, for at most 1000 positions in the grid:
 from __future__ import annotations
 
 from svod_dtype import index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp, to_node
-from svod_schedule.launch_grid import AxisGroup, arrange_axes
-from svod_schedule.loops import mask_accesses, replace_range
+from svod_ir import AxisType, FreshIds, Op, Target, UOp, exact_trips, max_trips
+from svod_ir.uop import to_node
+from svod_schedule._launch_grid import AxisGroup, arrange_axes
+from svod_schedule._loops import mask_accesses, replace_range
 
 __all__ = ["spread_over_grid"]
 

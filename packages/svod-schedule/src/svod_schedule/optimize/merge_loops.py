@@ -11,11 +11,9 @@ and neither loop's number is used for anything but addresses.
 from __future__ import annotations
 
 from svod_dtype import index
-from svod_ir.ops import Op
-from svod_ir.trips import exact_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import replace_range
+from svod_ir import Op, UOp, exact_trips
+from svod_schedule._linear_index import find_stride
+from svod_schedule._loops import replace_range
 
 __all__ = ["merge_loops"]
 

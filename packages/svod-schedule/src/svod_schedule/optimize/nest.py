@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, gcd, inf, prod
 
-from svod_ir.ops import AxisType, Op
-from svod_ir.trips import typical_trips
-from svod_ir.uop import UOp
+from svod_ir import AxisType, Op, UOp, typical_trips
 
 __all__ = ["Footprint", "LoopNest", "NestedAccess", "Traffic", "count_runs", "estimate_stride", "get_accesses"]
 

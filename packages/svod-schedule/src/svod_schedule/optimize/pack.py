@@ -16,12 +16,8 @@ from collections.abc import Mapping
 from math import prod
 
 from svod_dtype import DType, index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import TensorCore
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
+from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, exact_trips, max_trips
+from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.products import find_core, get_locations, tile_axes
 from svod_schedule.optimize.tensor_cores import gate_operand
 

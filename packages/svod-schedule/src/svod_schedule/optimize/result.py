@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from svod_ir.args import Opt, format_opts, parse_opts
-from svod_ir.errors import ParseError
+from svod_ir import Opt, ParseError, format_opts, parse_opts
 from svod_schedule.optimize.candidates import Dropped, DropReason, Outcome, Timed
 
 __all__ = ["Round", "SearchResult", "StopReason", "find_result"]

@@ -27,16 +27,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from svod_ir.args import KernelInfo, Opt, OptOp
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.size_text import format_size
+from svod_ir import (
+    AxisType,
+    FreshIds,
+    KernelInfo,
+    Op,
+    Opt,
+    OptOp,
+    SInt,
+    Target,
+    TensorCore,
+    UOp,
+    exact_trips,
+    format_size,
+)
 from svod_ir.sizes import divide_size, max_size, normalize_size
-from svod_ir.target import Target, TensorCore
-from svod_ir.trips import exact_trips
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import to_node
+from svod_schedule._loops import mask_accesses, replace_range
 from svod_schedule.errors import OptError
-from svod_schedule.loops import mask_accesses, replace_range
 from svod_schedule.lower.products import is_tiled
 from svod_schedule.optimize.axes import exchange_loops, list_axes, split_off_rest
 from svod_schedule.optimize.grid import spread_over_grid

@@ -19,12 +19,8 @@ from math import inf, prod
 from typing import NamedTuple
 
 from svod_dtype import void
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
-from svod_ir.target import Target
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp
-from svod_schedule.linear_index import find_stride
+from svod_ir import AxisType, FreshIds, Op, Target, UOp, exact_trips, max_trips
+from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.place_launch_axes import get_work_items
 
 __all__ = ["share_tiles"]

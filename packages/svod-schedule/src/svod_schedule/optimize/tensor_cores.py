@@ -21,14 +21,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from svod_dtype import index
-from svod_ir.fresh_ids import FreshIds
-from svod_ir.ops import AxisType, Op
+from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, exact_trips, max_trips
 from svod_ir.sizes import divide_size, normalize_size
-from svod_ir.target import TensorCore
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp, to_node
-from svod_schedule.linear_index import find_stride
-from svod_schedule.loops import mask_accesses, replace_range
+from svod_ir.uop import to_node
+from svod_schedule._linear_index import find_stride
+from svod_schedule._loops import mask_accesses, replace_range
 from svod_schedule.lower.products import find_operands, fits, get_locations
 
 __all__ = ["Layout", "gate_operand", "get_layouts", "is_along", "take_depth", "take_tile"]

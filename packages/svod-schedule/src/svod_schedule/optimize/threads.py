@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svod_ir.args import OptOp
-from svod_ir.ops import AxisType
-from svod_ir.trips import exact_trips
-from svod_ir.uop import UOp
+from svod_ir import AxisType, OptOp, UOp, exact_trips
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts

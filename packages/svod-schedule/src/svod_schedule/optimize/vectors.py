@@ -11,11 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from svod_ir.args import OptOp
-from svod_ir.ops import AxisType
+from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import UOp
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.facts import Access, KernelFacts, Nest

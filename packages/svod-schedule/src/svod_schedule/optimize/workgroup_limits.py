@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from svod_ir.ops import Op
-from svod_ir.target import Target
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
-from svod_schedule.launch_grid import arrange_axes
+from svod_ir import Op, Target, UOp, max_trips
+from svod_schedule._launch_grid import arrange_axes
 from svod_schedule.lower.group_reduce import count_shared
 from svod_schedule.lower.place_launch_axes import get_work_items
 

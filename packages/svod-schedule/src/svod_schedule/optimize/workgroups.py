@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import prod
 
-from svod_ir.args import OptOp
-from svod_ir.trips import exact_trips, max_trips
-from svod_ir.uop import SInt, UOp
+from svod_ir import OptOp, SInt, UOp, exact_trips, max_trips
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts, Nest

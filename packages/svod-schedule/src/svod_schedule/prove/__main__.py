@@ -12,7 +12,7 @@ import argparse
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from svod_ir.ruleset import Rule, RuleSet
+from svod_ir import Rule, RuleSet
 from svod_schedule.errors import UnknownRuleError
 from svod_schedule.prove.prover import QUICK, THOROUGH, Report, prove_rules
 from svod_schedule.prove.rules import list_rule_sets

@@ -15,7 +15,7 @@ from typing import Any, Final
 import z3
 
 from svod_dtype import DType
-from svod_ir.ops import Op
+from svod_ir import Op
 from svod_schedule.prove.terms import Term, Untranslated, apply_bool
 
 __all__ = ["TRANSLATED", "Bits"]

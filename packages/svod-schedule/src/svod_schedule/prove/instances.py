@@ -13,11 +13,9 @@ from random import Random
 from typing import Final
 
 from svod_dtype import ALL_DTYPES, DType, bool_, float32, index, int32, uint8, void
-from svod_ir.args import ParamArg
-from svod_ir.errors import GraphError
-from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, UNARY, AxisType, Op, takes
-from svod_ir.pattern import ANYTHING, Pattern
-from svod_ir.uop import UOp
+from svod_ir import AxisType, GraphError, Op, ParamArg, Pattern, UOp
+from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, UNARY, takes
+from svod_ir.pattern import ANYTHING
 from svod_schedule.prove.movements import MOVED, draw_arg
 from svod_schedule.prove.operands import MEMORY_SIZE, Operands, list_constants, truth_like
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import z3
 
 from svod_dtype import DType
-from svod_ir.ops import COMPARISON, Op
+from svod_ir import Op
+from svod_ir.ops import COMPARISON
 from svod_schedule.prove.terms import Term, Untranslated, apply_bool
 
 __all__ = ["Integers", "Whole"]
@@ -23,7 +24,7 @@ _MAX_POWER = 8
 
 
 class Whole(NamedTuple):
-    """An integer term and an interval that holds it, derived here and not by `svod_ir.bounds`, which rules rely on."""
+    """An integer term and an interval that holds it, derived here and not by `svod_ir._bounds`, which rules rely on."""
 
     term: Any
     low: int

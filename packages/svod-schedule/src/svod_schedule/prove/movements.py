@@ -7,8 +7,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from svod_ir import Op
 from svod_ir.args import ReduceArg, ScanArg
-from svod_ir.ops import REDUCTIONS, Op
+from svod_ir.ops import REDUCTIONS
 
 __all__ = ["MOVED", "draw_arg"]
 

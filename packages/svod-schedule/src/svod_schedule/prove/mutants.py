@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Final
 
-from svod_ir.ruleset import Rule
+from svod_ir import Rule
 
 __all__ = ["Mutant", "make_mutants"]
 

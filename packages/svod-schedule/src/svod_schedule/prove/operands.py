@@ -14,9 +14,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, bool_, cast_value, index
-from svod_ir.args import BufferArg, ParamArg
-from svod_ir.ops import AxisType, Op
-from svod_ir.uop import UOp
+from svod_ir import AxisType, BufferArg, Op, ParamArg, UOp
 
 __all__ = ["MEMORY_SIZE", "Operands", "list_constants", "truth_like"]
 

@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from svod_dtype import DType
+from svod_ir import Op, Pattern, Rule, UOp, format_shape, print_graph
 from svod_ir.compare import differ_at, find_difference
-from svod_ir.ops import FUNCTIONS, Op
-from svod_ir.pattern import Pattern
-from svod_ir.ruleset import Rule
-from svod_ir.size_text import format_shape
-from svod_ir.text import print_graph
-from svod_ir.uop import UOp
+from svod_ir.ops import FUNCTIONS
 from svod_schedule.prove.instances import MAIN_DTYPES, iter_instances, iter_tensor_instances
 from svod_schedule.prove.solve import decide_equal
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from svod_dtype import float32, float64
-from svod_ir.ruleset import RuleSet
-from svod_ir.target import Target
+from svod_ir import RuleSet, Target
 from svod_schedule.lower.decompose import CHEAPER, FOR_MISSING, FUSE, SIMPLER
 from svod_schedule.lower.division import DIVISION
 from svod_schedule.optimize.emulate import make_emulation

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import z3
 
 from svod_dtype import DType
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.prove.bits import Bits
 from svod_schedule.prove.integers import Integers
 from svod_schedule.prove.terms import Meaning, Untranslated

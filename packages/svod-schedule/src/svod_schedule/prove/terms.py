@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import z3
 
 from svod_dtype import DType
-from svod_ir.ops import Op
+from svod_ir import Op
 
 __all__ = ["Meaning", "Term", "Untranslated", "apply_bool"]
 
@@ -42,7 +42,7 @@ class Meaning(Protocol):
 
 
 def apply_bool(op: Op, operands: tuple[Term, ...]) -> Term:
-    """`op` on bools, as `svod_ir.arithmetic` has it: + is or, - is exclusive or, * is and."""
+    """`op` on bools, as `svod_ir._arithmetic` has it: + is or, - is exclusive or, * is and."""
     function = _BOOL.get(op)
     if function is None:
         raise Untranslated(op)

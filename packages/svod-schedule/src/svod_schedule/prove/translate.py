@@ -9,9 +9,9 @@ from typing import Any, Final
 import z3
 
 from svod_dtype import bool_
-from svod_ir.evaluate.memory import memory_of
-from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_ir.evaluate import memory_of
+from svod_ir.ops import ELEMENTWISE
 from svod_schedule.prove.terms import Meaning, Term, Untranslated
 
 __all__ = ["Translation"]

@@ -17,13 +17,11 @@ from collections.abc import Sequence
 from functools import reduce
 from math import gcd, prod
 
-from svod_ir.build import make_copy, make_shrink
-from svod_ir.concat import make_concat
-from svod_ir.ops import Op
+from svod_ir import Op, Sharding, UOp, make_concat, make_shrink
+from svod_ir.build import make_copy
 from svod_ir.origins import make_images
-from svod_ir.placement import Sharding, split_evenly
+from svod_ir.placement import split_evenly
 from svod_ir.sizes import max_size
-from svod_ir.uop import UOp
 
 __all__ = ["all_reduce"]
 

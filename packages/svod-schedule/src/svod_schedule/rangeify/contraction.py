@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.shape import max_size
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_ir.ops import ELEMENTWISE
+from svod_ir.sizes import max_size
 
 __all__ = ["count_rows", "is_contraction"]
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from svod_dtype import bool_, index
-from svod_ir.ops import Op
+from svod_ir import Op, SInt, UOp
 from svod_ir.sizes import product
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import to_node
 from svod_schedule.symbolic import simplify
 
 __all__ = ["Coordinates", "flatten_index", "move", "move_reshape", "move_to_positions", "move_to_selected"]

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from svod_ir.ops import Op
+from svod_ir import Op, SInt, UOp
 from svod_ir.sizes import max_size
-from svod_ir.uop import SInt, UOp
 
 __all__ = ["find_rows", "form_chain"]
 

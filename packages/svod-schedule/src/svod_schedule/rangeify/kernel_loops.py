@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from svod_dtype import index
-from svod_ir.ops import AxisType, Op
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir import AxisType, Op, SInt, UOp
+from svod_ir.uop import to_node
 from svod_schedule.symbolic import simplify
 
 __all__ = ["KernelLoops"]

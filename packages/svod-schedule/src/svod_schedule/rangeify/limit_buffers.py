@@ -10,9 +10,9 @@ whatever else is stored for other reasons, no kernel takes more.
 
 from __future__ import annotations
 
-from svod_ir.ops import MEMORY, MOVEMENT, Op
+from svod_ir import Op, UOp
+from svod_ir.ops import MEMORY, MOVEMENT
 from svod_ir.origins import make_images
-from svod_ir.uop import UOp
 from svod_schedule.rangeify.place import is_always_stored
 
 __all__ = ["limit_buffers"]

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from svod_ir.ops import MEMORY, MOVEMENT, Op
+from svod_ir import Op, UOp
+from svod_ir.ops import MEMORY, MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.placement import is_file
-from svod_ir.uop import UOp
 from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer
 
 __all__ = ["mark_results"]

@@ -10,10 +10,9 @@ reader walks through consecutive memory. A PERMUTE of what is merely read costs 
 
 from __future__ import annotations
 
-from svod_ir.build import make_permute, make_reshape
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir import Op, UOp, make_permute, make_reshape
+from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import hand_on, make_images
-from svod_ir.uop import UOp
 from svod_schedule.rangeify.readers import count_readers
 
 __all__ = ["permute_early"]

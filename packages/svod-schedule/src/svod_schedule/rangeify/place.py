@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import void
+from svod_ir import Op, UOp
 from svod_ir.custom_function import read_signature
-from svod_ir.ops import Op
 from svod_ir.placement import is_file
-from svod_ir.uop import UOp
 
 __all__ = ["get_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
 

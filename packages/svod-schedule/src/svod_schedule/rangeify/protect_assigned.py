@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
+from svod_ir import Op, UOp
+from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
 from svod_ir.origins import make_images
-from svod_ir.uop import UOp
 
 __all__ = ["assigned_memory", "protect_assigned"]
 

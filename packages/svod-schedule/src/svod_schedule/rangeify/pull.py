@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 
 from svod_dtype import AddressSpace, bool_, index
-from svod_ir.args import BufferizeArg
-from svod_ir.build import make_alu
-from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT, Op
+from svod_ir import BufferizeArg, Op, SInt, UOp, make_alu
+from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
 from svod_ir.origins import hand_on
-from svod_ir.uop import SInt, UOp
+from svod_schedule._loops import identity_of
 from svod_schedule.errors import UnsupportedGraphError
-from svod_schedule.loops import identity_of
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
 from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.place import get_read_whole, is_transfer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svod_ir.uop import UOp
+from svod_ir import UOp
 from svod_schedule.rangeify.place import place_nodes
 from svod_schedule.rangeify.pull import pull_values
 from svod_schedule.rangeify.storage import choose_stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from svod_ir.uop import UOp
+from svod_ir import UOp
 
 __all__ = ["count_readers"]
 

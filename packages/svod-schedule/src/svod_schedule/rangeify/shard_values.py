@@ -19,9 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from svod_ir.build import (
+from svod_ir import (
+    Op,
+    Sharding,
+    SInt,
+    UOp,
     make_alu,
-    make_copy,
+    make_concat,
+    make_empty,
     make_expand,
     make_flip,
     make_pad,
@@ -30,11 +35,10 @@ from svod_ir.build import (
     make_reshape,
     make_shrink,
 )
-from svod_ir.concat import make_concat, make_empty
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.build import make_copy
+from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import hand_on, make_images
-from svod_ir.placement import Placement, Sharding, lay_out
-from svod_ir.uop import SInt, UOp
+from svod_ir.placement import Placement, lay_out
 
 __all__ = ["shard_values"]
 

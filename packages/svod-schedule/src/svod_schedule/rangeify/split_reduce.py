@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from math import prod
 
-from svod_ir.build import make_permute, make_reduce_axis, make_reshape, make_shrink
-from svod_ir.ops import Op
+from svod_ir import Op, UOp, make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.origins import make_images
-from svod_ir.uop import UOp
 from svod_schedule.rangeify.contraction import count_rows
 
 __all__ = ["split_reduce"]

@@ -27,10 +27,9 @@ from math import prod
 from typing import NamedTuple
 
 from svod_dtype import index
-from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE, Op
-from svod_ir.shape import max_size
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, max_trips
+from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
+from svod_ir.sizes import max_size
 from svod_schedule.rangeify.contraction import is_contraction
 from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
 from svod_schedule.rangeify.fusion import find_rows, form_chain

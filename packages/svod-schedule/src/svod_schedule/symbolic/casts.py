@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from svod_dtype import DType
-from svod_ir.bounds import dtype_bounds
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, dtype_bounds, rule
 from svod_ir.pattern import INT, node, var
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 
 __all__ = ["CASTS", "keeps_values"]
 

@@ -15,11 +15,9 @@ from math import gcd
 from typing import Final
 
 from svod_dtype import bool_
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import BOOL, INT, const, node, var
 from svod_ir.polynomial import ONE, Terms, add_scaled, get_interval
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import first_monomial, fits, from_terms, to_terms
 
 __all__ = ["COMPARISONS"]

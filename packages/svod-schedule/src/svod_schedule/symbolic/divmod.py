@@ -16,7 +16,7 @@ from math import gcd
 from typing import NamedTuple
 
 from svod_dtype import DType
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import INT, const, node, var
 from svod_ir.polynomial import (
     ONE,
@@ -28,8 +28,6 @@ from svod_ir.polynomial import (
     make_monomial,
     multiply_terms,
 )
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 
 __all__ = ["DIVMOD", "Split", "divide_nested"]

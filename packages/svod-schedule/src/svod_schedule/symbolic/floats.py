@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import FLOAT, node, splat, splat_value, var
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 
 __all__ = ["FLOATS"]
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.constant import evaluate_scalar
-from svod_ir.ops import ELEMENTWISE, TABLE, Op
+from svod_ir import Op, RuleSet, UOp, evaluate_scalar, rule
+from svod_ir.ops import ELEMENTWISE, TABLE
 from svod_ir.pattern import BOOL, INT, const, node
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 
 __all__ = ["FOLDING"]
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import BOOL, INT, const, node, splat, splat_value, var
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 
 __all__ = ["IDENTITIES"]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.node_order import node_key
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir import Op, RuleSet, UOp, node_key, rule
+from svod_ir.ops import ELEMENTWISE
 from svod_ir.pattern import BOOL, const, node, splat, var
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 
 __all__ = ["LOGIC"]
 

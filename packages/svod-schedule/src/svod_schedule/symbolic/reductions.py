@@ -13,11 +13,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from svod_dtype import bool_, index
-from svod_ir.ops import Op
+from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import BOOL, INT, node, splat_value, var
 from svod_ir.polynomial import Terms, add_scaled
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 from svod_schedule.symbolic.casts import keeps_values
 from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 from svod_schedule.symbolic.valid import iter_clauses

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.rewrite import graph_rewrite, is_watched
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, graph_rewrite
+from svod_ir.ops import ELEMENTWISE
+from svod_ir.rewrite import is_watched
 from svod_schedule.symbolic.casts import CASTS
 from svod_schedule.symbolic.comparisons import COMPARISONS
 from svod_schedule.symbolic.divmod import DIVMOD

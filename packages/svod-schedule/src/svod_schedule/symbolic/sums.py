@@ -10,12 +10,10 @@ right. For other dtypes a sum is rewritten where terms merge, or a constant stan
 
 from __future__ import annotations
 
-from svod_ir.node_order import compare_nodes
-from svod_ir.ops import COMMUTATIVE, Op
+from svod_ir import Op, RuleSet, UOp, compare_nodes, rule
+from svod_ir.ops import COMMUTATIVE
 from svod_ir.pattern import INT, const, node, splat, var
 from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms, add_scaled, make_monomial
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 from svod_schedule.symbolic.divmod import divide_nested
 from svod_schedule.symbolic.terms import count_leaves, fits, from_terms, to_terms
 

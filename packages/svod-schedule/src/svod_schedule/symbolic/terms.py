@@ -12,12 +12,9 @@ from functools import cmp_to_key
 from typing import Final
 
 from svod_dtype import DType
-from svod_ir.bounds import dtype_bounds
-from svod_ir.node_order import compare_nodes
-from svod_ir.ops import Op
+from svod_ir import Op, UOp, compare_nodes, dtype_bounds
 from svod_ir.pattern import splat_value
 from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms, add_monomial, add_scaled, get_interval, multiply_terms
-from svod_ir.uop import UOp
 
 __all__ = ["count_leaves", "first_monomial", "fits", "from_terms", "to_terms"]
 

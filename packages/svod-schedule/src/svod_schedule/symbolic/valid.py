@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir import Op, RuleSet, UOp, rule
+from svod_ir.ops import ELEMENTWISE
 from svod_ir.pattern import BOOL, INT, node, var
 from svod_ir.polynomial import ONE, Terms, add_scaled, get_interval
-from svod_ir.ruleset import RuleSet, rule
-from svod_ir.uop import UOp
 from svod_schedule.symbolic.simplify import PLACED, simplify
 from svod_schedule.symbolic.terms import fits, from_terms, to_terms
 

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
-from svod_codegen.cores import count_usable_cores
+from svod_codegen import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_tensor._memory_views import view_prefix
+from svod_tensor._shards import parts_of
 from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import collect_bindings
-from svod_tensor.memory_views import view_prefix
-from svod_tensor.shards import parts_of
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -203,8 +202,8 @@ class Captured:
         What others still want to read there is computed. `nodes` gets the memory of all that is written or donated, of views
         a copy.
         """
+        from svod_tensor._realize import keep_content
         from svod_tensor.options import resolve_config
-        from svod_tensor.realize import keep_content
 
         donated = self._list_donated(given)
         nodes.update((i.memory, one.memory) for i, one in donated)

@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from svod_ir import UOp
 from svod_ir.sizes import max_size
-from svod_ir.uop import UOp
+from svod_tensor._shards import iter_parts, parts_of
 from svod_tensor.cells import overwriting, registry, writing
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.errors import DonationError
-from svod_tensor.shards import iter_parts, parts_of
 
 if TYPE_CHECKING:
     from svod_device import Buffer
@@ -113,8 +113,8 @@ def find_base_of(tensor: TensorBase, part: int) -> UOp | None:
 
 def take_own(tensor: TensorBase, part: int) -> UOp:
     """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of a view a copy."""
+    from svod_tensor._realize import realize_tensors
     from svod_tensor.options import resolve_config
-    from svod_tensor.realize import realize_tensors
 
     content = tensor.content
     if content is content.cell and content.cell.owns:
@@ -179,7 +179,7 @@ def prepare_donating(
     tensors: Sequence[TensorBase], config: PrepareConfig, given: Sequence[TensorBase]
 ) -> ExecutionPlan:
     """The plan that computes `tensors` and may overwrite the memory of those in `given`."""
-    from svod_tensor.realize import keep_content, prepare_tensors, realize_tensors
+    from svod_tensor._realize import keep_content, prepare_tensors, realize_tensors
 
     realize_tensors([t.content for t in given], config)
     donated = [

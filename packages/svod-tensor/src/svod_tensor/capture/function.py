@@ -29,9 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
+from svod_ir import UOp, get_logger
 from svod_ir.forks import make_lock
-from svod_ir.log import get_logger
-from svod_ir.uop import UOp
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.function_plan import make_captured, name_inputs

@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Se
 from typing import TYPE_CHECKING, cast
 
 from svod_device import Buffer, get_allocator
+from svod_ir import Op, Sharding, UOp
 from svod_ir.forks import make_lock
-from svod_ir.ops import Op
-from svod_ir.placement import Sharding
 from svod_ir.sizes import max_size
-from svod_ir.uop import UOp
+from svod_tensor._memory_views import view_prefix
+from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.nested import take_apart
@@ -26,9 +26,7 @@ from svod_tensor.cells.views import is_symbolic
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import bind_to_call, check_variables
 from svod_tensor.errors import BufferNotFoundError, CaptureError, DonationError
-from svod_tensor.memory_views import view_prefix
 from svod_tensor.options import resolve_config
-from svod_tensor.shards import join_parts, parts_of
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def make_captured(
     Returns:
         None if it must run again: what it writes to has memory only now, or another thread wrote to what it reads.
     """
-    from svod_tensor.realize import realize_tensors
+    from svod_tensor._realize import realize_tensors
 
     placeholders: list[Tensor | None] = []
     binds = bind_to_call(list(iter_symbolic(given)))
@@ -90,7 +88,7 @@ def make_captured(
 @contextlib.contextmanager
 def _start_capture(name: str) -> Generator[Capture]:
     """Record what this thread does to tensors from now on; at the end all that was there before is as it was before."""
-    from svod_tensor.realize import realize_tensors
+    from svod_tensor._realize import realize_tensors
 
     while True:
         with registry.lock:
@@ -116,7 +114,7 @@ def _start_capture(name: str) -> Generator[Capture]:
 
 def _compute(pending: Set[UOp]) -> None:
     """Do these assignments."""
-    from svod_tensor.realize import realize_tensors
+    from svod_tensor._realize import realize_tensors
 
     with registry.lock:
         needed = [c for c in registry.iter_pending_cells() if not pending.isdisjoint(states.get_written(c.node))]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
+from svod_tensor._shards import parts_of
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import get_form
 from svod_tensor.cells.views import Path, list_sizes, substitute_path
 from svod_tensor.engine import memory_nodes
-from svod_tensor.shards import parts_of
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Recipe", "Results"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeGuard
 
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.sizes import unbind
-from svod_ir.uop import UOp
 from svod_tensor.capture.nested import take_apart
 from svod_tensor.tensor import Tensor
 

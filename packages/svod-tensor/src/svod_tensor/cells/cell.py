@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from svod_dtype import DType
-from svod_ir.placement import Sharding
+from svod_ir import Sharding, UOp
 from svod_ir.sizes import unbind
-from svod_ir.uop import UOp
+from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.options import DEFAULT_DEVICE
-from svod_tensor.shapes import Shape
 
 __all__ = ["Cell", "Form", "Live", "View", "get_form"]
 

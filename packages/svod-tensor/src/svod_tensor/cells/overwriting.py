@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_tensor.cells import registry
 from svod_tensor.engine import memory_nodes, states
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_tensor.cells.cell import Cell, Live
 
 __all__ = ["Capture"]

@@ -30,7 +30,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, cast
 
-from svod_ir.uop import UOp
+from svod_ir import UOp
 from svod_tensor.cells import tables
 from svod_tensor.cells.tables import lock
 from svod_tensor.errors import CaptureError

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from svod_dtype import bool_
-from svod_ir.build import make_alu, make_expand, make_flip, make_pad, make_permute, make_reshape, make_shrink
-from svod_ir.ops import Op
+from svod_ir import Op, SInt, UOp, make_alu, make_expand, make_flip, make_pad, make_permute, make_reshape, make_shrink
 from svod_ir.sizes import divide_size, normalize_size, product
-from svod_ir.uop import SInt, UOp
+from svod_tensor._shapes import Shape, broadcast_node, item_count
+from svod_tensor._shards import parts_of, place_like
 from svod_tensor.engine.bindings import resolve_size
-from svod_tensor.shapes import Shape, broadcast_node, item_count
-from svod_tensor.shards import parts_of, place_like
 
 if TYPE_CHECKING:
     import numpy as np

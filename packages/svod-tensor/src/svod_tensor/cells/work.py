@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from svod_ir.ops import MOVEMENT, Op
-from svod_ir.placement import Sharding
-from svod_ir.uop import UOp
+from svod_ir import Op, Sharding, UOp
+from svod_ir.ops import MOVEMENT
+from svod_tensor._checks import build_checked
+from svod_tensor._memory_views import view_prefix
+from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.cells import overwriting, registry
-from svod_tensor.checks import build_checked
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import settle_bindings
 from svod_tensor.engine.job import Job, get_inputs
 from svod_tensor.engine.memory_nodes import get_buffer, is_there
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
-from svod_tensor.memory_views import view_prefix
 from svod_tensor.options import PrepareConfig
-from svod_tensor.shards import join_parts, parts_of
 
 if TYPE_CHECKING:
     from svod_device import Buffer

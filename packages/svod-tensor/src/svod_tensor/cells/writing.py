@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from svod_device import ReadOnlyError
 from svod_dtype import void
-from svod_ir.ops import Op
-from svod_ir.placement import Sharding
-from svod_ir.uop import UOp
+from svod_ir import Op, Sharding, UOp
+from svod_tensor._origins import add_line
+from svod_tensor._shards import parts_of, spread
 from svod_tensor.cells import registry
 from svod_tensor.cells.views import Path, make_target, put
 from svod_tensor.engine import memory_nodes, states
-from svod_tensor.origins import add_line
-from svod_tensor.shards import parts_of, spread
 
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
@@ -67,7 +65,7 @@ def make_own(cell: Cell) -> bool:
         if not memory_nodes.is_buffer_identity(cell.node) or (cell.owns and _is_writable(cell)):
             return cell.owns
         from svod_device import copy_buffer
-        from svod_tensor import storage
+        from svod_tensor import _storage as storage
 
         shared = {
             memory: buffer for memory in states.iter_memories(cell.node) if (buffer := memory_nodes.find_buffer(memory))

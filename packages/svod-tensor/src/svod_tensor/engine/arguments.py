@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from svod_ir.ops import Op
+from svod_ir import Op
 
 if TYPE_CHECKING:
     from svod_device import Buffer
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_tensor.engine.schedule import ScheduleItem
 
 __all__ = ["BufferUse", "has_partial_store", "iter_arguments", "list_slots"]

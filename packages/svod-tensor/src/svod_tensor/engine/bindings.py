@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from svod_device import evaluate_expression
-from svod_ir.ops import Op
+from svod_ir import Op, SInt, UOp
 from svod_ir.sizes import unbind
-from svod_ir.uop import SInt, UOp
 from svod_tensor.errors import BoundsConflictError, VariableConflictError
 
 __all__ = [

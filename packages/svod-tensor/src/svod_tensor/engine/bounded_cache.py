@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from cachetools import FIFOCache
 
-from svod_ir.cache_counts import CacheCounts, HitCounter
+from svod_ir import CacheCounts, HitCounter
 from svod_ir.forks import hold_across_fork
 
 __all__ = ["BoundedCache"]

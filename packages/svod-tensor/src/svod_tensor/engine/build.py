@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import get_allocator
-from svod_ir.args import ParamArg
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, ParamArg, UOp
 from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
 from svod_tensor.engine.files import copy_files
 from svod_tensor.engine.kernel_origins import collect_lines

@@ -19,7 +19,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_device import CompiledSpec, get_device
-from svod_ir.cache_counts import CacheCounts
+from svod_ir import CacheCounts
 from svod_runtime import CachedKernel, PlanTemplate, find_sharing
 from svod_tensor.engine.bounded_cache import BoundedCache
 from svod_tensor.engine.preschedule import PreSchedule
@@ -28,7 +28,7 @@ from svod_tensor.options import read_opt_cache_max
 if TYPE_CHECKING:
     from svod_codegen.disk_store import DiskStore
     from svod_device import Device, ProgramSpec
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_tensor.engine.build import TensorGraph
     from svod_tensor.engine.job import Job
     from svod_tensor.options import PrepareConfig

@@ -10,10 +10,10 @@
     linearize    LoweredKernel                    → LinearProgram    `svod_schedule/linearize/`
     render       LinearProgram                    → ProgramSpec      `svod_codegen/llvm/`, `svod_codegen/c/`
     compile      ProgramSpec                      → CompiledSpec     the same
-    load         CompiledSpec                     → CachedKernel     `svod_codegen/loader.py`, or a device's own
+    load         CompiledSpec                     → CachedKernel     `svod_codegen/_loader.py`, or a device's own
     prepare      Schedule, CachedKernels          → builder          `engine/prepare.py`
-    plan         builder                          → ExecutionPlan    `svod_runtime/memory/`, `template.py` and `plan.py`
-    execute      ExecutionPlan                    → results          `svod_runtime/execute.py`
+    plan         builder                          → ExecutionPlan    `svod_runtime/memory/`, `_template.py` and `_plan.py`
+    execute      ExecutionPlan                    → results          `svod_runtime/_execute.py`
 
 `python -m svod_tensor.explain script.py lower` prints what a word made. An observer (`observe.py`) sees every artifact; while
 there is one, nothing comes from the caches (`caches.py`), which stand around the steps here and nowhere else. Nothing below
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from svod_codegen.steps import linearize, render
 from svod_ir.origins import record_labels
-from svod_schedule.errors import OptError
+from svod_schedule import OptError
 from svod_schedule.estimate import estimate_work
 from svod_schedule.steps import kernelize, lower, optimize, rangeify
 from svod_tensor.engine.build import TensorGraph, build

@@ -14,11 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from svod_device import Buffer
-from svod_ir.dependency_order import sort_by_dependencies
-from svod_ir.ops import ELEMENTWISE, Op
-from svod_ir.uop import UOp
-from svod_runtime.dependencies import get_hazards, list_accesses
-from svod_runtime.memory.lives import is_fresh
+from svod_ir import Op, UOp, sort_by_dependencies
+from svod_ir.ops import ELEMENTWISE
+from svod_runtime import get_hazards, is_fresh, list_accesses
 from svod_tensor.engine.arguments import has_partial_store, iter_arguments
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, effect_of
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from svod_ir.ops import Op
+from svod_ir import Op, Sharding, UOp
 from svod_ir.origins import make_images
-from svod_ir.placement import Sharding, is_file
-from svod_ir.uop import UOp
+from svod_ir.placement import is_file
 
 __all__ = ["copy_files"]
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
-from svod_ir.args import ParamArg
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, ParamArg, UOp
 from svod_tensor.engine.donated_memory import place_outputs
 from svod_tensor.engine.kernel_origins import get_kernel_origins
 from svod_tensor.engine.preschedule import PreSchedule, PreScheduleItem

@@ -10,7 +10,7 @@ from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
     from svod_device import Buffer
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_runtime import Guard
     from svod_tensor.engine.build import TensorGraph
 

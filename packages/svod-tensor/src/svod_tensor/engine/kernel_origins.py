@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from svod_ir.ops import MOVEMENT, Op
+from svod_ir import Op
+from svod_ir.ops import MOVEMENT
 from svod_ir.origins import Labels, Origin, get_origins, has_origins
 
 if TYPE_CHECKING:
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_tensor.engine.preschedule import PreSchedule
 
 __all__ = ["collect_lines", "get_kernel_origins", "number_nodes"]

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from svod_device import Device, get_device
 from svod_dtype import InternalError
-from svod_ir.log import get_logger
-from svod_ir.options import IROptions
+from svod_ir import IROptions, UOp, get_logger
 from svod_ir.origins import Origin, format_origins
-from svod_ir.uop import UOp
 from svod_runtime import CachedKernel
 from svod_schedule.pipeline import PIPELINES, Context
 from svod_tensor.engine.arguments import list_slots
@@ -27,7 +25,7 @@ from svod_tensor.tuning.tuned import find_tuned, reject_tuned
 
 if TYPE_CHECKING:
     from svod_device import CompiledSpec, ProgramSpec
-    from svod_ir.args import Opt
+    from svod_ir import Opt
     from svod_tensor.options import PrepareConfig
     from svod_tensor.tuning.choose import Subject
 
@@ -201,7 +199,7 @@ def _compile(source: ProgramSpec, device: Device) -> CompiledSpec:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    from svod_codegen.options import CodegenOptions
+    from svod_codegen import CodegenOptions
 
     return ThreadPoolExecutor(CodegenOptions.from_env().threads, thread_name_prefix="svod-compile")
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, cast
 
-from svod_ir.args import BufferArg
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import BufferArg, Op, UOp
 from svod_tensor.errors import BufferNotFoundError, ScheduleError
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from svod_device import Buffer, ProgramSpec, Variable
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_runtime import (
     CachedKernel,
     ExecutionPlanBuilder,

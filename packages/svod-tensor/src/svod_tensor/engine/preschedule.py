@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from svod_ir.dependency_order import sort_by_dependencies
-from svod_ir.ops import Op
+from svod_ir import Op, UOp, sort_by_dependencies
 from svod_ir.origins import get_labels
-from svod_ir.uop import UOp
 from svod_schedule.steps import KernelGraph
 from svod_tensor.engine.memory_nodes import ALIASES, get_memory
 from svod_tensor.engine.separate_results import separate_results

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import Buffer
 from svod_dtype import parse_device_name
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin

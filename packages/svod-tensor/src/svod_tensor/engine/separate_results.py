@@ -10,9 +10,7 @@ assignment writes. What is written to one result later never shows in another.
 from __future__ import annotations
 
 from svod_dtype import void
-from svod_ir.args import BufferArg, ParamArg
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import BufferArg, Op, ParamArg, UOp
 from svod_tensor.engine.memory_nodes import get_memory
 
 __all__ = ["separate_results"]

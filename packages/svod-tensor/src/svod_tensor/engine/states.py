@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from threading import get_ident
 
-from svod_ir.ops import Op
+from svod_ir import Op, UOp
 from svod_ir.placement import is_file
-from svod_ir.uop import UOp
 from svod_tensor.engine import memory_nodes
 from svod_tensor.options import DEFAULT_DEVICE
 

@@ -9,7 +9,7 @@ from svod_codegen.kernel_store import describe_target, fingerprint_code, get_ker
 if TYPE_CHECKING:
     from svod_codegen.kernel_store import StoredKernel
     from svod_device import CompiledSpec, Device, ProgramSpec
-    from svod_ir.options import IROptions
+    from svod_ir import IROptions
     from svod_tensor.engine.caches import KernelKey
 
 __all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError
+from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import concrete_shape, normalize_axis
 
 __all__ = ["Activation"]
 

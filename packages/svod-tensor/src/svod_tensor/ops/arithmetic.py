@@ -12,14 +12,11 @@ import math
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import DType, bool_, float64
-from svod_ir.build import make_check
-from svod_ir.errors import OperandError
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, OperandError, UOp, make_check
+from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import INFINITY, Theme
-from svod_tensor.shapes import broadcast_node, broadcast_shapes
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

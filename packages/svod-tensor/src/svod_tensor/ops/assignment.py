@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from svod_tensor._shapes import broadcast_node
 from svod_tensor.cells import writing
 from svod_tensor.cells.views import is_shard, is_writable
 from svod_tensor.errors import AssignmentDtypeError, RepeatedWriteError, ShardError
@@ -16,7 +17,6 @@ from svod_tensor.ops.index_items import expand_index, is_array_index
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.update import check_value
-from svod_tensor.shapes import broadcast_node
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

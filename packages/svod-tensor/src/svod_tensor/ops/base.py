@@ -6,16 +6,15 @@ import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
-from svod_ir.placement import Sharding, check_devices
-from svod_ir.size_text import format_shape
+from svod_ir import Sharding, SInt, UOp, format_shape
+from svod_ir.placement import check_devices
 from svod_ir.sizes import max_size, product
-from svod_ir.uop import SInt, UOp
+from svod_tensor._origins import add_line, current_scope
+from svod_tensor._shapes import Shape
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step
 from svod_tensor.engine import memory_nodes
 from svod_tensor.options import DEFAULT_DEVICE
-from svod_tensor.origins import add_line, current_scope
-from svod_tensor.shapes import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +71,7 @@ class TensorBase:
             >>> Tensor([[1, 2], [3, 4]]).shape, Tensor(1.5).dtype
             ((2, 2), float32)
         """
-        from svod_tensor.data import copy_to_device, make_node, place_by_default
+        from svod_tensor._data import copy_to_device, make_node, place_by_default
 
         wanted = None if dtype is None else to_dtype(dtype)
         is_given = isinstance(data, (TensorBase, UOp))

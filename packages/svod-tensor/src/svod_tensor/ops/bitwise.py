@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import bool_
-from svod_ir.errors import OperandError
-from svod_ir.ops import Op
+from svod_ir import Op, OperandError
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 

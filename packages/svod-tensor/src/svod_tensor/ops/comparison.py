@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import bool_, int8, int16, int32, int64
-from svod_ir.errors import OperandError
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, OperandError, UOp
+from svod_tensor._shapes import broadcast_node
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import INFINITY, Theme
-from svod_tensor.shapes import broadcast_node
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

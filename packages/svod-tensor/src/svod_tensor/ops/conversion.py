@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Self
 
 from svod_dtype import to_dtype
-from svod_ir.errors import OperandError
-from svod_ir.ops import Op
-from svod_ir.size_text import format_shape
+from svod_ir import Op, OperandError, UOp, format_shape
 from svod_ir.sizes import divide_size
-from svod_ir.uop import UOp
+from svod_tensor._memory_views import view_bytes
+from svod_tensor._shapes import broadcast_node
 from svod_tensor.cells.views import Detach
 from svod_tensor.engine import memory_nodes
-from svod_tensor.memory_views import view_bytes
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import broadcast_node
 
 __all__ = ["Conversion"]
 

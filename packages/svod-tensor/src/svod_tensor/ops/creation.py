@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from typing import Self, cast
 
 from svod_dtype import DType, float32, float64, int64, to_dtype
-from svod_ir.build import make_alu, make_cast, make_expand, make_iota, make_reshape
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
+from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_expand, make_iota, make_reshape
 from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
-from svod_ir.uop import SInt, UOp, to_node
-from svod_tensor.data import check_scalar, copy_to_device, default_int_dtype, make_constant, make_node
+from svod_ir.uop import to_node
+from svod_tensor._data import check_scalar, copy_to_device, default_int_dtype, make_constant, make_node
+from svod_tensor._memory_views import view_prefix
+from svod_tensor._shapes import Shape, broadcast_shapes, to_shape
+from svod_tensor._shards import place_like
 from svod_tensor.engine import memory_nodes
-from svod_tensor.memory_views import view_prefix
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.options import DEFAULT_DEVICE
-from svod_tensor.shapes import Shape, broadcast_shapes, to_shape
-from svod_tensor.shards import place_like
 
 __all__ = ["Creation", "check_sizes"]
 
@@ -110,7 +108,7 @@ class Creation(Theme):
             >>> x.tolist()
             [[1.0, 1.0], [1.0, 1.0]]
         """
-        from svod_tensor import storage
+        from svod_tensor import _storage as storage
 
         sizes = check_sizes("empty", to_shape("empty", shape))
         kind, name = to_dtype(dtype), storage.check_device(device or DEFAULT_DEVICE)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Self
 
 from svod_dtype import to_dtype
-from svod_ir.build import make_scan_axis
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
+from svod_ir import Op, OperandError, ShapeError, make_scan_axis
+from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.reduction import sum_dtype
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import concrete_shape, normalize_axis
 
 __all__ = ["Cumulative"]
 

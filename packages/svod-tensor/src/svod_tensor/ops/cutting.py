@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import bool_, int64
-from svod_ir.build import make_alu, make_pad
-from svod_ir.concat import make_positions
-from svod_ir.errors import AxisError, OperandError, ShapeError
-from svod_ir.ops import Op
+from svod_ir import AxisError, Op, OperandError, ShapeError, SInt, UOp, make_alu, make_pad, make_positions
 from svod_ir.sizes import normalize_size
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import to_node
+from svod_tensor._data import make_constant
+from svod_tensor._shapes import Axes, Shape, broadcast_node, check_within, normalize_axes, to_shape
 from svod_tensor.cells.views import Shrink
-from svod_tensor.data import make_constant
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Axes, Shape, broadcast_node, check_within, normalize_axes, to_shape
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

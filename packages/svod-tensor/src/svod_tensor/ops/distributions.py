@@ -10,19 +10,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import DType, bool_, float32, float64, uint64
-from svod_ir.build import make_alu, make_cast
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
-from svod_ir.uop import SInt, UOp
+from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast
+from svod_tensor._shapes import normalize_axis
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.random import draw, draw_like, float_dtype, uniform_of
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import normalize_axis
 
 if TYPE_CHECKING:
-    from svod_tensor.generator import Generator, Seed
+    from svod_tensor._generator import Generator, Seed
     from svod_tensor.ops.base import Operand
 
 __all__ = ["Distributions"]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import float64
-from svod_ir.ops import Op
+from svod_ir import Op
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from svod_dtype import int64
-from svod_ir.build import make_alu
-from svod_ir.concat import index_dtype_for
-from svod_ir.ops import Op
+from svod_ir import Op, SInt, UOp, index_dtype_for, make_alu
 from svod_ir.sizes import normalize_size
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import to_node
+from svod_tensor._shapes import check_within
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.shapes import check_within
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -175,7 +173,7 @@ def check_positions(item: object, size: SInt, axis: int) -> UOp:
             resolve_position(extreme, size, axis)
         array = np.where(array < 0, array + size, array) if isinstance(size, int) else array
     dtype = index_dtype_for(size)
-    from svod_tensor.data import make_array_node
+    from svod_tensor._data import make_array_node
 
     is_known = isinstance(size, int) or not array.size or int(array.min()) >= 0
     node = (

@@ -12,13 +12,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from svod_dtype import DType, int64
-from svod_ir.build import make_alu, make_check, make_gather, make_permute, make_reshape, make_shrink
-from svod_ir.concat import index_dtype_for, make_positions
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
+from svod_ir import (
+    Op,
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    index_dtype_for,
+    make_alu,
+    make_check,
+    make_gather,
+    make_permute,
+    make_positions,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.placement import check_devices
 from svod_ir.sizes import normalize_size, product
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import to_node
+from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, item_count, normalize_axis
+from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
 from svod_tensor.errors import IndexKindError
 from svod_tensor.ops.base import DTypeLike, TensorBase
@@ -34,8 +47,6 @@ from svod_tensor.ops.index_items import (
 )
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, item_count, normalize_axis
-from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from svod_tensor.ops.index_items import Index, IndexItem

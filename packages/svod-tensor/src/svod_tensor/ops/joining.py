@@ -8,17 +8,23 @@ from functools import reduce
 from typing import Self, TypeVar, cast
 
 from svod_dtype import promote_types
-from svod_ir.build import make_expand, make_reshape
-from svod_ir.concat import make_concat, make_empty
-from svod_ir.errors import OperandError, ShapeError
+from svod_ir import (
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    format_shape,
+    make_concat,
+    make_empty,
+    make_expand,
+    make_reshape,
+)
 from svod_ir.placement import check_devices
-from svod_ir.size_text import format_shape
 from svod_ir.sizes import bounds_of_size
-from svod_ir.uop import SInt, UOp
+from svod_tensor._shapes import Shape, concrete_shape, normalize_axis, to_shape
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Shape, concrete_shape, normalize_axis, to_shape
 
 __all__ = ["Joining"]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import bool_, promote_types
-from svod_ir.build import make_alu
-from svod_ir.errors import OperandError
-from svod_ir.ops import Op
+from svod_ir import Op, OperandError, make_alu
+from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme, is_scalar
-from svod_tensor.shapes import broadcast_node, broadcast_shapes
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from svod_ir.errors import AxisError, ShapeError
-from svod_ir.size_text import format_shape, format_size
+from svod_ir import AxisError, ShapeError, SInt, format_shape, format_size
 from svod_ir.sizes import divide_size, product
-from svod_ir.uop import SInt
+from svod_tensor._shapes import Axes, Shape, broadcast_shapes, normalize_axes, normalize_axis, to_shape
 from svod_tensor.cells.views import Expand, Flip, Permute, Reshape, Step
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Axes, Shape, broadcast_shapes, normalize_axes, normalize_axis, to_shape
 
 __all__ = ["Movement"]
 

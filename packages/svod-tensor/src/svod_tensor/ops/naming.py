@@ -17,10 +17,9 @@ from inspect import Parameter, isfunction, signature
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from svod_dtype import SvodError, UserError
-from svod_ir.errors import OperandError
-from svod_ir.uop import UOp
+from svod_ir import OperandError, UOp
+from svod_tensor._origins import wrap
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.origins import wrap
 
 __all__ = ["operations"]
 

@@ -10,11 +10,11 @@ import math
 from typing import Self, TypeVar
 
 from svod_dtype import float32, promote_types
-from svod_ir.errors import ShapeError
+from svod_ir import ShapeError
+from svod_tensor._shapes import Axes, concrete_shape
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Axes, concrete_shape
 
 __all__ = ["Neural"]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from svod_ir.placement import Sharding, split_evenly
+from svod_ir import Sharding
+from svod_ir.placement import split_evenly
+from svod_tensor._data import copy_to_device
+from svod_tensor._shapes import concrete_shape, normalize_axis
+from svod_tensor._shards import join_parts, parts_of, spread
 from svod_tensor.cells.views import Shard
-from svod_tensor.data import copy_to_device
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import concrete_shape, normalize_axis
-from svod_tensor.shards import join_parts, parts_of, spread
 
 __all__ = ["Placing"]
 
@@ -59,7 +60,7 @@ class Placing(Theme):
             SymbolicShapeError: if the size of the axis is symbolic.
             UnknownDeviceError: if nothing provides a device.
         """
-        from svod_tensor import storage
+        from svod_tensor import _storage as storage
 
         names = tuple(storage.check_device(d) for d in ([devices] if isinstance(devices, str) else devices))
         if not names or len(set(names)) < len(names):

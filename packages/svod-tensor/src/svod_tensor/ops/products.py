@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import promote_types, to_dtype
-from svod_ir.errors import ShapeError
-from svod_ir.size_text import format_shape
+from svod_ir import ShapeError, SInt, format_shape
 from svod_ir.sizes import product
-from svod_ir.uop import SInt
+from svod_tensor._shapes import Shape, normalize_axes, normalize_axis
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Shape, normalize_axes, normalize_axis
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

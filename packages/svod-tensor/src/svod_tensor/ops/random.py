@@ -1,6 +1,6 @@
 """Random tensors: functions of a key of 64 bits alone, not of when they are computed, nor on what.
 
-Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator (`svod_tensor.generator`), or a
+Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator (`svod_tensor._generator`), or a
 seed, which is the key of the first draw of a generator with that seed.
 """
 
@@ -12,24 +12,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint32, uint64
-from svod_ir.build import make_alu, make_cast, make_iota, make_reshape
-from svod_ir.concat import make_empty
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
+from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_empty, make_iota, make_reshape
 from svod_ir.sizes import product
-from svod_ir.uop import SInt, UOp
-from svod_tensor.data import copy_to_device, default_int_dtype, place_by_default
+from svod_tensor._data import copy_to_device, default_int_dtype, place_by_default
+from svod_tensor._shapes import Shape, to_shape
+from svod_tensor._shards import bring_to
 from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.creation import check_sizes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Shape, to_shape
-from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
-    from svod_tensor.generator import Generator, Seed
+    from svod_tensor._generator import Generator, Seed
 
 __all__ = ["Random", "draw", "draw_like", "draw_words", "float_dtype", "uniform_of"]
 
@@ -197,7 +193,7 @@ def draw_words(
     device: str | None, *, n_words: int = 1,
 ) -> tuple[T, ...]:  # fmt: skip
     """For each element so many times 64 random bits."""
-    from svod_tensor.generator import get_key
+    from svod_tensor._generator import get_key
 
     sizes = check_sizes(operation, to_shape(operation, shape))
     key = get_key(operation, seed, generator)
@@ -207,7 +203,7 @@ def draw_words(
 
 def draw_like(x: T, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None) -> T:
     """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
-    from svod_tensor.generator import get_key
+    from svod_tensor._generator import get_key
 
     key = bring_to(get_key(operation, seed, generator), x.uop)
     return x.from_uop(_make_bits(key, x.shape if shape is None else shape, 0))

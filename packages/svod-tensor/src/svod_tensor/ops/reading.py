@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from svod_ir.errors import OperandError
-from svod_tensor import storage
+from svod_ir import OperandError
+from svod_tensor import _storage as storage
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import read_array
 from svod_tensor.engine import memory_nodes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from svod_device import Buffer
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
 
 __all__ = ["Reading"]
 
@@ -146,7 +146,7 @@ class Reading(Theme):
 
     def __dlpack__(self, **options: object) -> object:
         """The tensor's memory by the DLPack protocol; the consumer shares it and must not write."""
-        from svod_tensor.dlpack import make_capsule
+        from svod_tensor._dlpack import make_capsule
 
         return make_capsule(self._host_array(), self.dtype, **options)
 

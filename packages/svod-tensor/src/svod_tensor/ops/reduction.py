@@ -12,16 +12,13 @@ import math
 from typing import Literal, Self
 
 from svod_dtype import DType, bool_, int32, int64, to_dtype, uint32
-from svod_ir.build import make_alu, make_reduce_axis
-from svod_ir.concat import make_positions
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, make_alu, make_positions, make_reduce_axis
+from svod_tensor._shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 
 __all__ = ["Reduction", "sum_dtype"]
 

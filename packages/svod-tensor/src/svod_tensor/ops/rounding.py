@@ -7,8 +7,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from svod_dtype import DType, float32, promote_types
+from svod_tensor._origins import wrap
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.origins import wrap
 
 if TYPE_CHECKING:
     from svod_tensor.ops.theme import Theme

@@ -12,17 +12,15 @@ import operator
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from svod_dtype import float32, int32, int64, promote_types, uint32
-from svod_ir.build import make_gather
+from svod_ir import AxisError, ShapeError, SInt, make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
-from svod_ir.errors import AxisError, ShapeError
 from svod_ir.sizes import max_size, normalize_size
-from svod_ir.uop import SInt
+from svod_tensor._shapes import check_within, normalize_axis
+from svod_tensor._shards import bring_to
 from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.sort_rows import SORT
-from svod_tensor.shapes import check_within, normalize_axis
-from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

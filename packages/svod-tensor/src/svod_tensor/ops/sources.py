@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from svod_dtype import uint8
-from svod_ir.errors import OperandError
-from svod_tensor.data import make_array_node, make_buffer_node, place_by_default
+from svod_ir import OperandError
+from svod_tensor._data import make_array_node, make_buffer_node, place_by_default
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import MissingFileError
 from svod_tensor.ops.naming import operations
@@ -47,7 +47,7 @@ class Sources(Theme):
             >>> Tensor.from_numpy(np.array([1.0, 2.0])).dtype
             float64
         """
-        from svod_tensor import storage
+        from svod_tensor import _storage as storage
 
         if copy is False and not storage.is_shareable(array):
             raise OperandError(
@@ -73,7 +73,7 @@ class Sources(Theme):
             ...     Tensor.from_file(file.name).tolist()
             [1, 2, 3]
         """
-        from svod_tensor import storage
+        from svod_tensor import _storage as storage
 
         name = os.path.abspath(str(os.fspath(path)))
         if not os.path.isfile(name):
@@ -98,7 +98,7 @@ class Sources(Theme):
             >>> Tensor.from_dlpack(np.array([1.0, 2.0])).tolist()
             [1.0, 2.0]
         """
-        from svod_tensor.dlpack import read_elements
+        from svod_tensor._dlpack import read_elements
 
         array, dtype = read_elements(source)
         node = make_array_node(array, may_share=True, dtype=dtype)

@@ -6,13 +6,12 @@ import math
 from typing import Literal, Self
 
 from svod_dtype import DType, float64
-from svod_ir.errors import AxisError, OperandError
+from svod_ir import AxisError, OperandError, UOp
 from svod_ir.sizes import product
-from svod_ir.uop import UOp
+from svod_tensor._shapes import Axes, normalize_axes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import Axes, normalize_axes
 
 __all__ = ["Statistics"]
 

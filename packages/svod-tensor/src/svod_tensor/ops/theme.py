@@ -10,20 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import DType, float32, float64, promote_types, promote_with_scalar
-from svod_ir.build import make_alu
-from svod_ir.errors import OperandError
-from svod_ir.ops import Op
-from svod_ir.uop import SInt, UOp
+from svod_ir import Op, OperandError, SInt, UOp, make_alu
+from svod_tensor._data import make_constant
+from svod_tensor._shapes import Axes, broadcast_node, broadcast_shapes
+from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import Shrink
-from svod_tensor.data import make_constant
 from svod_tensor.ops.base import DTypeLike, TensorBase
-from svod_tensor.shapes import Axes, broadcast_node, broadcast_shapes
-from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from svod_tensor.generator import Generator, Seed
+    from svod_tensor._generator import Generator, Seed
     from svod_tensor.ops.base import Amounts, Operand
     from svod_tensor.ops.index_items import Index, IndexItem
 

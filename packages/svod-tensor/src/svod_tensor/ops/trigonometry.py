@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float64
-from svod_ir.ops import Op
-from svod_tensor.data import make_constant
+from svod_ir import Op
+from svod_tensor._data import make_constant
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme

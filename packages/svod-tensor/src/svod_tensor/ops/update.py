@@ -12,22 +12,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
-from svod_ir.build import make_alu, make_gather, make_reshape
+from svod_ir import Op, OperandError, ShapeError, UOp, make_alu, make_gather, make_reshape
 from svod_ir.custom_function import ArraySpec, make_custom_function
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
 from svod_ir.sizes import product
-from svod_ir.uop import UOp
+from svod_tensor._data import make_array_node
+from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
+from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import put
-from svod_tensor.data import make_array_node
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.index_items import expand_index, is_array_index
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import ADD_ROWS, INVERT, invert_places
-from svod_tensor.shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
-from svod_tensor.shards import bring_to
 
 if TYPE_CHECKING:
     import numpy as np

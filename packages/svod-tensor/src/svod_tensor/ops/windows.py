@@ -13,15 +13,12 @@ from math import gcd
 from typing import NamedTuple, Self, TypeVar
 
 from svod_dtype import promote_types
-from svod_ir.build import make_gather
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.size_text import format_shape
+from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
 from svod_ir.sizes import bounds_of_size, normalize_size
-from svod_ir.uop import SInt
+from svod_tensor._shapes import check_within, concrete_shape
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.shapes import check_within, concrete_shape
 
 __all__ = ["Windows"]
 

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import TypeAlias, overload
 
 from svod_dtype import bool_, float64, int64, to_dtype
+from svod_ir import Op, OperandError, ShapeError, SInt, UOp
 from svod_ir.custom_function import ArraySpec, make_custom_function, read_signature
-from svod_ir.errors import OperandError, ShapeError
-from svod_ir.ops import Op
 from svod_ir.sizes import max_size
-from svod_ir.uop import SInt, UOp
-from svod_tensor.memory_views import view_prefix
+from svod_tensor._memory_views import view_prefix
+from svod_tensor._shapes import to_shape
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.shapes import to_shape
 from svod_tensor.tensor import Tensor
 
 __all__ = ["custom_function"]

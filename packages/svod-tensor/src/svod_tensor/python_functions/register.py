@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from svod_device import Buffer, evaluate_expression
 from svod_dtype import int64, void
+from svod_ir import Op, UOp
 from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
 from svod_runtime import CustomFunction
 from svod_runtime import register_custom_function as register_on_buffers
 from svod_tensor.python_functions.places import ADD_ROWS, INVERT, add_rows, invert_places

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from svod_device.testing import Conformance
 from svod_dtype import ALL_DTYPES, INTEGER_DTYPES, DType, cast_value
-from svod_ir import UOp
+from svod_ir import UOp, threefry
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
-from svod_ir.threefry import threefry
 from svod_schedule.errors import UnsupportedDtypeError
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor

@@ -13,7 +13,7 @@ from svod_tensor.engine.memory_nodes import get_buffer
 from svod_tensor.engine.prepare import prepare
 
 if TYPE_CHECKING:
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_runtime import ExecutionPlan
     from svod_tensor.engine.schedule import Schedule
     from svod_tensor.options import PrepareConfig

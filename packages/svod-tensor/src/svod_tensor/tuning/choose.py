@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from svod_device import Buffer, Device
-    from svod_ir.args import Opt
-    from svod_ir.uop import UOp
+    from svod_ir import Opt, UOp
+    from svod_schedule import OptimizerConfig
     from svod_schedule.optimize.beam import Event
     from svod_schedule.optimize.candidates import Dropped
-    from svod_schedule.options import OptimizerConfig
     from svod_schedule.pipeline import Context
     from svod_tensor.tuning.records import Record
     from svod_tensor.tuning.workers import Compilers

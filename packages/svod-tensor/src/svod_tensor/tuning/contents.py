@@ -12,9 +12,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from svod_dtype import DType, find_dtype
-from svod_ir.ops import Op
-from svod_ir.trips import max_trips
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, max_trips
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

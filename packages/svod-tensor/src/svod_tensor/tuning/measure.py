@@ -15,7 +15,7 @@ from svod_tensor.tuning.time_box import TimeBox
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from svod_schedule.options import OptimizerConfig
+    from svod_schedule import OptimizerConfig
     from svod_tensor.tuning.workers import Compilers, Runner
 
 __all__ = ["Measurer"]

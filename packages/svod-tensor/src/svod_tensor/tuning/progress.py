@@ -6,7 +6,7 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
-from svod_ir.args import format_opts
+from svod_ir import format_opts
 from svod_schedule.optimize.beam import Tried
 from svod_schedule.optimize.candidates import Timed
 

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final, cast
 from cachetools import FIFOCache
 
 from svod_codegen.disk_store import make_key
-from svod_ir.args import Opt, format_opts, parse_opts
-from svod_ir.errors import ParseError
+from svod_ir import Opt, ParseError, format_opts, parse_opts
 from svod_ir.forks import hold_across_fork
 from svod_schedule.optimize.result import SearchResult, find_result
 from svod_tensor.tuning.tuned import get_store, name_kernel
 
 if TYPE_CHECKING:
     from svod_device import Device
-    from svod_schedule.options import OptimizerConfig
+    from svod_schedule import OptimizerConfig
 
 __all__ = ["Record", "clear", "find_record", "make_record_key", "reject_record", "store_record"]
 

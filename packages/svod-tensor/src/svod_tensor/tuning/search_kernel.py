@@ -8,8 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from svod_ir.args import Opt, format_opts
-from svod_ir.text import print_graph
+from svod_ir import Opt, format_opts, print_graph
 from svod_schedule.optimize.beam import Event, Tried, format_event, search
 from svod_schedule.optimize.candidates import (
     Candidate,
@@ -29,8 +28,8 @@ from svod_tensor.tuning.records import Record, store_record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from svod_ir.uop import UOp
-    from svod_schedule.options import OptimizerConfig
+    from svod_ir import UOp
+    from svod_schedule import OptimizerConfig
     from svod_schedule.pipeline import Context
     from svod_tensor.tuning.measure import Measurer
     from svod_tensor.tuning.time_box import TimeBox

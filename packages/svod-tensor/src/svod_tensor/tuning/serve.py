@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from svod_device import CompiledSpec, Device, ProgramSpec
-    from svod_ir.uop import UOp
+    from svod_ir import UOp
     from svod_tensor.tuning.contents import Content
 
 __all__ = ["CompileRequest", "Worker", "compile_kernel", "serve"]
@@ -42,7 +42,7 @@ def compile_kernel(kernel: UOp, device: Device, max_uops: int) -> tuple[bytes, s
 def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
     """An optimised kernel as source; or why it is too long."""
     from svod_codegen.steps import linearize, render
-    from svod_ir.options import IROptions
+    from svod_ir import IROptions
     from svod_schedule.optimize.candidates import check_length
     from svod_schedule.pipeline import Context
     from svod_schedule.steps import OptimizedKernel, lower
@@ -78,7 +78,7 @@ class Worker:
     def compile(self, *request: *tuple[str, str, str | None, int]) -> tuple[bytes, str]:
         """As `compile_kernel`, for a `CompileRequest`."""
         from svod_device import get_device
-        from svod_ir.text import parse_graph
+        from svod_ir import parse_graph
 
         text, name, backend, max_uops = request
         return compile_kernel(parse_graph(text), get_device(name).with_backend(backend), max_uops)

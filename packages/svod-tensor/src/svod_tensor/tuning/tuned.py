@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from svod_codegen.disk_store import DiskStore, get_disk_store, make_key
 from svod_codegen.kernel_store import describe_target
-from svod_ir.args import Opt, format_opts, parse_opts
-from svod_ir.errors import ParseError
+from svod_ir import Opt, ParseError, format_opts, parse_opts
 from svod_ir.forks import hold_across_fork
 
 if TYPE_CHECKING:
     from svod_device import Device
-    from svod_ir.target import Target
+    from svod_ir import Target
 
 __all__ = ["clear", "find_tuned", "get_store", "name_kernel", "put_tuned", "reject_tuned"]
 

@@ -12,12 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
+from svod_codegen import CodegenOptions
 from svod_codegen.errors import CompileTimeoutError
-from svod_codegen.options import CodegenOptions
-from svod_device.registry import get_registry
-from svod_ir.errors import GraphError
+from svod_device import get_registry
+from svod_ir import GraphError, print_graph
 from svod_ir.options import make_child_environment
-from svod_ir.text import print_graph
 from svod_schedule.optimize.candidates import Dropped, DropReason
 from svod_tensor.tuning.bench import Bench
 from svod_tensor.tuning.child import Child, ChildDiedError, ChildFailedError, ChildLateError
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from svod_device import Device
-    from svod_ir.uop import UOp
-    from svod_schedule.options import OptimizerConfig
+    from svod_ir import UOp
+    from svod_schedule import OptimizerConfig
     from svod_tensor.tuning.contents import Content
     from svod_tensor.tuning.time_box import TimeBox
 

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from svod_dtype import float32, float64
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.error_function import erf
 from svod_schedule.lower.transcendental.exponential import exp, exp2, expm1
 from svod_schedule.lower.transcendental.hyperbolic import cosh, sinh, tanh

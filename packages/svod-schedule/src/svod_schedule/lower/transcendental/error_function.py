@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.exponential import EXP2, round_and_scale
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial, with_sign_of
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.uop import UOp
+from svod_ir import UOp
 from svod_schedule.lower.transcendental.floats import (
     FLOAT32,
     FLOAT64,

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from svod_dtype import DType, float32, float64, int32, int64, uint32, uint64
-from svod_ir.build import make_alu
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp, make_alu
 
 __all__ = ["FLOAT32", "FLOAT64", "FloatFormat", "fma", "format_of", "polynomial", "with_sign_of"]
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.exponential import EXP, LOG2_E, LOG_2, reduce_by_log2, round_and_scale
 from svod_schedule.lower.transcendental.floats import (
     FLOAT32,

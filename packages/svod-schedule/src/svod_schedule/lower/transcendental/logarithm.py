@@ -20,8 +20,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma, format_of, polynomial
 
 __all__ = ["log", "log1p", "log2", "split_exponent"]

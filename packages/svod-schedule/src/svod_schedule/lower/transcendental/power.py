@@ -19,8 +19,7 @@ import math
 from typing import Final
 
 from svod_dtype import float32, float64
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.exponential import EXP2, clamp, round_and_scale, scale_twice
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial
 from svod_schedule.lower.transcendental.logarithm import split_exponent

@@ -17,8 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from svod_dtype import float32, float64
-from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial
 from svod_schedule.lower.transcendental.reduction import LIMIT, Remainder, reduce_huge, reduce_moderate
 

@@ -1,0 +1,229 @@
+"""What a plugin made for a device, during one opening of it: every call says when the device is lost, and none is made afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from svod_device._opening import Opening
+from svod_device._protocols import (
+    Allocator,
+    Backend,
+    BatchLauncher,
+    ClosableAllocator,
+    Compiler,
+    Dims,
+    Launch,
+    Memory,
+    Program,
+    TimedProgram,
+)
+from svod_device._wrapped import WrappedAllocator
+from svod_device.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from svod_device._spec import CompiledSpec, ProgramSpec
+
+__all__ = ["GuardedAllocator", "GuardedCompiler", "GuardedLauncher", "GuardedProgram", "guard"]
+
+_SHOWN_KERNELS = 4
+
+
+def guard(backend: Backend, opening: Opening) -> Backend:
+    """A backend of the device whose compiler, programs and launcher report a loss."""
+    launcher = None if backend.launcher is None else GuardedLauncher(backend.launcher, opening)
+    loader = backend.loader
+
+    def load(compiled: CompiledSpec) -> Program:
+        operation = f"loading kernel {compiled.name}"
+        opening.check(operation)
+        try:
+            program = loader(compiled)
+        except Exception as error:
+            opening.fail(operation, error)
+        kind = _GuardedTimedProgram if isinstance(program, TimedProgram) else GuardedProgram
+        return kind(program, opening)
+
+    return replace(backend, compiler=GuardedCompiler(backend.compiler, opening), loader=load, launcher=launcher)
+
+
+class GuardedAllocator(WrappedAllocator):
+    """The memory of a plugin's device during one opening; `inner` is the plugin's allocator."""
+
+    __slots__ = ("_in_use", "_own_opening")
+
+    def __init__(self, inner: Allocator) -> None:
+        super().__init__(inner)
+        self.opening = self._own_opening = Opening(inner.device, inner.synchronize)
+        # By address: a finalizer may take a block out at any moment, which needs no lock this way.
+        self._in_use: dict[int, int] = {}
+
+    @property
+    def in_use_bytes(self) -> int:
+        """The bytes that are handed out."""
+        return sum(list(self._in_use.values()))
+
+    def allocate(self, nbytes: int) -> Memory:
+        operation = f"allocating {nbytes} bytes on {self.device}"
+        self._own_opening.check(operation)
+        try:
+            memory = self.inner.allocate(nbytes)
+        except MemoryError as error:
+            released = error.released if isinstance(error, OutOfMemoryError) else 0
+            raise OutOfMemoryError(
+                device=self.device, nbytes=nbytes, in_use=self.in_use_bytes, released=released
+            ) from error
+        except Exception as error:
+            self._own_opening.fail(operation, error)
+        self._in_use[memory.address] = memory.capacity
+        return memory
+
+    def free(self, memory: Memory) -> None:
+        # The memory of a lost device is gone, and its address may mean something else to the next opening.
+        self._in_use.pop(memory.address, None)
+        if not self._own_opening.is_lost:
+            self.inner.free(memory)
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        operation = f"copying {source.nbytes} bytes to {self.device}"
+        self._own_opening.check(operation)
+        try:
+            self.inner.copy_in(address, source)
+        except Exception as error:
+            self._own_opening.fail(operation, error)
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        operation = f"copying {destination.nbytes} bytes from {self.device}"
+        self._own_opening.check(operation)
+        try:
+            self.inner.copy_out(destination, address)
+        except Exception as error:
+            self._own_opening.fail(operation, error)
+
+    def synchronize(self) -> None:
+        operation = f"waiting for {self.device}"
+        self._own_opening.check(operation)
+        try:
+            self.inner.synchronize()
+        except Exception as error:
+            # There is nothing that it could be the fault of but what the device did before.
+            self._own_opening.fail(operation, error, is_certain=True)
+
+    def close(self) -> None:
+        """Let everything on this opening fail from now on, and the plugin let go of what it holds."""
+        was_lost = self._own_opening.is_lost
+        self._own_opening.lose("it was closed")
+        if isinstance(self.inner, ClosableAllocator):
+            try:
+                self.inner.close()
+            except Exception:
+                # Of a lost device there may be nothing left to close.
+                if not was_lost:
+                    raise
+
+
+class GuardedCompiler:
+    """A plugin's compiler, `inner`, which may need the device."""
+
+    __slots__ = ("_opening", "inner")
+
+    def __init__(self, inner: Compiler, opening: Opening) -> None:
+        self.inner, self._opening = inner, opening
+
+    @property
+    def cache_key(self) -> str:
+        return self.inner.cache_key
+
+    def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        operation = f"compiling kernel {spec.name}"
+        self._opening.check(operation)
+        try:
+            return self.inner.compile(spec)
+        except Exception as error:
+            self._opening.fail(operation, error)
+
+
+class GuardedProgram:
+    """A plugin's program, `inner`, which was loaded for one opening of its device."""
+
+    __slots__ = ("_call", "_opening", "inner")
+
+    def __init__(self, inner: Program, opening: Opening) -> None:
+        self.inner, self._opening, self._call = inner, opening, inner.__call__
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def entry(self) -> int | None:
+        return self.inner.entry
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        if self._opening.is_lost:
+            self._opening.check(self._operation)
+        try:
+            self._call(buffers, values, global_size, local_size)
+        except Exception as error:
+            self._opening.fail(self._operation, error)
+
+    @property
+    def _operation(self) -> str:
+        return f"launching kernel {self.name}"
+
+
+class _GuardedTimedProgram(GuardedProgram):
+    """A `GuardedProgram` of a device that keeps time."""
+
+    __slots__ = ()
+
+    def timed_call(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> int:
+        self._opening.check(self._operation)
+        try:
+            return cast("TimedProgram", self.inner).timed_call(buffers, values, global_size, local_size)
+        except Exception as error:
+            self._opening.fail(self._operation, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _GuardedTable:
+    inner: object
+    operation: str
+
+
+class GuardedLauncher:
+    """A plugin's batch launcher, `inner`, which gets the plugin's own programs."""
+
+    __slots__ = ("_opening", "inner")
+
+    def __init__(self, inner: BatchLauncher, opening: Opening) -> None:
+        self.inner, self._opening = inner, opening
+
+    def make_table(self, launches: Sequence[Launch]) -> object:
+        names = [launch.program.name for launch in launches]
+        more = ", ..." if len(names) > _SHOWN_KERNELS else ""
+        operation = f"launching kernels {', '.join(names[:_SHOWN_KERNELS])}{more}"
+        self._opening.check(operation)
+        try:
+            return _GuardedTable(self.inner.make_table([_take_out(launch) for launch in launches]), operation)
+        except Exception as error:
+            self._opening.fail(operation, error)
+
+    def run(self, table: object) -> None:
+        assert isinstance(table, _GuardedTable)
+        if self._opening.is_lost:
+            self._opening.check(table.operation)
+        try:
+            self.inner.run(table.inner)
+        except Exception as error:
+            self._opening.fail(table.operation, error)
+
+
+def _take_out(launch: Launch) -> Launch:
+    program = launch.program
+    return launch._replace(program=program.inner) if isinstance(program, GuardedProgram) else launch

@@ -1,0 +1,180 @@
+"""Evaluate launch-size expressions: how large a grid is, given the values of the variables.
+
+Division and remainder round toward negative infinity, as everywhere in the graph (`CDIV` and `CMOD`
+truncate). Unlike in a kernel, nothing wraps and nothing has a made-up value: a launch of the wrong
+size would compute garbage, so each doubtful case is an error that shows the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from svod_device.errors import LaunchSizeError
+from svod_ir import Op, UOp
+
+__all__ = [
+    "Dims",
+    "LaunchSizes",
+    "Size",
+    "evaluate_expression",
+    "evaluate_launch_sizes",
+    "format_expression",
+    "is_constant",
+]
+
+Dims = tuple[int, int, int]
+
+Size = int | UOp
+LaunchSizes = tuple[Size, Size, Size]
+
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_MAX_TEXT = 200
+
+
+def _truncated_quotient(x: int, y: int) -> int:
+    quotient = abs(x) // abs(y)
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+_BINARY: Final[dict[Op, Callable[[int, int], int]]] = {
+    Op.ADD: lambda x, y: x + y,
+    Op.SUB: lambda x, y: x - y,
+    Op.MUL: lambda x, y: x * y,
+    Op.IDIV: lambda x, y: x // y,
+    Op.MOD: lambda x, y: x % y,
+    Op.CDIV: _truncated_quotient,
+    Op.CMOD: lambda x, y: x - y * _truncated_quotient(x, y),
+    Op.MAX: max,
+    Op.MIN: min,
+}
+_DIVISIONS: Final = frozenset({Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD})
+_SYMBOLS: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.IDIV: "//", Op.MOD: "%"}
+_TRANSPARENT: Final = frozenset({Op.CAST, Op.BITCAST, Op.AFTER})
+
+
+def is_constant(sizes: LaunchSizes | None) -> bool:
+    """True if the sizes are the same at every launch."""
+    return sizes is None or all(isinstance(s, int) or s.op is Op.CONST for s in sizes)
+
+
+def evaluate_launch_sizes(sizes: LaunchSizes, variables: Mapping[str, int]) -> Dims:
+    """The three sizes as positive integers.
+
+    Raises:
+        LaunchSizeError: if an expression has no value or one that is not positive.
+    """
+    x, y, z = sizes
+    if isinstance(x, int) and isinstance(y, int) and isinstance(z, int) and min(x, y, z) > 0:
+        return x, y, z
+    x, y, z = (_evaluate_dimension(axis, size, variables) for axis, size in enumerate(sizes))
+    return x, y, z
+
+
+def _evaluate_dimension(axis: int, size: Size, variables: Mapping[str, int]) -> int:
+    value = size if isinstance(size, int) else evaluate_expression(size, variables)
+    if value <= 0:
+        raise LaunchSizeError(expression=format_expression(size), problem=f"dimension {axis} is {value}, not positive")
+    return value
+
+
+def evaluate_expression(expression: UOp, variables: Mapping[str, int]) -> int:
+    """The value of an integer expression of variables, exact in 64 bits.
+
+    Raises:
+        LaunchSizeError: on an overflow of 64 bits, a division by zero, a float, a variable that is
+            missing or outside its bounds, or an op that launch sizes do not have.
+    """
+    values: dict[UOp, int] = {}
+    # The variable of a BIND needs no value of its own, and an AFTER's dependencies are effects.
+    stack = [expression]
+    while stack:
+        node = stack[-1]
+        if node in values:
+            stack.pop()
+            continue
+        operands = _operands(node)
+        missing = [o for o in operands if o not in values]
+        if missing:
+            stack.extend(missing)
+            continue
+        value = _evaluate_node(expression, node, tuple(values[o] for o in operands), variables)
+        if not _INT64_MIN <= value <= _INT64_MAX:
+            problem = f"{format_expression(node)} = {value} overflows 64 bits"
+            raise LaunchSizeError(expression=format_expression(expression), problem=problem)
+        values[node] = value
+    return values[expression]
+
+
+def _operands(node: UOp) -> tuple[UOp, ...]:
+    if node.op is Op.BIND:
+        return node.src[1:2]
+    return node.src[:1] if node.op in _TRANSPARENT else node.src
+
+
+def _evaluate_node(expression: UOp, node: UOp, operands: tuple[int, ...], variables: Mapping[str, int]) -> int:
+    def fail(problem: str) -> LaunchSizeError:
+        return LaunchSizeError(expression=format_expression(expression), problem=problem)
+
+    match node.op:
+        case Op.CONST:
+            if isinstance(node.arg, float):
+                raise fail(f"{node.arg} is a float, sizes are integers")
+            return int(node.arg)
+        case Op.DEFINE_VAR:
+            name = node.arg.name
+            if name not in variables:
+                raise fail(f"variable {name} has no value")
+            return _check_bounds(fail, node, variables[name])
+        case Op.BIND:
+            return _check_bounds(fail, node.symbol, operands[0])
+        case Op.NEG:
+            return -operands[0]
+        case Op.ABS:
+            return abs(operands[0])
+        case op if op in _TRANSPARENT:
+            if node.dtype.is_float:
+                raise fail(f"{format_expression(node)} is a float, sizes are integers")
+            return operands[0]
+        case op if op in _BINARY:
+            if op in _DIVISIONS and operands[1] == 0:
+                raise fail(f"{format_expression(node)} divides by zero")
+            return _BINARY[op](*operands)
+        case _:
+            raise fail(f"{node.op.name} is no operation of launch sizes")
+
+
+def _check_bounds(fail: Callable[[str], LaunchSizeError], variable: UOp, value: int) -> int:
+    if variable.op is Op.DEFINE_VAR:
+        name, low, high = variable.arg
+        if not low <= value <= high:
+            raise fail(f"variable {name} = {value} is outside its bounds [{low}, {high}]")
+    return value
+
+
+def format_expression(expression: Size) -> str:
+    """An expression in infix notation; long ones are cut."""
+    if isinstance(expression, int):
+        return str(expression)
+    texts: dict[UOp, str] = {}
+    for node in expression.toposort():
+        text = _format_node(node, [texts[s] for s in node.src])
+        texts[node] = text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
+    text = texts[expression]
+    return text[1:-1] if expression.op in _SYMBOLS and text.endswith(")") else text
+
+
+def _format_node(node: UOp, operands: list[str]) -> str:
+    if node.op is Op.CONST:
+        return str(node.arg)
+    if node.op is Op.DEFINE_VAR:
+        return str(node.arg.name)
+    if node.op is Op.BIND:
+        return f"{operands[0]}={operands[1]}"
+    if node.op in _SYMBOLS:
+        return f"({operands[0]} {_SYMBOLS[node.op]} {operands[1]})"
+    if node.op is Op.NEG:
+        return f"-{operands[0]}"
+    if node.op in _TRANSPARENT:
+        return operands[0]
+    return f"{node.op.name.lower()}({', '.join(operands)})"

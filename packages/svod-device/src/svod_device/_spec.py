@@ -1,0 +1,236 @@
+"""`ProgramSpec`, what a launch needs to know of a kernel, and `CompiledSpec`, what its loader needs.
+
+Both derive from a PROGRAM node, PROGRAM(SINK, LINEAR, SOURCE, [PROGRAM_BINARY]), but hold no more of
+the graph than launch-size expressions and, for inspection, the SINK; a kernel that comes from a disk
+cache has no graph at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from svod_device._launch_size import Dims, LaunchSizes, Size, evaluate_launch_sizes
+from svod_device.errors import ProgramStageError
+from svod_ir import Op, UOp
+from svod_ir.args import GridIndex, find_grid_index
+
+__all__ = ["CORE_ID", "CompiledSpec", "LaunchDims", "ProgramSpec", "Variable"]
+
+CORE_ID = "core_id"
+"""The variable that numbers the parts of a threaded CPU kernel; the launch sets it, never a caller."""
+
+_ONE: LaunchSizes = (1, 1, 1)
+_ALIASES = frozenset({Op.AFTER, Op.CAST, Op.BITCAST, Op.INDEX, Op.RESHAPE})
+
+
+class Variable(NamedTuple):
+    """A runtime value of a kernel, with inclusive bounds."""
+
+    name: str
+    min: int
+    max: int
+
+
+class LaunchDims(NamedTuple):
+    """Launch sizes for given values of the variables."""
+
+    global_size: Dims
+    local_size: Dims | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """A kernel as its launches see it.
+
+    Attributes:
+        name: of the entry point.
+        source: what the renderer wrote.
+        device: the canonical device name.
+        ast: the SINK that it was rendered from, where there is one.
+        variables: with bounds, `core_id` included, in the order of `var_names` and then by name.
+        var_names: which value each position of a launch's `values` holds; without `core_id`.
+        globals: the PARAM slots that the kernel takes, ascending: its buffer arguments in order.
+        outs: the slots that it writes, ascending.
+        ins: the slots that it reads, ascending; a slot may be in both.
+        global_size: three sizes, ints or expressions of variables.
+        local_size: sizes of a workgroup; None where the grid counts single items and has no workgroups.
+        n_operations: an estimate of the arithmetic operations of one launch, 0 where unknown.
+        n_bytes: an estimate of the bytes that one launch moves, 0 where unknown.
+        reasons: why the kernel has its opts, for people.
+    """
+
+    name: str
+    source: str
+    device: str
+    ast: UOp | None = None
+    variables: tuple[Variable, ...] = ()
+    var_names: tuple[str, ...] = ()
+    globals: tuple[int, ...] = ()
+    outs: tuple[int, ...] = ()
+    ins: tuple[int, ...] = ()
+    global_size: LaunchSizes = _ONE
+    local_size: LaunchSizes | None = _ONE
+    n_operations: int = 0
+    n_bytes: int = 0
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def n_buffers(self) -> int:
+        """How many buffer arguments the kernel takes."""
+        return len(self.globals)
+
+    def launch_dims(self, variables: Mapping[str, int]) -> LaunchDims:
+        """The launch sizes for these values.
+
+        Raises:
+            LaunchSizeError: if a size has no value, or none that is positive.
+        """
+        local = None if self.local_size is None else evaluate_launch_sizes(self.local_size, variables)
+        return LaunchDims(evaluate_launch_sizes(self.global_size, variables), local)
+
+    @classmethod
+    def from_program(cls, program: UOp) -> ProgramSpec:
+        """The spec of a PROGRAM node that has its LINEAR and SOURCE.
+
+        Raises:
+            ProgramStageError: if a stage is missing or is not what it must be.
+        """
+        sink, linear, source = _check_stages(program)
+        facts = _derive_facts(sink)
+        ordered = {node.arg.name: node for node in linear.src if node.op is Op.DEFINE_VAR}
+        variables = tuple(facts.variables[n] for n in (*ordered, *sorted(facts.variables.keys() - ordered.keys())))
+        name = getattr(sink.arg, "name", "kernel")
+        return cls(
+            name,
+            source.arg,
+            program.arg,
+            sink,
+            variables,
+            var_names=tuple(v.name for v in variables if v.name != CORE_ID),
+            globals=tuple(sorted(facts.slots)),
+            outs=tuple(sorted(facts.outs)),
+            ins=tuple(sorted(facts.ins)),
+            global_size=facts.global_size,
+            local_size=facts.local_size,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSpec:
+    """What a loader makes a program from: source for compilers that work at load time, bytes for the others."""
+
+    name: str
+    source: str | None = None
+    binary: bytes = b""
+    ast: UOp | None = None
+    var_names: tuple[str, ...] = ()
+    global_size: LaunchSizes = _ONE
+    local_size: LaunchSizes | None = _ONE
+    n_buffers: int = 0
+
+    @classmethod
+    def from_source(cls, spec: ProgramSpec) -> CompiledSpec:
+        """The spec of a just-in-time backend: its source, no bytes."""
+        return cls._make(spec, spec.source, b"")
+
+    @classmethod
+    def from_bytes(cls, spec: ProgramSpec, binary: bytes) -> CompiledSpec:
+        """The spec of an ahead-of-time backend: its bytes, no source."""
+        return cls._make(spec, None, binary)
+
+    @classmethod
+    def _make(cls, spec: ProgramSpec, source: str | None, binary: bytes) -> CompiledSpec:
+        sizes = spec.global_size, spec.local_size
+        return cls(spec.name, source, binary, spec.ast, spec.var_names, *sizes, spec.n_buffers)
+
+
+def _check_stages(program: UOp) -> tuple[UOp, UOp, UOp]:
+    if program.op is not Op.PROGRAM:
+        raise ProgramStageError(stage="root", expected="PROGRAM", found=program.op.name)
+    if not isinstance(program.arg, str):
+        raise ProgramStageError(stage="device", expected="a device name", found=repr(program.arg))
+    stages = (Op.SINK, Op.LINEAR, Op.SOURCE, Op.PROGRAM_BINARY)
+    for position, expected in enumerate(stages):
+        if position >= len(program.src):
+            if expected is not Op.PROGRAM_BINARY:
+                raise ProgramStageError(stage=expected.name, expected=expected.name, found="nothing")
+        elif program.src[position].op is not expected:
+            raise ProgramStageError(stage=expected.name, expected=expected.name, found=program.src[position].op.name)
+    if len(program.src) > len(stages):
+        raise ProgramStageError(stage="end", expected="nothing", found=program.src[len(stages)].op.name)
+    return program.src[0], program.src[1], program.src[2]
+
+
+@dataclass(slots=True)
+class _Facts:
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    slots: set[int] = field(default_factory=set[int])
+    outs: set[int] = field(default_factory=set[int])
+    ins: set[int] = field(default_factory=set[int])
+    global_size: LaunchSizes = _ONE
+    local_size: LaunchSizes | None = _ONE
+
+
+_FACTS = frozenset({Op.PARAM, Op.DEFINE_VAR, Op.SPECIAL, Op.STORE})
+
+
+def _derive_facts(sink: UOp) -> _Facts:
+    facts = _Facts()
+    nodes = sink.toposort()
+    global_size: list[Size] = list(_ONE)
+    local_size: list[Size] = list(_ONE)
+    is_direct = False
+    for node in nodes:
+        if node.op not in _FACTS:
+            continue
+        match node.op:
+            case Op.PARAM if node.arg.device is None:
+                facts.slots.add(node.arg.slot)
+            case Op.DEFINE_VAR:
+                variable = Variable(*node.arg)
+                facts.variables[variable.name] = variable
+                if variable.name == CORE_ID:
+                    global_size[0] = variable.max + 1
+            case Op.SPECIAL:
+                numbers, axis = _parse_special(node.arg)
+                is_direct |= numbers == "idx"
+                (local_size if numbers == "lidx" else global_size)[axis] = _simplify(node.stop)
+            case Op.STORE:
+                facts.outs |= _get_slots(node.location)
+            case _:
+                pass
+    facts.ins = _read_slots(nodes)
+    facts.global_size = (global_size[0], global_size[1], global_size[2])
+    facts.local_size = None if is_direct else (local_size[0], local_size[1], local_size[2])
+    return facts
+
+
+def _parse_special(name: object) -> GridIndex:
+    found = find_grid_index(name)
+    if found is None:
+        expected = "SPECIAL gidx, lidx or idx with axis 0, 1 or 2"
+        raise ProgramStageError(stage="SINK", expected=expected, found=f"SPECIAL {name!r}")
+    return found
+
+
+def _simplify(size: UOp) -> Size:
+    return size.arg if size.op is Op.CONST and isinstance(size.arg, int) else size
+
+
+def _read_slots(nodes: Iterable[UOp]) -> set[int]:
+    """Slots of every location that is used other than as the target of a STORE."""
+    slots: set[int] = set()
+    store, location = Op.STORE, Op.INDEX
+    for node in nodes:
+        for operand in node.src[1:] if node.op is store else node.src:
+            if operand.op is location and node.op not in _ALIASES:
+                slots |= _get_slots(operand)
+    return slots
+
+
+def _get_slots(location: UOp) -> set[int]:
+    while location.op in _ALIASES:
+        location = location.src[0]
+    return {location.arg.slot} if location.op is Op.PARAM and location.arg.device is None else set()

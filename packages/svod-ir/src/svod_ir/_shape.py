@@ -1,0 +1,104 @@
+"""The shape rule of every op."""
+
+from __future__ import annotations
+
+from svod_dtype import void
+from svod_ir._size_text import format_shape
+from svod_ir.errors import GraphError
+from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.sizes import max_size, normalize_size
+from svod_ir.uop import SInt, UOp, defines
+
+__all__ = ["infer_shape", "max_size"]
+
+_SCALAR = frozenset({
+    Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.RANGE, Op.INDEX, Op.LOAD, Op.REDUCE, Op.SCAN, Op.VECTORIZE, Op.BROADCAST,
+    Op.GEP, Op.CAT, Op.WMMA, Op.CUSTOM,
+})  # fmt: skip
+_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL})
+_LIKE_FIRST = frozenset({
+    Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CHECK, Op.CONTIGUOUS,
+})  # fmt: skip
+
+
+@defines("_shape")
+def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
+    """The shape of `node`, whose operands' shapes are known; None for effects and structure."""
+    op = node.op
+    if op in _SCALAR:
+        return ()
+    if op in _LIKE_FIRST:
+        return node.src[0].find_shape()
+    if op in ELEMENTWISE:
+        return _elementwise(node)
+    if op in _EFFECTS:
+        return None
+    match op:
+        case Op.BUFFER | Op.PARAM | Op.BUFFER_VIEW | Op.DEFINE_LOCAL | Op.DEFINE_REG:
+            return (node.arg.size,)
+        case Op.IOTA:
+            return node.src if node.src else (node.arg,)
+        case Op.RESHAPE | Op.EXPAND:
+            return node.sizes
+        case Op.PERMUTE:
+            axes: tuple[int, ...] = node.arg
+            return tuple(node.src[0].shape[axis] for axis in axes)
+        case Op.FLIP:
+            return node.src[0].shape
+        case Op.PAD:
+            sizes = node.sizes
+            return tuple(normalize_size(s + sizes[2 * i] + sizes[2 * i + 1]) for i, s in enumerate(node.src[0].shape))
+        case Op.SHRINK:
+            return tuple(_extent(begin, end) for begin, end in zip(node.sizes[::2], node.sizes[1::2], strict=True))
+        case Op.MULTI:
+            return _join_shards(node)
+        case Op.GATHER:
+            source, positions = node.src[0].shape, node.src[1].shape
+            return (*source[: node.arg], *positions, *source[node.arg + 1 :])
+        case Op.REDUCE_AXIS:
+            return tuple(1 if a in node.arg.axes else s for a, s in enumerate(node.src[0].shape))
+        case Op.CUSTOM_FUNCTION if node.dtype is not void:
+            from svod_ir.custom_function import read_signature
+
+            return read_signature(node).memory.shape
+        case Op.BUFFERIZE:
+            return tuple(_range_size(r) for r in node.src[1:])
+        case _:
+            return None
+
+
+def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
+    shape: tuple[SInt, ...] = ()
+    for operand in node.src:
+        found = operand.find_shape()
+        if found is None:
+            return None
+        if found and shape and found != shape:
+            raise GraphError(
+                rule="elementwise operands have one shape or none",
+                node=node,
+                notes=(f"{format_shape(shape)} and {format_shape(found)}",),
+            )
+        shape = shape or found
+    return shape
+
+
+def _join_shards(node: UOp) -> tuple[SInt, ...]:
+    shape = node.src[0].shape
+    axis: int | None = node.arg
+    if axis is None:
+        return shape
+    sizes = [shard.shape[axis] for shard in node.src[0].src]
+    return (*shape[:axis], sum(s for s in sizes if isinstance(s, int)), *shape[axis + 1 :])
+
+
+def _extent(begin: SInt, end: SInt) -> SInt:
+    return normalize_size(end - begin)
+
+
+def _range_size(node: UOp) -> SInt:
+    # A BUFFERIZE axis is a RANGE, or a constant index on an axis of size 1.
+    if node.op is Op.RANGE:
+        end = node.src[0]
+        return end.arg if end.op is Op.CONST else end
+    return node.vmax + 1

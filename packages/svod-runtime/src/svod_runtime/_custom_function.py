@@ -1,0 +1,45 @@
+"""Custom functions: Python callables that a plan runs between kernels, looked up by kind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from svod_device import Buffer
+from svod_ir import UOp
+from svod_ir.forks import hold_across_fork
+from svod_runtime.errors import UnsupportedError
+
+__all__ = ["CustomFunction", "clear_custom_functions", "get_custom_function", "register_custom_function"]
+
+CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], None]
+"""Takes the buffers, the values of the variables, and the operands of the IR node. It may write any of the buffers."""
+
+_functions: Final[dict[str, CustomFunction]] = {}
+_built_in: Final[dict[str, CustomFunction]] = {}
+_lock: Final = hold_across_fork(threading.RLock())
+
+
+def register_custom_function(kind: str, function: CustomFunction, *, is_built_in: bool = False) -> None:
+    """Run `function` for custom functions of this kind from now on; one that is built in is never forgotten."""
+    with _lock:
+        (_built_in if is_built_in else _functions)[kind] = function
+
+
+def get_custom_function(kind: str) -> CustomFunction:
+    """The function of this kind.
+
+    Raises:
+        UnsupportedError: if none is registered.
+    """
+    function = _functions.get(kind) or _built_in.get(kind)
+    if function is None:
+        raise UnsupportedError(kind=kind, known=sorted(_functions))
+    return function
+
+
+def clear_custom_functions() -> None:
+    """Forget every custom function that is not built in, for tests."""
+    with _lock:
+        _functions.clear()

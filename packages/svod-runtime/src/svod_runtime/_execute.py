@@ -1,0 +1,390 @@
+"""Steps: what a plan runs, call by call, and what changes about its kernels between executions.
+
+A step is made when the plan is built and only run afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from svod_device import (
+    BatchLauncher,
+    Buffer,
+    DeviceLostError,
+    Dims,
+    Launch,
+    LaunchSizeError,
+    TimedProgram,
+    copy_buffer,
+    is_constant,
+)
+from svod_runtime._arrange import Arrangement
+from svod_runtime._custom_function import get_custom_function
+from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedOp
+from svod_runtime._profile import KernelProfile
+from svod_runtime.errors import ExecutionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from svod_ir.origins import Origin
+
+__all__ = [
+    "KernelState",
+    "Sizes",
+    "Step",
+    "check_view",
+    "describe_op",
+    "find_constant_sizes",
+    "make_steps",
+]
+
+T = TypeVar("T")
+
+
+def describe_op(op: PreparedOp) -> str:
+    """How error messages name an op."""
+    match op:
+        case PreparedKernel():
+            return f"kernel {op.kernel.name} (op {op.id})"
+        case PreparedCopy():
+            return f"copy (op {op.id})"
+        case PreparedBufferView():
+            return f"buffer view (op {op.id})"
+        case PreparedCustomFunction():
+            return f"custom function {op.kind!r} (op {op.id})"
+
+
+Sizes = tuple[Dims, Dims | None]
+"""The global and the local size of a launch."""
+
+
+def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
+    """The launch sizes of a kernel, or None if they depend on variables.
+
+    Raises:
+        ExecutionError: if a size has no usable value.
+    """
+    spec = op.kernel.spec
+    is_fixed = is_constant(spec.global_size) and is_constant(spec.local_size)
+    return _resolve_sizes(op, {}) if is_fixed else None
+
+
+def _resolve_sizes(op: PreparedKernel, values: Mapping[str, int]) -> Sizes:
+    try:
+        dims = op.kernel.spec.launch_dims(values)
+    except LaunchSizeError as error:
+        raise ExecutionError(op=describe_op(op), problem=str(error)) from error
+    return dims.global_size, dims.local_size
+
+
+class KernelState:
+    """What changes about a kernel between executions: addresses, values, launch sizes.
+
+    The two arrays keep their place in memory: batch tables read them at each run.
+    """
+
+    __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "origins", "values")
+
+    def __init__(
+        self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None, origins: tuple[Origin, ...] = ()
+    ) -> None:
+        """`sizes` are those of a kernel whose launches are all alike, None where they depend on variables."""
+        self.op, self.origins = op, origins
+        self.buffers = [buffers[index] for index in op.buffer_indices]
+        self.addresses = array("Q", [buffer.address for buffer in self.buffers])
+        self.values = array("q", op.values)
+        self.has_constant_sizes = sizes is not None
+        self.global_size: Dims
+        self.local_size: Dims | None
+        self.global_size, self.local_size = self.resolve_sizes({}) if sizes is None else sizes
+
+    def set_buffers(self, buffers: Sequence[Buffer]) -> None:
+        """Take the kernel's buffers from all those of the plan."""
+        for position, index in enumerate(self.op.buffer_indices):
+            self.buffers[position], self.addresses[position] = buffers[index], buffers[index].address
+
+    def set_values(self, changes: Mapping[str, int]) -> None:
+        """Give variables values, except those that the schedule fixed."""
+        for position, name in enumerate(self.op.kernel.spec.var_names):
+            if name in changes and name not in self.op.fixedvars:
+                self.values[position] = changes[name]
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """The value of every variable, those that the schedule fixed included."""
+        return {**dict(zip(self.op.kernel.spec.var_names, self.values, strict=True)), **self.op.fixedvars}
+
+    def resolve_sizes(self, changes: Mapping[str, int]) -> Sizes:
+        """The launch sizes after `changes` to the variables.
+
+        Raises:
+            ExecutionError: if a size has no usable value.
+        """
+        return _resolve_sizes(self.op, {**self.variables, **changes, **self.op.fixedvars})
+
+    def renew_sizes(self) -> bool:
+        """Give the launch the sizes that the variables ask for now; True if these are new."""
+        sizes = self.resolve_sizes({})
+        if sizes == (self.global_size, self.local_size):
+            return False
+        self.global_size, self.local_size = sizes
+        return True
+
+    @property
+    def is_threaded(self) -> bool:
+        """True for a kernel of the host that is split over its cores."""
+        return self.global_size[0] > 1 and self.buffers[self.op.output_indices[0]].is_host_addressable
+
+    @property
+    def n_bytes(self) -> int:
+        return self.op.kernel.spec.n_bytes or sum(buffer.nbytes for buffer in self.buffers)
+
+    def run(self) -> None:
+        """Launch the kernel by itself."""
+        self._call(self.op.kernel.program)
+
+    def _call(self, launch: Callable[[array[int], array[int], Dims, Dims | None], T]) -> T:
+        try:
+            return launch(self.addresses, self.values, self.global_size, self.local_size)
+        except DeviceLostError:
+            raise  # no kernel is to blame
+        except Exception as error:
+            raise ExecutionError(
+                op=describe_op(self.op), problem=f"{type(error).__name__}: {error}", origins=self.origins
+            ) from error
+
+    def run_profiled(self) -> KernelProfile:
+        """Launch the kernel by itself and time it."""
+        op, program = self.op, self.op.kernel.program
+        allocator = self.buffers[op.output_indices[0]].allocator
+        start = time.perf_counter_ns()
+        if isinstance(program, TimedProgram):
+            elapsed = self._call(program.timed_call)
+        else:
+            self.run()
+            allocator.synchronize()
+            elapsed = time.perf_counter_ns() - start
+        return KernelProfile(
+            op.kernel,
+            op.device,
+            len(self.buffers),
+            elapsed,
+            op.kernel.spec.n_operations,
+            self.n_bytes,
+            start,
+            self.origins,
+        )
+
+
+class Step(Protocol):
+    """One call of the plan."""
+
+    def run(self) -> None: ...
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        """Run with nothing else going on, and time each kernel."""
+        ...
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        """Run with nothing else going on, and each kernel by `run`."""
+        ...
+
+
+class _Batch:
+    """Kernels that a batch launcher runs in one call."""
+
+    __slots__ = ("_run", "_states", "_table")
+
+    def __init__(self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState]]) -> None:
+        launches = [
+            Launch(state.op.kernel.program, state.addresses, state.values, state.global_size, state.local_size, number)
+            for number, group in enumerate(groups)
+            for state in group
+        ]
+        self._states = [state for group in groups for state in group]
+        self._table = launcher.make_table(launches)
+        self._run = launcher.run
+
+    def run(self) -> None:
+        try:
+            self._run(self._table)
+        except DeviceLostError:
+            raise
+        except Exception as error:
+            names = ", ".join(state.op.kernel.name for state in self._states[:4])
+            more = ", ..." if len(self._states) > 4 else ""
+            problem = f"{type(error).__name__}: {error}"
+            raise ExecutionError(op=f"batch of kernels {names}{more}", problem=problem) from error
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        return [state.run_profiled() for state in self._states]
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        for state in self._states:
+            run(state)
+
+
+class _Parallel:
+    """Independent kernels without a batch launcher, each called from a thread of its own."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self, states: Sequence[KernelState]) -> None:
+        self._states = list(states)
+
+    def run(self) -> None:
+        futures: list[Future[None]] = []
+        try:
+            futures.extend(_get_pool().submit(state.run) for state in self._states[1:])
+            self._states[0].run()
+        finally:
+            errors = _wait_for_all(futures)
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        return [state.run_profiled() for state in self._states]
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        for state in self._states:
+            run(state)
+
+
+def _wait_for_all(futures: Sequence[Future[None]]) -> list[BaseException | None]:
+    """The error of each future, when all are done: also if Ctrl-C interrupts the wait, since they write to the plan's buffers."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            errors = [future.exception() for future in futures]
+        except KeyboardInterrupt as error:
+            interrupt = error
+            continue
+        if interrupt is not None:
+            raise interrupt
+        return errors
+
+
+class _Single:
+    """One kernel, called by itself."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: KernelState) -> None:
+        self._state = state
+
+    def run(self) -> None:
+        self._state.run()
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        return [self._state.run_profiled()]
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        run(self._state)
+
+
+class _Copy:
+    """A copy between two buffers."""
+
+    __slots__ = ("_destination", "_op", "_source")
+
+    def __init__(self, op: PreparedCopy, buffers: Sequence[Buffer]) -> None:
+        self._op = op
+        self._destination, self._source = (buffers[index] for index in op.buffer_indices[:2])
+
+    def run(self) -> None:
+        try:
+            copy_buffer(self._destination, self._source)
+        except DeviceLostError:
+            raise
+        except Exception as error:
+            raise ExecutionError(op=describe_op(self._op), problem=str(error)) from error
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        self.run()
+        return ()
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        self.run()
+
+
+class _Custom:
+    """A call of a registered Python function."""
+
+    __slots__ = ("_buffers", "_op", "_variables")
+
+    def __init__(self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+        self._op, self._variables = op, variables
+        self._buffers = tuple(buffers[index] for index in op.buffer_indices)
+
+    def run(self) -> None:
+        function = get_custom_function(self._op.kind)
+        try:
+            function(self._buffers, {**self._variables, **self._op.fixedvars}, self._op.attrs)
+        except UnsupportedError:
+            raise
+        except Exception as error:
+            # The caller's own error: it passes as it is.
+            error.add_note(f"raised by {describe_op(self._op)}")
+            raise
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        self.run()
+        return ()
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        self.run()
+
+
+def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
+    """Check that a view's buffer is the part of its base that it must be.
+
+    Raises:
+        ExecutionError: if it is not; the message shows both sides.
+    """
+    out, base = buffers[op.buffer_indices[0]], buffers[op.buffer_indices[1]]
+    expected = (base.storage_id, base.offset + op.byte_offset, op.byte_size)
+    found = (out.storage_id, out.offset, out.nbytes)
+    if found != expected:
+        show = "storage {}, offset {}, {} bytes"
+        problem = f"the view is [{show.format(*found)}], its base gives [{show.format(*expected)}]"
+        raise ExecutionError(op=describe_op(op), problem=problem)
+
+
+def make_steps(
+    arrangement: Arrangement, states: Sequence[KernelState], buffers: Sequence[Buffer], variables: Mapping[str, int]
+) -> list[Step]:
+    """The steps of a plan, in order."""
+    steps: list[Step] = []
+    for call in arrangement:
+        match call:
+            case PreparedCopy():
+                steps.append(_Copy(call, buffers))
+            case PreparedCustomFunction():
+                steps.append(_Custom(call, buffers, variables))
+            case _:
+                groups = [[states[number] for number in group.numbers] for group in call]
+                launcher = call[0].launcher
+                if launcher is not None:
+                    steps.append(_Batch(launcher, groups))
+                else:
+                    steps.append(_Single(groups[0][0]) if len(groups[0]) == 1 else _Parallel(groups[0]))
+    return steps
+
+
+@lru_cache(maxsize=1)
+def _get_pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="svod-runtime")
+
+
+if hasattr(os, "register_at_fork"):
+    # The executor's threads stay behind in the parent: the child would wait for them forever.
+    os.register_at_fork(after_in_child=_get_pool.cache_clear)

@@ -1,0 +1,173 @@
+"""What a plan is made of, for those who look at it: outputs, buffers by name, levels and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer, Dims
+from svod_ir.forks import make_lock
+from svod_runtime._execute import KernelState, Step
+from svod_runtime._prepared import CachedKernel, PreparedKernel, PreparedOp
+
+if TYPE_CHECKING:
+    from svod_ir.origins import Origin
+    from svod_runtime._memory_report import MemoryReport
+    from svod_runtime._template import PlanTemplate
+
+__all__ = ["PlanView", "PlannedKernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedKernel:
+    """A kernel of a plan as it would be launched now, for inspection."""
+
+    op: PreparedKernel
+    buffers: tuple[Buffer, ...]
+    values: Mapping[str, int]
+    global_size: Dims
+    local_size: Dims | None
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def kernel(self) -> CachedKernel:
+        return self.op.kernel
+
+    @property
+    def name(self) -> str:
+        return self.op.kernel.name
+
+    @property
+    def source(self) -> str:
+        return self.op.kernel.source
+
+    @property
+    def device(self) -> str:
+        return self.op.device
+
+
+class PlanView:
+    """All of an `ExecutionPlan` that neither runs nor changes it."""
+
+    def __init__(
+        self,
+        template: PlanTemplate,
+        buffers: Sequence[Buffer],
+        input_ids: Sequence[int] | None,
+        origins: Mapping[int, tuple[Origin, ...]],
+    ) -> None:
+        self._template, self._input_ids = template, input_ids
+        self._buffers = list(buffers)
+        self._variables = dict(template.values)
+        self._states = [KernelState(op, buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels]
+        self._levels = template.levels
+        self._steps: list[Step] = []
+        self._lock = make_lock()
+
+    @property
+    def device(self) -> str:
+        return self._template.device
+
+    @property
+    def template(self) -> PlanTemplate:
+        """What this plan shares with others that differ in memory and variables."""
+        return self._template
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Every buffer of the plan: inputs, intermediates and outputs."""
+        return tuple(self._buffers)
+
+    @property
+    def variables(self) -> Mapping[str, int]:
+        """The value that each variable has, always as of now."""
+        return self._variables
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self._template.output_indices)
+
+    @property
+    def output_indices(self) -> tuple[int, ...]:
+        """The index of each output in `buffers`."""
+        return self._template.output_indices
+
+    @property
+    def donated_indices(self) -> tuple[int, ...]:
+        """The inputs that an execution may overwrite, by their index in `buffers`."""
+        return self._template.donated_indices
+
+    @property
+    def output_buffer(self) -> Buffer | None:
+        """The first output, or None if the plan has none."""
+        return self.output_buffer_at(0)
+
+    def output_buffer_at(self, position: int) -> Buffer | None:
+        """The output at a position, in the order of the SINK, or None if there is none."""
+        indices = self._template.output_indices
+        return self._buffers[indices[position]] if 0 <= position < len(indices) else None
+
+    @property
+    def output_buffers(self) -> tuple[Buffer, ...]:
+        return tuple(self._buffers[index] for index in self._template.output_indices)
+
+    def buffer(self, ast_id: int) -> Buffer | None:
+        """The buffer of an AST id, for reading it or copying new data in, or None."""
+        index = self.ast_to_buffer.get(ast_id)
+        return None if index is None else self._buffers[index]
+
+    @property
+    def ast_to_buffer(self) -> Mapping[int, int]:
+        """AST id -> index in `buffers`."""
+        return self._template.map_ids(self._input_ids)
+
+    def release_intermediate_buffers(self, remove: Callable[[int], None]) -> None:
+        """Call `remove` with each AST id whose buffer is no output, and with each alias id.
+
+        The plan itself keeps its buffers: it can be executed again.
+        """
+        self._release(remove, {self._buffers[index].storage_id for index in self.output_indices})
+
+    def release_all_buffers(self, remove: Callable[[int], None]) -> None:
+        """Call `remove` with each AST id and each alias id."""
+        self._release(remove, set())
+
+    def _release(self, remove: Callable[[int], None], kept_storages: set[int]) -> None:
+        for ast_id, index in self.ast_to_buffer.items():
+            if self._buffers[index].storage_id not in kept_storages:
+                remove(ast_id)
+        for alias_id in self._template.map_aliases(self._input_ids):
+            remove(alias_id)
+
+    @property
+    def memory_report(self) -> MemoryReport:
+        """How much memory the intermediates take, and would take by themselves."""
+        return self._template.memory_report
+
+    @property
+    def prepared_ops(self) -> tuple[PreparedOp, ...]:
+        """Every op in schedule order."""
+        return self._template.ops
+
+    @property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """Indices into `prepared_ops` by level: ops of one level do not depend on each other."""
+        return tuple(map(tuple, self._levels))
+
+    @property
+    def num_kernels(self) -> int:
+        return len(self._states)
+
+    @property
+    def num_calls(self) -> int:
+        """How many calls one execution makes: a batch of kernels is one."""
+        return len(self._steps)
+
+    def kernels(self) -> list[PlannedKernel]:
+        """Every kernel in schedule order."""
+        with self._lock:
+            return [
+                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size, s.origins)
+                for s in self._states
+            ]

@@ -1,0 +1,124 @@
+"""What an execution plan is made of: kernels, copies, views and custom functions, ready to run.
+
+Prepared ops refer to buffers by index into the plan's buffers, and to each other by `id`. They hold
+no tensor, no schedule and no renderer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from svod_device import BatchLauncher, Program, ProgramSpec, Variable
+from svod_ir import UOp
+
+__all__ = [
+    "CachedKernel",
+    "PreparedBufferView",
+    "PreparedCopy",
+    "PreparedCustomFunction",
+    "PreparedKernel",
+    "PreparedOp",
+    "get_written",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CachedKernel:
+    """A loaded kernel with its facts, shared by every plan that launches it.
+
+    `launcher` is the batch launcher of the backend that made it, if it has one. A kernel that is not
+    `is_host_parallel_safe` never runs at the same time as another.
+    """
+
+    program: Program
+    spec: ProgramSpec
+    launcher: BatchLauncher | None = None
+    is_host_parallel_safe: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def source(self) -> str:
+        return self.spec.source
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedKernel:
+    """One launch of a kernel.
+
+    Attributes:
+        id: of the op in the schedule; repeated where a schedule loop was unrolled.
+        kernel: the loaded kernel.
+        device: where it runs.
+        buffer_indices: indices into the plan's buffers, in the order of `kernel.spec.globals`.
+        output_indices: positions within `buffer_indices` that the kernel writes.
+        values: initial values of `kernel.spec.var_names`, in that order.
+        fixedvars: values that the schedule fixed (loop counters); no caller overrides them.
+        dependencies: ids of ops that must have run before.
+        is_partial: whether it stores under a condition, so that what it writes may keep old content.
+    """
+
+    id: int
+    kernel: CachedKernel
+    device: str
+    buffer_indices: tuple[int, ...]
+    output_indices: tuple[int, ...]
+    values: tuple[int, ...] = ()
+    fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
+    dependencies: tuple[int, ...] = ()
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCopy:
+    """Copy all bytes of one buffer to another: `buffer_indices` is (destination, source)."""
+
+    id: int
+    buffer_indices: tuple[int, ...]
+    dependencies: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBufferView:
+    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from `byte_offset` on."""
+
+    id: int
+    buffer_indices: tuple[int, ...]
+    byte_offset: int
+    byte_size: int
+    dependencies: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCustomFunction:
+    """Call the Python function that is registered for `kind` with buffers and variables.
+
+    `attrs` are operands of the IR node, `variables` the bounds of the variables that the function
+    reads, and `values` their initial values.
+    """
+
+    id: int
+    kind: str
+    buffer_indices: tuple[int, ...]
+    attrs: tuple[UOp, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
+    dependencies: tuple[int, ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
+
+
+def get_written(op: PreparedOp) -> list[int]:
+    """The buffers that a kernel or a copy writes; what a custom function writes is not known."""
+    match op:
+        case PreparedKernel():
+            return [op.buffer_indices[position] for position in op.output_indices]
+        case PreparedCopy():
+            return [op.buffer_indices[0]]
+        case _:
+            return []

@@ -1,0 +1,277 @@
+"""Reports of profiled executions: a table, JSON, and a trace for chrome://tracing or ui.perfetto.dev.
+
+report = plan.profile()                              # or ProfileReport(plan.execute_profiled())
+print(report)
+report.save_trace("step.json")
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from svod_ir.origins import Origin
+from svod_runtime._limits import Limits, get_limits
+from svod_runtime._profile import KernelProfile, Measured
+from svod_runtime._report_table import align_rows, make_rich_table, make_rows
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from rich.table import Table
+
+__all__ = ["KernelSummary", "ProfileReport", "ScopeSummary"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSummary(Measured):
+    """All launches of one kernel together; rates are those of the average launch.
+
+    Attributes:
+        origins: the lines of the program that its launches come from.
+        best_ns: what all launches take at best, None where that is not known.
+        bound: what takes that time, `compute` or `memory`.
+        reasons: why the kernel has its opts.
+    """
+
+    name: str
+    device: str
+    n_launches: int
+    elapsed_ns: int
+    fastest_ns: int
+    n_operations: int
+    n_bytes: int
+    origins: tuple[Origin, ...] = ()
+    best_ns: float | None = None
+    bound: str = ""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """The time that the work takes at best over the time that it took."""
+        return None if self.best_ns is None else self.best_ns / max(self.elapsed_ns, 1)
+
+    @property
+    def scope(self) -> str:
+        return _get_scope(self.origins)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSummary(Measured):
+    """All launches that come from one scope."""
+
+    scope: str
+    n_launches: int
+    elapsed_ns: int
+    n_operations: int
+    n_bytes: int
+
+
+class ProfileReport:
+    """Launches of kernels, one after the other, and what they add up to.
+
+    Args:
+        profiles: of one or more executions, in order.
+        limits: for each device what it could do at best; by default the estimates of the devices' targets.
+        n_runs: how many executions these are; tables then show the average one.
+        transfer_times: nanoseconds of each copy and custom function of these executions.
+    """
+
+    def __init__(
+        self,
+        profiles: Iterable[KernelProfile],
+        limits: Mapping[str, Limits] | None = None,
+        *,
+        n_runs: int = 1,
+        transfer_times: Sequence[int] = (),
+    ) -> None:
+        self.profiles: Sequence[KernelProfile] = tuple(profiles)
+        self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
+        self.limits: Mapping[str, Limits] = get_limits(self.devices) if limits is None else dict(limits)
+        self.n_runs = n_runs
+        self.transfer_times: Sequence[int] = tuple(transfer_times)
+
+    def __repr__(self) -> str:
+        return f"<ProfileReport of {len(self.profiles)} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
+
+    def __str__(self) -> str:
+        return "\n\n".join(filter(None, (self.table(), self.explain())))
+
+    def __rich__(self) -> Table:
+        return make_rich_table(self, max_rows=40)
+
+    @property
+    def elapsed_ns(self) -> int:
+        """The time of all kernels, copies and custom functions together."""
+        return sum(p.elapsed_ns for p in self.profiles) + sum(self.transfer_times)
+
+    def summaries(self) -> list[KernelSummary]:
+        """One for each kernel of each device; the one that took longest first."""
+        groups: dict[tuple[int, str], list[KernelProfile]] = {}
+        for profile in self.profiles:
+            groups.setdefault((id(profile.kernel), profile.device), []).append(profile)
+        found = [_summarize(group, self.limits.get(group[0].device)) for group in groups.values()]
+        return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
+
+    def scopes(self) -> list[ScopeSummary]:
+        """One for each scope; the one that took longest first. A kernel that joins several belongs to what they are part of."""
+        groups: dict[str, list[KernelProfile]] = {}
+        for profile in self.profiles:
+            groups.setdefault(_get_scope(profile.origins), []).append(profile)
+        found = [ScopeSummary(name, len(group), *_add_up(group)) for name, group in groups.items()]
+        return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
+
+    def table(self, *, max_rows: int = 40) -> str:
+        """Kernels as a table of text, with a last row for all of them."""
+        return align_rows(make_rows(self, max_rows))
+
+    def explain(self, *, max_rows: int = 40) -> str:
+        """Why the kernels of the table have their opts; nothing where that is not known."""
+        found = (s for s in self.summaries()[:max_rows] if s.reasons)
+        return "\n".join("\n    ".join([s.name, *s.reasons]) for s in found)
+
+    def show(self, file: TextIO | None = None, *, max_rows: int = 40) -> None:
+        """Print the table, by the package `rich` where that is installed, and the explanations."""
+        out = file or sys.stdout
+        if find_spec("rich") is None:
+            print(self.table(max_rows=max_rows), file=out)
+        else:
+            from rich.console import Console
+
+            Console(file=out).print(make_rich_table(self, max_rows))
+        if why := self.explain(max_rows=max_rows):
+            print(f"\n{why}", file=out)
+
+    def to_json(self) -> str:
+        """Every launch, and every kernel's summary, as JSON."""
+        launches = [
+            {
+                "name": p.name,
+                "device": p.device,
+                "buffers": p.n_buffers,
+                "start_ns": p.start_ns,
+                "elapsed_ns": p.elapsed_ns,
+                "operations": p.n_operations,
+                "bytes": p.n_bytes,
+                "origins": _to_dicts(p.origins),
+            }
+            for p in self.profiles
+        ]
+        kernels = [
+            {
+                "name": s.name,
+                "device": s.device,
+                "launches": s.n_launches,
+                "elapsed_ns": s.elapsed_ns,
+                "fastest_ns": s.fastest_ns,
+                "operations": s.n_operations,
+                "bytes": s.n_bytes,
+                "gflops": s.gflops,
+                "gigabytes_per_second": s.gigabytes_per_second,
+                "share_of_limit": s.share_of_limit,
+                "bound": s.bound or None,
+                "scope": s.scope,
+                "origins": _to_dicts(s.origins),
+                "reasons": list(s.reasons),
+            }
+            for s in self.summaries()
+        ]
+        whole = {
+            "elapsed_ns": self.elapsed_ns,
+            "runs": self.n_runs,
+            "transfers_ns": sum(self.transfer_times),
+            "kernels": kernels,
+            "launches": launches,
+        }
+        return json.dumps(whole, indent=1)
+
+    def to_trace(self) -> str:
+        """Every launch as an event of the Trace Event Format, one row for each device.
+
+        Source: Trace Event Format (Google, 2016), section "Duration Events", phase X; times in microseconds.
+        """
+        devices = self.devices
+        begin = min((p.start_ns for p in self.profiles), default=0)
+        titles = [
+            {"name": "thread_name", "ph": "M", "pid": 0, "tid": number, "args": {"name": device}}
+            for number, device in enumerate(devices)
+        ]
+        launches = [
+            {
+                "name": p.name,
+                "ph": "X",
+                "cat": "kernel",
+                "pid": 0,
+                "tid": devices.index(p.device),
+                "ts": (p.start_ns - begin) / 1e3,
+                "dur": p.elapsed_us,
+                "args": {
+                    "buffers": p.n_buffers,
+                    "operations": p.n_operations,
+                    "bytes": p.n_bytes,
+                    "GFLOP/s": round(p.gflops, 3),
+                    "GB/s": round(p.gigabytes_per_second, 3),
+                    **_name_lines(p.origins),
+                },
+            }
+            for p in self.profiles
+        ]
+        return json.dumps({"traceEvents": [*titles, *launches], "displayTimeUnit": "ns"})
+
+    def save_trace(self, path: str | PathLike[str]) -> None:
+        """Write `to_trace` to a file, to be opened in chrome://tracing or ui.perfetto.dev."""
+        Path(path).write_text(self.to_trace())
+
+    def save_json(self, path: str | PathLike[str]) -> None:
+        """Write `to_json` to a file."""
+        Path(path).write_text(self.to_json())
+
+
+def _get_scope(origins: Iterable[Origin]) -> str:
+    """The innermost scope that all origins are part of."""
+    names = [o.scope.split(".") if o.scope else [] for o in origins]
+    common: list[str] = []
+    for parts in zip(*names, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return ".".join(common)
+
+
+def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelSummary:
+    times = [p.elapsed_ns for p in group]
+    bounds = [] if limits is None else [limits.get_bound(p.n_operations, p.n_bytes) for p in group]
+    return KernelSummary(
+        group[0].name,
+        group[0].device,
+        len(group),
+        sum(times),
+        min(times),
+        sum(p.n_operations for p in group),
+        sum(p.n_bytes for p in group),
+        tuple(dict.fromkeys(o for p in group for o in p.origins)),
+        sum(1e9 * seconds for seconds, _ in bounds) if bounds else None,
+        bounds[0][1] if bounds else "",
+        group[0].reasons,
+    )
+
+
+def _add_up(group: Sequence[KernelProfile]) -> tuple[int, int, int]:
+    return sum(p.elapsed_ns for p in group), sum(p.n_operations for p in group), sum(p.n_bytes for p in group)
+
+
+def _to_dicts(origins: Iterable[Origin]) -> list[dict[str, object]]:
+    return [dict(o._asdict()) for o in origins]
+
+
+def _name_lines(origins: Sequence[Origin]) -> dict[str, object]:
+    """What a trace says of where a kernel comes from."""
+    if not origins:
+        return {}
+    scope = _get_scope(origins)
+    return {"from": [f"{o.file}:{o.line} {o.operation}" for o in origins], **({"scope": scope} if scope else {})}

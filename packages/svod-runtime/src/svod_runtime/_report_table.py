@@ -1,0 +1,136 @@
+"""The table of a profile report, as text and for the package `rich`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from svod_ir.origins import format_origins
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from svod_runtime._report import KernelSummary, ProfileReport
+
+__all__ = ["align_rows", "make_rich_table", "make_rows"]
+
+_HEADER: Final = (
+    "kernel", "device", "calls", "us", "fastest", "time", "GFLOP/s", "GB/s", "limit", "scope", "from",
+)  # fmt: skip
+_FOLDED: Final = frozenset({"kernel", "scope", "from"})
+_TEXT: Final = _FOLDED | {"device"}
+
+
+def make_rows(report: ProfileReport, max_rows: int) -> list[Sequence[str]]:
+    """The cells: a header, the kernels of an average run, what was cut, what is no kernel, and the sum.
+
+    Empty columns are left out.
+
+    `limit` is the time that the work takes at best over the time that it took.
+    """
+    summaries = report.summaries()
+    rows: list[Sequence[str]] = [_HEADER, *(_make_row(report, s) for s in summaries[:max_rows])]
+    if len(summaries) > max_rows:
+        rest = summaries[max_rows:]
+        rows.append(
+            _make_sum(
+                report, f"{len(rest)} more", sum(s.n_launches for s in rest), sum(s.elapsed_ns for s in rest), "", ""
+            )
+        )
+    elapsed, transfers = report.elapsed_ns, report.transfer_times
+    if transfers:
+        rows.append(_make_sum(report, "copies and functions", len(transfers), sum(transfers), "", ""))
+    rows.append(
+        _make_sum(
+            report,
+            "all",
+            len(report.profiles) + len(transfers),
+            elapsed,
+            _rate(sum(s.n_operations for s in summaries), elapsed),
+            _rate(sum(s.n_bytes for s in summaries), elapsed),
+        )
+    )
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return list(zip(*columns, strict=True))
+
+
+def align_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Columns under each other: names to the left, numbers to the right."""
+    padded = [
+        [cell.ljust(width) if column[0] in _TEXT else cell.rjust(width) for cell in column]
+        for column in zip(*rows, strict=True)
+        for width in [max(map(len, column))]
+    ]
+    return "\n".join("  ".join(row).rstrip() for row in zip(*padded, strict=True))
+
+
+def make_rich_table(report: ProfileReport, max_rows: int) -> Table:
+    """The same table for a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    header, *body, total = make_rows(report, max_rows)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    for title in header:
+        # Names are folded where a terminal is narrow, and numbers never.
+        if title in _FOLDED:
+            table.add_column(title, overflow="fold", min_width=8)
+        else:
+            table.add_column(title, justify="left" if title in _TEXT else "right", no_wrap=True)
+    for row in body:
+        table.add_row(*map(Text, row))
+    table.add_section()
+    table.add_row(*map(Text, total))
+    return table
+
+
+def _make_row(report: ProfileReport, s: KernelSummary) -> Sequence[str]:
+    share = s.share_of_limit
+    return (
+        s.name,
+        s.device if len(report.devices) > 1 else "",
+        _count(s.n_launches / report.n_runs),
+        _us(s.elapsed_ns / report.n_runs),
+        _us(s.fastest_ns) if s.n_launches > 1 else "",
+        _percent(s.elapsed_ns, report.elapsed_ns),
+        f"{s.gflops:.2f}",
+        f"{s.gigabytes_per_second:.2f}",
+        "" if share is None else f"{100 * share:.0f} %",
+        s.scope,
+        format_origins(s.origins),
+    )
+
+
+def _make_sum(
+    report: ProfileReport, name: str, n_launches: int, elapsed_ns: int, gflops: str, gigabytes: str
+) -> Sequence[str]:
+    return (
+        name,
+        "",
+        _count(n_launches / report.n_runs),
+        _us(elapsed_ns / report.n_runs),
+        "",
+        _percent(elapsed_ns, report.elapsed_ns),
+        gflops,
+        gigabytes,
+        "",
+        "",
+        "",
+    )
+
+
+def _rate(amount: int, elapsed_ns: int) -> str:
+    return f"{amount / max(elapsed_ns, 1):.2f}"
+
+
+def _count(number: float) -> str:
+    return f"{number:g}"
+
+
+def _us(elapsed_ns: float) -> str:
+    return f"{elapsed_ns / 1e3:.2f}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.1f} %"

@@ -1,0 +1,46 @@
+"""Loops and reductions as seen by several passes."""
+
+from __future__ import annotations
+
+from svod_dtype import DType
+from svod_ir import Op, UOp
+from svod_ir.ops import get_identity
+
+__all__ = ["identity_of", "mask_accesses", "replace_range"]
+
+
+_LOOPED = frozenset({Op.END, Op.REDUCE})
+
+
+def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
+    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop over `r`."""
+    done: dict[UOp, UOp] = {r: expression}
+    for node in sink.toposort():
+        if node in done:
+            continue
+        if node.op in _LOOPED and r in node.loops:
+            loops = tuple(n for s in node.loops for n in (ranges if s is r else (done[s],)))
+            done[node] = node.with_src((done[node.src[0]], *loops))
+        else:
+            done[node] = node.with_images(done)
+    return done[sink]
+
+
+def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
+    """Gate with `inside` every access that depends on `loop`, and let reductions over it skip what is not inside."""
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        new = node.with_images(done)
+        if node.op is Op.INDEX and loop in node.ranges:
+            gate = new.gate
+            new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))
+        elif node.op is Op.REDUCE and loop in node.loops:
+            value = UOp(Op.WHERE, new.dtype, (inside, new.source, identity_of(new.arg, new.dtype)))
+            new = new.with_src((value, *new.loops))
+        done[node] = new
+    return done[sink]
+
+
+def identity_of(op: Op, dtype: DType) -> UOp:
+    """The value that a reduction with `op` starts from."""
+    return UOp.const(dtype, get_identity(op, dtype))

@@ -1,0 +1,146 @@
+"""Checked plans: a position that an axis does not have, and an integer divided by 0, are errors of `execute`.
+
+What an operation expects of its integers is a CHECK in the graph, which costs nothing where nobody asks. A plan that checks
+has one more output, two numbers for each CHECK:
+
+    CHECK %x [take, 0, 10]   ->   place = MIN(WHERE(%x >= -10 & %x < 10, none, 0 1 2 ...)), GATHER(%x, place)
+
+A guard reads them after each execution, and says what the first CHECK found that does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from svod_device import Buffer, evaluate_expression
+from svod_dtype import DType, UserError, int64, uint64
+from svod_ir import (
+    CheckArg,
+    Op,
+    Sharding,
+    SInt,
+    UOp,
+    make_concat,
+    make_gather,
+    make_iota,
+    make_reduce_axis,
+    make_reshape,
+)
+from svod_ir.origins import Origin, get_origins
+from svod_ir.sizes import product, unbind
+from svod_ir.uop import to_node
+from svod_tensor._data import copy_to_device
+from svod_tensor._shapes import Shape
+from svod_tensor.engine.build import build, make_result
+from svod_tensor.errors import IntegerDivisionError, PositionError
+from svod_tensor.options import DEFAULT_DEVICE
+
+if TYPE_CHECKING:
+    from svod_runtime import Guard
+    from svod_tensor.engine.build import TensorGraph
+    from svod_tensor.options import PrepareConfig
+
+__all__ = ["Checks", "build_checked", "make_checks"]
+
+_NONE: Final = int64.max
+
+
+class Checks(NamedTuple):
+    """What a plan computes to check itself, and who looks at it."""
+
+    findings: UOp
+    guard: Guard
+
+
+def build_checked(nodes: Sequence[UOp], config: PrepareConfig) -> tuple[TensorGraph, Guard | None]:
+    """The graph of nodes, none of which is memory, and who looks at its last result where the configuration asks for that."""
+    checks = make_checks(UOp.sink(*map(make_result, nodes))) if config.check_operands else None
+    return (build(nodes), None) if checks is None else (build(nodes, checks.findings), checks.guard)
+
+
+def make_checks(sink: UOp) -> Checks | None:
+    """The findings of all that `sink` expects, and the guard that reads them; None where it expects nothing."""
+    checks = [node for node in sink.iter_ops(Op.CHECK) if 0 not in node.shape]
+    if not checks:
+        return None
+    device = _device_of(checks[0])
+    findings = make_concat([copy_to_device(_get_first(check), device) for check in checks], 0)
+    return Checks(UOp(Op.CONTIGUOUS, int64, (findings,)), _make_guard(checks))
+
+
+def _device_of(node: UOp) -> str:
+    placement = node.placement
+    return placement.devices[0] if isinstance(placement, Sharding) else placement or DEFAULT_DEVICE
+
+
+def _get_first(check: UOp) -> UOp:
+    """The row-major place of the first element that is not as it should be, and the element."""
+    size = product(check.shape)
+    x = make_reshape(check.source, (size,))
+    places = _is_wrong(x, check).where(make_iota(size, int64), _NONE)
+    first = make_reduce_axis(places, Op.MIN, (0,))
+    return make_concat([first, make_gather(x, first, 0).cast(int64)], 0)
+
+
+def _is_wrong(x: UOp, check: UOp) -> UOp:
+    if check.arg.axis is None:
+        return x.eq(0)
+    wide, limit = x.cast(int64), to_node(_size_of(check)).cast(int64)
+    is_outside = (wide < -limit) | (wide >= limit)
+    # Positions beyond 2^63 are negative here, and wrong all the same.
+    return is_outside if x.dtype.is_signed else is_outside | (wide < 0)
+
+
+def _size_of(check: UOp) -> SInt:
+    return check.src[1] if check.arg.size is None else check.arg.size
+
+
+def _make_guard(checks: Sequence[UOp]) -> Guard:
+    # Nodes that others see would keep memory alive: what is kept is what messages say.
+    facts = [_Fact.of(check) for check in checks]
+
+    def guard(buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+        import numpy as np
+
+        findings: list[list[int]] = buffers[0].as_numpy().reshape(-1, 2).tolist()
+        for (place, value), fact in zip(findings, facts, strict=True):
+            if place != _NONE:
+                sizes = [_resolve(s, variables) for s in fact.shape]
+                position = tuple(int(i) for i in np.unravel_index(place, sizes)) if sizes else ()
+                raise fact.make_error(position, value, variables)
+
+    return guard
+
+
+class _Fact(NamedTuple):
+    """What messages say about a CHECK."""
+
+    arg: CheckArg
+    shape: Shape
+    size: SInt
+    dtype: DType
+    origins: Sequence[Origin]
+
+    @staticmethod
+    def of(check: UOp) -> _Fact:
+        size = 0 if check.arg.axis is None else _unbind(_size_of(check))
+        return _Fact(check.arg, tuple(map(_unbind, check.shape)), size, check.dtype, sorted(get_origins(check)))
+
+    def make_error(self, position: tuple[int, ...], value: int, variables: Mapping[str, int]) -> UserError:
+        operation, axis, _ = self.arg
+        if axis is None:
+            return IntegerDivisionError(operation=operation, position=position, origins=self.origins)
+        value = value % (1 << 64) if self.dtype is uint64 else value
+        size = _resolve(self.size, variables)
+        return PositionError(
+            operation=operation, position=position, value=value, axis=axis, size=size, origins=self.origins
+        )
+
+
+def _unbind(size: SInt) -> SInt:
+    return unbind(size) if isinstance(size, UOp) else size
+
+
+def _resolve(size: SInt, variables: Mapping[str, int]) -> int:
+    return size if isinstance(size, int) else evaluate_expression(size, variables)

@@ -1,0 +1,54 @@
+"""Tensors that are parts of memory: its first elements, and its bytes as elements of another dtype."""
+
+from __future__ import annotations
+
+import math
+
+from svod_dtype import DType
+from svod_ir import Op, UOp, make_reshape, make_shrink
+from svod_ir.sizes import max_size, product
+from svod_tensor._shapes import Shape
+
+__all__ = ["view_bytes", "view_prefix"]
+
+
+def view_prefix(memory: UOp, sizes: Shape) -> UOp:
+    """The first elements of `memory` as a tensor of `sizes`; all of them where every size is known."""
+    if sizes == memory.shape:
+        return memory
+    if all(isinstance(s, int) for s in sizes):
+        return make_reshape(memory, sizes)
+    return make_reshape(make_shrink(memory, ((0, product(sizes)),)), sizes)
+
+
+def view_bytes(node: UOp, dtype: DType, shape: Shape) -> UOp:
+    """The bytes of `node` as elements of `dtype`: where they lie if they lie together in memory, else in a copy."""
+    memory, begin = _get_part(node)
+    if memory is None or (begin * node.dtype.itemsize) % dtype.itemsize:
+        memory, begin = UOp(Op.CONTIGUOUS, node.dtype, (node,)), 0
+    size = math.prod(map(max_size, shape))
+    return view_prefix(UOp(Op.BUFFER_VIEW, dtype, (memory,), (begin * node.dtype.itemsize, size)), shape)
+
+
+def _get_part(node: UOp) -> tuple[UOp | None, int]:
+    """The memory of which `node` is a part without gaps, and the element that it begins at."""
+    begin = 0
+    while node.op in (Op.RESHAPE, Op.SHRINK):
+        source = node.source
+        if node.op is Op.SHRINK:
+            first, end, *others = node.sizes
+            is_whole = all(
+                b == 0 and e == s for b, e, s in zip(others[::2], others[1::2], source.shape[1:], strict=True)
+            )
+            row = product(source.shape[1:])
+            if (
+                not is_whole
+                or not isinstance(first, int)
+                or not isinstance(row, int)
+                or (first and not isinstance(end, int))
+            ):
+                return None, 0
+            begin += first * row
+        node = source
+    is_memory = node.op is Op.BUFFER or (node.op is Op.AFTER and node.src[1].op is Op.ASSIGN)
+    return (node, begin) if is_memory else (None, 0)

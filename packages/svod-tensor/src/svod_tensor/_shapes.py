@@ -1,0 +1,142 @@
+"""Rules on shapes and axes that the operations share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from svod_ir import AxisError, BroadcastError, OperandError, ShapeError, SInt, UOp, make_expand, make_reshape
+from svod_ir.sizes import is_known_at_most, normalize_size
+from svod_tensor.errors import SymbolicBoundsError, SymbolicShapeError
+
+__all__ = [
+    "Axes",
+    "Shape",
+    "broadcast_node",
+    "broadcast_shapes",
+    "check_within",
+    "concrete_shape",
+    "item_count",
+    "normalize_axes",
+    "normalize_axis",
+    "to_shape",
+]
+
+Shape: TypeAlias = tuple[SInt, ...]
+Axes: TypeAlias = int | Sequence[int] | None
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that all `shapes` broadcast to, aligned at the last axis.
+
+    Raises:
+        BroadcastError: if two sizes of one axis differ and neither is 1.
+    """
+    result: Shape = ()
+    for shape in shapes:
+        result = shape if not result else _broadcast_pair(result, shape) if shape and shape != result else result
+    return result
+
+
+def _broadcast_pair(left: Shape, right: Shape) -> Shape:
+    ndim = max(len(left), len(right))
+    sizes: list[SInt] = []
+    for axis in range(-ndim, 0):
+        a = left[axis] if -axis <= len(left) else 1
+        b = right[axis] if -axis <= len(right) else 1
+        if a != b and a != 1 and b != 1:
+            raise BroadcastError(left=left, right=right, axis=axis)
+        sizes.append(b if a == 1 else a)
+    return tuple(sizes)
+
+
+def broadcast_node(node: UOp, shape: Shape) -> UOp:
+    """`node` repeated to `shape`; the caller knows that it broadcasts."""
+    if node.shape == shape:
+        return node
+    padded = (1,) * (len(shape) - len(node.shape)) + node.shape
+    return make_expand(make_reshape(node, padded), shape)
+
+
+def normalize_axis(operation: str, axis: int, ndim: int) -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        AxisError: if there is no such axis.
+        OperandError: if `axis` is no integer.
+    """
+    axis = _to_axis(operation, axis)
+    if not -ndim <= axis < ndim:
+        raise AxisError(operation=operation, axis=axis, ndim=ndim)
+    return axis + ndim if axis < 0 else axis
+
+
+def _to_axis(operation: str, axis: object) -> int:
+    if type(axis) is int:
+        return axis
+    return _to_integer(operation, axis, "integer axes")
+
+
+def _to_integer(operation: str, value: object, expected: str) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            pass
+    raise OperandError(operation=operation, found=repr(value), expected=expected)
+
+
+def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
+    """`axes` counted from the front; None means all of them.
+
+    Raises:
+        AxisError: if an axis does not exist.
+        ShapeError: if an axis is named twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, Iterable):
+        return (normalize_axis(operation, axes, ndim),)
+    result = tuple(normalize_axis(operation, a, ndim) for a in axes)
+    if len(set(result)) != len(result):
+        raise ShapeError(operation=operation, shape=tuple(axes), problem="names an axis twice")
+    return result
+
+
+def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
+    """The shape given either as separate sizes or as one sequence of them."""
+    given: Sequence[object] = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    return tuple(_to_size(operation, size) for size in given)
+
+
+def _to_size(operation: str, size: object) -> SInt:
+    if type(size) is int or isinstance(size, UOp):
+        return normalize_size(size)
+    return _to_integer(operation, size, "integer sizes")
+
+
+def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:
+    """`shape`, all of whose sizes are known.
+
+    Raises:
+        SymbolicShapeError: if one is symbolic.
+    """
+    if all(isinstance(s, int) for s in shape):
+        return shape  # pyright: ignore[reportReturnType]
+    raise SymbolicShapeError(operation=operation, shape=shape)
+
+
+def item_count(begin: SInt, end: SInt, step: int) -> SInt:
+    """How many elements a slice takes."""
+    return normalize_size((end - begin + abs(step) - 1) // abs(step))
+
+
+def check_within(operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:
+    """Raise unless `low <= found <= high` for all values of the variables; a `high` of None is no limit.
+
+    Raises:
+        SymbolicBoundsError: if that is not known.
+    """
+    if not is_known_at_most(low, found) or (high is not None and not is_known_at_most(found, high)):
+        raise SymbolicBoundsError(operation=operation, axis=axis, found=found, low=low, high=high)

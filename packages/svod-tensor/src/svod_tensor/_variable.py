@@ -1,0 +1,74 @@
+"""Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one computation."""
+
+from __future__ import annotations
+
+import operator
+
+from svod_device import CORE_ID
+from svod_ir import Op, OperandError, UOp
+from svod_tensor.errors import VariableBoundsError, VariableNameError
+
+__all__ = ["Variable"]
+
+_MIN, _MAX = -(1 << 63), (1 << 63) - 1
+
+
+class Variable:
+    """A size or value that may differ from run to run, between `low` and `high`, both included.
+
+    The name is an identifier. In one computation it stands for one variable: another one of the same name has the same
+    bounds, and is the same.
+
+    Example:
+        >>> from svod_tensor import Variable
+        >>> n = Variable("n", 1, 64)
+        >>> n.bind(3).vmax
+        64
+
+    Raises:
+        VariableNameError: if the name is no identifier, or one that svod uses itself.
+        VariableBoundsError: if the bounds hold no value.
+        OperandError: if a bound is no integer of 64 bits.
+    """
+
+    __slots__ = ("high", "low", "name", "uop")
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (is_text and name.isascii() and name.isidentifier()):
+            raise VariableNameError(name=name, problem="is no identifier")
+        if name == CORE_ID:
+            raise VariableNameError(name=name, problem="is one that svod uses itself")
+        low, high = _to_bound(low), _to_bound(high)
+        if low > high:
+            raise VariableBoundsError(name=name, low=low, high=high)
+        self.name, self.low, self.high = name, low, high
+        self.uop: UOp = UOp.variable(name, low, high)
+
+    def bind(self, value: int) -> UOp:
+        """The variable with a value, to be used as a size, in a slice, or as an index.
+
+        Raises:
+            VariableBoundsError: if `value` is outside the bounds.
+            OperandError: if it is no integer.
+        """
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise OperandError(operation="bind", found=repr(value), expected="an integer") from None
+        if not self.low <= value <= self.high:
+            raise VariableBoundsError(name=self.name, low=self.low, high=self.high, value=value)
+        return UOp(Op.BIND, self.uop.dtype, (self.uop, UOp.const(self.uop.dtype, value)))
+
+    def __repr__(self) -> str:
+        return f"Variable({self.name!r}, {self.low}, {self.high})"
+
+
+def _to_bound(bound: int) -> int:
+    try:
+        found = operator.index(bound)
+    except TypeError:
+        found = None
+    if found is None or not _MIN <= found <= _MAX:
+        raise OperandError(operation="Variable", found=repr(bound), expected="integers of 64 bits as bounds")
+    return found
