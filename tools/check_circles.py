@@ -9,7 +9,7 @@ import sys
 
 import grimp
 
-CLEAN = ("svod_dtype", "svod_schedule", "svod_device", "svod_codegen", "svod_tensor")
+CLEAN = ("svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor")
 """The distributions that have no circle."""
 
 

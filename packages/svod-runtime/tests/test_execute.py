@@ -32,7 +32,8 @@ from svod_runtime import (
 )
 from svod_runtime import _custom_function as custom_function
 from svod_runtime._arrange import MAX_BATCH_WORK
-from svod_runtime._execute import KernelState, _wait_for_all
+from svod_runtime._execute import _wait_for_all
+from svod_runtime._kernel_state import KernelState
 
 if TYPE_CHECKING:
     from conftest import Array, Plans

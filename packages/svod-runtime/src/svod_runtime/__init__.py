@@ -5,10 +5,10 @@ from __future__ import annotations
 from svod_runtime._builder import ExecutionPlanBuilder
 from svod_runtime._custom_function import CustomFunction, clear_custom_functions, register_custom_function
 from svod_runtime._dependencies import get_hazards, list_accesses
-from svod_runtime._execute import describe_op
 from svod_runtime._limits import Limits
 from svod_runtime._memory_report import MemoryReport, PlannerMode
-from svod_runtime._plan import ExecutionPlan
+from svod_runtime._plan import ExecutionPlan, Guard
+from svod_runtime._plan_form import find_sharing
 from svod_runtime._plan_view import PlannedKernel
 from svod_runtime._prepared import (
     CachedKernel,
@@ -17,10 +17,11 @@ from svod_runtime._prepared import (
     PreparedCustomFunction,
     PreparedKernel,
     PreparedOp,
+    describe_op,
 )
 from svod_runtime._profile import KernelProfile
 from svod_runtime._report import KernelSummary, ProfileReport, ScopeSummary
-from svod_runtime._template import Guard, PlanTemplate, find_sharing
+from svod_runtime._template import PlanTemplate
 from svod_runtime.errors import (
     DependencyError,
     DonatedBufferError,

@@ -15,7 +15,7 @@ from svod_runtime._grouping import Load, group_loads
 from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedOp
 
 if TYPE_CHECKING:
-    from svod_runtime._execute import KernelState
+    from svod_runtime._kernel_state import KernelState
 
 __all__ = ["MAX_BATCH_WORK", "Arrangement", "Group", "arrange"]
 

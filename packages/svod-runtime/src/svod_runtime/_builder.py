@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from svod_device import Buffer, canonical_device
 from svod_runtime._dependencies import Dependencies, resolve_dependencies
-from svod_runtime._execute import describe_op
 from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedOp
+from svod_runtime._prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+    describe_op,
+)
 from svod_runtime._template import PlanTemplate
 from svod_runtime.errors import PlanError
 from svod_runtime.memory.planner import plan_memory

@@ -31,8 +31,8 @@ import operator
 import time
 import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from svod_device import CORE_ID, Buffer
 from svod_runtime._execute import check_view, make_steps
@@ -42,11 +42,14 @@ from svod_runtime.errors import DonatedBufferError, PlanError, ProfileError, Var
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
+    from svod_runtime._plan_form import PlanForm
     from svod_runtime._report import ProfileReport
-    from svod_runtime._template import Guard, PlanTemplate
     from svod_runtime._watch import Watched
 
-__all__ = ["ExecutionPlan"]
+__all__ = ["ExecutionPlan", "Guard"]
+
+Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
+"""Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
 
 
 class ExecutionPlan(PlanView):
@@ -57,7 +60,7 @@ class ExecutionPlan(PlanView):
 
     def __init__(
         self,
-        template: PlanTemplate,
+        template: PlanForm,
         buffers: Sequence[Buffer],
         values: Mapping[str, int],
         input_ids: Sequence[int] | None,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from svod_device import Buffer, Dims
 from svod_ir.forks import make_lock
-from svod_runtime._execute import KernelState, Step
+from svod_runtime._execute import Step
+from svod_runtime._kernel_state import KernelState
 from svod_runtime._prepared import CachedKernel, PreparedKernel, PreparedOp
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_runtime._memory_report import MemoryReport
-    from svod_runtime._template import PlanTemplate
+    from svod_runtime._plan_form import PlanForm
 
 __all__ = ["PlanView", "PlannedKernel"]
 
@@ -52,7 +53,7 @@ class PlanView:
 
     def __init__(
         self,
-        template: PlanTemplate,
+        template: PlanForm,
         buffers: Sequence[Buffer],
         input_ids: Sequence[int] | None,
         origins: Mapping[int, tuple[Origin, ...]],
@@ -70,7 +71,7 @@ class PlanView:
         return self._template.device
 
     @property
-    def template(self) -> PlanTemplate:
+    def template(self) -> PlanForm:
         """What this plan shares with others that differ in memory and variables."""
         return self._template
 

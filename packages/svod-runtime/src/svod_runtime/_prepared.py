@@ -19,6 +19,7 @@ __all__ = [
     "PreparedCustomFunction",
     "PreparedKernel",
     "PreparedOp",
+    "describe_op",
     "get_written",
 ]
 
@@ -122,3 +123,16 @@ def get_written(op: PreparedOp) -> list[int]:
             return [op.buffer_indices[0]]
         case _:
             return []
+
+
+def describe_op(op: PreparedOp) -> str:
+    """How error messages name an op."""
+    match op:
+        case PreparedKernel():
+            return f"kernel {op.kernel.name} (op {op.id})"
+        case PreparedCopy():
+            return f"copy (op {op.id})"
+        case PreparedBufferView():
+            return f"buffer view (op {op.id})"
+        case PreparedCustomFunction():
+            return f"custom function {op.kind!r} (op {op.id})"

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from svod_ir.origins import Origin
 from svod_runtime._limits import Limits, get_limits
-from svod_runtime._profile import KernelProfile, Measured
+from svod_runtime._profile import KernelProfile
 from svod_runtime._report_table import align_rows, make_rich_table, make_rows
+from svod_runtime._summary import KernelSummary, ScopeSummary, get_scope
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -26,50 +26,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["KernelSummary", "ProfileReport", "ScopeSummary"]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSummary(Measured):
-    """All launches of one kernel together; rates are those of the average launch.
-
-    Attributes:
-        origins: the lines of the program that its launches come from.
-        best_ns: what all launches take at best, None where that is not known.
-        bound: what takes that time, `compute` or `memory`.
-        reasons: why the kernel has its opts.
-    """
-
-    name: str
-    device: str
-    n_launches: int
-    elapsed_ns: int
-    fastest_ns: int
-    n_operations: int
-    n_bytes: int
-    origins: tuple[Origin, ...] = ()
-    best_ns: float | None = None
-    bound: str = ""
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def share_of_limit(self) -> float | None:
-        """The time that the work takes at best over the time that it took."""
-        return None if self.best_ns is None else self.best_ns / max(self.elapsed_ns, 1)
-
-    @property
-    def scope(self) -> str:
-        return _get_scope(self.origins)
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeSummary(Measured):
-    """All launches that come from one scope."""
-
-    scope: str
-    n_launches: int
-    elapsed_ns: int
-    n_operations: int
-    n_bytes: int
 
 
 class ProfileReport:
@@ -122,7 +78,7 @@ class ProfileReport:
         """One for each scope; the one that took longest first. A kernel that joins several belongs to what they are part of."""
         groups: dict[str, list[KernelProfile]] = {}
         for profile in self.profiles:
-            groups.setdefault(_get_scope(profile.origins), []).append(profile)
+            groups.setdefault(get_scope(profile.origins), []).append(profile)
         found = [ScopeSummary(name, len(group), *_add_up(group)) for name, group in groups.items()]
         return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
 
@@ -232,17 +188,6 @@ class ProfileReport:
         Path(path).write_text(self.to_json())
 
 
-def _get_scope(origins: Iterable[Origin]) -> str:
-    """The innermost scope that all origins are part of."""
-    names = [o.scope.split(".") if o.scope else [] for o in origins]
-    common: list[str] = []
-    for parts in zip(*names, strict=False):
-        if len(set(parts)) > 1:
-            break
-        common.append(parts[0])
-    return ".".join(common)
-
-
 def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelSummary:
     times = [p.elapsed_ns for p in group]
     bounds = [] if limits is None else [limits.get_bound(p.n_operations, p.n_bytes) for p in group]
@@ -273,5 +218,5 @@ def _name_lines(origins: Sequence[Origin]) -> dict[str, object]:
     """What a trace says of where a kernel comes from."""
     if not origins:
         return {}
-    scope = _get_scope(origins)
+    scope = get_scope(origins)
     return {"from": [f"{o.file}:{o.line} {o.operation}" for o in origins], **({"scope": scope} if scope else {})}

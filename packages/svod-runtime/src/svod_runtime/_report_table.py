@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from svod_ir.origins import format_origins
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from svod_runtime._report import KernelSummary, ProfileReport
+    from svod_runtime._summary import KernelSummary
+
 
 __all__ = ["align_rows", "make_rich_table", "make_rows"]
 
@@ -21,7 +22,28 @@ _FOLDED: Final = frozenset({"kernel", "scope", "from"})
 _TEXT: Final = _FOLDED | {"device"}
 
 
-def make_rows(report: ProfileReport, max_rows: int) -> list[Sequence[str]]:
+class Summarized(Protocol):
+    """What the table says of a report."""
+
+    @property
+    def n_runs(self) -> int: ...
+
+    @property
+    def profiles(self) -> Sequence[object]: ...
+
+    @property
+    def transfer_times(self) -> Sequence[int]: ...
+
+    @property
+    def devices(self) -> Sequence[str]: ...
+
+    @property
+    def elapsed_ns(self) -> int: ...
+
+    def summaries(self) -> Sequence[KernelSummary]: ...
+
+
+def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
     """The cells: a header, the kernels of an average run, what was cut, what is no kernel, and the sum.
 
     Empty columns are left out.
@@ -64,7 +86,7 @@ def align_rows(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(row).rstrip() for row in zip(*padded, strict=True))
 
 
-def make_rich_table(report: ProfileReport, max_rows: int) -> Table:
+def make_rich_table(report: Summarized, max_rows: int) -> Table:
     """The same table for a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -85,7 +107,7 @@ def make_rich_table(report: ProfileReport, max_rows: int) -> Table:
     return table
 
 
-def _make_row(report: ProfileReport, s: KernelSummary) -> Sequence[str]:
+def _make_row(report: Summarized, s: KernelSummary) -> Sequence[str]:
     share = s.share_of_limit
     return (
         s.name,
@@ -103,7 +125,7 @@ def _make_row(report: ProfileReport, s: KernelSummary) -> Sequence[str]:
 
 
 def _make_sum(
-    report: ProfileReport, name: str, n_launches: int, elapsed_ns: int, gflops: str, gigabytes: str
+    report: Summarized, name: str, n_launches: int, elapsed_ns: int, gflops: str, gigabytes: str
 ) -> Sequence[str]:
     return (
         name,

@@ -9,92 +9,22 @@ buffer, the bounds of variables, and how much memory there must be besides the i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from svod_device import CORE_ID, Buffer, Variable
-from svod_dtype import DType, uint8
-from svod_runtime._arrange import Arrangement, arrange
-from svod_runtime._execute import KernelState, find_constant_sizes
-from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedBufferView, PreparedCustomFunction, PreparedKernel, PreparedOp, get_written
-from svod_runtime.errors import PlanError
+from svod_device import Buffer
+from svod_runtime._plan import ExecutionPlan, Guard
+from svod_runtime._plan_form import PlanForm
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_runtime._dependencies import Dependencies
-    from svod_runtime._plan import ExecutionPlan
     from svod_runtime._watch import Watched
 
-__all__ = ["Guard", "PlanTemplate", "find_sharing"]
-
-Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
-"""Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
+__all__ = ["PlanTemplate"]
 
 
-class PlanTemplate:
-    """Prepared ops, in order; made by `ExecutionPlanBuilder`.
-
-    Attributes:
-        device: the plan's own.
-        ops: in schedule order.
-        n_buffers: of a plan, the inputs included.
-        output_indices: the index of each output among them.
-        kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are always the same.
-        dependencies: who waits for whom.
-        views: the ops that must be verified at each run.
-        view_indices: the buffers that are views.
-        users: for each buffer the kernels (their number) that take it, and the position at which they do.
-        held: the buffers that are not only taken by kernels.
-        written: the buffers that kernels and copies write.
-        bounds: of each variable that a caller may set.
-        values: of each variable as long as no caller set it.
-        uneven_names: the variables that have several such values.
-        levels: indices into `ops`; the ops of one level do not depend on each other.
-        memory_report: what the memory planner made of the intermediates.
-        donated_indices: the inputs that an execution may overwrite.
-        guarded_indices: the buffers that a plan's guard looks at.
-    """
-
-    def __init__(
-        self,
-        parts: PlanParts,
-        dependencies: Dependencies,
-        inputs: Sequence[Buffer],
-        input_ids: Sequence[int] | None = None,
-    ) -> None:
-        ops, buffers = tuple(parts.ops), parts.buffers
-        self.device, self.ops, self.memory_report = parts.device, ops, parts.memory_report
-        self.donated_indices, self.guarded_indices = tuple(parts.donated_indices), tuple(parts.guarded_indices)
-        self.n_buffers, self.output_indices = len(buffers), tuple(parts.output_indices)
-        position_of = {ast_id: position for position, ast_id in enumerate(input_ids or ())}
-        self._aliases = [(ast_id, position_of.get(ast_id)) for ast_id in parts.alias_ids]
-        kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
-        self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
-        self._has_constant_sizes = all(sizes is not None for *_, sizes in self.kernels)
-        self._arrangement: Arrangement | None = None
-        self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
-        self.view_indices = {op.buffer_indices[0] for op in self.views}
-        self.users = _get_users(op for _, op in kernels)
-        self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
-        self.written = {index for op in ops for index in get_written(op)}
-        self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
-        self.dependencies = dependencies
-        self.levels = dependencies.get_levels(buffers)
-        self._forms = [_form_of(buffer) for buffer in inputs]
-        self._sharing = find_sharing(inputs)
-        self._makers, self._places = _describe_memory(buffers, inputs)
-        self._written_inputs = [
-            p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)
-        ]
-        self._input_indices = self._get_input_indices(buffers, inputs)
-        named = set(self._input_indices)
-        self._ids = dict(parts.ast_to_buffer)
-        self._other_ids = {ast_id: index for ast_id, index in self._ids.items() if index not in named}
-
-    def __repr__(self) -> str:
-        counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._forms)} inputs"
-        return f"PlanTemplate({counts} on {self.device})"
+class PlanTemplate(PlanForm):
+    """A form that makes plans; made by `ExecutionPlanBuilder`."""
 
     def bind(
         self,
@@ -122,170 +52,4 @@ class PlanTemplate:
             VariableBoundsError: if a value is outside its variable's bounds.
             OutOfMemoryError: if a buffer gets no memory.
         """
-        from svod_runtime._plan import ExecutionPlan
-
-        self._check_inputs(inputs)
-        bases = [*inputs, *(make() for make in self._makers)]
-        buffers = [_take_part(bases[base], part) for base, part in self._places]
-        return ExecutionPlan(self, buffers, values or {}, ids, origins or {}, guard, watched)
-
-    def copy_buffers(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """From the buffers of a plan those of another one: the same inputs, new memory for everything else."""
-        n_inputs = len(self._forms)
-        new = [make() for make in self._makers]
-        pairs = zip(buffers, self._places, strict=True)
-        return [own if base < n_inputs else _take_part(new[base - n_inputs], part) for own, (base, part) in pairs]
-
-    def _check_inputs(self, inputs: Sequence[Buffer]) -> None:
-        if len(inputs) != len(self._forms):
-            raise PlanError(op="plan", problem=f"takes {len(self._forms)} inputs, got {len(inputs)}")
-        for position, (buffer, form) in enumerate(zip(inputs, self._forms, strict=True)):
-            if (buffer.nbytes, buffer.dtype, buffer.device) != form:
-                raise PlanError(op="plan", problem=f"input {position} is {_show_form(form)}, which {buffer} cannot be")
-        for position in self._written_inputs:
-            if not inputs[position].is_writable:
-                raise PlanError(op="plan", problem=f"input {position} is written, but {inputs[position]} is read-only")
-        if find_sharing(inputs) != self._sharing:
-            raise PlanError(op="plan", problem="inputs share memory with each other in another way")
-
-    def _get_input_indices(self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]) -> list[int | None]:
-        """The index of each input among the buffers; equal ones have one, and one that no op uses has none."""
-        index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in self.view_indices}
-        return [index_of.get(_identify(buffer)) for buffer in inputs]
-
-    def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
-        """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""
-        if levels is not self.levels or not self._has_constant_sizes:
-            return arrange(self.ops, levels, states)
-        if self._arrangement is None:
-            self._arrangement = arrange(self.ops, levels, states)
-        return self._arrangement
-
-    def map_ids(self, input_ids: Sequence[int] | None) -> dict[int, int]:
-        """AST id -> index of the buffer, with these ids for the inputs."""
-        if input_ids is None:
-            return dict(self._ids)
-        indices = zip(input_ids, self._input_indices, strict=True)
-        return {**{ast_id: index for ast_id, index in indices if index is not None}, **self._other_ids}
-
-    def map_aliases(self, input_ids: Sequence[int] | None) -> list[int]:
-        """The ids that releasing reports besides the buffers' own, with these ids for the inputs."""
-        if input_ids is None:
-            return [ast_id for ast_id, _ in self._aliases]
-        return [ast_id if position is None else input_ids[position] for ast_id, position in self._aliases]
-
-
-Sharing = tuple[tuple[int, int, int], ...]
-Form = tuple[int, DType, str]
-
-
-def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
-    """How buffers share memory with each other: None if they do not.
-
-    Otherwise for each the first one on its storage, the distance between the two, and its size.
-    """
-    if len(buffers) < 2 or len({buffer.storage_id for buffer in buffers}) == len(buffers):
-        return None
-    first: dict[int, int] = {}
-    places = [first.setdefault(buffer.storage_id, position) for position, buffer in enumerate(buffers)]
-    return tuple((p, b.offset - buffers[p].offset, b.nbytes) for p, b in zip(places, buffers, strict=True))
-
-
-def _form_of(buffer: Buffer) -> Form:
-    return buffer.nbytes, buffer.dtype, buffer.device
-
-
-def _identify(buffer: Buffer) -> tuple[int, int, Form]:
-    return buffer.storage_id, buffer.offset, _form_of(buffer)
-
-
-def _show_form(form: Form) -> str:
-    return f"{form[0]} bytes of {form[1]} on {form[2]}"
-
-
-class _Place(NamedTuple):
-    """Where a buffer is: all of an input or of new memory (numbered after the inputs), or a part of it."""
-
-    base: int
-    part: tuple[int, int, DType] | None
-
-
-def _take_part(base: Buffer, part: tuple[int, int, DType] | None) -> Buffer:
-    return (base if part is None else base.view(*part)).ensure_allocated()
-
-
-def _describe_memory(
-    buffers: Sequence[Buffer], inputs: Sequence[Buffer]
-) -> tuple[list[Callable[[], Buffer]], list[_Place]]:
-    """How to make the memory that is no input, and where each buffer is."""
-    makers: list[Callable[[], Buffer]] = []
-    new: dict[int, tuple[int, DType]] = {}
-    position_of = {id(buffer): position for position, buffer in reversed(list(enumerate(inputs)))}
-    on_storage: dict[int, list[int]] = {}
-    for position, buffer in enumerate(inputs):
-        on_storage.setdefault(buffer.storage_id, []).append(position)
-    places: list[_Place] = []
-    for buffer in buffers:
-        position = position_of.get(id(buffer))
-        if position is None:
-            beside = on_storage.get(buffer.storage_id, ())
-            position = next((p for p in beside if _contains(inputs[p], buffer)), None)
-        if position is not None:
-            base, offset, whole = position, buffer.offset - inputs[position].offset, _form_of(inputs[position])
-        else:
-            if buffer.storage_id not in new:
-                is_whole = buffer.nbytes == buffer.storage_nbytes
-                new[buffer.storage_id] = len(inputs) + len(makers), buffer.dtype if is_whole else uint8
-                makers.append(_make_maker(buffer, new[buffer.storage_id][1]))
-            base, dtype = new[buffer.storage_id]
-            offset, whole = buffer.offset, (buffer.storage_nbytes, dtype, buffer.device)
-        part = None if _form_of(buffer) == whole else (offset, buffer.nbytes, buffer.dtype)
-        places.append(_Place(base, part))
-    return makers, places
-
-
-def _contains(outer: Buffer, inner: Buffer) -> bool:
-    """Whether one buffer is part of another on the same storage."""
-    return outer.offset <= inner.offset and inner.offset + inner.nbytes <= outer.offset + outer.nbytes
-
-
-def _make_maker(buffer: Buffer, dtype: DType) -> Callable[[], Buffer]:
-    allocator, size = buffer.allocator, buffer.storage_nbytes // dtype.nbytes
-    return lambda: Buffer(allocator, dtype, size)
-
-
-def _get_users(kernels: Iterable[PreparedKernel]) -> dict[int, list[tuple[int, int]]]:
-    users: dict[int, list[tuple[int, int]]] = {}
-    for number, op in enumerate(kernels):
-        for position, index in enumerate(op.buffer_indices):
-            users.setdefault(index, []).append((number, position))
-    return users
-
-
-def _initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:
-    """The value at first of each variable that a caller may set, and the names that have several, since an op says so."""
-    values: dict[str, int] = {}
-    uneven: set[str] = set()
-    for op in ops:
-        match op:
-            case PreparedKernel():
-                own: Mapping[str, int] = dict(zip(op.kernel.spec.var_names, op.values, strict=True))
-            case PreparedCustomFunction():
-                own = op.values
-            case _:
-                continue
-        own = {name: value for name, value in own.items() if name not in op.fixedvars}
-        uneven.update(name for name, value in own.items() if values.setdefault(name, value) != value)
-        values.update(own)
-    return values, uneven
-
-
-def _collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
-    bounds: dict[str, set[Variable]] = {}
-    for op in ops:
-        if isinstance(op, (PreparedKernel, PreparedCustomFunction)):
-            variables = op.kernel.spec.variables if isinstance(op, PreparedKernel) else op.variables
-            for variable in variables:
-                if variable.name not in op.fixedvars and variable.name != CORE_ID:
-                    bounds.setdefault(variable.name, set()).add(variable)
-    return bounds
+        return ExecutionPlan(self, self.place(inputs), values or {}, ids, origins or {}, guard, watched)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from svod_runtime._execute import KernelState
+from svod_runtime._kernel_state import KernelState
 from svod_runtime.errors import NonFiniteError
 
 if TYPE_CHECKING:
