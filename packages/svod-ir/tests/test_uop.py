@@ -349,3 +349,10 @@ def test_a_number_that_the_dtype_of_a_node_would_change_is_refused() -> None:
         with pytest.raises(OperandError, match=r"arithmetic on index takes whole numbers, not \d\.\d"):
             mistake()
     assert (v + True) is v + 1
+
+
+def test_lanes_that_are_equal_numbers_of_other_types_are_other_nodes() -> None:
+    ints = UOp(Op.VCONST, int32.vec(2), (), (1, 2))
+    assert UOp(Op.VCONST, int32.vec(2), (), (1.0, 2.0)) is not ints
+    assert UOp(Op.VCONST, int32.vec(2), (), (True, 2)) is not ints
+    assert UOp(Op.VCONST, int32.vec(2), (), (1, 2)) is ints

@@ -520,7 +520,7 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
     # 0.0 == -0.0, 1 == True and nan != nan in Python, so constants are keyed by type and bits.
     if op is _CONST:
         return struct.pack("d", arg) if dtype.kind == "float" else (arg, arg.__class__)
-    return struct.pack(f"{len(arg)}d", *arg) if dtype.kind == "float" else arg
+    return struct.pack(f"{len(arg)}d", *arg) if dtype.kind == "float" else tuple([(v, v.__class__) for v in arg])
 
 
 def defines(name: str) -> Callable[[Rule], Rule]:
