@@ -25,9 +25,10 @@ _constants = count(1)
 
 @pytest.fixture(autouse=True)
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Caches that are full after a few graphs; compiled kernels are remembered by devices too, which are made anew after each run."""
+    """Caches that are full after a few graphs, and devices that are made anew after each run."""
     monkeypatch.setattr(caches, "MAX_SCHEDULES", 4)
     monkeypatch.setattr(caches, "MAX_TEMPLATES", 4)
+    monkeypatch.setattr(caches, "MAX_BINARIES", 4)
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "4")
     yield
     clear_devices()

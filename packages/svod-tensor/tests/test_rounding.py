@@ -192,7 +192,7 @@ OTHER = {
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift",
     # What makes tensors of numbers: rounded once from float64, or drawn.
     "arange", "empty", "eye", "from_content",
-    "from_dlpack", "from_file", "from_numpy", "from_uop", "full", "full_like", "linspace", "number", "ones",
+    "from_dlpack", "from_file", "from_numpy", "from_uop", "full", "full_like", "linspace", "ones",
     "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "bernoulli", "categorical", "exponential", "multinomial",
     "normal", "permutation", "shuffle", "truncated_normal", "uniform",
     # What tensors are, and computing them.

@@ -194,7 +194,8 @@ def _compile(source: ProgramSpec, device: Device) -> CompiledSpec:
     compiler = device.compiler
     if is_observed():
         return compiler.compile(source)
-    return BINARIES.get(make_binary_key(source, device), lambda: compiler.compile(source))
+    # Without the graph, which would live as long.
+    return BINARIES.get(make_binary_key(source, device), lambda: replace(compiler.compile(source), ast=None))
 
 
 @cache
