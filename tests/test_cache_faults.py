@@ -13,12 +13,12 @@ import pytest
 
 PROGRAM = """\
 import numpy as np
-import svod_tensor.engine.prepare as prepare
 from svod_tensor import Tensor
+from svod_tensor.engine import compute
 
 rendered = []
-render = prepare.render_kernel
-prepare.render_kernel = lambda *args: rendered.append(1) or render(*args)
+render = compute.render
+compute.render = lambda *args: rendered.append(1) or render(*args)
 x = np.arange(60, dtype=np.float32).reshape(6, 10) / 7
 
 def check(between=lambda: None):

@@ -15,7 +15,6 @@ PROGRAM = """\
 import json, sys
 import llvmlite.binding as llvm
 import numpy as np
-import svod_tensor.engine.prepare as prepare
 from svod_codegen.llvm.compiler import compile_assembly, compile_ir
 from svod_codegen._elf import list_undefined_symbols
 from svod_codegen.llvm.renderer import render
@@ -23,6 +22,7 @@ from svod_codegen.llvm.target import HostCpu, host_cpu, make_target
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor import Tensor
+from svod_tensor.engine import compute
 from dataclasses import replace
 
 machine, triple, name, features = sys.argv[1:]
@@ -31,11 +31,11 @@ cpu = HostCpu(triple, name, "", host_cpu().llvm_version)
 target = replace(make_target(machine, set(features.split(",")), (32 << 10, 1 << 20, 32 << 20)), cores=4)
 
 bodies = {}
-render_kernel = prepare.render_kernel
-def keep(ast, device, context):
-    bodies[ast.content_hash] = ast
-    return render_kernel(ast, device, context)
-prepare.render_kernel = keep
+optimize = compute.optimize
+def keep(kernel, context):
+    bodies[kernel.content_hash] = kernel
+    return optimize(kernel, context)
+compute.optimize = keep
 
 generator = np.random.default_rng(0)
 def data(*shape, dtype="float32"):

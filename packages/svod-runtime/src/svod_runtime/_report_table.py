@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from svod_runtime._summary import KernelSummary
 
 
-__all__ = ["align_rows", "make_rich_table", "make_rows"]
+__all__ = ["Summarized", "align_rows", "make_rich_table", "make_rows"]
 
 _HEADER: Final = (
     "kernel", "device", "calls", "us", "fastest", "time", "GFLOP/s", "GB/s", "limit", "scope", "from",

@@ -10,7 +10,7 @@ how exact a result can be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,8 +34,11 @@ LARGEST: Final = 1e4
 
 MAX_ELEMENTS: Final = 4096
 
-_STEPS: Final = frozenset({"floor", "ceil", "trunc", "round", "floor_divide"})
-"""Operations whose floats are whole numbers, which rounding an operand may change by one."""
+_STEPS: Final[Mapping[str, Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]]] = {
+    **dict.fromkeys(("floor", "ceil", "trunc", "round", "floor_divide"), lambda _operands, results: results),
+    "remainder": lambda operands, _results: [np.floor(operands[0] / operands[1])],
+}
+"""The whole numbers, of operands and results, on which operations on floats depend: rounding an operand may change one by one."""
 _LARGEST_EXACT: Final = 2.0**24
 _N_DECISIONS: Final = 8
 """So many times rounding gets the chance to decide an integer."""
@@ -161,7 +164,8 @@ def _check_decisions(
             arrays = [_convert(a, wanted) for a in arrays]
         found = operation.meaning(*arrays, **named)
         parts = [np.asarray(p) for p in (found if isinstance(found, (tuple, list)) else (found,))]
-        choices = [p for p in parts if p.dtype.kind != "f" or operation.name in _STEPS]
+        step = _STEPS.get(operation.name)
+        choices = [p for p in parts if p.dtype.kind != "f"] if step is None else list(step(arrays, parts))
         if decided is not None and not all(map(np.array_equal, decided, choices)):
             raise UnstableError("rounding decides")
         decided = choices
