@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from svod_codegen._program import (
-    build_program,
     compile_program,
     linearize_program,
     load_program,
@@ -57,6 +56,11 @@ def doubling_kernel(size: int = 10) -> UOp:
     """)
 
 
+def build_program(kernel: UOp) -> UOp:
+    program = kernel if kernel.op is Op.PROGRAM else make_program(kernel, "CPU")
+    return compile_program(render_program(linearize_program(program), BACKEND.renderer), BACKEND.compiler)
+
+
 def test_stages_are_filled_one_by_one() -> None:
     renderer, compiler = RecordingRenderer(), CountingCompiler()
     sink = doubling_kernel()
@@ -91,7 +95,7 @@ def test_the_renderer_is_given_the_linear_list_and_the_kernels_name() -> None:
 
 
 def test_a_program_runs_after_all_stages() -> None:
-    program = build_program(doubling_kernel(), BACKEND)
+    program = build_program(doubling_kernel())
     run = load_program(program, BACKEND.loader)
     values, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
     run((out.ctypes.data, values.ctypes.data), (), (1, 1, 1))
@@ -104,7 +108,7 @@ def test_a_program_runs_after_all_stages() -> None:
 
 def test_building_goes_on_from_any_stage() -> None:
     linear = linearize_program(make_program(doubling_kernel(), "CPU"))
-    assert build_program(linear, BACKEND) is build_program(doubling_kernel(), BACKEND)
+    assert build_program(linear) is build_program(doubling_kernel())
 
 
 def test_a_compiler_without_bytes_hands_its_source_to_the_loader() -> None:
@@ -140,6 +144,6 @@ def test_a_wrong_stage_is_an_error_that_names_it() -> None:
         compile_program(made.with_src((sink, source)), CountingCompiler())
     with pytest.raises(ProgramStageError, match="must be PROGRAM, found SINK"):
         linearize_program(sink)
-    full = build_program(sink, BACKEND)
+    full = build_program(sink)
     with pytest.raises(ProgramStageError, match="stage end"):
         linearize_program(full.with_src((*full.src, source)))

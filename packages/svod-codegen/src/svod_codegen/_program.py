@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_device import Backend, CompiledSpec, Compiler, Loader, Program, ProgramSpec, ProgramStageError, Renderer
+from svod_device import CompiledSpec, Compiler, Loader, Program, ProgramSpec, ProgramStageError, Renderer
 from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_schedule.linearize import linearize
 
 __all__ = [
     "STAGES",
-    "build_program",
     "compile_program",
     "linearize_program",
     "load_program",
@@ -82,16 +81,6 @@ def load_program(program: UOp, loader: Loader) -> Program:
     _count_stages(program, at_least=4)
     spec, binary = ProgramSpec.from_program(program), program.src[3].arg
     return loader(CompiledSpec.from_bytes(spec, binary) if binary else CompiledSpec.from_source(spec))
-
-
-def build_program(kernel: UOp, backend: Backend, device: str = "CPU") -> UOp:
-    """A PROGRAM with all stages, from a lowered SINK or from a PROGRAM at any stage.
-
-    Raises:
-        ProgramStageError: if `kernel` is neither, or its stages are not in order.
-    """
-    program = kernel if kernel.op is Op.PROGRAM else make_program(kernel, device)
-    return compile_program(render_program(linearize_program(program), backend.renderer), backend.compiler)
 
 
 def _fill(program: UOp, stage: UOp) -> UOp:
