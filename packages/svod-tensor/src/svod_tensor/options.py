@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir import Opt, OptionError, format_opts
 from svod_ir.environment import read_switch, remember
-from svod_runtime import PlannerMode
 from svod_schedule import ConfigError, OptimizerConfig
 
 if TYPE_CHECKING:
+    from svod_runtime import PlannerMode
     from svod_schedule.pipeline import PassTable
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "OPT_CACHE_MAX",
     "AnyConfig",
     "FloatCheck",
-    "PlannerMode",
     "PrepareConfig",
     "get_config",
     "read_device",
@@ -225,6 +224,9 @@ def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
 
 
 def _read_planner(environment: Mapping[str, str]) -> PlannerMode:
+    # Which takes a while to import, and is not needed to build graphs.
+    from svod_runtime import PlannerMode
+
     return _read_choice(environment, "SVOD_MEMORY_PLANNER", "arena", get_args(PlannerMode))
 
 

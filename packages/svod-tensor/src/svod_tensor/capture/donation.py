@@ -113,15 +113,15 @@ def find_base_of(tensor: TensorBase, part: int) -> UOp | None:
 
 def take_own(tensor: TensorBase, part: int) -> UOp:
     """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of a view a copy."""
-    from svod_tensor._realize import realize_tensors
-    from svod_tensor.options import resolve_config
-
     content = tensor.content
     if content is content.cell and content.cell.owns:
         # Memory on one device, as nearly all of it.
         node = memory_nodes.find_base(content.node)
         if node is not None and (buffer := memory_nodes.find_buffer(node)) is not None and buffer.is_writable:
             return node
+    from svod_tensor._realize import realize_tensors
+    from svod_tensor.options import resolve_config
+
     while True:
         with registry.lock:
             is_whole = memory_nodes.is_buffer_identity(tensor.content.cell.node) and memory_nodes.is_buffer_identity(
