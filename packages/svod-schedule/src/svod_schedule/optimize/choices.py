@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 from svod_ir import Opt, OptOp, UOp, format_opts
 from svod_schedule.optimize import constants
-from svod_schedule.optimize.cost import estimate_cost
 from svod_schedule.optimize.scheduler import Scheduler
 
 __all__ = ["Move", "Proposal", "Question", "Reason", "Weighed", "answer"]
@@ -57,6 +56,9 @@ class Weighed:
 
     def list_best_first(self, scheduler: Scheduler) -> list[Proposal]:
         """Those that are allowed, the one to take in front."""
+        # Few kernels need it.
+        from svod_schedule.optimize.cost import estimate_cost
+
         trials = [(proposal, scheduler.copy()) for proposal in self.proposals]
         allowed = [(c, trial) for c, trial in trials if _try_moves(trial, c.moves) is not None]
         seconds = [estimate_cost(trial.sink, trial.target).seconds for _, trial in allowed]
