@@ -11,7 +11,7 @@ import pytest
 
 from svod_device import UnknownBackendError, get_device
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine.kernels import choose_device
+from svod_tensor.engine.choose_device import choose_device
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
 

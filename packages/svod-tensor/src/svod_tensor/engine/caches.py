@@ -22,6 +22,7 @@ from svod_device import CompiledSpec, get_device
 from svod_ir import CacheCounts
 from svod_runtime import CachedKernel, PlanTemplate, find_sharing
 from svod_tensor.engine.bounded_cache import BoundedCache
+from svod_tensor.engine.choose_device import choose_device
 from svod_tensor.engine.preschedule import PreSchedule
 from svod_tensor.options import read_opt_cache_max
 
@@ -73,11 +74,12 @@ SCHEDULES: Final = BoundedCache[ScheduleKey, PreSchedule](lambda: MAX_SCHEDULES)
 TEMPLATES: Final = BoundedCache[TemplateKey, PlanTemplate](lambda: MAX_TEMPLATES)
 KERNELS: Final = BoundedCache[KernelKey, CachedKernel](read_opt_cache_max)
 BINARIES: Final = BoundedCache[BinaryKey, CompiledSpec](lambda: MAX_BINARIES)
+_IN_PROCESS: Final = {"schedule": SCHEDULES, "template": TEMPLATES, "kernel": KERNELS, "binary": BINARIES}
 
 
 def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
     """What the kernels of a graph depend on; what they compute is recorded only where somebody asks for lines."""
-    compilers = [get_device(name).with_backend(config.find_backend(name)).compiler.cache_key for name in graph.devices]
+    compilers = [choose_device(name, config).compiler.cache_key for name in graph.devices]
     passes = None if config.passes is None else config.passes.serial
     return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
 
@@ -128,10 +130,7 @@ def caches() -> dict[str, CacheCounts]:
         >>> caches()["schedule"].entries
         1
     """
-    in_process = {"schedule": SCHEDULES, "template": TEMPLATES, "kernel": KERNELS, "binary": BINARIES}
-    return {name: cache.counts() for name, cache in in_process.items()} | {
-        name: store.counts() for name, store in _get_stores().items()
-    }
+    return {name: cache.counts() for name, cache in (_IN_PROCESS | _get_stores()).items()}
 
 
 def clear_caches(*, disk: bool = False) -> None:
@@ -145,7 +144,7 @@ def clear_caches(*, disk: bool = False) -> None:
     """
     from svod_tensor.tuning import records, tuned
 
-    for cache in (SCHEDULES, TEMPLATES, KERNELS, BINARIES):
+    for cache in _IN_PROCESS.values():
         cache.clear()
     tuned.clear()
     records.clear()

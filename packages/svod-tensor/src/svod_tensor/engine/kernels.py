@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from svod_device import Device, get_device
+from svod_device import Device
 from svod_dtype import InternalError
 from svod_ir import IROptions, UOp, get_logger
 from svod_ir.origins import Origin, format_origins
@@ -18,6 +18,7 @@ from svod_runtime import CachedKernel
 from svod_schedule.pipeline import PIPELINES, Context
 from svod_tensor.engine.arguments import list_slots
 from svod_tensor.engine.caches import BINARIES, KERNELS, KernelKey, make_binary_key
+from svod_tensor.engine.choose_device import choose_device
 from svod_tensor.engine.observe import is_observed
 from svod_tensor.engine.schedule import Place, Schedule, is_kernel, place_of
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KernelTask",
-    "choose_device",
     "find_kernel",
     "keep_kernel",
     "load",
@@ -42,15 +42,6 @@ __all__ = [
 ]
 
 _log = get_logger("tensor")
-
-
-def choose_device(name: str, config: PrepareConfig) -> Device:
-    """The device of this name, with the backend that the configuration asks for.
-
-    Raises:
-        UnknownBackendError: if the device has no such backend.
-    """
-    return get_device(name).with_backend(config.find_backend(name))
 
 
 def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
