@@ -15,7 +15,7 @@ class Parts(NamedTuple):
     """What a container holds.
 
     Attributes:
-        names: how each item is reached from the container, such as `[0]` or `['x']`.
+        names: how each item is reached from the container, such as `[0]`, `['x']` or `.low`.
         items: the items.
         kind: what else a container must have in common to be of one kind with this one.
         build: makes a container of this kind from other items.
@@ -33,7 +33,8 @@ def take_apart(value: object) -> Parts | None:
         keys = tuple(value)
         return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _get_dict_build(keys))
     if _is_sequence(value):
-        names = tuple(f"[{number}]" for number in range(len(value)))
+        fields = getattr(type(value), "_fields", None)
+        names = tuple([f"[{n}]" for n in range(len(value))] if fields is None else [f".{name}" for name in fields])
         return Parts(names, tuple(value), (type(value), len(value)), _get_build(type(value)))
     return None
 

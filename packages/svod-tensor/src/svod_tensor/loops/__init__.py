@@ -1,0 +1,1 @@
+"""Programs that repeat: loops over tensors, and what is built on them."""
