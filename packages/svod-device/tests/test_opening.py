@@ -7,12 +7,13 @@ import gc
 import itertools
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from svod_device import (
     Backend,
+    BatchItem,
     Buffer,
     CachingAllocator,
     CompiledSpec,
@@ -20,11 +21,15 @@ from svod_device import (
     Dims,
     HostAllocator,
     Launch,
+    LoopingLauncher,
     Memory,
+    Move,
     OutOfMemoryError,
     ProgramSpec,
     Registry,
+    Repeat,
     TimedProgram,
+    Word,
     copy_buffer,
 )
 from svod_device._registry import ALLOCATORS, COMPILERS
@@ -230,6 +235,34 @@ def test_an_error_of_a_device_that_is_there_is_the_operation_s_own(registry: Reg
     with pytest.raises(ValueError, match="no program of this launcher"):
         everything.device.launcher.make_table([Launch(everything.device, array("Q"), array("q"), ONE, None, 0)])
     assert everything.buffer.to_bytes() == b"abcd"
+
+
+class LoopingRemoteLauncher(RemoteLauncher):
+    runs_loops = True
+
+    def make_table(self, launches: Sequence[BatchItem]) -> object:
+        return list(launches)
+
+
+def test_a_launcher_runs_loops_behind_the_guard_as_it_says_and_gets_its_own_programs_in_them(
+    registry: Registry,
+) -> None:
+    looping = LoopingRemoteLauncher()
+    registry.register(COMPILERS, "REMOTE.loops", lambda device: replace(make_backend(device), launcher=looping))
+    plain = registry.get_device("REMOTE").get_backend("x").launcher
+    assert isinstance(plain, LoopingLauncher) and not plain.runs_loops
+    backend = registry.get_device("REMOTE").get_backend("loops")
+    launcher, program = backend.launcher, backend.loader(CompiledSpec("scale", "text"))
+    assert isinstance(launcher, LoopingLauncher) and launcher.runs_loops
+    addresses = array("Q", [0, 0])
+    move = Move(Word(addresses, 0), Word(addresses, 1), 4, 1)
+    body = (Launch(program, addresses, array("q"), ONE, None, 0), move)
+    table = launcher.make_table([Repeat((Repeat(body, 0),), 0), body[0]])
+    (outer, launch) = table.inner
+    assert isinstance(launch.program, RemoteProgram)
+    (inner,) = outer.body
+    assert isinstance(inner.body[0].program, RemoteProgram) and inner.body[1] is move
+    assert table.operation == "launching kernels scale, scale"
 
 
 def test_an_error_that_comes_late_is_reported_by_whoever_waits_first_and_to_everyone_after(registry: Registry) -> None:

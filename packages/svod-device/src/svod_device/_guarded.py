@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from svod_device._loops import BatchItem, LoopingLauncher, Move, Repeat
 from svod_device._opening import Opening
 from svod_device._protocols import (
     Allocator,
@@ -14,7 +15,6 @@ from svod_device._protocols import (
     ClosableAllocator,
     Compiler,
     Dims,
-    Launch,
     Memory,
     Program,
     TimedProgram,
@@ -199,18 +199,21 @@ class _GuardedTable:
 class GuardedLauncher:
     """A plugin's batch launcher, `inner`, which gets the plugin's own programs."""
 
-    __slots__ = ("_opening", "inner")
+    __slots__ = ("_opening", "inner", "runs_loops")
 
     def __init__(self, inner: BatchLauncher, opening: Opening) -> None:
         self.inner, self._opening = inner, opening
+        self.runs_loops = isinstance(inner, LoopingLauncher) and inner.runs_loops
 
-    def make_table(self, launches: Sequence[Launch]) -> object:
-        names = [launch.program.name for launch in launches]
+    def make_table(self, launches: Sequence[BatchItem]) -> object:
+        names = list(_iter_names(launches))
         more = ", ..." if len(names) > _SHOWN_KERNELS else ""
         operation = f"launching kernels {', '.join(names[:_SHOWN_KERNELS])}{more}"
         self._opening.check(operation)
         try:
-            return _GuardedTable(self.inner.make_table([_take_out(launch) for launch in launches]), operation)
+            # Only what runs loops is given any.
+            inner = cast("LoopingLauncher", self.inner)
+            return _GuardedTable(inner.make_table([_take_out(item) for item in launches]), operation)
         except Exception as error:
             self._opening.fail(operation, error)
 
@@ -224,6 +227,17 @@ class GuardedLauncher:
             self._opening.fail(table.operation, error)
 
 
-def _take_out(launch: Launch) -> Launch:
-    program = launch.program
-    return launch._replace(program=program.inner) if isinstance(program, GuardedProgram) else launch
+def _iter_names(items: Sequence[BatchItem]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, Repeat):
+            yield from _iter_names(item.body)
+        elif not isinstance(item, Move):
+            yield item.program.name
+
+
+def _take_out(item: BatchItem) -> BatchItem:
+    if isinstance(item, Repeat):
+        return replace(item, body=tuple(_take_out(part) for part in item.body))
+    if isinstance(item, Move) or not isinstance(item.program, GuardedProgram):
+        return item
+    return item._replace(program=item.program.inner)
