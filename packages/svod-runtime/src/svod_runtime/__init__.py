@@ -1,4 +1,4 @@
-"""Execution plans: prepared kernels, copies, views and custom functions, run in dependency order."""
+"""Execution plans: prepared kernels, copies, views, custom functions and loops, run in dependency order."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ from svod_runtime._prepared import (
     PreparedOp,
     describe_op,
 )
+from svod_runtime._prepared_loop import (
+    Binding,
+    Carried,
+    CarriedIn,
+    CarriedOut,
+    LoopBody,
+    PreparedLoop,
+    Slice,
+    Whole,
+)
 from svod_runtime._profile import KernelProfile
 from svod_runtime._report import KernelSummary, ProfileReport, ScopeSummary
 from svod_runtime._template import PlanTemplate
@@ -35,7 +45,11 @@ from svod_runtime.errors import (
 from svod_runtime.memory.lives import is_fresh
 
 __all__ = [
+    "Binding",
     "CachedKernel",
+    "Carried",
+    "CarriedIn",
+    "CarriedOut",
     "CustomFunction",
     "DependencyError",
     "DonatedBufferError",
@@ -46,6 +60,7 @@ __all__ = [
     "KernelProfile",
     "KernelSummary",
     "Limits",
+    "LoopBody",
     "MemoryReport",
     "NonFiniteError",
     "PlanError",
@@ -56,12 +71,15 @@ __all__ = [
     "PreparedCopy",
     "PreparedCustomFunction",
     "PreparedKernel",
+    "PreparedLoop",
     "PreparedOp",
     "ProfileError",
     "ProfileReport",
     "ScopeSummary",
+    "Slice",
     "UnsupportedError",
     "VariableBoundsError",
+    "Whole",
     "clear_custom_functions",
     "describe_op",
     "find_sharing",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from svod_device import BatchLauncher
 from svod_runtime._grouping import Load, group_loads
 from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedOp
+from svod_runtime._prepared_loop import PreparedLoop
 
 if TYPE_CHECKING:
     from svod_runtime._kernel_state import KernelState
@@ -82,7 +83,7 @@ def _iter_units(
             pending = []
             if isinstance(op, PreparedKernel):
                 yield Group(op.kernel.launcher, (number_of[index],))
-            elif not isinstance(op, PreparedBufferView):
+            elif not isinstance(op, (PreparedBufferView, PreparedLoop)):
                 yield op
         yield from _split_group(pending, states)
 

@@ -16,6 +16,7 @@ from svod_runtime._prepared import (
     PreparedOp,
     describe_op,
 )
+from svod_runtime._prepared_loop import PreparedLoop
 from svod_runtime._template import PlanTemplate
 from svod_runtime.errors import PlanError
 from svod_runtime.memory.planner import plan_memory
@@ -149,6 +150,8 @@ class ExecutionPlanBuilder:
                 self._check_copy(name, op)
             case PreparedBufferView():
                 self._check_pair(name, op, "view and base")
+            case PreparedLoop():
+                raise PlanError(op=name, problem="no plan runs loops yet")
             case PreparedCustomFunction():
                 pass
 

@@ -1,4 +1,4 @@
-"""What an execution plan is made of: kernels, copies, views and custom functions, ready to run.
+"""What an execution plan is made of: kernels, copies, views, custom functions and loops, ready to run.
 
 Prepared ops refer to buffers by index into the plan's buffers, and to each other by `id`. They hold
 no tensor, no schedule and no renderer.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from svod_device import BatchLauncher, Program, ProgramSpec, Variable
 from svod_ir import UOp
+from svod_runtime._prepared_loop import PreparedLoop
 
 __all__ = [
     "CachedKernel",
@@ -111,13 +112,13 @@ class PreparedCustomFunction:
     values: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction
+PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction | PreparedLoop
 
 
 def get_written(op: PreparedOp) -> list[int]:
-    """The buffers that a kernel or a copy writes; what a custom function writes is not known."""
+    """The buffers that a kernel, a copy or a loop writes; what a custom function writes is not known."""
     match op:
-        case PreparedKernel():
+        case PreparedKernel() | PreparedLoop():
             return [op.buffer_indices[position] for position in op.output_indices]
         case PreparedCopy():
             return [op.buffer_indices[0]]
@@ -136,3 +137,5 @@ def describe_op(op: PreparedOp) -> str:
             return f"buffer view (op {op.id})"
         case PreparedCustomFunction():
             return f"custom function {op.kind!r} (op {op.id})"
+        case PreparedLoop():
+            return f"loop (op {op.id})"
