@@ -292,6 +292,39 @@ def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
     np.testing.assert_array_equal(out, x.cumsum(1))
 
 
+FIBONACCI = """
+    %last = PARAM i32 [0, 2]
+    %seen = PARAM i32 [1, 14]
+    %i = RANGE index 2 [0, LOOP]
+    %t = RANGE index {trips} [1, SCAN]
+    %a = CARRY i32 (CAST i32 %i), %i [0]
+    %b = CARRY i32 i32(1), %i [1]
+    %x = AFTER i32 %a, %t
+    %y = AFTER i32 %b, %t
+    %step = ADVANCE %x, %y, %y, (ADD i32 %x, %y)
+    %store = STORE %seen[%t * 2 + %i], %y
+    %both = GROUP {order}
+    %loop = END %both, %t
+    %final = AFTER i32 %a, %loop
+    %result = STORE %last[%i], %final
+    %end = END %result, %i
+    SINK %end
+"""
+
+
+@pytest.mark.parametrize("order", ["%store, %step", "%step, %store"])
+def test_a_loop_carries_values_that_are_all_renewed_at_once(order: str) -> None:
+    seen = np.zeros((7, 2), np.int32)
+    last = _run_kernel(FIBONACCI.format(trips=7, order=order), np.zeros(2, np.int32), seen)
+    assert seen.T.tolist() == [[1, 1, 2, 3, 5, 8, 13], [1, 2, 3, 5, 8, 13, 21]]
+    assert last.tolist() == [13, 21]
+
+
+def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> None:
+    last = _run_kernel(FIBONACCI.format(trips=0, order="%store, %step"), np.zeros(2, np.int32), np.zeros(14, np.int32))
+    assert last.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(("trips", "terms", "expected"), [(2, 0, [1, 1]), (0, 3, [7, 7])])
 def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
     trips: int, terms: int, expected: list[int]

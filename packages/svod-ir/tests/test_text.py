@@ -63,6 +63,7 @@ EXAMPLES: dict[Op, UOp] = {
     Op.SCAN_AXIS: UOp(Op.SCAN_AXIS, float32, (MEMORY,), (Op.ADD, 0)),
     Op.REDUCE: UOp(Op.REDUCE, float32, (MEMORY.index(RANGE), RANGE), Op.MUL),
     Op.SCAN: UOp(Op.SCAN, float32, (MEMORY.index(RANGE), RANGE), Op.MIN),
+    Op.CARRY: UOp(Op.CARRY, float32, (F, RANGE), 2),
     Op.ALLREDUCE: UOp(Op.ALLREDUCE, float32, (MEMORY,), (Op.ADD, "CPU")),
     Op.RANGE: UOp.range(X, 7, AxisType.GROUP_REDUCE),
     Op.SINK: UOp.sink(F, arg=KernelInfo("r_8", (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.NOLOCALS), Opt(OptOp.TC, None, 2)))),

@@ -11,7 +11,7 @@ from svod_ir.uop import SInt, UOp
 
 __all__ = ["FreshIds"]
 
-_NUMBERED: Final = (Op.RANGE, Op.DEFINE_REG, Op.DEFINE_LOCAL)
+_NUMBERED: Final = (Op.RANGE, Op.DEFINE_REG, Op.DEFINE_LOCAL, Op.CARRY)
 
 
 class FreshIds:
@@ -26,7 +26,8 @@ class FreshIds:
     def __init__(self, kernel: UOp | None = None) -> None:
         self._next: dict[Op, int] = dict.fromkeys(_NUMBERED, 0)
         for node in () if kernel is None else kernel.iter_ops(*_NUMBERED):
-            self._next[node.op] = max(self._next[node.op], node.arg.id + 1)
+            number: int = node.arg if node.op is Op.CARRY else node.arg.id
+            self._next[node.op] = max(self._next[node.op], number + 1)
 
     def make_range(self, end: SInt, kind: AxisType) -> UOp:
         return UOp.range(end, self._take(Op.RANGE), kind)
@@ -38,6 +39,10 @@ class FreshIds:
     def make_local(self, dtype: DType, size: int) -> UOp:
         """Memory of a workgroup for `size` elements."""
         return UOp(Op.DEFINE_LOCAL, dtype, (), ScratchArg(self._take(Op.DEFINE_LOCAL), size))
+
+    def make_carry(self, initial: UOp, *elements: UOp) -> UOp:
+        """A value of its own for each combination of `elements` that a loop carries on from iteration to iteration."""
+        return UOp(Op.CARRY, initial.dtype, (initial, *elements), self._take(Op.CARRY))
 
     def _take(self, op: Op) -> int:
         self._next[op] += 1

@@ -13,9 +13,9 @@ __all__ = ["infer_shape", "max_size"]
 
 _SCALAR = frozenset({
     Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.RANGE, Op.INDEX, Op.LOAD, Op.REDUCE, Op.SCAN, Op.VECTORIZE, Op.BROADCAST,
-    Op.GEP, Op.CAT, Op.WMMA, Op.CUSTOM,
+    Op.GEP, Op.CAT, Op.WMMA, Op.CUSTOM, Op.CARRY,
 })  # fmt: skip
-_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL})
+_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL, Op.ADVANCE})
 _LIKE_FIRST = frozenset({
     Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CHECK, Op.CONTIGUOUS,
 })  # fmt: skip

@@ -191,6 +191,8 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.END: OpRow("body loops*", "None", "void", "ranged kernel lowered"),
     Op.BARRIER: OpRow("effect*", "None", "void", _KL),
     Op.AFTER: OpRow("source dependencies*", "None", "source's", _ALL),
+    Op.CARRY: OpRow("initial element*", "number", "initial's", "kernel"),
+    Op.ADVANCE: OpRow("current* next*", "None", "void", "kernel"),
     Op.SINK: OpRow("effect*", "None, or KernelInfo", "void", _ALL),
     Op.GROUP: OpRow("effect*", "None", "void", "ranged kernel lowered"),
     Op.CALL: OpRow("body arguments*", "None", "void", _GR),

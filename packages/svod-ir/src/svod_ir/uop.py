@@ -380,6 +380,16 @@ class UOp:
         return self.src[1:]
 
     @property
+    def carried(self) -> tuple[UOp, ...]:
+        """The CARRYs, as they are in an iteration, that an ADVANCE gives new values."""
+        return self.src[: len(self.src) // 2]
+
+    @property
+    def next_values(self) -> tuple[UOp, ...]:
+        """What the CARRYs of an ADVANCE are in the next iteration."""
+        return self.src[len(self.src) // 2 :]
+
+    @property
     def unordered(self) -> UOp:
         """This node, such as a location, below the AFTERs that order it."""
         node = self

@@ -201,6 +201,10 @@ class Layout:
             self.code.append((BARRIER,))
         elif node.op in (Op.END, Op.GROUP, Op.SINK, Op.NOOP):
             return
+        elif node.op is Op.ADVANCE:
+            # All next values are known by now, so that none sees another one's.
+            for carried, value in zip(node.carried, node.next_values, strict=True):
+                self.step(lambda x: x, self.slot(carried.unordered), self.slot(value))
         else:
             self._add_plain(node)
 

@@ -44,6 +44,8 @@ def make_step(node: UOp, environment: Environment) -> Callable[..., Any]:
             return make_store(node)
         case Op.AFTER:
             return copy if is_location(node.source) else lambda x: x
+        case Op.CARRY:
+            return lambda initial, *_elements: initial
         case Op.ASSIGN:
             return make_assign(node)
         case Op.BUFFER_VIEW:

@@ -71,6 +71,22 @@ def _rule_scan(node: UOp) -> str | None:
     return check_same_as_first(node)
 
 
+def _rule_carry(node: UOp) -> str | None:
+    if not isinstance(node.arg, int):
+        return "CARRY holds a number"
+    if any(not s.dtype.is_int for s in node.src[1:]):
+        return "what tells the elements of a CARRY apart are integers"
+    return check_same_as_first(node)
+
+
+def _rule_advance(node: UOp) -> str | None:
+    if len(node.src) % 2 or any(n.unordered.op is not Op.CARRY for n in node.carried):
+        return "ADVANCE takes CARRYs in the order of a loop, and a next value for each"
+    if any(c.dtype is not n.dtype for c, n in zip(node.carried, node.next_values, strict=True)):
+        return "a next value has the dtype of what is carried"
+    return check_void(node) or check_no_arg(node)
+
+
 def _rule_range(node: UOp) -> str | None:
     if not isinstance(node.arg.id, int) or not isinstance(node.arg.kind, AxisType):
         return "RANGE holds a number and an AxisType"
@@ -102,4 +118,5 @@ KERNEL_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys((Op.GROUP, Op.BARRIER, Op.CALL, Op.NOOP), check_void),
     Op.INDEX: _rule_index, Op.LOAD: _rule_load, Op.STORE: _rule_store, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
     Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.AFTER: check_same_as_first,
+    Op.CARRY: _rule_carry, Op.ADVANCE: _rule_advance,
 }  # fmt: skip

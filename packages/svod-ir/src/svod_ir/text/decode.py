@@ -206,6 +206,7 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.MULTI: _one(_int),
     Op.REDUCE: _one(_op),
     Op.SCAN: _one(_op),
+    Op.CARRY: _one(_int),
     Op.SINK: lambda _, values: KernelInfo(*_fields(values, _text, _or_none(_opts), optional=1)),
     Op.PROGRAM: _one(_text),
     Op.SOURCE: _one(_text),
