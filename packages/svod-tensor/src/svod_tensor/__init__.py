@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from svod_tensor._safetensors import load_safetensors, save_safetensors
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
+    from svod_tensor.loops.associative import associative_scan
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function
 
 __all__ = [
-    "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "bfloat16", "bool_", "caches", "clear_caches",
+    "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "clear_caches",
     "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "int8", "int16",
     "int32", "int64", "jit", "load_safetensors", "manual_seed", "register_custom_function", "save_safetensors", "scope",
     "track_origins", "uint8", "uint16", "uint32", "uint64",
@@ -52,6 +53,7 @@ __all__ = [
 # These need modules that building graphs does not.
 _LAZY = {
     "Generator": "_generator",
+    "associative_scan": "loops.associative",
     "caches": "engine.caches",
     "clear_caches": "engine.caches",
     "custom_function": "python_functions.call",
