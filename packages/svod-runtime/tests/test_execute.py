@@ -34,6 +34,7 @@ from svod_runtime import _custom_function as custom_function
 from svod_runtime._arrange import MAX_BATCH_WORK
 from svod_runtime._execute import _wait_for_all
 from svod_runtime._kernel_state import KernelState
+from svod_runtime._sharing import Sharing
 
 if TYPE_CHECKING:
     from conftest import Array, Plans
@@ -678,7 +679,7 @@ def test_an_interrupt_while_buffers_change_is_made_good_by_the_next_run(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(plan), "_count_storages", interrupt)
+        patch.setattr(Sharing, "follow", interrupt)
         with pytest.raises(KeyboardInterrupt):
             plan.replace_buffers({first: fresh[0], second: fresh[1]})
     plan.replace_buffers({first: fresh[0], second: fresh[1]})

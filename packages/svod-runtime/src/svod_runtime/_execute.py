@@ -147,15 +147,15 @@ class _Single:
 class _Copy:
     """A copy between two buffers."""
 
-    __slots__ = ("_destination", "_op", "_source")
+    __slots__ = ("_buffers", "_op")
 
     def __init__(self, op: PreparedCopy, buffers: Sequence[Buffer]) -> None:
-        self._op = op
-        self._destination, self._source = (buffers[index] for index in op.buffer_indices[:2])
+        self._op, self._buffers = op, buffers
 
     def run(self) -> None:
+        destination, source = self._op.buffer_indices
         try:
-            copy_buffer(self._destination, self._source)
+            copy_buffer(self._buffers[destination], self._buffers[source])
         except DeviceLostError:
             raise
         except Exception as error:
@@ -175,13 +175,13 @@ class _Custom:
     __slots__ = ("_buffers", "_op", "_variables")
 
     def __init__(self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
-        self._op, self._variables = op, variables
-        self._buffers = tuple(buffers[index] for index in op.buffer_indices)
+        self._op, self._variables, self._buffers = op, variables, buffers
 
     def run(self) -> None:
         function = get_custom_function(self._op.kind)
+        buffers = tuple([self._buffers[index] for index in self._op.buffer_indices])
         try:
-            function(self._buffers, {**self._variables, **self._op.fixedvars}, self._op.attrs)
+            function(buffers, {**self._variables, **self._op.fixedvars}, self._op.attrs)
         except UnsupportedError:
             raise
         except Exception as error:
@@ -215,7 +215,7 @@ def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
 def make_steps(
     arrangement: Arrangement, states: Sequence[KernelState], buffers: Sequence[Buffer], variables: Mapping[str, int]
 ) -> list[Step]:
-    """The steps of a plan, in order."""
+    """The steps of a plan, in order. They see what `buffers`, `variables` and the states hold when they run."""
     steps: list[Step] = []
     for call in arrangement:
         match call:

@@ -30,14 +30,14 @@ from __future__ import annotations
 import operator
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from svod_device import CORE_ID, Buffer
-from svod_runtime._execute import check_view, make_steps
+from svod_runtime._execute import Step, check_view, make_steps
 from svod_runtime._plan_view import PlanView
 from svod_runtime._profile import KernelProfile
+from svod_runtime._sharing import Pattern, Sharing
 from svod_runtime.errors import DonatedBufferError, PlanError, ProfileError, VariableBoundsError
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from svod_runtime._report import ProfileReport
     from svod_runtime._watch import Watched
 
-__all__ = ["ExecutionPlan", "Guard"]
+__all__ = ["MAX_PATTERNS", "ExecutionPlan", "Guard"]
+
+MAX_PATTERNS: Final = 16
+"""For how many ways in which buffers share memory a plan keeps its levels and steps; the oldest leave first."""
 
 Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
 """Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
@@ -72,7 +75,8 @@ class ExecutionPlan(PlanView):
         self._guard = guard
         self._watched: Watched | None = watched
         self._given: dict[str, int] = {}
-        self._storage_uses: dict[int, int] | None = None
+        self._sharing: Sharing | None = None
+        self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
         self._forks: list[weakref.ref[ExecutionPlan]] = []
@@ -284,6 +288,23 @@ class ExecutionPlan(PlanView):
     def _make_steps(self) -> None:
         arrangement = self._template.arrange(self._levels, self._states)
         self._steps = make_steps(arrangement, self._states, self._buffers, self._variables)
+        # Those of other patterns have the launch sizes of before.
+        self._arranged = {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
+
+    def _rearrange(self, pattern: Pattern) -> None:
+        """Take the levels and the steps for another pattern of sharing; steps read through what buffers and states hold."""
+        known = self._arranged
+        found = known.get(pattern)
+        if found is None:
+            levels = self._template.dependencies.get_levels(self._buffers)
+            found = next((one for one in known.values() if one[0] == levels), None)
+            if found is None:
+                arrangement = self._template.arrange(levels, self._states)
+                found = levels, make_steps(arrangement, self._states, self._buffers, self._variables)
+            while len(known) >= MAX_PATTERNS:
+                del known[next(iter(known))]
+            known[pattern] = found
+        self._levels, self._steps = found
 
     def _renew(self) -> None:
         """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
@@ -295,7 +316,7 @@ class ExecutionPlan(PlanView):
             state.set_values(self._variables)
             if not state.has_constant_sizes:
                 state.renew_sizes()
-        self._storage_uses = None
+        self._sharing = None
         self._levels = self._template.dependencies.get_levels(self._buffers)
         self._make_steps()
         self._is_stale = False
@@ -332,20 +353,21 @@ class ExecutionPlan(PlanView):
         if self._is_stale:
             self._renew()
         self._is_stale = True
+        sharing = self._sharing
+        if sharing is None or not changes.keys() <= sharing.moving:
+            moving = changes.keys() if sharing is None else changes.keys() | sharing.moving
+            sharing = self._sharing = Sharing(buffers, moving)
+            self._arranged = {sharing.pattern: (self._levels, self._steps)}
+        before, pattern = sharing.pattern, sharing.follow(buffers, changes)
         users, states = self._template.users, self._states
-        is_shared = self._count_storages(changes)
         for index, buffer in changes.items():
             buffers[index] = buffer
             address = buffer.address
             for number, position in users.get(index, ()):
                 state = states[number]
                 state.buffers[position], state.addresses[position] = buffer, address
-        # Batches read addresses from the states, so that new steps are needed only where buffers
-        # are held by a step, or where buffers share a storage and hazards may differ.
-        if is_shared:
-            self._levels = self._template.dependencies.get_levels(buffers)
-        if is_shared or not self._template.held.isdisjoint(changes):
-            self._make_steps()
+        if pattern is not before and pattern != before:
+            self._rearrange(pattern)
         self._is_stale = False
 
     def _view_parts(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
@@ -377,18 +399,3 @@ class ExecutionPlan(PlanView):
             raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
         if not buffer.is_writable and old.is_writable and index in self._template.written:
             raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
-
-    def _count_storages(self, changes: Mapping[int, Buffer]) -> bool:
-        """Whether a buffer that changes shared its storage with others before, or does so now."""
-        uses = self._storage_uses
-        if uses is None:
-            uses = self._storage_uses = dict(Counter(buffer.storage_id for buffer in self._buffers))
-        is_shared = False
-        for index, new in changes.items():
-            old_id, new_id = self._buffers[index].storage_id, new.storage_id
-            n_old = uses.pop(old_id) - 1
-            if n_old:
-                uses[old_id] = n_old
-            n_new = uses[new_id] = uses.get(new_id, 0) + 1
-            is_shared = is_shared or n_old > 0 or n_new > 1
-        return is_shared

@@ -32,7 +32,6 @@ class PlanForm:
         views: the ops that must be verified at each run.
         view_indices: the buffers that are views.
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
-        held: the buffers that are not only taken by kernels.
         written: the buffers that kernels and copies write.
         bounds: of each variable that a caller may set.
         values: of each variable as long as no caller set it.
@@ -63,7 +62,6 @@ class PlanForm:
         self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
         self.view_indices = {op.buffer_indices[0] for op in self.views}
         self.users = _get_users(op for _, op in kernels)
-        self.held = {i for op in ops if not isinstance(op, PreparedKernel) for i in op.buffer_indices}
         self.written = {index for op in ops for index in get_written(op)}
         self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
         self.dependencies = dependencies
