@@ -27,6 +27,7 @@ from svod_ir import (
     parse_graph,
     print_graph,
 )
+from svod_ir.args import LoopArg, SwitchArg
 from svod_ir.ops import TABLE
 from svod_ir.testing import conditions, count_examples, expressions, graphs, parse_linear, parse_nodes
 from svod_ir.text import format_arg
@@ -65,6 +66,9 @@ EXAMPLES: dict[Op, UOp] = {
     Op.SCAN: UOp(Op.SCAN, float32, (MEMORY.index(RANGE), RANGE), Op.MIN),
     Op.CARRY: UOp(Op.CARRY, float32, (F, RANGE), 2),
     Op.ALLREDUCE: UOp(Op.ALLREDUCE, float32, (MEMORY,), (Op.ADD, "CPU")),
+    Op.LOOP: UOp(Op.LOOP, void, (X, MEMORY), LoopArg(UOp.sink(MEMORY, F), 1, is_reversed=True)),
+    Op.SWITCH: UOp(Op.SWITCH, void, (X, MEMORY), SwitchArg((UOp.sink(MEMORY, X), UOp.sink(F, F)))),
+    Op.RESULT: UOp(Op.RESULT, float32, (UOp(Op.LOOP, void, (X, MEMORY), LoopArg(UOp.sink(MEMORY), 1, 0, "i")),), 0),
     Op.RANGE: UOp.range(X, 7, AxisType.GROUP_REDUCE),
     Op.SINK: UOp.sink(F, arg=KernelInfo("r_8", (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.NOLOCALS), Opt(OptOp.TC, None, 2)))),
     Op.PROGRAM: UOp(Op.PROGRAM, void, (UOp.sink(),), "CPU"),

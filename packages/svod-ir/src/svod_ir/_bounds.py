@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from svod_dtype import DType
+from svod_ir.loops import get_bodies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp, defines
 
@@ -337,6 +338,17 @@ def _reduce(node: UOp) -> Bounds:
     return _fit(node.dtype, min(low * least, low * most), max(high * least, high * most))
 
 
+def _result(node: UOp) -> Bounds:
+    owner = node.src[0]
+    position: int = node.arg
+    first, *others = (body.src[position].bounds for body in get_bodies(owner))
+    if owner.op is Op.LOOP and position < owner.arg.n_carried:
+        others.append(owner.src[1 + position].bounds)
+    for other in others:
+        first = _union(first, other)
+    return first
+
+
 def _trip_counts(node: UOp) -> tuple[int, int]:
     if len(node.src) == 1:
         lanes = node.src[0].dtype.lanes // node.dtype.lanes
@@ -360,5 +372,5 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     Op.CDIV: _truncated_divide, Op.CMOD: _truncated_mod, Op.NEG: _neg, Op.ABS: _abs, Op.SIGN: _sign, Op.POW: _pow,
     Op.MAX: _max, Op.MIN: _min, Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,
     Op.AND: _and, Op.OR: _or, Op.XOR: _bitwise, Op.NOT: _not, Op.SHL: _shl, Op.SHR: _shr,
-    Op.CAST: _cast, Op.REDUCE: _reduce,
+    Op.CAST: _cast, Op.REDUCE: _reduce, Op.RESULT: _result,
 }  # fmt: skip

@@ -34,6 +34,7 @@ class Op(Enum):
     REDUCE_AXIS = auto(); REDUCE = auto(); SCAN_AXIS = auto(); SCAN = auto(); ALLREDUCE = auto()  # noqa: E702
     # control
     RANGE = auto(); END = auto(); BARRIER = auto(); AFTER = auto(); CARRY = auto(); ADVANCE = auto()  # noqa: E702
+    LOOP = auto(); SWITCH = auto(); RESULT = auto()  # noqa: E702
     # structure
     SINK = auto(); GROUP = auto(); CALL = auto(); PROGRAM = auto(); LINEAR = auto(); SOURCE = auto()  # noqa: E702
     PROGRAM_BINARY = auto(); CUSTOM = auto(); CUSTOM_FUNCTION = auto(); ASSIGN = auto(); DETACH = auto()  # noqa: E702

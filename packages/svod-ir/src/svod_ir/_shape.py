@@ -5,6 +5,7 @@ from __future__ import annotations
 from svod_dtype import void
 from svod_ir._size_text import format_shape
 from svod_ir.errors import GraphError
+from svod_ir.loops import get_result_shape
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.sizes import max_size, normalize_size
 from svod_ir.uop import SInt, UOp, defines
@@ -15,7 +16,7 @@ _SCALAR = frozenset({
     Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.RANGE, Op.INDEX, Op.LOAD, Op.REDUCE, Op.SCAN, Op.VECTORIZE, Op.BROADCAST,
     Op.GEP, Op.CAT, Op.WMMA, Op.CUSTOM, Op.CARRY,
 })  # fmt: skip
-_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL, Op.ADVANCE})
+_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL, Op.ADVANCE, Op.LOOP, Op.SWITCH})
 _LIKE_FIRST = frozenset({
     Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CHECK, Op.CONTIGUOUS,
 })  # fmt: skip
@@ -61,6 +62,8 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             from svod_ir.custom_function import read_signature
 
             return read_signature(node).memory.shape
+        case Op.RESULT:
+            return get_result_shape(node)
         case Op.BUFFERIZE:
             return tuple(_range_size(r) for r in node.src[1:])
         case _:

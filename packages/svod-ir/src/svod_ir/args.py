@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from svod_dtype import AddressSpace
 from svod_ir.errors import ParseError
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from svod_ir._op import AxisType, Op
 
 __all__ = [
-    "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GridIndex", "KernelInfo", "Opt", "OptOp", "ParamArg", "RangeArg", "ReduceArg",
-    "ScanArg", "ScratchArg", "VariableArg", "ViewArg", "find_grid_index", "format_opts", "parse_opts",
+    "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GridIndex", "KernelInfo", "LoopArg", "Opt", "OptOp", "ParamArg", "RangeArg",
+    "ReduceArg", "ScanArg", "ScratchArg", "SwitchArg", "VariableArg", "ViewArg", "find_grid_index", "format_opts", "parse_opts",
 ]  # fmt: skip
 
 _OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
@@ -104,6 +104,33 @@ class CheckArg(NamedTuple):
     operation: str
     axis: int | None = None
     size: int | None = None
+
+
+class LoopArg(NamedTuple):
+    """What a LOOP repeats: a graph of its own, of the PARAMs that stand for its operands.
+
+    Attributes:
+        body: a SINK of the next values of what is carried, of what is stacked, and at last, if `is_conditional`, of whether
+            to go on.
+        n_carried: how many of the operands, the first ones, are carried from one iteration to the next.
+        n_sliced: how many of those after them are read one slice along their first axis in each iteration.
+        counter: the name of the body's variable that is the number of the iteration, from 0 in the order of execution.
+        is_reversed: whether the first iteration takes the last slices, and fills the last of what is stacked.
+        is_conditional: whether the loop ends after an iteration whose last source is false.
+    """
+
+    body: Any  # a UOp, of which this module knows nothing
+    n_carried: int
+    n_sliced: int = 0
+    counter: str | None = None
+    is_reversed: bool = False
+    is_conditional: bool = False
+
+
+class SwitchArg(NamedTuple):
+    """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its operands."""
+
+    bodies: tuple[Any, ...]  # UOps
 
 
 class GridIndex(NamedTuple):

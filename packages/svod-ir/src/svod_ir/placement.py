@@ -5,6 +5,7 @@ A placement is derived from the memory below a node, as a shape is:
     BUFFER, PARAM, COPY         the device that they name
     CONST, IOTA, ...            none: they are computed where they are read
     MULTI(MSTACK(x, y), axis)   the devices of the shards
+    RESULT                      that of the value in the body of the loop or switch
     any other node              that of its operands, which must agree
 
 Several devices work on one tensor in the manner of one program on parts of the data. `lay_out` is the one
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple
 from svod_dtype import void
 from svod_ir._sharding import Placement, Sharding
 from svod_ir.errors import DeviceMismatchError
+from svod_ir.loops import get_result_placement
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp, defines
 
@@ -74,6 +76,8 @@ def infer_placement(node: UOp) -> Placement:
             stack, axis = node.src[0], node.arg
             devices = _devices(stack.placement)
             return Sharding(devices) if axis is None else Sharding(devices, axis, _shard_sizes(stack, axis))
+        case Op.RESULT:
+            return get_result_placement(node)
         case Op.RESHAPE | Op.BUFFER_VIEW if is_file(node.src[0].placement):
             return node.src[0].placement
         case _ if node.dtype is void:

@@ -8,6 +8,7 @@ from typing import Final
 from svod_dtype import SvodError
 from svod_ir._scope import ENDS_RANGES_FROM
 from svod_ir.errors import SpecError
+from svod_ir.loops import find_loop_fault
 from svod_ir.ops import ARG_TYPES, STAGES, TABLE, AxisType, Op
 from svod_ir.spec.common import Rule
 from svod_ir.spec.kernels import KERNEL_RULES
@@ -102,6 +103,11 @@ def _rule_graph(node: UOp) -> str | None:
     return "tensors have scalar dtypes" if node.dtype.lanes > 1 else None
 
 
+def _rule_tensors(node: UOp) -> str | None:
+    fault = find_loop_fault(node) if node.op is Op.LOOP or node.op is Op.SWITCH else None
+    return _rule_graph(node) if fault is None else fault
+
+
 def _rule_lowered(node: UOp) -> str | None:
     if node.dtype.kind == "index":
         return "the dtype index is lowered to int32 or int64"
@@ -120,7 +126,7 @@ def _rule_lowered(node: UOp) -> str | None:
     return None
 
 
-_STAGE_RULES: Final[dict[str, Rule]] = {"graph": _rule_graph, "ranged": _rule_graph, "lowered": _rule_lowered}
+_STAGE_RULES: Final[dict[str, Rule]] = {"graph": _rule_tensors, "ranged": _rule_graph, "lowered": _rule_lowered}
 
 
 def _count(operands: str) -> tuple[int, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from svod_ir.loops import count_results, get_bodies
 from svod_ir.ops import MOVEMENT, REDUCTIONS, Op
-from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first
+from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void
 from svod_ir.uop import UOp
 
 __all__ = ["TENSOR_RULES"]
@@ -128,10 +129,26 @@ def _rule_assign(node: UOp) -> str | None:
     )
 
 
+def _rule_bodies(node: UOp) -> str | None:
+    if not all(body.op is Op.SINK for body in get_bodies(node)):
+        return f"the body of a {node.op.name} is a SINK"
+    return check_void(node)
+
+
+def _rule_result(node: UOp) -> str | None:
+    if node.source.op not in (Op.LOOP, Op.SWITCH) or not isinstance(node.arg, int):
+        return "RESULT holds a position and takes a LOOP or SWITCH"
+    if not 0 <= node.arg < count_results(node.source):
+        return f"a RESULT is one of {count_results(node.source)}"
+    value = get_bodies(node.source)[0].src[node.arg]
+    return None if node.dtype is value.dtype else "RESULT has the dtype of the value in the body"
+
+
 TENSOR_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(MOVEMENT, _rule_movement),
     **dict.fromkeys((Op.DETACH, Op.CONTIGUOUS), check_same_as_first),
     Op.IOTA: _rule_iota, Op.CHECK: _rule_check, Op.COPY: _rule_copy, Op.GATHER: _rule_gather, Op.MSTACK: _rule_stack,
     Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce, Op.REDUCE_AXIS: _rule_reduce_axis,
-    Op.SCAN_AXIS: _rule_scan_axis, Op.ASSIGN: _rule_assign,
+    Op.SCAN_AXIS: _rule_scan_axis, Op.ASSIGN: _rule_assign, Op.LOOP: _rule_bodies, Op.SWITCH: _rule_bodies,
+    Op.RESULT: _rule_result,
 }  # fmt: skip

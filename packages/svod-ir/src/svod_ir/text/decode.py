@@ -10,6 +10,7 @@ from svod_ir.args import KernelInfo, Opt, OptOp
 from svod_ir.ops import ARG_TYPES, AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.text.reader import Reader, Record, Symbol
+from svod_ir.uop import UOp
 
 __all__ = ["decode_arg"]
 
@@ -168,6 +169,22 @@ def _one(decode: Callable[[object], Any]) -> Callable[[DType, Values], Any]:
     return lambda _, values: decode(_only(values))
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{_spell(value)} is not true or false")
+    return value
+
+
+def _node(value: object) -> UOp:
+    if not isinstance(value, UOp):
+        raise TypeError(f"{_spell(value)} is not a node such as %0")
+    return value
+
+
+def _nodes(value: object) -> tuple[UOp, ...]:
+    return tuple(_node(v) for v in _tuple(value))
+
+
 def _axis_type(value: object) -> AxisType:
     return _symbol(dict(AxisType.__members__), value)
 
@@ -183,6 +200,7 @@ def _axes(value: object) -> tuple[int, ...]:
 _FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
     Op.DEFINE_VAR: (_text, _int, _int), Op.RANGE: (_int, _axis_type), Op.DEFINE_LOCAL: (_int, _int), Op.DEFINE_REG: (_int, _int),
     Op.BUFFER: (_int, _int, _text), Op.BUFFER_VIEW: (_int, _int), Op.PARAM: (_int, _int, _or_none(_text)), Op.BUFFERIZE: (_text, _space),
+    Op.LOOP: (_node, _int, _int, _or_none(_text), _flag, _flag), Op.SWITCH: (_nodes,),
     Op.REDUCE_AXIS: (_op, _axes), Op.SCAN_AXIS: (_op, _int), Op.ALLREDUCE: (_op, _text), Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
 }  # fmt: skip
 """How the fields of the args in `ARG_TYPES` are read."""
@@ -196,6 +214,7 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.SPECIAL: _one(_text),
     Op.COPY: _one(_text),
     Op.MSELECT: _one(_int),
+    Op.RESULT: _one(_int),
     Op.RESHAPE: _sizes,
     Op.EXPAND: _sizes,
     Op.PAD: _sizes,

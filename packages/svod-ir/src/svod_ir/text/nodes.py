@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, cast
 
 from svod_dtype import DType, bool_, find_dtype, index, void
 from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, Op
 from svod_ir.text.decode import decode_arg
 from svod_ir.text.expression import INFIX
-from svod_ir.text.reader import Number, Reader
+from svod_ir.text.reader import Number, Reader, Reference
 from svod_ir.uop import UOp
 
 __all__ = ["read_expression"]
@@ -64,7 +64,7 @@ class _Expressions:
         # What is printed has names alone, and is parsed wherever a graph is sent or stored.
         names = reader.take_names()
         src = tuple([self._find(name) for name in names]) if names else self._read_operands(op, dtype)
-        values = reader.read_values("]") if reader.accept("[") else None
+        values = self._find_bodies(reader.read_values("]")) if reader.accept("[") else None
         return UOp(op, dtype, src, decode_arg(reader, op, dtype, values))
 
     def _read_operands(self, op: Op, dtype: DType) -> tuple[UOp, ...]:
@@ -75,6 +75,17 @@ class _Expressions:
             if not reader.accept(","):
                 break
         return _fill_numbers(reader, op, dtype, operands)
+
+    def _find_bodies(self, values: tuple[object, ...]) -> tuple[object, ...]:
+        """The values of an arg, with the nodes that they name."""
+        if not any(isinstance(value, (Reference, tuple)) for value in values):
+            return values
+        return tuple(
+            self._find(value.name) if isinstance(value, Reference)
+            else self._find_bodies(cast("tuple[object, ...]", value)) if value.__class__ is tuple
+            else value
+            for value in values
+        )  # fmt: skip
 
     def _find(self, name: str) -> UOp:
         found = self.nodes.get(name)

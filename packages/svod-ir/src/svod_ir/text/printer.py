@@ -6,14 +6,15 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import islice
 from typing import Final, cast
 
 from svod_dtype import DType, void
-from svod_ir.args import KernelInfo, Opt, ParamArg
+from svod_ir.args import KernelInfo, LoopArg, Opt, ParamArg
 from svod_ir.errors import GraphError
+from svod_ir.loops import get_bodies
 from svod_ir.ops import Op
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp, defines
@@ -31,7 +32,7 @@ def print_graph(node: UOp, limit: int | None = None) -> str:
 
 
 def format_arg(node: UOp) -> str:
-    """`arg` as it stands between the brackets: the same in every process, and empty for None.
+    """`arg` as it stands between the brackets: the same in every process, and empty for None. A body is its content hash.
 
     Raises:
         GraphError: if the arg holds an object without a text form.
@@ -96,7 +97,7 @@ def format_value(value: object, fallback: Callable[[object], str]) -> str:
 
 def _iter_lines(root: UOp) -> Iterator[str]:
     names: dict[UOp, str] = {}
-    for node in root.iter_toposort():
+    for node in _iter_nodes(root, names):
         names[node] = f"%{len(names)}"
         parts = [names[node], "=", node.op.name]
         if node.dtype is not void:
@@ -104,12 +105,27 @@ def _iter_lines(root: UOp) -> Iterator[str]:
         if node.src:
             parts.append(", ".join(names[s] for s in node.src))
         if node.arg is not None:
-            parts.append(f"[{format_top(node, lambda value: f'<{value!r}>')}]")
+            parts.append(f"[{format_top(node, lambda value: _name(names, value))}]")
         yield " ".join(parts)
+
+
+def _iter_nodes(root: UOp, names: Mapping[UOp, str]) -> Iterator[UOp]:
+    """The nodes without a name, operands and bodies first."""
+    for node in root.iter_toposort():
+        if node not in names:
+            for body in get_bodies(node):
+                yield from _iter_nodes(body, names)
+            yield node
+
+
+def _name(names: Mapping[UOp, str], value: object) -> str:
+    return names[value] if isinstance(value, UOp) else f"<{value!r}>"
 
 
 def _refuse(node: UOp) -> Callable[[object], str]:
     def refuse(value: object) -> str:
+        if isinstance(value, UOp):
+            return value.content_hash
         raise GraphError(rule=f"an arg consists of values with a text form, not {type(value).__name__}", node=node)
 
     return refuse
@@ -119,6 +135,11 @@ def _trim(arg: tuple[object, ...]) -> tuple[object, ...]:
     # Optional last fields are left out where they have their defaults.
     if isinstance(arg, (ParamArg, KernelInfo)) and arg[-1] is None:
         return arg[:-1]
+    if isinstance(arg, LoopArg):
+        n_given = len(arg)
+        while n_given > 2 and arg[n_given - 1] == LoopArg._field_defaults[LoopArg._fields[n_given - 1]]:
+            n_given -= 1
+        return arg[:n_given]
     return arg
 
 

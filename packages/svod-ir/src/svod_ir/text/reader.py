@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from svod_ir.errors import ParseError
 
-__all__ = ["Number", "Reader", "Record", "Symbol"]
+__all__ = ["Number", "Reader", "Record", "Reference", "Symbol"]
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
@@ -33,6 +33,12 @@ class Record(NamedTuple):
 
     name: str
     fields: tuple[object, ...]
+
+
+class Reference(NamedTuple):
+    """The name of a node."""
+
+    name: str
 
 
 class Number(NamedTuple):
@@ -150,6 +156,8 @@ class Reader:
                 if len(text) % 2:
                     raise self.error("hex text needs two digits for each byte")
                 return bytes.fromhex(text)
+            case "name":
+                return Reference(text)
             case "word" if text in _WORDS:
                 return _WORDS[text]
             case "word":
