@@ -27,18 +27,16 @@ with a batch launcher is one foreign call. A plan keeps its buffers, and so thei
 
 from __future__ import annotations
 
-import operator
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from svod_device import CORE_ID, Buffer
-from svod_runtime._execute import Step, check_view, make_steps
-from svod_runtime._plan_view import PlanView
+from svod_device import Buffer
+from svod_runtime._execute import check_view
+from svod_runtime._plan_changes import ChangingPlan
 from svod_runtime._profile import KernelProfile
-from svod_runtime._sharing import Pattern, Sharing
-from svod_runtime.errors import DonatedBufferError, PlanError, ProfileError, VariableBoundsError
+from svod_runtime.errors import DonatedBufferError, ProfileError
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
@@ -46,16 +44,13 @@ if TYPE_CHECKING:
     from svod_runtime._report import ProfileReport
     from svod_runtime._watch import Watched
 
-__all__ = ["MAX_PATTERNS", "ExecutionPlan", "Guard"]
-
-MAX_PATTERNS: Final = 16
-"""For how many ways in which buffers share memory a plan keeps its levels and steps; the oldest leave first."""
+__all__ = ["ExecutionPlan", "Guard"]
 
 Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
 """Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
 
 
-class ExecutionPlan(PlanView):
+class ExecutionPlan(ChangingPlan):
     """Prepared ops and their buffers; made by `PlanTemplate.bind` or `ExecutionPlanBuilder.build`.
 
     Any thread may execute a plan; two that execute the same plan do so one after the other.
@@ -71,21 +66,12 @@ class ExecutionPlan(PlanView):
         guard: Guard | None = None,
         watched: Watched | None = None,
     ) -> None:
-        super().__init__(template, buffers, input_ids, origins)
+        super().__init__(template, buffers, values, input_ids, origins)
         self._guard = guard
         self._watched: Watched | None = watched
-        self._given: dict[str, int] = {}
-        self._sharing: Sharing | None = None
-        self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
-        self._is_stale = False
-        self._donated: dict[int, str] = {}
         self._forks: list[weakref.ref[ExecutionPlan]] = []
         self._is_at_work = False
         self._is_watched = bool(template.views or template.donated_indices)
-        if values:
-            self._change_variables(values)
-        self._make_steps()
-        self._is_stale = False
 
     def __repr__(self) -> str:
         counts = f"{len(self._template.ops)} ops, {len(self._states)} kernels, {len(self._buffers)} buffers"
@@ -253,133 +239,6 @@ class ExecutionPlan(PlanView):
         for index in self._template.donated_indices:
             self._donated[index] = "the last execution took it"
 
-    def _set_variables(self, values: Mapping[str, int]) -> None:
-        if self._is_stale:
-            self._renew()
-        if self._change_variables(values):
-            self._make_steps()
-        self._is_stale = False
-
-    def _change_variables(self, values: Mapping[str, int]) -> bool:
-        """Give variables values, and say whether launch sizes changed."""
-        given = {name: operator.index(value) for name, value in values.items() if name != CORE_ID}
-        for name, value in given.items():
-            for bounds in self._template.bounds.get(name, ()):
-                if not bounds.min <= value <= bounds.max:
-                    raise VariableBoundsError(name=name, value=value, min=bounds.min, max=bounds.max)
-        known, uneven = self._variables, self._template.uneven_names
-        changes = {name: value for name, value in given.items() if name in uneven or known.get(name) != value}
-        if not changes:
-            return False
-        for state in self._states:
-            if not state.has_constant_sizes:
-                state.resolve_sizes(changes)
-        # Everything that can fail is behind us.
-        self._is_stale = True
-        self._given.update(changes)
-        self._variables.update(changes)
-        has_new_sizes = False
-        for state in self._states:
-            state.set_values(changes)
-            if not state.has_constant_sizes:
-                has_new_sizes = state.renew_sizes() or has_new_sizes
-        return has_new_sizes
-
-    def _make_steps(self) -> None:
-        arrangement = self._template.arrange(self._levels, self._states)
-        self._steps = make_steps(arrangement, self._states, self._buffers, self._variables)
-        # Those of other patterns have the launch sizes of before.
-        self._arranged = {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
-
-    def _rearrange(self, pattern: Pattern) -> None:
-        """Take the levels and the steps for another pattern of sharing; steps read through what buffers and states hold."""
-        known = self._arranged
-        found = known.get(pattern)
-        if found is None:
-            levels = self._template.dependencies.get_levels(self._buffers)
-            found = next((one for one in known.values() if one[0] == levels), None)
-            if found is None:
-                arrangement = self._template.arrange(levels, self._states)
-                found = levels, make_steps(arrangement, self._states, self._buffers, self._variables)
-            while len(known) >= MAX_PATTERNS:
-                del known[next(iter(known))]
-            known[pattern] = found
-        self._levels, self._steps = found
-
-    def _renew(self) -> None:
-        """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
-        bases = {i: buffer for i, buffer in enumerate(self._buffers) if i not in self._template.view_indices}
-        for index, view in self._view_parts(bases).items():
-            self._buffers[index] = view
-        for state in self._states:
-            state.set_buffers(self._buffers)
-            state.set_values(self._variables)
-            if not state.has_constant_sizes:
-                state.renew_sizes()
-        self._sharing = None
-        self._levels = self._template.dependencies.get_levels(self._buffers)
-        self._make_steps()
-        self._is_stale = False
-
-    def replace_buffer(self, index: int, buffer: Buffer) -> None:
-        """Let the plan use another buffer from now on: new inputs without a copy.
-
-        A donated input is replaced before each execution, be it by the same buffer with new content.
-
-        Raises:
-            PlanError: if there is no such index, or the buffer differs in size, dtype or device.
-        """
-        self.replace_buffers({index: buffer})
-
-    def replace_buffers(self, replacements: Mapping[int, Buffer]) -> None:
-        """`replace_buffer` for several buffers by index; none is replaced if one cannot be."""
-        with self._lock:
-            self._replace(replacements)
-
-    def _replace(self, replacements: Mapping[int, Buffer]) -> None:
-        buffers = self._buffers
-        changes: dict[int, Buffer] = {}
-        for index, buffer in replacements.items():
-            if not 0 <= index < len(buffers) or buffer is not buffers[index]:
-                self._check_replacement(index, buffer)
-                changes[index] = buffer.ensure_allocated()
-        if changes and self._template.views:
-            changes |= self._view_parts(changes)
-        if self._donated:
-            renewed = {*replacements, *self._view_parts(replacements)}
-            self._donated = {i: taker for i, taker in self._donated.items() if i not in renewed}
-        if not changes:
-            return
-        if self._is_stale:
-            self._renew()
-        self._is_stale = True
-        sharing = self._sharing
-        if sharing is None or not changes.keys() <= sharing.moving:
-            moving = changes.keys() if sharing is None else changes.keys() | sharing.moving
-            sharing = self._sharing = Sharing(buffers, moving)
-            self._arranged = {sharing.pattern: (self._levels, self._steps)}
-        before, pattern = sharing.pattern, sharing.follow(buffers, changes)
-        users, states = self._template.users, self._states
-        for index, buffer in changes.items():
-            buffers[index] = buffer
-            address = buffer.address
-            for number, position in users.get(index, ()):
-                state = states[number]
-                state.buffers[position], state.addresses[position] = buffer, address
-        if pattern is not before and pattern != before:
-            self._rearrange(pattern)
-        self._is_stale = False
-
-    def _view_parts(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
-        """The views of `bases`, and the views of these."""
-        parts: dict[int, Buffer] = {}
-        for op in self._template.views:
-            view, base = op.buffer_indices
-            new = parts.get(base) or bases.get(base)
-            if new is not None and view not in bases:
-                parts[view] = new.view(op.byte_offset, op.byte_size, self._buffers[view].dtype)
-        return parts
-
     def forget_content(self, buffer: Buffer, taker: str) -> None:
         """Refuse to run until everything on the memory of `buffer` is replaced, as all forks do; `taker` says who took it."""
         with self._lock:
@@ -390,12 +249,3 @@ class ExecutionPlan(PlanView):
             fork = ref()
             if fork is not None:
                 fork.forget_content(buffer, taker)
-
-    def _check_replacement(self, index: int, buffer: Buffer) -> None:
-        if not 0 <= index < len(self._buffers):
-            raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
-        old = self._buffers[index]
-        if buffer.nbytes != old.nbytes or buffer.dtype is not old.dtype or buffer.device != old.device:
-            raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
-        if not buffer.is_writable and old.is_writable and index in self._template.written:
-            raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
