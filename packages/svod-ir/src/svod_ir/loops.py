@@ -261,6 +261,8 @@ def _find_loop_fault(loop: UOp) -> str | None:
     for k, operand in enumerate(parts.sliced):
         if operand.shape[:1] != (find_count(loop),):
             return f"the operand sliced at {k} has as many slices as there are iterations"
+    if parts.go_on is not None and parts.stacked:
+        return "a LOOP that may end early stacks nothing"
     if parts.go_on is not None and (parts.go_on.dtype is not bool_ or parts.go_on.shape != ()):
         return "what says whether a LOOP goes on is a bool scalar"
     for k, (operand, value) in enumerate(zip(parts.carried, parts.next_values, strict=True)):

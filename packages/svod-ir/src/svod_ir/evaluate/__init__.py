@@ -35,7 +35,7 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
             of a buffer, or it holds a node without a meaning of its own (CUSTOM, PROGRAM).
     """
     roots = node.src if node.op in (Op.SINK, Op.GROUP) else (node,)
-    layout = Layout(Environment(inputs or {}, _run_body), get_writes(node))
+    layout = Layout(Environment(inputs or {}, _run_body, evaluate), get_writes(node))
     layout.add_block(roots, None)
     machine = Machine(layout)
     machine.run_to_end()
@@ -73,7 +73,7 @@ def evaluate_linear(nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[st
 def _make_environment(buffers: Inputs, variables: Mapping[str, int] | None) -> Environment:
     given: dict[UOp | int | str, Any] = dict(buffers)
     given.update(variables or {})
-    return Environment(given, _run_body)
+    return Environment(given, _run_body, evaluate)
 
 
 def _run_body(body: UOp, inputs: Inputs) -> Values | None:

@@ -28,17 +28,26 @@ Inputs: TypeAlias = "Mapping[UOp | int | str, ArrayLike]"
 
 
 class Environment:
-    """The caller's arrays and variables, the buffers that a schedule made, and how the body of a CALL is run."""
+    """The caller's arrays and variables, the buffers that a schedule made, and how bodies are run.
+
+    `run_body` runs that of a CALL, and `evaluate` gives the values of a LOOP's or a SWITCH's.
+    """
 
     def __init__(
-        self, given: Inputs, run_body: Callable[[UOp, Inputs], Values | None], scratch: dict[UOp, Values] | None = None
+        self,
+        given: Inputs,
+        run_body: Callable[[UOp, Inputs], Values | None],
+        evaluate: Callable[[UOp, Inputs], Any],
+        scratch: dict[UOp, Values] | None = None,
     ) -> None:
         self.given = given
-        self.run_body = run_body
+        self.run_body, self.evaluate = run_body, evaluate
         self.scratch: dict[UOp, Values] = {} if scratch is None else scratch
 
     def with_values(self, values: Mapping[UOp, int]) -> Environment:
-        return Environment({**self.given, **values}, self.run_body, self.scratch) if values else self
+        if not values:
+            return self
+        return Environment({**self.given, **values}, self.run_body, self.evaluate, self.scratch)
 
     def has(self, node: UOp) -> bool:
         return self._find(node) is not None

@@ -1,0 +1,110 @@
+"""LOOP and SWITCH: bodies are evaluated on arrays of their own, once for each iteration."""
+
+# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from svod_ir._arithmetic import Values
+from svod_ir._sharding import Placement, Sharding
+from svod_ir.evaluate.memory import Environment
+from svod_ir.loops import get_slots, read_loop
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["make_loop_step", "make_switch_step"]
+
+_Given = dict[UOp | int | str, Any]
+
+
+def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[Values, ...]]:
+    """What is carried after the last iteration, then what is stacked."""
+    arg, parts, operands = node.arg, read_loop(node), node.src[1:]
+    slots, n_carried, end_sliced = get_slots(operands), arg.n_carried, arg.n_carried + arg.n_sliced
+
+    def run(count: Any, *values: Any) -> tuple[Values, ...]:
+        given = _find_variables(environment, operands, values)
+        n_iterations = max(int(count), 0)
+        carried: list[Any] = list(values[:n_carried])
+        stacked: list[list[Any]] = [[] for _ in parts.stacked]
+        for t in range(n_iterations):
+            place = n_iterations - 1 - t if arg.is_reversed else t
+            inputs = {**given, arg.counter: t} if arg.counter is not None else dict(given)
+            for position, (operand, slot) in enumerate(zip(operands, slots, strict=True)):
+                if position < n_carried:
+                    _give(inputs, slot, carried[position], operand.placement)
+                elif position < end_sliced:
+                    _give(inputs, slot, np.asarray(values[position])[place], _slice_placement(operand.placement))
+                else:
+                    _give(inputs, slot, values[position], operand.placement)
+            found = environment.evaluate(arg.body, inputs)
+            carried = list(found[:n_carried])
+            for values_of, value in zip(stacked, found[n_carried:], strict=False):
+                values_of.append(value)
+            if arg.is_conditional and not found[-1]:
+                break
+        return (
+            *carried,
+            *(_stack(x, v[::-1] if arg.is_reversed else v, environment, given) for x, v in zip(parts.stacked, stacked, strict=True)),
+        )  # fmt: skip
+
+    return run
+
+
+def make_switch_step(node: UOp, environment: Environment) -> Callable[..., tuple[Values, ...]]:
+    """The values of the body that the index chooses."""
+    bodies, operands = node.arg.bodies, node.src[1:]
+    slots = get_slots(operands)
+
+    def run(choice: Any, *values: Any) -> tuple[Values, ...]:
+        inputs = _find_variables(environment, operands, values)
+        for operand, slot, value in zip(operands, slots, values, strict=True):
+            _give(inputs, slot, value, operand.placement)
+        return environment.evaluate(bodies[min(max(int(choice), 0), len(bodies) - 1)], inputs)
+
+    return run
+
+
+def _find_variables(environment: Environment, operands: Sequence[UOp], values: Sequence[Any]) -> _Given:
+    """The variables of the caller, and those that are bound among the operands; no memory."""
+    given: _Given = {
+        k: v
+        for k, v in environment.given.items()
+        if isinstance(k, str) or (isinstance(k, UOp) and k.op is Op.DEFINE_VAR)
+    }
+    for operand, value in zip(operands, values, strict=True):
+        if operand.op is Op.BIND:
+            given[operand.symbol] = int(value)
+    return given
+
+
+def _give(inputs: _Given, slot: int, value: Any, placement: Placement) -> None:
+    """Put a value, or each of its shards, in its slots: memory of its own, which the body may write."""
+    array = np.asarray(value)
+    if not isinstance(placement, Sharding):
+        inputs[slot] = array.reshape(-1).copy()
+        return
+    for i in range(len(placement.devices)):
+        part = array
+        if placement.axis is not None:
+            part = np.take(array, range(*placement.bounds(i)), axis=placement.axis)
+        inputs[slot + i] = part.reshape(-1).copy()
+
+
+def _slice_placement(placement: Placement) -> Placement:
+    if not isinstance(placement, Sharding) or placement.axis is None:
+        return placement
+    return placement._replace(axis=placement.axis - 1)
+
+
+def _stack(source: UOp, values: Sequence[Any], environment: Environment, given: _Given) -> Values:
+    if values:
+        return np.stack([np.asarray(value) for value in values])
+    sizes = (s if isinstance(s, int) else int(environment.evaluate(s, given)) for s in source.shape)
+    return np.zeros((0, *sizes), source.dtype.numpy)
