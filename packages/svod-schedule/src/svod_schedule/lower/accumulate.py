@@ -1,10 +1,14 @@
-"""accumulate: reductions and scans become registers that a loop updates.
+"""accumulate: reductions, scans and what loops carry become registers that a loop updates.
 
 before → after:
 
     REDUCE(x, r; ADD)   reg = DEFINE_REG; init = STORE(reg, 0)
                         END(STORE(reg, ADD(LOAD(reg), x)), r); LOAD(AFTER(reg, END))
     SCAN(x, r; ADD)     the same inside the loop r that the reader stands in, reading after each STORE
+
+    c = CARRY(x, e)             reg = DEFINE_REG; init = STORE(reg, x)
+    ADVANCE(AFTER(c, r), y)     STORE(AFTER(reg, init, r), y), behind all LOADs of what the same ADVANCE renews
+    AFTER(c, END)               LOAD(AFTER(reg, END))
 
 Reductions over the same loops share them: one END closes the loop for all.
 """
@@ -20,18 +24,22 @@ __all__ = ["accumulate"]
 
 _ZERO = UOp.const(index, 0)
 _LOOPED = frozenset({Op.REDUCE, Op.SCAN})
+_MADE = frozenset({Op.REDUCE, Op.SCAN, Op.ADVANCE})
 _REDUCE = Op.REDUCE
 
 
 def accumulate(sink: UOp) -> UOp:
-    """`sink` without REDUCE over ranges and without SCAN."""
+    """`sink` without REDUCE over ranges, SCAN and CARRY."""
     groups = _group_by_loops(sink)
-    if not groups and not any(True for _ in sink.iter_ops(Op.SCAN)):
+    if not any(True for _ in sink.iter_ops(*_MADE)):
         return sink
     done: dict[UOp, UOp] = {}
     around = _get_loops_around(sink)
     fresh = FreshIds(sink)
+    carried = _Carried(sink, done, around, fresh)
     for node in _toposort_groups(sink, groups):
+        if carried.find(node):
+            continue
         if node.op not in _LOOPED or len(node.src) < 2:
             done[node] = node.with_images(done)
         elif node.op is Op.REDUCE:
@@ -126,3 +134,48 @@ def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshI
     inside = register.after(start, loop).index(_ZERO)
     update = inside.store(UOp(node.arg, node.dtype, (inside.load(), value)))
     return register.after(update).index(_ZERO).load()
+
+
+class _Carried:
+    """The registers of CARRYs: each is filled before its loop, read and renewed in it, and read after it."""
+
+    def __init__(self, sink: UOp, done: dict[UOp, UOp], around: dict[UOp, frozenset[UOp]], fresh: FreshIds) -> None:
+        self.done, self.around, self.fresh = done, around, fresh
+        self.loop = {c.source: c.dependencies[0] for n in sink.iter_ops(Op.ADVANCE) for c in n.carried}
+        self.start: dict[UOp, UOp] = {}
+
+    def find(self, node: UOp) -> bool:
+        """Whether `node` is about something carried; then it is done."""
+        if node.op is Op.CARRY:
+            self.done[node] = self._fill(node)
+        elif node.op is Op.AFTER and node.source.op is Op.CARRY:
+            self.done[node] = self._read(node)
+        elif node.op is Op.ADVANCE:
+            self.done[node] = self._advance(node)
+        else:
+            return False
+        return True
+
+    def _fill(self, node: UOp) -> UOp:
+        register, initial = self.fresh.make_register(node.dtype), self.done[node.src[0]]
+        loops = node.ranges | self.around[self.loop[node]]
+        outer = sorted({self.done.get(r, r) for r in loops}, key=lambda r: r.arg.id)
+        self.start[node] = register.after(*outer).index(_ZERO).store(initial)
+        return register
+
+    def _read(self, node: UOp) -> UOp:
+        carry, order = node.source, tuple(self.done[d] for d in node.dependencies)
+        start = () if node.dependencies[0].op is Op.END else (self.start[carry],)
+        return self.done[carry].after(*start, *order).index(_ZERO).load()
+
+    def _advance(self, node: UOp) -> UOp:
+        """All values are read before the first one is renewed."""
+        read = UOp(Op.GROUP, void, tuple(self.done[c] for c in node.carried))
+        stores = [
+            self.done[c.source]
+            .after(self.start[c.source], self.done[self.loop[c.source]], read)
+            .index(_ZERO)
+            .store(self.done[v])
+            for c, v in zip(node.carried, node.next_values, strict=True)
+        ]
+        return UOp(Op.GROUP, void, tuple(stores))

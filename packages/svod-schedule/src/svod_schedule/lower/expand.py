@@ -74,6 +74,11 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
                 if mask >> bit & 1:
                     n_lanes = max_trips(axis)
                     good[axis] += n_times * (1 - access_cost(node, axis, n_lanes, is_read=node not in written))
+        elif node.op is Op.ADVANCE:
+            # What a loop computes is done in vectors, however its first and last values lie in memory.
+            for axis in axes:
+                if axis in node.ranges:
+                    good[axis] += max_trips(*node.ranges) * len(node.carried)
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())
@@ -116,6 +121,9 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
         if node.op in (Op.REDUCE, Op.END) or _is_join(node):
             for r in node.src[1:]:
                 own &= ~bits.get(r, 0)
+        if node.op is Op.END:
+            # All copies of an effect stand in one loop.
+            own = 0
         mask[node] = own
     return mask
 
@@ -198,6 +206,8 @@ class _Expander:
             return node.dtype.lanes
         if node.op in (Op.REDUCE, Op.END) and any(r in self.lane_axes for r in node.loops):
             return 1
+        if node.op is Op.AFTER:
+            return self.lanes[node.source]
         return max((self.lanes[s] for s in node.src), default=1)
 
     def _axes_in(self, mask: int) -> list[int]:
@@ -259,6 +269,8 @@ class _Expander:
         if node.op is Op.SCAN:
             dtype = node.dtype.vec(lanes)
             return lambda src: UOp(Op.SCAN, dtype, (widen(src[0], lanes), src[1]), node.arg)
+        if node.op is Op.ADVANCE:
+            return _advance
         if node.dtype is void:
             return node.with_src
         dtype = node.dtype.vec(lanes)
@@ -303,6 +315,12 @@ class _Expander:
                 total = UOp(Op.REDUCE, total.dtype, (total, *loops), op) if loops else total
             results.append(UOp(Op.REDUCE, total.dtype.scalar, (total,), op) if own_lanes else total)
         return results
+
+
+def _advance(src: tuple[UOp, ...]) -> UOp:
+    half = len(src) // 2
+    values = (widen(v, c.dtype.lanes) for c, v in zip(src[:half], src[half:], strict=True))
+    return UOp(Op.ADVANCE, void, (*src[:half], *values))
 
 
 def widen(value: UOp, lanes: int) -> UOp:

@@ -10,6 +10,7 @@ from svod_ir.ops import TABLE
 from svod_schedule._linear_index import find_stride, stride_cost
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.axes import list_axes
+from svod_schedule.optimize.carried import CarriedLoop, find_carried_loops
 
 __all__ = ["Access", "KernelFacts", "Nest", "make_facts"]
 
@@ -74,6 +75,7 @@ class KernelFacts:
         accesses: every place that is read or written.
         reductions: in the order in which they are computed.
         rows: the loops that fill a thread's own memory.
+        carried: the loops that carry values from iteration to iteration.
         lanes: how many elements of the widest type that is computed fit a vector.
         access_bytes: the size of the widest element in memory.
         n_slow: how many ops take much longer than an addition.
@@ -87,6 +89,7 @@ class KernelFacts:
     accesses: tuple[Access, ...]
     reductions: tuple[Nest, ...]
     rows: tuple[Nest, ...]
+    carried: tuple[CarriedLoop, ...]
     lanes: int
     access_bytes: int
     n_slow: int
@@ -144,12 +147,17 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         results,
         tuple(accesses.values()),
         reductions=tuple(make_nest(n) for n in ends if n.op is Op.REDUCE),
-        rows=tuple(make_nest(n) for n in ends if n.op is Op.END and n not in effects),
+        rows=tuple(make_nest(n) for n in ends if n.op is Op.END and n not in effects and not _is_carried(n)),
+        carried=tuple(find_carried_loops(order, target)),
         lanes=max(target.vector_bits // (8 * max(computed, default=1)), 1),
         access_bytes=max((n.dtype.itemsize for n in accesses), default=4),
         n_slow=n_slow,
         work=_count_steps(ends) * (1 + constants.SLOW_STEPS * min(n_slow, 8)),
     )
+
+
+def _is_carried(end: UOp) -> bool:
+    return any(r.arg.kind is AxisType.SCAN for r in end.loops)
 
 
 def _count_steps(ends: Iterable[UOp]) -> int:

@@ -70,7 +70,7 @@ def _used_outside_addresses(sink: UOp) -> set[UOp]:
             stack.extend(s for s in node.position.toposort() if s.op is Op.INDEX)
             stack.extend((node.memory, *node.src[2:]))
             continue
-        is_loop_end = node.op in (Op.END, Op.REDUCE, Op.SCAN)
+        is_loop_end = node.op in (Op.END, Op.REDUCE, Op.SCAN, Op.CARRY)
         for position, operand in enumerate(node.src):
             if operand.op is Op.RANGE:
                 if not (is_loop_end and position > 0) or node.op is Op.SCAN:

@@ -44,7 +44,7 @@ def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questio
 
 
 def _make_plan(facts: KernelFacts) -> _Plan:
-    lane_axis = _find_lane_axis(facts, facts.results, facts.accesses)
+    lane_axis = _find_carried_axis(facts) if facts.carried else _find_lane_axis(facts, facts.results, facts.accesses)
     tiled = next((r for r in facts.reductions if _list_tile_axes(facts, r, lane_axis)), None)
     panel = find_panel(facts, tiled, lane_axis) if tiled is not None else None
     return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
@@ -67,6 +67,19 @@ def _find_lane_axis(facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[
         ):
             best, most = axis, gain
     return best
+
+
+def _find_carried_axis(facts: KernelFacts) -> UOp | None:
+    """The axis along which a loop over independent elements has the most to gain: what it computes counts as what it reads does."""
+    gains: dict[UOp, float] = {}
+    for axis in facts.results:
+        saved = [
+            max_trips(*a.node.ranges) * (1 - a.cost(axis, facts.lanes)) for a in facts.accesses if a.depends_on(axis)
+        ]
+        computed = sum(max_trips(*c.node.ranges) * c.instructions for c in facts.carried if axis in c.axes)
+        gains[axis] = sum(saved) + computed * (1 - 1 / facts.lanes) if int(axis.vmax) > 0 else 0.0
+    best = max(facts.results, key=lambda a: gains[a], default=None)
+    return best if best is not None and gains[best] > 0 else None
 
 
 def _can_gather(facts: KernelFacts, access: Access) -> bool:
@@ -114,6 +127,11 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         if facts.reductions:
             return
         squares = _list_square(facts)
+        if not facts.results and facts.carried:
+            yield [
+                Proposal("no lanes: what the loop carries is one element, and each iteration waits for the last one")
+            ]
+            return
         if not squares:
             yield [Proposal("no lanes: along no axis do all accesses lie near each other")]
         most = constants.TRANSPOSED_TILE
@@ -125,7 +143,10 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
     else:
         n_vectors = constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
-        yield _take(facts, axis, facts.lanes * n_vectors, f"lanes along {facts.name(axis)}, near each other in memory")
+        why = f"lanes along {facts.name(axis)}, near each other in memory"
+        if facts.carried:
+            why = f"each element along {facts.name(axis)} goes through the loop by itself, {n_vectors} vectors so that none waits"
+        yield _take(facts, axis, facts.lanes * n_vectors, why)
 
 
 def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
@@ -135,6 +156,8 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
         has_room = facts.target.vector_registers >= 2 * wide and not facts.n_slow
         return wide if has_room and _divides(axis, wide * facts.lanes) else constants.VECTORS_OF_SUMS
     most = constants.VECTORS_OF_RESULTS
+    if facts.carried:
+        return max(c.count_vectors(facts.target, 2 * most) for c in facts.carried)
     return 1 if facts.n_slow > 2 else most // 2 if facts.n_slow else most
 
 
