@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import bool_, float32, index, int32
-from svod_ir import BufferArg, GraphError, Op, Sharding, UOp, make_cast, make_reshape, parse_graph, print_graph, verify
-from svod_ir.loops import find_count, get_slots, make_counter, make_loop, make_parameter, make_switch, read_loop
+from svod_dtype import DType, bool_, float32, index, int32, void
+from svod_ir import (
+    BufferArg,
+    GraphError,
+    Op,
+    ParseError,
+    Sharding,
+    SpecError,
+    UOp,
+    make_cast,
+    make_reshape,
+    parse_graph,
+    print_graph,
+    verify,
+)
+from svod_ir.args import LoopArg
+from svod_ir.compare import count_steps, random_inputs
+from svod_ir.loops import (
+    find_count,
+    get_bodies,
+    get_slots,
+    list_free_variables,
+    make_counter,
+    make_loop,
+    make_parameter,
+    make_results,
+    make_switch,
+    read_loop,
+)
+from svod_ir.origins import Origin, add_origin, clear_origins, get_origins
+from svod_ir.testing import assert_same, count_examples, loops, run_script
+from svod_ir.testing.nodes import assign
 
 
-def buffer(number: int, *shape: int, dtype=float32, device: str = "CPU") -> UOp:
+def buffer(number: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:
     size = 1
     for extent in shape:
         size *= extent
@@ -91,14 +121,122 @@ def test_a_switch_gives_what_its_bodies_give() -> None:
     verify(UOp.sink(found), "graph")
 
 
-def test_a_loop_parses_back_to_the_identical_node() -> None:
-    last, sums = make_sum(is_reversed=True)
+NESTED = """
+    %0 = CONST index [4]
+    %1 = BUFFER f32 [1, 3, "CPU"]
+    %2 = BUFFER f32 [2, 4, "CPU"]
+    %3 = CONST index [2]
+    %4 = PARAM f32 [0, 3, "CPU"]
+    %5 = PARAM f32 [1, 1, "CPU"]
+    %6 = RESHAPE f32 %5 []
+    %7 = MUL f32 %4, %6
+    %8 = SINK %7
+    %9 = LOOP %3, %4, %6 [%8, 1]
+    %10 = RESULT f32 %9 [0]
+    %11 = SINK %10, %10
+    %12 = LOOP %0, %1, %2 [%11, 1, 1, none, true]
+    %13 = RESULT f32 %12 [0]
+    %14 = RESULT f32 %12 [1]
+    %15 = CONST i32 [1]
+    %16 = NEG f32 %4
+    %17 = SINK %16
+    %18 = SWITCH %15, %13 [(%8, %17)]
+"""
+
+
+def test_bodies_are_printed_as_lines_before_the_node_that_names_them() -> None:
+    lines = [line.strip() for line in NESTED.strip().splitlines()]
+    init, rows = (
+        UOp(Op.BUFFER, float32, (), BufferArg(1, 3, "CPU")),
+        UOp(Op.BUFFER, float32, (), BufferArg(2, 4, "CPU")),
+    )
+    state, row = make_parameter(init, 0), make_parameter(rows, 1, is_slice=True)
+    inner = UOp.sink(make_parameter(state, 0) * make_parameter(row, 1))
+    (product,) = make_loop(inner, 2, (state, row), n_carried=1)
+    last, stacked = make_loop(UOp.sink(product, product), 4, (init, rows), n_carried=1, n_sliced=1, is_reversed=True)
+    graph = UOp.sink(last, stacked)
+    assert print_graph(graph).splitlines() == [*lines[:15], "%15 = SINK %13, %14"]
+    assert parse_graph(print_graph(graph)) is graph
+
+
+def test_a_switch_reads_back_to_the_identical_node() -> None:
+    node = parse_graph(NESTED)
+    assert [body.src[0].op for body in get_bodies(node)] == [Op.MUL, Op.NEG]
+    assert print_graph(node).count("SINK") == 3
+    assert parse_graph(print_graph(node)) is node
+
+
+def test_what_names_no_node_is_no_body() -> None:
+    with pytest.raises(ParseError, match="%9 is not defined above"):
+        parse_graph("LOOP 4 [%9, 0]")
+    with pytest.raises(ParseError, match="is not a node such as %0"):
+        parse_graph("LOOP index(4) [3, 0]")
+
+
+def test_the_hash_of_a_node_covers_its_bodies() -> None:
+    hashes = set()
+    for factor in (2.0, 3.0, 2.0):
+        x = buffer(1, 3)
+        (last,) = make_loop(UOp.sink(make_parameter(x, 0) * factor), 4, (x,), n_carried=1)
+        hashes.add(last.content_hash)
+    assert len(hashes) == 2
+    before = make_sum()[0].content_hash
+    text = print_graph(make_sum()[0])
+    script = f"from svod_ir import parse_graph\nprint(parse_graph({text!r}).content_hash)"
+    assert run_script(script).split() == [before]
+
+
+def test_bodies_are_held_to_the_specification() -> None:
     x = buffer(1, 3)
     inside = make_parameter(x, 0)
-    (chosen,) = make_switch(buffer(4, dtype=int32), [UOp.sink(inside * 2.0), UOp.sink(-inside)], (x,))
-    graph = UOp.sink(last, sums, chosen)
-    assert parse_graph(print_graph(graph)) is graph
-    assert len(graph.content_hash) == 32
+    broken = UOp(Op.ADD, float32, (inside,))
+    loop = UOp(Op.LOOP, void, (UOp.const(index, 4), x), LoopArg(UOp.sink(broken), 1))
+    with pytest.raises(SpecError, match="ADD takes left right, not 1 operands"):
+        verify(UOp.sink(*make_results(loop)), "graph")
+
+
+def test_a_body_writes_only_what_is_carried() -> None:
+    x, y = buffer(1, 3), buffer(2, 3)
+    memory, other = make_parameter(x, 0), make_parameter(y, 1)
+    written = memory.after(assign(memory, other))
+    make_loop(UOp.sink(written), 4, (x, y), n_carried=1)
+    read = other.after(assign(other, memory))
+    with pytest.raises(GraphError, match="a body writes only what is carried"):
+        make_loop(UOp.sink(read), 4, (x, y), n_carried=1)
+    with pytest.raises(GraphError, match="a body writes only what is carried"):
+        make_switch(UOp.const(int32, 0), [UOp.sink(read)], (x, y))
+
+
+def test_bounds_hold_for_every_iteration_and_every_branch() -> None:
+    start = UOp.const(int32, 7)
+    inside = make_parameter(start, 0)
+    low, count = make_counter("loop_counter_0", 5), UOp.const(int32, 3)
+    last, stacked = make_loop(UOp.sink(count, low), 5, (start,), n_carried=1, counter="loop_counter_0")
+    assert last.bounds == (3, 7)
+    assert stacked.bounds == (0, 4)
+    (found,) = make_switch(inside, [UOp.sink(start), UOp.sink(count)], ())
+    assert found.bounds == (3, 7)
+
+
+def test_counters_are_variables_of_their_loop_alone() -> None:
+    n, x = UOp.variable("n", 1, 4), buffer(1, 3)
+    counter = make_counter("loop_counter_0", 4)
+    factor = make_cast(counter * n, float32)
+    (last,) = make_loop(UOp.sink(make_parameter(x, 0) * factor), 4, (x, n), n_carried=1, counter="loop_counter_0")
+    assert list_free_variables(last) == [n]
+    (other,) = make_loop(UOp.sink(make_parameter(x, 0) * factor), 4, (x, n), n_carried=1)
+    assert list_free_variables(other) == [counter, n]
+    assert set(random_inputs(last)) == {n, x}
+    assert count_steps(last) > 4 * 3
+
+
+def test_lines_that_built_a_loop_built_what_is_in_its_body() -> None:
+    clear_origins()
+    last, _ = make_sum()
+    origin = Origin("model.py", 7, "f", "scan")
+    add_origin(last, origin)
+    assert get_origins(get_bodies(last.source)[0].src[0]) == {origin}
+    clear_origins()
 
 
 @pytest.mark.parametrize(
@@ -126,3 +264,11 @@ def test_a_condition_is_the_last_value_of_a_body() -> None:
     go_on = read_loop(last.source).go_on
     assert go_on is not None
     assert go_on.dtype is bool_
+
+
+@settings(max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(loops())
+def test_random_loops_hold_to_the_specification_and_read_back_and_have_values(graph: UOp) -> None:
+    verify(graph, "graph")
+    assert parse_graph(print_graph(graph)) is graph
+    assert_same(graph, graph)

@@ -31,8 +31,8 @@ from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
     "LoopParts", "count_results", "count_slots", "find_count", "find_loop_fault", "get_bodies", "get_result_placement",
-    "get_result_shape", "get_slots", "make_counter", "make_loop", "make_parameter", "make_results", "make_switch",
-    "map_bodies", "read_loop",
+    "get_result_shape", "get_slots", "iter_nodes", "list_free_variables", "make_counter", "make_loop", "make_parameter",
+    "make_results", "make_switch", "map_bodies", "read_loop",
 ]  # fmt: skip
 
 _BODIES: Final = frozenset({Op.LOOP, Op.SWITCH})
@@ -158,11 +158,30 @@ def get_bodies(node: UOp) -> tuple[UOp, ...]:
     return node.arg.bodies if node.op is Op.SWITCH else (node.arg.body,)
 
 
+def iter_nodes(root: UOp) -> Iterator[UOp]:
+    """The nodes of a graph, and of all bodies in it, each graph's operands first."""
+    for node in root.toposort():
+        for body in get_bodies(node):
+            yield from iter_nodes(body)
+        yield node
+
+
 def map_bodies(node: UOp, change: Callable[[UOp], UOp]) -> UOp:
     """A LOOP or SWITCH with other bodies."""
     if node.op is Op.SWITCH:
         return node.with_arg(SwitchArg(tuple(map(change, node.arg.bodies))))
     return node.with_arg(node.arg._replace(body=change(node.arg.body)))
+
+
+def list_free_variables(root: UOp) -> list[UOp]:
+    """The variables in the bodies of a graph, those of nested ones too, that are no counters of these."""
+    found: dict[UOp, None] = {}
+    for node in root.toposort():
+        counter = node.arg.counter if node.op is Op.LOOP else None
+        for body in get_bodies(node):
+            inside = (*body.iter_ops(Op.DEFINE_VAR), *list_free_variables(body))
+            found.update(dict.fromkeys(n for n in inside if n.arg.name != counter))
+    return list(found)
 
 
 def find_count(loop: UOp) -> SInt | None:
@@ -269,7 +288,8 @@ def _find_loop_fault(loop: UOp) -> str | None:
         fault = _find_difference(f"the value carried at {k}", operand, value)
         if fault is not None:
             return fault
-    return _find_body_fault(arg.body, _list_slots(loop))
+    fault = _find_body_fault(arg.body, _list_slots(loop))
+    return _find_written_fault(arg.body, get_slots(loop.src[1:])[arg.n_carried :]) if fault is None else fault
 
 
 def _find_switch_fault(switch: UOp) -> str | None:
@@ -278,7 +298,7 @@ def _find_switch_fault(switch: UOp) -> str | None:
         return "a SWITCH takes an integer scalar and has a body"
     slots = _list_slots(switch)
     for body in bodies:
-        fault = _find_body_fault(body, slots)
+        fault = _find_body_fault(body, slots) or _find_written_fault(body, (0,))
         if fault is not None:
             return fault
         if len(body.src) != len(bodies[0].src):
@@ -299,6 +319,17 @@ def _find_difference(what: str, first: UOp, other: UOp) -> str | None:
     places = first.placement, other.placement
     if None not in places and places[0] != places[1]:
         return f"{what} keeps its placement, {places[0]}, not {places[1]}"
+    return None
+
+
+def _find_written_fault(body: UOp, others: Sequence[int]) -> str | None:
+    """Only what is carried has memory that a body may write: it is not among the `others`, the first of which is enough."""
+    for node in body.iter_ops(Op.ASSIGN):
+        memory = node.target
+        while memory.op is not Op.PARAM and memory.src:
+            memory = memory.src[0]
+        if memory.op is not Op.PARAM or (others and memory.arg.slot >= others[0]):
+            return "a body writes only what is carried"
     return None
 
 

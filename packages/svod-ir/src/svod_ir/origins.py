@@ -17,6 +17,7 @@ from os.path import basename
 from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
+from svod_ir.loops import get_bodies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp, defines
 
@@ -133,6 +134,7 @@ def _label(labels: Labels, root: UOp, label: frozenset[Hashable]) -> None:
             labels[node] = label
             if node.op is not Op.CALL:
                 stack.extend(node.src)
+                stack.extend(get_bodies(node))
 
 
 def _is_memory(node: UOp) -> bool:

@@ -25,6 +25,10 @@ def count_steps(root: UOp) -> int:
             launches *= _count_values(node)
         elif node.op is Op.CALL:
             steps += count_steps(node.body)
+        elif node.op is Op.LOOP:
+            steps += max(0, int(node.src[0].vmax)) * count_steps(node.arg.body)
+        elif node.op is Op.SWITCH:
+            steps += max(map(count_steps, node.arg.bodies))
         steps += math.prod(map(_count_values, node.ranges)) * (1 + _count_elements(node) // _ELEMENTS_AT_ONCE)
     return launches * steps
 

@@ -11,6 +11,7 @@ from svod_dtype import DType
 from svod_ir._trips import max_trips
 from svod_ir.evaluate import evaluate, evaluate_kernel, evaluate_linear
 from svod_ir.evaluate.memory import memory_of
+from svod_ir.loops import iter_nodes, list_free_variables
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -122,7 +123,7 @@ def _find_mismatch(actual: Any, expected: Any, loose: float, what: str) -> str |
 
 def tolerance(*roots: UOp) -> float:
     """How far float results may differ: some roundings of the least precise float dtype below `roots`."""
-    found: set[DType] = {n.dtype.scalar for root in roots for n in root.toposort() if n.dtype.is_float}
+    found: set[DType] = {n.dtype.scalar for root in roots for n in iter_nodes(root) if n.dtype.is_float}
     return 8 * max((d.finfo_eps for d in found), default=0.0)
 
 
@@ -130,6 +131,7 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
     """An array or integer for each BUFFER, PARAM and DEFINE_VAR below `roots`."""
     rng = np.random.default_rng(seed)
     found = dict.fromkeys(n for root in roots for n in root.toposort() if n.op in _INPUTS)
+    found.update(dict.fromkeys(n for root in roots for n in list_free_variables(root)))
     given = [n for n in found if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)]
     return _repeat_copies(_share_names({n: _random_input(n, rng) for n in given}), roots)
 

@@ -8,7 +8,7 @@ from typing import Final
 from svod_dtype import SvodError
 from svod_ir._scope import ENDS_RANGES_FROM
 from svod_ir.errors import SpecError
-from svod_ir.loops import find_loop_fault
+from svod_ir.loops import find_loop_fault, get_bodies
 from svod_ir.ops import ARG_TYPES, STAGES, TABLE, AxisType, Op
 from svod_ir.spec.common import Rule
 from svod_ir.spec.kernels import KERNEL_RULES
@@ -22,7 +22,7 @@ _RULES: Final = {**VALUE_RULES, **TENSOR_RULES, **KERNEL_RULES}
 
 
 def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
-    """Check every node of a graph of `stage`; the bodies of CALLs are checked as kernels.
+    """Check every node of a graph of `stage`; the bodies of CALLs are checked as kernels, those of loops as graphs.
 
     Raises:
         SpecError: naming the pass, the rule and the node.
@@ -33,6 +33,9 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
     for body in dict.fromkeys(node.body for node in order if node.op is Op.CALL):
         if body.op is Op.SINK:
             verify(body, "kernel", pass_name)
+    for body in dict.fromkeys(body for node in order for body in get_bodies(node)):
+        if stage == "graph":
+            verify(body, stage, pass_name)
     rule = _find_root_violation(root, stage)
     if rule is not None:
         raise SpecError(pass_name=pass_name, stage=stage, rule=rule, node=root)

@@ -172,7 +172,7 @@ def _fill_numbers(reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp |
         return tuple(nodes)
     values = nodes[1:] if op is Op.WHERE else nodes
     wanted = dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
-    if op is Op.INDEX:
+    if op in (Op.INDEX, Op.LOOP, Op.SWITCH):
         wanted = index
     if op in (Op.VECTORIZE, Op.BROADCAST):
         wanted = dtype.scalar
