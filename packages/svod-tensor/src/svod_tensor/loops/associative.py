@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axis
+from svod_tensor.loops.pairs import Combine, scan_pairs
 from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.tensor import Tensor
 
@@ -36,8 +37,6 @@ def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: boo
         OperandError: if `fn` returns another nested value, or other dtypes.
         SymbolicShapeError: if the size along the axis is symbolic.
 
-    Source: Blelloch, Prefix sums and their applications (1990), section 1.2.
-
     Example:
         >>> from svod_tensor import associative_scan
         >>> associative_scan(lambda x, y: x * y, Tensor([1, 2, 3, 4])).tolist()
@@ -55,11 +54,10 @@ def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: boo
     n = _get_size(tensors, axes, structure)
     if n < 2:
         return cast("Tree", structure.unflatten([t.clone() for t in tensors]))
-    scan = _Scan(fn, structure, axes)
-    given = [t if t.is_realized else t.contiguous() for t in tensors]
+    combine = _make_combine(cast("Callable[[object, object], object]", fn), structure)
     if not reverse:
-        return cast("Tree", structure.unflatten(scan.run(given, n)))
-    made = scan.run([t.flip(a) for t, a in zip(given, axes, strict=True)], n)
+        return cast("Tree", structure.unflatten(scan_pairs(combine, tensors, axes, n)))
+    made = scan_pairs(combine, [t.flip(a) for t, a in zip(tensors, axes, strict=True)], axes, n)
     return cast("Tree", structure.unflatten([t.flip(a).clone() for t, a in zip(made, axes, strict=True)]))
 
 
@@ -72,49 +70,22 @@ def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structu
     return sizes[0]
 
 
-class _Scan:
-    """A function on lists of tensors, each with an axis of elements."""
+def _make_combine(fn: Callable[[object, object], object], structure: Structure) -> Combine[Tensor]:
+    """`fn` on lists of tensors, of which it returns as many as it gets."""
 
-    def __init__(self, fn: Callable[[Tree, Tree], Tree], structure: Structure, axes: Sequence[int]) -> None:
-        self._fn, self._structure, self._axes = cast("Callable[[object, object], object]", fn), structure, axes
-
-    def run(self, xs: list[Tensor], n: int) -> list[Tensor]:
-        """The results for `n` elements. Those at odd places are the results for pairs of neighbours."""
-        if n == 1:
-            return xs
-        # Stored: pairs are read by the next step and for the places between, and would be combined there again and again.
-        pairs = self._combine(self._take(xs, 0, n - 1, 2), self._take(xs, 1, n, 2))
-        odd = self.run([t.contiguous() for t in pairs], n // 2)
-        first = self._take(xs, 0, 1)
-        if n == 2:
-            return self._join(first, odd)
-        even = self._combine(self._take(odd, 0, (n - 1) // 2), self._take(xs, 2, n, 2))
-        return [t.contiguous() for t in self._interleave(self._join(first, even), odd, n)]
-
-    def _combine(self, left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
-        made, structure = flatten(self._fn(self._structure.unflatten(left), self._structure.unflatten(right)))
-        difference = structure.find_difference(self._structure)
+    def combine(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
+        made, found = flatten(fn(structure.unflatten(left), structure.unflatten(right)))
+        difference = found.find_difference(structure)
         if difference is not None:
-            path, found, wanted = difference
+            path, what, wanted = difference
             raise OperandError(
                 operation="associative_scan",
-                found=f"{found} for elems{path}",
+                found=f"{what} for elems{path}",
                 expected=f"a function that returns a nested value like elems, {wanted}",
             )
-        return [_check_like(t, like, path) for t, like, path in zip(made, right, self._structure.paths, strict=True)]
+        return [_check_like(t, like, path) for t, like, path in zip(made, right, structure.paths, strict=True)]
 
-    def _take(self, xs: list[Tensor], begin: int, end: int, step: int = 1) -> list[Tensor]:
-        return [t[(*(slice(None),) * a, slice(begin, end, step))] for t, a in zip(xs, self._axes, strict=True)]
-
-    def _join(self, xs: list[Tensor], ys: list[Tensor]) -> list[Tensor]:
-        return [x.concat(y, axis=a) for x, y, a in zip(xs, ys, self._axes, strict=True)]
-
-    def _interleave(self, even: list[Tensor], odd: list[Tensor], n: int) -> list[Tensor]:
-        """What stands at even and at odd places, in turn."""
-        if n % 2:
-            odd = self._join(odd, self._take(even, 0, 1))
-        pairs = [x.stack(y, axis=a + 1) for x, y, a in zip(even, odd, self._axes, strict=True)]
-        return self._take([t.flatten(a, a + 1) for t, a in zip(pairs, self._axes, strict=True)], 0, n)
+    return combine
 
 
 def _check_like(made: object, like: Tensor, path: str) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, TypeVar
 
-from svod_dtype import to_dtype
+from svod_dtype import int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, make_scan_axis
 from svod_tensor._shapes import concrete_shape, normalize_axis
+from svod_tensor.loops.pairs import scan_pairs
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.reduction import sum_dtype
@@ -14,6 +15,8 @@ from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["Cumulative"]
+
+T = TypeVar("T", bound=Theme)
 
 
 @operations
@@ -67,6 +70,62 @@ class Cumulative(Theme):
             [3, 1, 1]
         """
         return self._scan("cummin", Op.MIN, axis, self.dtype)
+
+    def cumargmax(self, axis: int) -> Self:
+        """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+
+        Example:
+            >>> Tensor([1, 3, 2, 3, 4]).cumargmax(0).tolist()
+            [0, 1, 1, 1, 4]
+        """
+        return self._find_extrema(self.cummax(axis), normalize_axis("cumargmax", axis, self.ndim))
+
+    def cumargmin(self, axis: int) -> Self:
+        """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+
+        Example:
+            >>> Tensor([3, 1, 2, 1]).cumargmin(0).tolist()
+            [0, 1, 1, 1]
+        """
+        return self._find_extrema(self.cummin(axis), normalize_axis("cumargmin", axis, self.ndim))
+
+    def _find_extrema(self, extrema: Self, axis: int) -> Self:
+        """Where each of the running extrema first stands: it is another than the one before, and the first NaN is one."""
+        n = self.shape[axis]
+        if self.size == 0 or n == 1:
+            return self.zeros_like(dtype=int64)
+        now, before = extrema._slice_axis(axis, 1, n), extrema._slice_axis(axis, 0, n - 1)
+        is_new = now.ne(before).logical_and(before.ne(before).logical_not())
+        column = (1,) * (self.ndim - 1 - axis)
+        places = type(self).arange(1, n, dtype=int64, device=str(self.device)).reshape(-1, *column)
+        first = (1, 0)
+        found = is_new.where(places, 0).pad(*(first if a == axis else (0, 0) for a in range(self.ndim)))
+        return found.cummax(axis)
+
+    @rounds_once
+    def logcumsumexp(self, axis: int | None = None) -> Self:
+        """`log(cumsum(exp(x)))` without overflow, in the shape of this tensor. Integers become float32.
+
+        Args:
+            axis: along which; None flattens first.
+
+        Raises:
+            AxisError: if there is no such axis.
+            SymbolicShapeError: if its size is symbolic.
+
+        Example:
+            >>> Tensor([1000.0, 1000.0, -float("inf")]).logcumsumexp().round(2).numpy()
+            array([1000.  , 1000.69, 1000.69], dtype=float32)
+        """
+        if axis is None:
+            return self.flatten().logcumsumexp(0)
+        axis = normalize_axis("logcumsumexp", axis, self.ndim)
+        x = self._to_float()
+        (n,) = concrete_shape("logcumsumexp", (x.shape[axis],))
+        if n < 2:
+            return x.clone()
+        peak, total = scan_pairs(_add_powers, [x, x.ones_like()], [axis, axis], n)
+        return peak.add(total.log())
 
     def _scan(self, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Self:
         if axis is None:
@@ -163,3 +222,12 @@ class Cumulative(Theme):
             last, first = x._slice_axis(axis, min(1, size), size), x._slice_axis(axis, 0, max(size - 1, 0))
             x = last.ne(first) if x.dtype.is_bool else last.sub(first)
         return x.clone() if x is self else x
+
+
+def _add_powers(left: list[T], right: list[T]) -> list[T]:
+    """Sums of powers, each as the largest exponent m and the sum divided by exp(m)."""
+    (a, x), (b, y) = left, right
+    is_first = a.ge(b)
+    # Two infinities are as large as each other; their difference would be NaN.
+    scale = a.eq(b).where(0.0, a.sub(b).abs().neg()).exp()
+    return [a.maximum(b), is_first.where(x.add(y.mul(scale)), x.mul(scale).add(y))]

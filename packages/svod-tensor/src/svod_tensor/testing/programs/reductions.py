@@ -110,6 +110,14 @@ def _group_norm(a: Any, n: int) -> Any:
     return _layernorm(a.reshape(a.shape[0], n, -1), -1).reshape(a.shape)
 
 
+def _find_running(find: Callable[..., Any], a: Any, axis: int) -> Any:
+    """Where each beginning along an axis has its extremum."""
+    if a.size == 0:
+        return np.zeros(a.shape, np.int64)
+    ends = range(1, a.shape[axis] + 1)
+    return np.stack([find(np.take(a, range(end), axis), axis) for end in ends], axis)
+
+
 _MEAN_ROUNDING: Final[dict[str, Rounding]] = {"mean": "rarely", "logsumexp": "absolutely"}
 
 
@@ -169,6 +177,15 @@ def _iter_scans() -> Iterator[Drawable]:
             name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: f.accumulate(a, axis), lambda d, axis: d,
             _draw_scanned, weight=0.6,
         )  # fmt: skip
+    for name, function in (("cumargmax", np.argmax), ("cumargmin", np.argmin)):
+        yield Drawable(
+            name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: _find_running(f, a, axis), lambda d, axis: "int64",
+            _draw_scanned, orders=True, weight=0.4,
+        )  # fmt: skip
+    yield Drawable(
+        "logcumsumexp", "{0}.logcumsumexp({axis})", lambda a, axis: np.logaddexp.accumulate(a.astype(np.float64), axis),
+        lambda d, axis: float_of(d), _draw_scanned, "absolutely", weight=0.4,
+    )  # fmt: skip
     yield Drawable(
         "diff",
         "{0}.diff(1, {axis})",
