@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import DType, bool_, float32, index, int32, void
+from svod_dtype import DType, bool_, float32, index, int32, int64, void
 from svod_ir import (
     BufferArg,
     GraphError,
@@ -15,6 +15,7 @@ from svod_ir import (
     SpecError,
     UOp,
     make_cast,
+    make_expand,
     make_reshape,
     parse_graph,
     print_graph,
@@ -201,10 +202,25 @@ def test_a_body_writes_only_what_is_carried() -> None:
     written = memory.after(assign(memory, other))
     make_loop(UOp.sink(written), 4, (x, y), n_carried=1)
     read = other.after(assign(other, memory))
-    with pytest.raises(GraphError, match="a body writes only what is carried"):
+    with pytest.raises(GraphError, match="the body of a LOOP writes only what is carried"):
         make_loop(UOp.sink(read), 4, (x, y), n_carried=1)
-    with pytest.raises(GraphError, match="a body writes only what is carried"):
-        make_switch(UOp.const(int32, 0), [UOp.sink(read)], (x, y))
+    make_switch(UOp.const(int32, 0), [UOp.sink(read)], (x, y))
+
+
+def test_what_is_computed_is_a_number_of_64_bits() -> None:
+    x, number, flag = buffer(1, 3), buffer(2, dtype=int32), buffer(3, dtype=bool_)
+    inside = make_parameter(x, 0)
+    (last,) = make_loop(UOp.sink(-inside), number, (x,), n_carried=1)
+    (found,) = make_switch(flag, [UOp.sink(-inside), UOp.sink(inside)], (x,))
+    assert (last.source.src[0].dtype, found.source.src[0].dtype) == (int64, int64)
+
+
+def test_what_starts_from_no_memory_does_not_become_shards() -> None:
+    x, zeros = sharded(1, 0, (2,), (2,)), make_expand(make_reshape(UOp.const(float32, 0), (1,)), (4,))
+    start, other = make_parameter(zeros, 0), make_parameter(x, 1)
+    with pytest.raises(GraphError, match="the value carried at 0 keeps its placement, None"):
+        make_loop(UOp.sink(start + other), 3, (zeros, x), n_carried=1)
+    make_loop(UOp.sink(make_parameter(zeros, 1)), 3, (buffer(1, 4), zeros), n_carried=1)
 
 
 def test_bounds_hold_for_every_iteration_and_every_branch() -> None:

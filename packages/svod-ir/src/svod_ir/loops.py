@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from svod_dtype import bool_, index, void
+from svod_dtype import bool_, index, int64, void
 from svod_ir._sharding import Placement, Sharding
 from svod_ir._size_text import format_shape
 from svod_ir.args import LoopArg, ParamArg, SwitchArg
-from svod_ir.build import make_reshape, make_shrink
+from svod_ir.build import make_cast, make_reshape, make_shrink
 from svod_ir.errors import GraphError
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.sizes import max_size, normalize_size, product, unbind
@@ -87,7 +87,7 @@ def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> t
     Raises:
         GraphError: if the bodies differ in what they give, or do not fit the operands.
     """
-    return _make_checked(UOp(Op.SWITCH, void, (index, *operands), SwitchArg(tuple(bodies))))
+    return _make_checked(UOp(Op.SWITCH, void, (make_cast(index, int64), *operands), SwitchArg(tuple(bodies))))
 
 
 def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
@@ -239,7 +239,10 @@ def _make_checked(node: UOp) -> tuple[UOp, ...]:
 
 
 def _make_count(count: SInt) -> UOp:
-    return to_node(max(count, 0)) if isinstance(count, int) else count
+    if isinstance(count, int):
+        return to_node(max(count, 0))
+    # What is computed is read from memory.
+    return count if _is_size(count) else make_cast(count, int64)
 
 
 def _make_shaped(operand: UOp, shape: Sequence[SInt], slot: int, device: str | None) -> UOp:
@@ -289,7 +292,8 @@ def _find_loop_fault(loop: UOp) -> str | None:
         if fault is not None:
             return fault
     fault = _find_body_fault(arg.body, _list_slots(loop))
-    return _find_written_fault(arg.body, get_slots(loop.src[1:])[arg.n_carried :]) if fault is None else fault
+    end_carried = sum(map(count_slots, parts.carried))
+    return _find_written_fault(arg.body, end_carried) if fault is None else fault
 
 
 def _find_switch_fault(switch: UOp) -> str | None:
@@ -298,12 +302,13 @@ def _find_switch_fault(switch: UOp) -> str | None:
         return "a SWITCH takes an integer scalar and has a body"
     slots = _list_slots(switch)
     for body in bodies:
-        fault = _find_body_fault(body, slots) or _find_written_fault(body, (0,))
+        fault = _find_body_fault(body, slots)
         if fault is not None:
             return fault
         if len(body.src) != len(bodies[0].src):
             return "the bodies of a SWITCH give as many values"
         for k, (first, other) in enumerate(zip(bodies[0].src, body.src, strict=True)):
+            first, other = (other, first) if first.placement is None else (first, other)
             fault = _find_difference(f"the value at {k}", first, other)
             if fault is not None:
                 return fault
@@ -316,20 +321,19 @@ def _find_difference(what: str, first: UOp, other: UOp) -> str | None:
     shapes = [tuple(map(_unbind_size, x.shape)) for x in (first, other)]
     if shapes[0] != shapes[1]:
         return f"{what} keeps its shape, {format_shape(shapes[0])}, not {format_shape(shapes[1])}"
-    places = first.placement, other.placement
-    if None not in places and places[0] != places[1]:
-        return f"{what} keeps its placement, {places[0]}, not {places[1]}"
-    return None
+    first_place, place = first.placement, other.placement
+    # What comes from no memory is stored where the other one is, but for that its parameter would need to know the shards.
+    is_free = place is None or (first_place is None and not isinstance(place, Sharding))
+    return None if is_free or first_place == place else f"{what} keeps its placement, {first_place}, not {place}"
 
 
-def _find_written_fault(body: UOp, others: Sequence[int]) -> str | None:
-    """Only what is carried has memory that a body may write: it is not among the `others`, the first of which is enough."""
+def _find_written_fault(body: UOp, end_carried: int) -> str | None:
     for node in body.iter_ops(Op.ASSIGN):
         memory = node.target
         while memory.op is not Op.PARAM and memory.src:
             memory = memory.src[0]
-        if memory.op is not Op.PARAM or (others and memory.arg.slot >= others[0]):
-            return "a body writes only what is carried"
+        if memory.op is not Op.PARAM or memory.arg.slot >= end_carried:
+            return "the body of a LOOP writes only what is carried"
     return None
 
 
