@@ -65,7 +65,8 @@ class LoopCarried(NamedTuple):
     `reads` and `writes` get the address of `result`.
 
     `initial` and `result` may be the same memory, then the first iteration writes to `spare`; otherwise the three do not
-    overlap. `initial`, `result` and `spare` are read when the loop begins.
+    overlap, and neither do results and spares with anything of another carried value. The three are read when the loop
+    begins.
     """
 
     initial: Word

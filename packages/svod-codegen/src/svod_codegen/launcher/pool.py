@@ -51,11 +51,16 @@ class Pool:
         words[PoolLayout.SPINS // 8] = _SPINS
         self._words = words
         self.handle = _ffi.cast("void *", address)
-        run_table, launch, stop, reset = (self._code.addresses[name] for name in EXPORTS)
+        run_table, run_loops, launch, stop, reset = (self._code.addresses[name] for name in EXPORTS)
         self.run_table = cast(
             "Callable[[object, object, int], None]", _ffi.cast("void (*)(void *, void *, int64_t)", run_table)
         )
         """(handle, table of launches, how many): run a whole table."""
+        self.run_loops = cast(
+            "Callable[[object, object, int], int]",
+            _ffi.cast("int64_t (*)(void *, void *, int64_t)", run_loops),
+        )
+        """(handle, state, is_resumed): run a table with loops, and return 1 where it is to be called again, resumed."""
         self.launch = cast(
             "Callable[[object, object, object, object, int], None]",
             _ffi.cast("void (*)(void *, void *, void *, void *, int64_t)", launch),

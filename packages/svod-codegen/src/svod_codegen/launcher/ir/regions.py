@@ -1,12 +1,4 @@
-"""The thread pool and the batch launcher, written as LLVM IR so that no C compiler is needed at install time.
-
-A launch is a record of six 64-bit words:
-
-    entry, buffers, values, n_parts, group_launches, group_parts
-
-`entry(buffers, values, part)` runs one part of a kernel.  The last two words are read at the head
-of a group only, the launches that may run at the same time: how many they are, and the sum of their
-parts.  A table is an array of launches, group after group.
+"""The pool of threads and its parallel regions, as LLVM IR.
 
 The pool is a block of memory.  A parallel region publishes the head of a group, sets `ticket` to the
 number of parts and increments `sequence`.  Every thread, the caller among them, claims parts by
@@ -19,15 +11,9 @@ pool busy runs all its parts alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-__all__ = ["EXPORTS", "Parking", "PoolLayout", "make_launcher_ir"]
-
-Parking = Literal["futex", "condition", "none"]
-"""How workers sleep; "none" has no workers, and every launch runs in the calling thread."""
-
-EXPORTS: Final = ("svod_run_table", "svod_launch", "svod_stop_workers", "svod_reset_after_fork")
+__all__ = ["NO_WORKERS", "WORKERS", "PoolLayout"]
 
 
 class PoolLayout:
@@ -49,210 +35,7 @@ class PoolLayout:
     HANDLES: Final = 640  # pthread_t[WANTED]
 
 
-@dataclass(frozen=True, slots=True)
-class _Platform:
-    """What differs between systems, as IR."""
-
-    declarations: str
-    pause: str
-    park: str
-    wake: str
-    sig_block: int
-
-
-def make_launcher_ir(machine: str, system: str, parking: Parking) -> str:
-    """The launcher's module for an architecture ("x86_64", "aarch64", ...) and system ("linux", "darwin", ...)."""
-    platform = _make_platform(machine, system, parking)
-    workers = _NO_WORKERS if parking == "none" else _WORKERS
-    text = _HEAD + workers + platform.declarations
-    values = {
-        "pause": platform.pause,
-        "park": platform.park,
-        "wake": platform.wake,
-        "init_parking": _INIT_CONDITION if parking == "condition" else "",
-        "sig_block": platform.sig_block,
-        "stack_bytes": _STACK_BYTES,
-    }
-    # The offsets last: the pieces of the platform mention them too.
-    values |= {name: offset for name, offset in vars(PoolLayout).items() if name.isupper()}
-    for name, value in values.items():
-        text = text.replace(f"${{{name}}}", str(value))
-    return text
-
-
-_STACK_BYTES: Final = 8 << 20  # kernels keep tiles on the stack; some systems give threads only 128 KiB
-
-_PAUSES: Final = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
-_PAUSE_DECLARATIONS: Final = {
-    "x86_64": "declare void @llvm.x86.sse2.pause()\n",
-    "aarch64": "declare void @llvm.aarch64.hint(i32)\n",
-}
-_FUTEX_CALLS: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-
-
-def _make_platform(machine: str, system: str, parking: Parking) -> _Platform:
-    declarations = _PAUSE_DECLARATIONS.get(machine, "")
-    if parking == "futex":
-        declarations += "declare i64 @syscall(i64, ...)\n"
-        park, wake = _PARK_FUTEX, _WAKE_FUTEX
-        number = _FUTEX_CALLS[machine]
-        park, wake = park.replace("${futex}", str(number)), wake.replace("${futex}", str(number))
-    elif parking == "condition":
-        declarations += _CONDITION_DECLARATIONS
-        park, wake = _PARK_CONDITION, _WAKE_CONDITION
-    else:
-        park = wake = ""
-    return _Platform(
-        declarations=declarations,
-        pause=_PAUSES.get(machine, ""),
-        park=park,
-        wake=wake,
-        sig_block=1 if system == "darwin" else 0,
-    )
-
-
-_PARK_FUTEX: Final = """\
-  %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
-  %slept = call i64 (i64, ...) @syscall(i64 ${futex}, ptr %word, i64 128, i32 %seen, ptr null, ptr null, i64 0)"""
-_WAKE_FUTEX: Final = """\
-  %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
-  %woken = call i64 (i64, ...) @syscall(i64 ${futex}, ptr %word, i64 129, i32 %count, ptr null, ptr null, i64 0)"""
-
-_CONDITION_DECLARATIONS: Final = """\
-declare i32 @pthread_mutex_init(ptr, ptr)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_init(ptr, ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-"""
-_INIT_CONDITION: Final = """\
-  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
-  %condition = getelementptr i8, ptr %pool, i64 ${CONDITION}
-  %mutex_made = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
-  %condition_made = call i32 @pthread_cond_init(ptr %condition, ptr null)
-"""
-_PARK_CONDITION: Final = """\
-  %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
-  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
-  %condition = getelementptr i8, ptr %pool, i64 ${CONDITION}
-  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  br label %check
-check:
-  %now = load atomic i32, ptr %word acquire, align 4
-  %same = icmp eq i32 %now, %seen
-  br i1 %same, label %wait, label %leave
-wait:
-  %waited = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
-  br label %check
-leave:
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)"""
-_WAKE_CONDITION: Final = """\
-  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
-  %condition = getelementptr i8, ptr %pool, i64 ${CONDITION}
-  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)"""
-
-_HEAD: Final = """\
-%Launch = type { ptr, ptr, ptr, i64, i64, i64 }
-
-define internal void @run_launch(ptr %launch, i64 %part) nounwind {
-  %buffers_at = getelementptr %Launch, ptr %launch, i64 0, i32 1
-  %values_at = getelementptr %Launch, ptr %launch, i64 0, i32 2
-  %entry = load ptr, ptr %launch
-  %buffers = load ptr, ptr %buffers_at
-  %values = load ptr, ptr %values_at
-  call void %entry(ptr %buffers, ptr %values, i64 %part)
-  ret void
-}
-
-; Run part number %part of a group: of its first launch, or of a later one when the first has fewer parts.
-define internal void @run_part(ptr %group, i64 %part) nounwind {
-entry:
-  br label %look
-look:
-  %launch = phi ptr [%group, %entry], [%next_launch, %skip]
-  %rest = phi i64 [%part, %entry], [%next_rest, %skip]
-  %parts_at = getelementptr %Launch, ptr %launch, i64 0, i32 3
-  %parts = load i64, ptr %parts_at
-  %here = icmp slt i64 %rest, %parts
-  br i1 %here, label %run, label %skip
-skip:
-  %next_rest = sub i64 %rest, %parts
-  %next_launch = getelementptr %Launch, ptr %launch, i64 1
-  br label %look
-run:
-  call void @run_launch(ptr %launch, i64 %rest)
-  ret void
-}
-
-define internal void @run_alone(ptr %group, i64 %n_launches) nounwind {
-entry:
-  br label %launch
-launch:
-  %number = phi i64 [0, %entry], [%next_number, %ran]
-  %at = getelementptr %Launch, ptr %group, i64 %number
-  %parts_at = getelementptr %Launch, ptr %at, i64 0, i32 3
-  %parts = load i64, ptr %parts_at
-  br label %run
-run:
-  %part = phi i64 [0, %launch], [%next_part, %run]
-  call void @run_launch(ptr %at, i64 %part)
-  %next_part = add i64 %part, 1
-  %more_parts = icmp slt i64 %next_part, %parts
-  br i1 %more_parts, label %run, label %ran
-ran:
-  %next_number = add i64 %number, 1
-  %more = icmp slt i64 %next_number, %n_launches
-  br i1 %more, label %launch, label %done
-done:
-  ret void
-}
-
-define void @svod_run_table(ptr %pool, ptr %table, i64 %n_launches) nounwind {
-entry:
-  %end = getelementptr %Launch, ptr %table, i64 %n_launches
-  %empty = icmp eq i64 %n_launches, 0
-  br i1 %empty, label %done, label %group
-group:
-  %head = phi ptr [%table, %entry], [%next, %ran]
-  %launches_at = getelementptr %Launch, ptr %head, i64 0, i32 4
-  %parts_at = getelementptr %Launch, ptr %head, i64 0, i32 5
-  %launches = load i64, ptr %launches_at
-  %parts = load i64, ptr %parts_at
-  %one = icmp eq i64 %parts, 1
-  br i1 %one, label %single, label %several
-single:
-  call void @run_launch(ptr %head, i64 0)
-  br label %ran
-several:
-  call void @run_region(ptr %pool, ptr %head, i64 %launches, i64 %parts)
-  br label %ran
-ran:
-  %next = getelementptr %Launch, ptr %head, i64 %launches
-  %more = icmp ne ptr %next, %end
-  br i1 %more, label %group, label %done
-done:
-  ret void
-}
-
-define void @svod_launch(ptr %pool, ptr %entry_point, ptr %buffers, ptr %values, i64 %n_parts) nounwind {
-entry:
-  %launch = alloca %Launch
-  %buffers_at = getelementptr %Launch, ptr %launch, i64 0, i32 1
-  %values_at = getelementptr %Launch, ptr %launch, i64 0, i32 2
-  %parts_at = getelementptr %Launch, ptr %launch, i64 0, i32 3
-  store ptr %entry_point, ptr %launch
-  store ptr %buffers, ptr %buffers_at
-  store ptr %values, ptr %values_at
-  store i64 %n_parts, ptr %parts_at
-  call void @run_region(ptr %pool, ptr %launch, i64 1, i64 %n_parts)
-  ret void
-}
-"""
-
-_NO_WORKERS: Final = """
+NO_WORKERS: Final = """
 define internal void @run_region(ptr %pool, ptr %group, i64 %n_launches, i64 %n_parts) nounwind {
   call void @run_alone(ptr %group, i64 %n_launches)
   ret void
@@ -265,7 +48,7 @@ define void @svod_reset_after_fork(ptr %pool) nounwind {
 }
 """
 
-_WORKERS: Final = """
+WORKERS: Final = """
 define internal void @claim_parts(ptr %pool) nounwind {
 entry:
   %ticket = getelementptr i8, ptr %pool, i64 ${TICKET}
@@ -415,7 +198,6 @@ release:
   store atomic i32 0, ptr %busy release, align 4
   ret void
 }
-declare i64 @llvm.smin.i64(i64, i64)
 
 define internal void @start_workers(ptr %pool) nounwind {
 entry:

@@ -1,0 +1,51 @@
+"""The batch launcher of CPU kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from svod_codegen.launcher.loops import CpuLoopTable
+from svod_codegen.launcher.pool import Pool, get_pool
+from svod_codegen.launcher.table import CpuTable
+from svod_device import Move, Repeat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from svod_device import BatchItem, Launch
+
+__all__ = ["CpuBatchLauncher"]
+
+
+class CpuBatchLauncher:
+    """Runs tables of CPU launches, each with one foreign call, also where they have loops."""
+
+    runs_loops: bool = True
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
+
+    def make_table(self, launches: Sequence[BatchItem]) -> CpuTable | CpuLoopTable:
+        """Prepare launches, copies and loops.
+
+        Raises:
+            ValueError: A program has no native entry point, or a loop is not what it must be.
+        """
+        if any(isinstance(item, Repeat | Move) for item in launches):
+            return CpuLoopTable(launches)
+        return CpuTable(cast("Sequence[Launch]", launches))
+
+    def run(self, table: object) -> None:
+        """Run the table to its end, with the interpreter lock released.
+
+        A table with loops stops now and then between two iterations, so that a `KeyboardInterrupt` can end it there.
+        """
+        pool = self._pool or get_pool()
+        if isinstance(table, CpuTable):
+            pool.run_table(pool.handle, table.records, table.n_launches)
+        elif isinstance(table, CpuLoopTable):
+            is_unfinished = pool.run_loops(pool.handle, table.state, 0)
+            while is_unfinished:
+                is_unfinished = pool.run_loops(pool.handle, table.state, 1)
+        else:
+            raise TypeError(f"not a table of this launcher: {table!r}")
