@@ -10,9 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_dtype import float32
-from svod_ir import IROptions, Op, Sharding, UOp, make_shrink, parse_graph, print_graph
+from svod_dtype import float32, int64
+from svod_ir import (
+    IROptions,
+    Op,
+    Sharding,
+    UOp,
+    make_cast,
+    make_expand,
+    make_iota,
+    make_reduce_axis,
+    make_reshape,
+    make_shrink,
+    parse_graph,
+    print_graph,
+    verify,
+)
 from svod_ir.evaluate import evaluate
+from svod_ir.loops import iter_nodes, make_loop, make_parameter, make_switch
 from svod_ir.placement import split_evenly
 from svod_ir.testing import assert_close, count_examples, graphs, nodes, random_inputs, tolerance
 from svod_ir.testing.nodes import contiguous
@@ -102,6 +117,91 @@ def memory_of(argument: UOp) -> UOp:
     while argument.op is Op.AFTER:
         argument = argument.src[0]
     return argument
+
+
+DEVICES = ("CPU", "CPU:1")
+
+
+def spread(number: int, *shape: int, axis: int | None) -> UOp:
+    """A tensor in two shards, each a buffer of its own; the first one is larger where it must be."""
+    sizes = split_evenly(shape[axis], 2) if axis is not None else (0, 0)
+    shapes = [shape if axis is None else (*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+    shards = [tensor(number + i, *part, device=d) for i, (part, d) in enumerate(zip(shapes, DEVICES, strict=True))]
+    return UOp(Op.MULTI, float32, (nodes.stack(*shards),), axis)
+
+
+def check_loop(*results: UOp) -> UOp:
+    """The shards of the results, each of which means what it did; every operand of a loop is on one device."""
+    sink = UOp.sink(*map(contiguous, results))
+    verify(sink, "graph")
+    written = shard_values(sink)
+    verify(written, "graph")
+    inputs = random_inputs(sink)
+    found = list(evaluate(written, {n: a.copy() for n, a in inputs.items()}))
+    for result, expected in zip(results, evaluate(sink, {n: a.copy() for n, a in inputs.items()}), strict=True):
+        place = result.placement
+        shards = [found.pop(0) for _ in place.devices] if isinstance(place, Sharding) else [found.pop(0)]
+        assert_close(join(tuple(shards), place, expected.shape), expected, loose=tolerance(sink))
+    assert not any(isinstance(n.placement, Sharding) for n in iter_nodes(written) if n.op is not Op.MSTACK)
+    return written
+
+
+def test_a_loop_on_shards_takes_and_gives_each_of_them() -> None:
+    state, rows, factor = spread(1, 5, axis=0), spread(3, 4, 5, axis=1), spread(5, 5, axis=None)
+    total, row, scale = make_parameter(state, 0), make_parameter(rows, 2, is_slice=True), make_parameter(factor, 4)
+    following = total * scale + row
+    # The sum needs the other shard; what is made from no memory is computed once.
+    mean = make_expand(make_reduce_axis(following, Op.ADD, (0,)), (5,))
+    body = UOp.sink(following + mean, row - mean, make_cast(make_iota(3, int64), float32))
+    last, differences, numbers = make_loop(body, 4, (state, rows, factor), n_carried=1, n_sliced=1)
+    assert differences.placement == rows.placement
+    written = check_loop(last, differences, numbers)
+    (loop,) = written.iter_ops(Op.LOOP)
+    assert (len(loop.src), loop.arg.n_carried, loop.arg.n_sliced) == (7, 2, 2)
+    assert [s.placement for s in loop.src[1:]] == ["CPU", "CPU:1"] * 3
+
+
+def test_whether_a_loop_on_shards_goes_on_is_decided_on_one_device() -> None:
+    state = spread(1, 6, axis=0)
+    following = make_parameter(state, 0) * 2.0
+    largest = make_reshape(make_reduce_axis(following, Op.MAX, (0,)), ())
+    (last,) = make_loop(UOp.sink(following, largest < 100.0), 50, (state,), n_carried=1, is_conditional=True)
+    written = check_loop(last)
+    (loop,) = written.iter_ops(Op.LOOP)
+    assert len(loop.arg.body.src) == 3
+
+
+def test_the_number_of_iterations_may_be_computed_from_shards() -> None:
+    state = spread(1, 6, axis=0)
+    n_positive = make_reduce_axis(make_cast(state < 0.0, int64), Op.ADD, (0,))
+    (last,) = make_loop(UOp.sink(make_parameter(state, 0) + 1.0), make_reshape(n_positive, ()), (state,), n_carried=1)
+    check_loop(last)
+
+
+def test_a_switch_on_shards_gives_the_shards_of_the_branch_that_it_takes() -> None:
+    x, whole = spread(1, 5, axis=0), spread(3, 5, axis=None)
+    split, other = make_parameter(x, 0), make_parameter(whole, 2)
+    zeros = make_expand(make_reshape(UOp.const(float32, 0), (1,)), (5,))
+    bodies = [UOp.sink(zeros, other), UOp.sink(split * 2.0, other + 1.0), UOp.sink(split + other, zeros)]
+    for choice in range(3):
+        check_loop(*make_switch(UOp.const(int64, choice), bodies, (x, whole)))
+
+
+def test_loops_in_loops_are_on_shards_too() -> None:
+    state, factor = spread(1, 2, 5, axis=1), spread(3, 2, 5, axis=1)
+    outside, scale = make_parameter(state, 0), make_parameter(factor, 2)
+    inner = UOp.sink(make_parameter(outside, 0) * 0.5 + make_parameter(scale, 2))
+    (inside,) = make_loop(inner, 3, (outside, scale), n_carried=1)
+    (last,) = make_loop(UOp.sink(inside), 2, (state, factor), n_carried=1)
+    written = check_loop(last)
+    assert [len(n.src) for n in iter_nodes(written) if n.op is Op.LOOP] == [5, 5]
+
+
+def test_shards_made_inside_a_loop_are_written_there() -> None:
+    whole = tensor(1, 6)
+    inside = shard(make_parameter(whole, 0), DEVICES, 0, (3, 3))
+    (last,) = make_loop(UOp.sink(UOp(Op.COPY, float32, (inside * 2.0,), "CPU")), 3, (whole,), n_carried=1)
+    check_loop(last)
 
 
 def test_a_part_of_a_large_sum_is_reduced_by_each_device_once() -> None:

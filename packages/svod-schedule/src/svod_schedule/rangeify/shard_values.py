@@ -12,6 +12,10 @@ How each result lies is derived from how its operands lie (`svod_ir.placement`);
 An operand that lies otherwise than the op needs is cut where each device has all of it, and put together from copies of
 other devices' parts where it has not. Results are replaced by their shards, in the order of the devices; shards without
 elements are left out.
+
+A LOOP or SWITCH takes the shards of its operands, each as an operand of its own, and has a RESULT for each shard:
+
+    LOOP(count, MULTI(MSTACK(x0, x1), 0)), its body f(MULTI(MSTACK(PARAM 0, PARAM 1), 0))    LOOP(count, x0, x1), f(PARAM 0) and f(PARAM 1)
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from svod_ir import (
     make_shrink,
 )
 from svod_ir.build import make_copy
+from svod_ir.loops import count_results, get_bodies, iter_nodes, map_bodies
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import hand_on, make_images
 from svod_ir.placement import Placement, lay_out
@@ -47,19 +52,18 @@ Shards = tuple[UOp, ...]
 
 def shard_values(sink: UOp) -> UOp:
     """`sink` without MULTI: each of its nodes is on one device, or on none."""
-    order = sink.toposort()
-    if not any(node.op is Op.MULTI or node.op is Op.MSELECT for node in order):
+    if not any(node.op is Op.MULTI or node.op is Op.MSELECT for node in iter_nodes(sink)):
         return sink
-    writer = _Writer()
-    for node in order:
-        writer.visit(node)
+    writer = _Writer(sink)
     return sink.with_src(tuple(s for operand in sink.src for s in writer.iter_results(operand)))
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, sink: UOp) -> None:
         self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
+        for node in sink.toposort():
+            self.visit(node)
 
     def visit(self, node: UOp) -> None:
         """Write `node`, whose operands are written."""
@@ -72,6 +76,10 @@ class _Writer:
             self.shards[node] = self._operands(node.source)
         elif node.op is Op.MSELECT:
             self.plain[node] = self._operands(node.source)[node.arg]
+        elif get_bodies(node):
+            self.plain[node] = self._write_bodies(node)
+        elif node.op is Op.RESULT:
+            self._write_result(node, placement)
         elif node.op is Op.COPY and node.source in self.shards:
             source = node.source
             self.plain[node] = self._fetch(source, source.placement, Sharding((node.arg,)), 0)
@@ -110,6 +118,41 @@ class _Writer:
             return tuple(make(node, part[0], own, placement, position) for position, part in enumerate(parts))
         return tuple(_rebuild(node, part) for part in parts)
 
+    def _write_bodies(self, node: UOp) -> UOp:
+        """A LOOP or SWITCH on shards."""
+        operands = [self._expand(operand) for operand in node.src[1:]]
+        placements = [_get_placement(node, position) for position in range(len(get_bodies(node)[0].src))]
+        written = map_bodies(node, lambda body: _write_body(body, placements))
+        if node.op is Op.LOOP:
+            n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
+            n_carried, n_sliced = (
+                sum(map(len, part)) for part in (operands[:n_carried], operands[n_carried:end_sliced])
+            )
+            written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
+        return written.with_src((self._expand(node.src[0])[0], *(shard for part in operands for shard in part)))
+
+    def _write_result(self, node: UOp, placement: Placement) -> None:
+        """A RESULT: those of all shards, or one that is then copied to every device."""
+        owner = self.plain[node.source]
+        counts = [_count_devices(_get_placement(node.source, p)) for p in range(node.arg + 1)]
+        first = sum(counts[:-1])
+        results = tuple(UOp(Op.RESULT, node.dtype, (owner,), first + i) for i in range(counts[-1]))
+        if not isinstance(placement, Sharding):
+            (self.plain[node],) = results
+        elif len(results) == len(placement.devices):
+            self.shards[node] = results
+        else:
+            self.shards[node] = tuple(make_copy(results[0], device) for device in placement.devices)
+
+    def _expand(self, node: UOp) -> Shards:
+        return self.shards[node] if node in self.shards else (self.plain[node],)
+
+    def fetch_all(self, node: UOp, want: Placement) -> Shards:
+        """`node` on one device, or its shards as `want` splits it."""
+        if not isinstance(want, Sharding):
+            return self._expand(node)[:1]
+        return tuple(self._fetch(node, node.placement, want, position) for position in range(len(want.devices)))
+
     def _fetch(self, node: UOp, have: Placement, want: Sharding, position: int) -> UOp:
         """Shard `position` of `node` as `want` splits it, on its device."""
         device = want.devices[position]
@@ -130,6 +173,24 @@ class _Writer:
             return make_concat(copied, have.axis)
         shape = (sum(p.shape[a] for p in pieces) if a == have.axis else s for a, s in enumerate(pieces[0].shape))
         return make_copy(make_empty(node.dtype, tuple(shape)), device)
+
+
+def _get_placement(node: UOp, position: int) -> Placement:
+    """Where the value at `position` of the bodies of a LOOP or SWITCH is; what decides whether to go on is on one device."""
+    if node.op is Op.LOOP and position < node.arg.n_carried:
+        return node.src[1 + position].placement
+    if position == count_results(node):
+        return None
+    return next((p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None)
+
+
+def _count_devices(placement: Placement) -> int:
+    return len(placement.devices) if isinstance(placement, Sharding) else 1
+
+
+def _write_body(body: UOp, placements: Sequence[Placement]) -> UOp:
+    writer = _Writer(body)
+    return body.with_src(tuple(s for x, p in zip(body.src, placements, strict=True) for s in writer.fetch_all(x, p)))
 
 
 def _rebuild(node: UOp, operands: Shards) -> UOp:
