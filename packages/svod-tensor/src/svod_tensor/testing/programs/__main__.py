@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from svod_tensor.testing.programs.runner import Found, Report, fresh_seed, run_programs, write_report
+from svod_tensor.testing.programs.runner import PROGRAMS, Found, Report, fresh_seed, run_programs, write_report
 
 __all__ = ["main"]
 
 
-def main() -> int:
-    """Run programs as the command line says; 1 if one failed."""
-    parser = argparse.ArgumentParser(prog="python -m svod_tensor.testing.programs")
+def main(language: str = PROGRAMS) -> int:
+    """Run programs of a language as the command line says; 1 if one failed."""
+    parser = argparse.ArgumentParser(prog=f"python -m {language}")
     parser.add_argument("--programs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=None, help="of the first program")
     parser.add_argument("--jobs", type=int, default=1)
@@ -38,7 +38,7 @@ def main() -> int:
 
     report = run_programs(
         range(seed, seed + given.programs), jobs=given.jobs, modes=modes, n_drawn=given.drawn, device=given.device,
-        progress=progress, shrinks=not given.no_shrink,
+        progress=progress, shrinks=not given.no_shrink, language=language,
     )  # fmt: skip
     if given.out:
         write_report(report, given.out)

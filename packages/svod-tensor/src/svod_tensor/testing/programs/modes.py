@@ -23,7 +23,7 @@ from svod_tensor.testing.programs.operations import OPERATIONS
 from svod_tensor.testing.programs.oracle import UnstableError, Value, find_difference
 from svod_tensor.testing.programs.program import Program
 
-__all__ = ["MODES", "Failure", "Mode", "check_program", "clear_caches"]
+__all__ = ["MODES", "Failure", "Mode", "check_program", "clear_caches", "describe_error", "using_threads"]
 
 _USUAL: Final = PrepareConfig()
 
@@ -81,11 +81,11 @@ def check_program(
     if device is not None:
         arrays = {v: Tensor(a).to(device) for v, a in arrays.items()}
     try:
-        with _threads(chosen.least_work):
+        with using_threads(chosen.least_work):
             results = chosen.compute(program, arrays, chosen.config)
             found = [r.numpy(copy=True) for r in results]
     except Exception as error:
-        return Failure(mode, _describe(error), "".join(traceback.format_exception(error)))
+        return Failure(mode, describe_error(error), "".join(traceback.format_exception(error)))
     for number, (root, array) in enumerate(zip(program.roots, found, strict=True)):
         difference = find_difference(array, expected[seeds[-1]][root])
         if difference is not None:
@@ -100,7 +100,8 @@ def clear_caches() -> None:
 
 
 @contextmanager
-def _threads(least_work: int | None) -> Generator[None]:
+def using_threads(least_work: int | None) -> Generator[None]:
+    """Let kernels of so much work be split over threads, with caches that hold no others; None leaves all as it is."""
     if least_work is None:
         yield
         return
@@ -190,7 +191,7 @@ MODES: Final[dict[str, Mode]] = {
 }
 
 
-def _describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The type, the shape of the message, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     place = next((f for f in reversed(frames) if "svod" in f.filename and "/testing/" not in f.filename), None)

@@ -1,7 +1,12 @@
-"""Running many random programs in child processes that may crash or hang, and telling what failed, shortest first."""
+"""Running many random programs in child processes that may crash or hang, and telling what failed, shortest first.
+
+A language of programs is a module with `generate`, `evaluate_program`, `check_program`, `shrink`, `write_program` and
+`MODES`, and is given by name, for processes that import it anew.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -13,9 +18,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
 
 __all__ = [
-    "Found", "Outcome", "Report", "Shrunk", "check_in_fork", "choose_modes", "fresh_seed", "run_programs", "shrink_in_child",
+    "PROGRAMS", "Found", "Outcome", "Report", "Shrunk", "check_in_fork", "choose_modes", "fresh_seed", "run_programs", "shrink_in_child",
     "write_report",
 ]  # fmt: skip
+
+PROGRAMS: Final = "svod_tensor.testing.programs"
 
 _MAX_WRONG: Final = 30
 """So many kinds of wrong results are told apart."""
@@ -74,14 +81,13 @@ class Report:
     found: dict[str, Found] = field(default_factory=dict[str, Found])
 
 
-def choose_modes(seed: int, names: Sequence[str], n_drawn: int) -> list[str]:
+def choose_modes(seed: int, names: Sequence[str], n_drawn: int, language: str = PROGRAMS) -> list[str]:
     """`batch`, and some others that are drawn for each program."""
-    from svod_tensor.testing.programs.modes import MODES
-
+    modes = importlib.import_module(language).MODES
     others = [n for n in names if n != "batch"]
     rng, chosen = random.Random(seed), ["batch"] if "batch" in names else []
     while others and n_drawn > 0:
-        chosen.append(rng.choices(others, [MODES[n].weight for n in others])[0])
+        chosen.append(rng.choices(others, [modes[n].weight for n in others])[0])
         others.remove(chosen[-1])
         n_drawn -= 1
     return chosen
@@ -89,14 +95,12 @@ def choose_modes(seed: int, names: Sequence[str], n_drawn: int) -> list[str]:
 
 def run_programs(
     seeds: Sequence[int], *, jobs: int = 1, modes: Sequence[str] = (), n_drawn: int = 2, device: str | None = None,
-    limit_seconds: float = _LIMIT_SECONDS, progress: Any = None, shrinks: bool = True,
+    limit_seconds: float = _LIMIT_SECONDS, progress: Any = None, shrinks: bool = True, language: str = PROGRAMS,
 ) -> Report:  # fmt: skip
     """Run the programs of these seeds, and shrink the first failure of each kind."""
-    from svod_tensor.testing.programs.modes import MODES
-
     report, start = Report(), time.monotonic()
-    names = list(modes) or list(MODES)
-    for outcome in _iter_outcomes(seeds, jobs, names, n_drawn, device, limit_seconds):
+    names = list(modes) or list(importlib.import_module(language).MODES)
+    for outcome in _iter_outcomes(seeds, jobs, names, n_drawn, device, limit_seconds, language):
         seed = outcome.seed
         report.n_programs += 1
         for mode, kind, message in outcome.failures:
@@ -109,7 +113,7 @@ def run_programs(
                 found = Found(kind, seed, mode, message, count=0)
             is_new = not found.count
             if is_new and shrinks:
-                shrunk = shrink_in_child(seed, names, n_drawn, mode, kind, device, limit_seconds)
+                shrunk = shrink_in_child(seed, names, n_drawn, mode, kind, device, limit_seconds, language)
                 if shrunk is not None:
                     found.program, found.message = shrunk.program, shrunk.message or message
                     if kind.startswith("wrong"):
@@ -129,7 +133,7 @@ def run_programs(
 
 
 def _iter_outcomes(
-    seeds: Sequence[int], jobs: int, names: list[str], n_drawn: int, device: str | None, limit: float
+    seeds: Sequence[int], jobs: int, names: list[str], n_drawn: int, device: str | None, limit: float, language: str
 ) -> Iterator[Outcome]:
     """Each seed with its failures, as they come."""
     context = multiprocessing.get_context("spawn")
@@ -140,7 +144,7 @@ def _iter_outcomes(
         while pending and len(workers) < jobs:
             batch = [pending.pop() for _ in range(min(250, len(pending)))]
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, batch, names, n_drawn, device), daemon=True)
+            process = context.Process(target=_work, args=(theirs, batch, names, n_drawn, device, language), daemon=True)
             process.start()
             theirs.close()
             workers[ours] = (process, None, time.monotonic())
@@ -175,21 +179,20 @@ def _iter_outcomes(
                 yield Outcome(running[0], [(running[1], "hang", f"no result in {limit} seconds")])
 
 
-def _work(connection: Connection, seeds: list[int], names: list[str], n_drawn: int, device: str | None) -> None:
+def _work(
+    connection: Connection, seeds: list[int], names: list[str], n_drawn: int, device: str | None, language: str
+) -> None:
     import faulthandler
 
     faulthandler.enable()
-    from svod_tensor.testing.programs.generate import generate
-    from svod_tensor.testing.programs.meaning import evaluate_program
-    from svod_tensor.testing.programs.modes import check_program
-
+    spoken = importlib.import_module(language)
     for seed in seeds:
-        program = generate(seed)
-        values = evaluate_program(program)
+        program = spoken.generate(seed)
+        values = spoken.evaluate_program(program)
         failures: dict[str, tuple[str, str, str]] = {}
-        for mode in choose_modes(seed, names, n_drawn):
+        for mode in choose_modes(seed, names, n_drawn, language):
             connection.send((seed, mode))
-            failure = check_program(program, mode, device=device, values=values)
+            failure = spoken.check_program(program, mode, device=device, values=values)
             if failure is not None and failure.kind not in failures:
                 failures[failure.kind] = (mode, failure.kind, failure.message)
         connection.send(Outcome(seed, list(failures.values())))
@@ -197,12 +200,14 @@ def _work(connection: Connection, seeds: list[int], names: list[str], n_drawn: i
 
 
 def shrink_in_child(
-    seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None, limit: float
+    seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None, limit: float, language: str
 ) -> Shrunk | None:
     """The shrunk program of a seed; None where it crashed or took too long."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_shrink, args=(theirs, seed, names, n_drawn, mode, kind, device), daemon=False)
+    process = context.Process(
+        target=_shrink, args=(theirs, seed, names, n_drawn, mode, kind, device, language), daemon=False
+    )
     process.start()
     theirs.close()
     result: Shrunk | None = None
@@ -217,35 +222,37 @@ def shrink_in_child(
 
 
 def _shrink(
-    connection: Connection, seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None
-) -> None:
-    from svod_tensor.testing.programs.code import write_program
-    from svod_tensor.testing.programs.generate import generate
-    from svod_tensor.testing.programs.program import Program
-    from svod_tensor.testing.programs.shrink import shrink
-
+    connection: Connection, seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None,
+    language: str,
+) -> None:  # fmt: skip
+    spoken = importlib.import_module(language)
     modes = [mode]
 
-    def find(program: Program) -> str | None:
-        failures = [f for f in check_in_fork(program, modes, device) if f[1] == kind]
+    def find(program: Any) -> str | None:
+        failures = [f for f in check_in_fork(program, modes, device, language) if f[1] == kind]
         return failures[0][2] if failures else None
 
-    program, note = generate(seed), ""
+    def fails(program: Any) -> bool:
+        return find(program) is not None
+
+    program, note = spoken.generate(seed), ""
     if find(program) is None:
         # What other modes left in the caches may matter.
-        modes = choose_modes(seed, names, n_drawn)
+        modes = choose_modes(seed, names, n_drawn, language)
         note = f"\n# in the modes {', '.join(modes)}, one after the other"
     if find(program) is None:
-        connection.send(Shrunk(f"{write_program(program)}\n# it does not fail alone", "", "not alone"))
+        connection.send(Shrunk(f"{spoken.write_program(program)}\n# it does not fail alone", "", "not alone"))
         return
-    program = shrink(program, lambda p: find(p) is not None).renumbered()
+    program = spoken.shrink(program, fails).renumbered()
     operations = " ".join(dict.fromkeys(s.operation for s in program.steps if s.operation != "input"))
-    connection.send(Shrunk(write_program(program) + note, find(program) or "", operations))
+    connection.send(Shrunk(spoken.write_program(program) + note, find(program) or "", operations))
 
 
-def check_in_fork(program: Any, modes: list[str], device: str | None) -> list[tuple[str, str, str]]:
+def check_in_fork(
+    program: Any, modes: list[str], device: str | None, language: str = PROGRAMS
+) -> list[tuple[str, str, str]]:
     """The failures of a program in a process of its own, which may crash; this one has not computed anything."""
-    from svod_tensor.testing.programs.modes import check_program
+    check_program = importlib.import_module(language).check_program
 
     def check(connection: Connection) -> None:
         for mode in modes:

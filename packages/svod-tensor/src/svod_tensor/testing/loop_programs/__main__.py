@@ -1,0 +1,10 @@
+"""`python -m svod_tensor.testing.loop_programs`: run random programs with loops, and print the shortest one of each kind of failure."""
+
+from __future__ import annotations
+
+import sys
+
+from svod_tensor.testing.programs.__main__ import main
+
+if __name__ == "__main__":
+    sys.exit(main("svod_tensor.testing.loop_programs"))
