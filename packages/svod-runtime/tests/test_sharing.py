@@ -127,7 +127,7 @@ def test_nothing_is_ordered_again_where_each_result_becomes_the_next_input(
     first, second = memory(), memory()
     plan.execute_on({x: first, u: second, y: memory(), v: memory()}, {})
     forbid_ordering(plan, monkeypatch)
-    monkeypatch.delattr(Sharing, "_find_pattern")
+    monkeypatch.delattr(Sharing, "_make_pattern")
     for _ in range(5):
         new = memory(), memory()
         plan.execute_on({x: first, u: second, y: new[0], v: new[1]}, {})

@@ -17,7 +17,18 @@ from svod_ir._node_order import compare_nodes, node_key
 from svod_ir._size_text import format_shape, format_size
 from svod_ir._threefry import threefry
 from svod_ir._trips import exact_trips, max_trips, typical_trips
-from svod_ir.args import BufferArg, BufferizeArg, CheckArg, KernelInfo, Opt, OptOp, ParamArg, format_opts, parse_opts
+from svod_ir.args import (
+    BufferArg,
+    BufferizeArg,
+    CheckArg,
+    KernelInfo,
+    Opt,
+    OptOp,
+    ParamArg,
+    RepeatArg,
+    format_opts,
+    parse_opts,
+)
 from svod_ir.build import (
     make_alu,
     make_cast,
@@ -66,7 +77,7 @@ __all__ = [
     "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "CacheCounts", "CheckArg",
     "DeviceMismatchError", "EvaluationError", "FreshIds", "GraphError", "HitCounter", "IROptions", "KernelInfo",
     "Match", "MeaningError", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern",
-    "Rates", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target",
+    "Rates", "RepeatArg", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target",
     "TensorCore", "UOp", "UnknownMeaningError", "compare_nodes", "count_matches", "dtype_bounds", "evaluate_scalar",
     "exact_trips", "format_expression", "format_opts", "format_shape", "format_size", "get_logger", "graph_rewrite",
     "index_dtype_for", "make_alu", "make_cast", "make_check", "make_concat", "make_constant_like", "make_empty",

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GridIndex", "KernelInfo", "LoopArg", "Opt", "OptOp", "ParamArg", "RangeArg",
-    "ReduceArg", "ScanArg", "ScratchArg", "SwitchArg", "VariableArg", "ViewArg", "find_grid_index", "format_opts", "parse_opts",
+    "ReduceArg", "RepeatArg", "ScanArg", "ScratchArg", "SwitchArg", "VariableArg", "ViewArg", "find_grid_index", "format_opts",
+    "parse_opts",
 ]  # fmt: skip
 
 _OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
@@ -131,6 +132,35 @@ class SwitchArg(NamedTuple):
     """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its operands."""
 
     bodies: tuple[Any, ...]  # UOps
+
+
+class RepeatArg(NamedTuple):
+    """How a CALL of a kernel graph is repeated; the END around it closes a RANGE of as many iterations.
+
+    Its arguments are the results (of what is carried, then stacked), a spare buffer for each of `spares`, the operands, which
+    are the PARAMs of the body in order (of what is carried, sliced, constant), and where a computed count lies. The body's
+    sources are the next values of what is carried, what is stacked, and whether to go on. A next value that is in the
+    memory of its PARAM has no spare.
+
+    Attributes:
+        spares: the carried values that are written to memory other than they are read from.
+        counter: the DEFINE_VAR in the body that is the number of the iteration.
+        is_reversed: slices are taken and stacked from the last to the first.
+        is_conditional: the loop ends after an iteration whose last source is false.
+        is_count_read: the number of iterations, or of the branch, is the int64 in the last argument.
+        branch: of a choice: it is done once if the number read, clipped to 0 to `n_branches - 1`, is this.
+    """
+
+    n_carried: int
+    n_sliced: int
+    n_stacked: int
+    spares: tuple[int, ...] = ()
+    counter: str | None = None
+    is_reversed: bool = False
+    is_conditional: bool = False
+    is_count_read: bool = False
+    branch: int | None = None
+    n_branches: int = 0
 
 
 class GridIndex(NamedTuple):

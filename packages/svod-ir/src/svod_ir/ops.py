@@ -39,7 +39,7 @@ MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.DEFINE_LOCAL,
 STAGES: Final = {
     "graph": "graph",
     "ranged": "ranged",
-    "kernel graph": "graph",
+    "kernel graph": "graph repeats",
     "kernel": "kernel",
     "lowering": "kernel lowered",
     "lowered": "lowered",
@@ -47,9 +47,9 @@ STAGES: Final = {
 }
 """The stages of a graph in their order, and in which of them an op may stand, by its row, to stand in that one.
 
-graph: tensors. ranged: RANGE and INDEX instead of movement. kernel graph: the CALLs that kernelize makes. kernel: the body
-of one CALL, before and while it is optimised. lowering: a kernel on its way, in which the forms of both may stand side by
-side. lowered: what renderers accept. program: CALLs and compile stages."""
+graph: tensors. ranged: RANGE and INDEX instead of movement. kernel graph: the CALLs that kernelize makes, and what
+repeats them. kernel: the body of one CALL, before and while it is optimised. lowering: a kernel on its way, in which the
+forms of both may stand side by side. lowered: what renderers accept. program: CALLs and compile stages."""
 
 
 class OpRow(NamedTuple):
@@ -187,8 +187,8 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.REDUCE: OpRow("source loops*", "op; no range: over the lanes", "source's, or its scalar over lanes", "ranged kernel lowered"),
     Op.SCAN: OpRow("source loop", "op", "source's", "ranged kernel"),
     Op.ALLREDUCE: OpRow("source", args.AllReduceArg, "source's", _G),
-    Op.RANGE: OpRow("stop", args.RangeArg, "index", "ranged kernel lowered"),
-    Op.END: OpRow("body loops*", "None", "void", "ranged kernel lowered"),
+    Op.RANGE: OpRow("stop", args.RangeArg, "index", "ranged kernel lowered repeats"),
+    Op.END: OpRow("body loops*", "None", "void", "ranged kernel lowered repeats"),
     Op.BARRIER: OpRow("effect*", "None", "void", _KL),
     Op.AFTER: OpRow("source dependencies*", "None", "source's", _ALL),
     Op.CARRY: OpRow("initial element*", "number", "initial's", "kernel"),
@@ -198,7 +198,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.RESULT: OpRow("source", "position", "of the value at the position", _GR),
     Op.SINK: OpRow("effect*", "None, or KernelInfo", "void", _ALL),
     Op.GROUP: OpRow("effect*", "None", "void", "ranged kernel lowered"),
-    Op.CALL: OpRow("body arguments*", "None", "void", _GR),
+    Op.CALL: OpRow("body arguments*", "None, or RepeatArg", "void", _GR),
     Op.PROGRAM: OpRow("sink linear? text? binary?", "device", "void", "program"),
     Op.LINEAR: OpRow("node*", "None", "void", "program"),
     Op.SOURCE: OpRow("", "text", "void", "program"),

@@ -43,7 +43,7 @@ class Sharing:
         # The storages that are in use, as long as none of them holds a buffer that moves and another one.
         self._taken: set[int] = set()
         self._is_apart = False
-        self.pattern = self._find_pattern(buffers, {})
+        self.pattern = self._make_pattern(buffers, {})
 
     def follow(self, buffers: Sequence[Buffer], changes: Mapping[int, Buffer]) -> Pattern:
         """The pattern when `changes`, which are among those that move, are in the place of `buffers`."""
@@ -54,10 +54,10 @@ class Sharing:
             if taken.isdisjoint(new) and len(set(new)) == len(new):
                 taken.update(new)
                 return self.pattern
-        self.pattern = self._find_pattern(buffers, changes)
+        self.pattern = self._make_pattern(buffers, changes)
         return self.pattern
 
-    def _find_pattern(self, buffers: Sequence[Buffer], changes: Mapping[int, Buffer]) -> Pattern:
+    def _make_pattern(self, buffers: Sequence[Buffer], changes: Mapping[int, Buffer]) -> Pattern:
         now = {index: changes.get(index) or buffers[index] for index in self.moving}
         on_storage: dict[int, list[int]] = {}
         for index, buffer in now.items():
@@ -72,11 +72,11 @@ class Sharing:
             if len(indices) + len(beside) > 1:
                 parts = [(b.offset, b.offset + b.nbytes, i) for i in indices if (b := now[i]).nbytes]
                 parts += [(b.offset, b.offset + b.nbytes, i) for i in beside if (b := buffers[i]).nbytes]
-                groups += _find_groups(sorted(parts), self.moving)
+                groups += _list_groups(sorted(parts), self.moving)
         return frozenset(groups)
 
 
-def _find_groups(parts: Sequence[tuple[int, int, int]], moving: Set[int]) -> list[tuple[tuple[int, int, int], ...]]:
+def _list_groups(parts: Sequence[tuple[int, int, int]], moving: Set[int]) -> list[tuple[tuple[int, int, int], ...]]:
     """The groups of overlapping parts of one storage: (start, end, index) in order."""
     groups: list[list[tuple[int, int, int]]] = []
     group_end = 0

@@ -187,7 +187,7 @@ _RANGEIFY: Final = (
 )  # fmt: skip
 
 _KERNELIZE: Final = (
-    Pass("cut-kernels", lambda g, _: cut_kernels(g), "gives each stored value a buffer and a kernel", "kernel graph"),
+    Pass("cut-kernels", lambda g, c: cut_kernels(g, lambda body, device: _make_body(body, device, c)), "gives each stored value a buffer and a kernel", "kernel graph"),
     Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels",)),
 )  # fmt: skip
 
@@ -219,6 +219,13 @@ _LOWER: Final = (
     # Divisions of indices need a width before they can become shifts and multiplications.
     Pass("decompose", lambda g, c: decompose(g, c.target), "replaces ops that the target lacks or that are slow", "lowered", after=("type-indices", "decompose-math", "branch-rare")),
 )  # fmt: skip
+
+
+def _make_body(graph: UOp, device: str, context: Context) -> UOp:
+    """The kernel graph of a loop's body, whose values from no memory are computed on `device`."""
+    inside = replace(context, device=device, target=context.target_of(device))
+    return run_pipeline("kernelize", run_pipeline("rangeify", graph, inside), inside)
+
 
 PIPELINES: Final = PassTable({"rangeify": _RANGEIFY, "kernelize": _KERNELIZE, "optimize": _OPTIMIZE, "lower": _LOWER})
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from svod_ir.loops import find_count
 from svod_ir.ops import Op
-from svod_ir.uop import UOp
+from svod_ir.uop import SInt, UOp
 
 __all__ = ["count_steps"]
 
+_TYPICAL_ITERATIONS: Final = 50
+"""Of a loop whose count is computed."""
 _ELEMENTS_AT_ONCE: Final = 256
 """So many elements of an array take as long as a step of the interpreter."""
 
@@ -23,14 +26,27 @@ def count_steps(root: UOp) -> int:
     for node in root.toposort(enter_calls=False):
         if node.op is Op.SPECIAL or (node.op is Op.DEFINE_VAR and node.arg.name == "core_id"):
             launches *= _count_values(node)
-        elif node.op is Op.CALL:
+        elif node.op is Op.CALL and node.arg is None:
             steps += count_steps(node.body)
         elif node.op is Op.LOOP:
-            steps += max(0, int(node.src[0].vmax)) * count_steps(node.arg.body)
+            steps += _count_iterations(find_count(node)) * count_steps(node.arg.body)
         elif node.op is Op.SWITCH:
             steps += max(map(count_steps, node.arg.bodies))
+        elif node.op is Op.END and node.body.op is Op.CALL and node.body.arg is not None:
+            steps += count_steps(node.body.body) * _count_iterations(_find_repeats(node))
         steps += math.prod(map(_count_values, node.ranges)) * (1 + _count_elements(node) // _ELEMENTS_AT_ONCE)
     return launches * steps
+
+
+def _find_repeats(end: UOp) -> SInt | None:
+    """How often a call is repeated, None where that is computed."""
+    return None if end.body.arg.is_count_read else end.loops[0].stop
+
+
+def _count_iterations(count: SInt | None) -> int:
+    if count is None:
+        return _TYPICAL_ITERATIONS
+    return count if isinstance(count, int) else max(0, int(count.vmax))
 
 
 def _count_values(node: UOp) -> int:

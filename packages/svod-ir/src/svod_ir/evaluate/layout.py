@@ -23,6 +23,7 @@ from svod_ir.evaluate.access import (
 )
 from svod_ir.evaluate.memory import MEMORY_BASES, Environment, is_location, memory_of, new_memory
 from svod_ir.evaluate.reduction import accumulator_dtype, make_accumulate, make_finish, make_keep, make_resume, scan_key
+from svod_ir.evaluate.repeat import is_repeat
 from svod_ir.evaluate.steps import copy, make_step
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -98,7 +99,7 @@ class Layout:
     def needs(self, node: UOp) -> list[Operand]:
         found = self._needs.get(node)
         if found is None:
-            opened = ranges_of(node) if node.op in _LOOPS else ()
+            opened = ranges_of(node) if node.op in _LOOPS and not is_repeat(node) else ()
             if opened:
                 found = self._walk(self._body(node), frozenset(opened))[1]
                 found += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
@@ -130,6 +131,9 @@ class Layout:
                 return [(node.memory, is_location(node.memory))]
             case Op.CALL:
                 return [(s, is_location(s)) for s in node.arguments if not is_effect(s)]
+            case Op.END:
+                # The repetition of a call: that runs all iterations at once.
+                return [(node.loops[0].stop, False), *((s, is_location(s)) for s in node.body.arguments)]
             case Op.BIND:
                 return [(node.value, False)]
             case Op.RANGE | Op.DEFINE_VAR | Op.SPECIAL:
@@ -195,7 +199,9 @@ class Layout:
 
     def add(self, node: UOp) -> None:
         """The steps of one node whose needs have run."""
-        if node.op in _LOOPS and (ranges_of(node) or node.op is Op.BUFFERIZE):
+        if is_repeat(node):
+            self._add_plain(node)
+        elif node.op in _LOOPS and (ranges_of(node) or node.op is Op.BUFFERIZE):
             self._add_loop(node)
         elif node.op is Op.BARRIER:
             self.code.append((BARRIER,))
@@ -234,7 +240,7 @@ class Layout:
             self.step(lambda: start, target)
         elif node.op is Op.BUFFERIZE:
             self.step(make_allocate(node), target, *(self._extent_slot(p) for p in node.loops))
-            if node.source.op in (Op.COPY, Op.BUFFER_VIEW):
+            if node.source.op in (Op.COPY, Op.BUFFER_VIEW, Op.RESULT):
                 self.step(fill_whole, target, target, self.slot(node.source))
                 return
         elif node.op is Op.SCAN:

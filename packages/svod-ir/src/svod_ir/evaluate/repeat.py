@@ -1,4 +1,4 @@
-"""LOOP and SWITCH: bodies are evaluated on arrays of their own, once for each iteration."""
+"""LOOP, SWITCH, and the repeated CALLs that they become: bodies are evaluated on arrays of their own, once for each iteration."""
 
 # Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -13,12 +13,13 @@ import numpy as np
 
 from svod_ir._arithmetic import Values
 from svod_ir._sharding import Placement, Sharding
+from svod_ir.args import RepeatArg
 from svod_ir.evaluate.memory import Environment
 from svod_ir.loops import get_slots, read_loop
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["make_loop_step", "make_switch_step"]
+__all__ = ["is_repeat", "make_loop_step", "make_repeat_step", "make_switch_step"]
 
 _Given = dict[UOp | int | str, Any]
 
@@ -29,7 +30,7 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
     slots, n_carried, end_sliced = get_slots(operands), arg.n_carried, arg.n_carried + arg.n_sliced
 
     def run(count: Any, *values: Any) -> tuple[Values, ...]:
-        given = _find_variables(environment, operands, values)
+        given = _collect_variables(environment, operands, values)
         n_iterations = max(int(count), 0)
         carried: list[Any] = list(values[:n_carried])
         stacked: list[list[Any]] = [[] for _ in parts.stacked]
@@ -40,7 +41,12 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
                 if position < n_carried:
                     _give(inputs, slot, carried[position], operand.placement)
                 elif position < end_sliced:
-                    _give(inputs, slot, np.asarray(values[position])[place], _slice_placement(operand.placement))
+                    _give(
+                        inputs,
+                        slot,
+                        _take_slice(values[position], place, n_iterations),
+                        _slice_placement(operand.placement),
+                    )
                 else:
                     _give(inputs, slot, values[position], operand.placement)
             found = environment.evaluate(arg.body, inputs)
@@ -63,7 +69,7 @@ def make_switch_step(node: UOp, environment: Environment) -> Callable[..., tuple
     slots = get_slots(operands)
 
     def run(choice: Any, *values: Any) -> tuple[Values, ...]:
-        inputs = _find_variables(environment, operands, values)
+        inputs = _collect_variables(environment, operands, values)
         for operand, slot, value in zip(operands, slots, values, strict=True):
             _give(inputs, slot, value, operand.placement)
         return environment.evaluate(bodies[min(max(int(choice), 0), len(bodies) - 1)], inputs)
@@ -71,7 +77,45 @@ def make_switch_step(node: UOp, environment: Environment) -> Callable[..., tuple
     return run
 
 
-def _find_variables(environment: Environment, operands: Sequence[UOp], values: Sequence[Any]) -> _Given:
+def is_repeat(node: UOp) -> bool:
+    """Whether a node is the END that repeats the CALL of a kernel graph."""
+    return node.op is Op.END and node.body.op is Op.CALL and node.body.arg is not None
+
+
+def make_repeat_step(end: UOp, environment: Environment) -> Callable[..., None]:
+    """Fill the results of a repeated CALL from its operands; spares are not needed here."""
+    call = end.body
+    arg: RepeatArg = call.arg
+    n_results = arg.n_carried + arg.n_stacked
+    first = n_results + len(arg.spares)
+
+    def run(stop: Any, *arrays: Any) -> None:
+        operands = arrays[first : len(arrays) - arg.is_count_read]
+        given = _collect_variables(environment, (), ())
+        n_iterations = max(int(arrays[-1][0]) if arg.is_count_read else int(stop), 0)
+        if arg.branch is not None:
+            n_iterations = int(min(n_iterations, arg.n_branches - 1) == arg.branch)
+        carried: list[Any] = list(operands[: arg.n_carried])
+        for t in range(n_iterations):
+            place = n_iterations - 1 - t if arg.is_reversed else t
+            inputs = {**given, arg.counter: t} if arg.counter is not None else dict(given)
+            for slot, operand in enumerate(operands):
+                value = carried[slot] if slot < arg.n_carried else operand
+                is_sliced = arg.n_carried <= slot < arg.n_carried + arg.n_sliced
+                inputs[slot] = (value.reshape(n_iterations, -1)[place] if is_sliced else value).copy()
+            found = environment.evaluate(call.body, inputs)
+            carried = list(found[: arg.n_carried])
+            for filled, value in zip(arrays[arg.n_carried : n_results], found[arg.n_carried :], strict=False):
+                filled.reshape(n_iterations, -1)[place] = value
+            if arg.is_conditional and not found[-1]:
+                break
+        for filled, value in zip(arrays, carried, strict=False):
+            filled[:] = value
+
+    return run
+
+
+def _collect_variables(environment: Environment, operands: Sequence[UOp], values: Sequence[Any]) -> _Given:
     """The variables of the caller, and those that are bound among the operands; no memory."""
     given: _Given = {
         k: v
@@ -95,6 +139,12 @@ def _give(inputs: _Given, slot: int, value: Any, placement: Placement) -> None:
         if placement.axis is not None:
             part = np.take(array, range(*placement.bounds(i)), axis=placement.axis)
         inputs[slot + i] = part.reshape(-1).copy()
+
+
+def _take_slice(value: Any, place: int, n_slices: int) -> Values:
+    """One of the slices along the first axis, also of memory, which is flat."""
+    array = np.asarray(value)
+    return (array if len(array) == n_slices else array.reshape(n_slices, -1))[place]
 
 
 def _slice_placement(placement: Placement) -> Placement:

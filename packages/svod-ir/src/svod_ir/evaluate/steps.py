@@ -17,7 +17,7 @@ from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
 from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
 from svod_ir.evaluate.reduction import all_reduce, make_finish, multiply_tiles, reduce_axes, scan_axis
-from svod_ir.evaluate.repeat import make_loop_step, make_switch_step
+from svod_ir.evaluate.repeat import make_loop_step, make_repeat_step, make_switch_step
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
 
@@ -54,6 +54,8 @@ def make_step(node: UOp, environment: Environment) -> Callable[..., Any]:
             return lambda x: view_bytes(node, x, offset, size)
         case Op.CALL:
             return _call(node, environment)
+        case Op.END:
+            return make_repeat_step(node, environment)
         case Op.LOOP:
             return make_loop_step(node, environment)
         case Op.SWITCH:

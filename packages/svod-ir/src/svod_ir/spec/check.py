@@ -30,9 +30,9 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
     order = root.toposort(enter_calls=False)
     for node in order:
         _check(node, stage, pass_name)
-    for body in dict.fromkeys(node.body for node in order if node.op is Op.CALL):
-        if body.op is Op.SINK:
-            verify(body, "kernel", pass_name)
+    for call in dict.fromkeys(node for node in order if node.op is Op.CALL):
+        if call.body.op is Op.SINK:
+            verify(call.body, "kernel" if call.arg is None else stage, pass_name)
     for body in dict.fromkeys(body for node in order for body in get_bodies(node)):
         if stage == "graph":
             verify(body, stage, pass_name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype
-from svod_ir.args import KernelInfo, Opt, OptOp
+from svod_ir.args import KernelInfo, Opt, OptOp, RepeatArg
 from svod_ir.ops import ARG_TYPES, AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.text.reader import Reader, Record, Symbol
@@ -227,6 +227,9 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.SCAN: _one(_op),
     Op.CARRY: _one(_int),
     Op.SINK: lambda _, values: KernelInfo(*_fields(values, _text, _or_none(_opts), optional=1)),
+    Op.CALL: lambda _, values: RepeatArg(
+        *_fields(values, _int, _int, _int, _axes, _or_none(_text), _flag, _flag, _flag, _or_none(_int), _int)
+    ),
     Op.PROGRAM: _one(_text),
     Op.SOURCE: _one(_text),
     Op.PROGRAM_BINARY: _bytes,

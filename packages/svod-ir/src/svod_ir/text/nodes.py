@@ -64,7 +64,7 @@ class _Expressions:
         # What is printed has names alone, and is parsed wherever a graph is sent or stored.
         names = reader.take_names()
         src = tuple([self._find(name) for name in names]) if names else self._read_operands(op, dtype)
-        values = self._find_bodies(reader.read_values("]")) if reader.accept("[") else None
+        values = self._list_bodies(reader.read_values("]")) if reader.accept("[") else None
         return UOp(op, dtype, src, decode_arg(reader, op, dtype, values))
 
     def _read_operands(self, op: Op, dtype: DType) -> tuple[UOp, ...]:
@@ -76,13 +76,13 @@ class _Expressions:
                 break
         return _fill_numbers(reader, op, dtype, operands)
 
-    def _find_bodies(self, values: tuple[object, ...]) -> tuple[object, ...]:
+    def _list_bodies(self, values: tuple[object, ...]) -> tuple[object, ...]:
         """The values of an arg, with the nodes that they name."""
         if not any(isinstance(value, (Reference, tuple)) for value in values):
             return values
         return tuple(
             self._find(value.name) if isinstance(value, Reference)
-            else self._find_bodies(cast("tuple[object, ...]", value)) if value.__class__ is tuple
+            else self._list_bodies(cast("tuple[object, ...]", value)) if value.__class__ is tuple
             else value
             for value in values
         )  # fmt: skip

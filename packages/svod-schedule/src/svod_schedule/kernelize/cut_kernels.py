@@ -16,12 +16,13 @@ from collections.abc import Mapping
 from math import prod
 
 from svod_dtype import AddressSpace, index, void
-from svod_ir import AxisType, BufferArg, FreshIds, KernelInfo, Op, ParamArg, UOp
+from svod_ir import AxisType, FreshIds, KernelInfo, Op, ParamArg, UOp
 from svod_ir.custom_function import read_signature
 from svod_ir.ops import MEMORY
 from svod_ir.origins import hand_on
 from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
+from svod_schedule.kernelize.repeated_calls import MakeBody, NewBuffers, fill_results
 from svod_schedule.rangeify.coordinates import flatten_index
 
 __all__ = ["cut_kernels", "order_loops"]
@@ -31,16 +32,25 @@ _RENUMBERED = frozenset({Op.BIND, Op.RANGE, Op.BUFFERIZE, Op.INDEX})
 _INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
 
 
-def cut_kernels(sink: UOp) -> UOp:
-    """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ..."""
+def cut_kernels(sink: UOp, make_body: MakeBody) -> UOp:
+    """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ...
+
+    Args:
+        make_body: gives the kernel graph of a loop's body, for the device of its results.
+    """
     filled: dict[UOp, UOp] = {}
     stored = [n for n in sink.toposort() if _is_stored(n)]
-    n_buffers = 0
+    new = NewBuffers()
     for node, readers in _order_writes(stored):
+        if node in filled:
+            continue
+        if node.op is Op.BUFFERIZE and node.source.op is Op.RESULT:
+            results = [n for n in stored if n.op is Op.BUFFERIZE and n.source.op is Op.RESULT]
+            loop = node.source.source
+            filled |= fill_results(loop, [n for n in results if n.source.source is loop], filled, new, make_body)
+            continue
         if node.op is Op.BUFFERIZE:
-            n_buffers += 1
-            size = prod(max_size(s) for s in node.shape)
-            buffer = UOp(Op.BUFFER, node.dtype, (), BufferArg(-n_buffers, size, node.arg.device))
+            buffer = new.make(node.dtype, prod(max_size(s) for s in node.shape), node.arg.device)
         else:
             memory = node.src[0]
             buffer = filled.get(memory, memory)

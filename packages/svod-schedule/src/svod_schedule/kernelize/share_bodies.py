@@ -36,7 +36,7 @@ class _Shared(NamedTuple):
 def share_bodies(sink: UOp) -> UOp:
     """A kernel graph with as few different kernels as variable beginnings allow."""
     nodes = sink.toposort(enter_calls=False)
-    bodies = dict.fromkeys(n.body for n in nodes if n.op is Op.CALL and n.body.op is Op.SINK)
+    bodies = dict.fromkeys(n.body for n in nodes if n.op is Op.CALL and n.arg is None and n.body.op is Op.SINK)
     if len(bodies) < 2:
         return sink
     loosened = {body: found for body in bodies if (found := _loosen(body)) is not None}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from svod_ir import Op, Target, UOp
 from svod_ir.ops import ELEMENTWISE, TABLE
 
-__all__ = ["CarriedLoop", "find_carried_loops"]
+__all__ = ["CarriedLoop", "list_carried_loops"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +38,14 @@ class CarriedLoop:
         return n
 
 
-def find_carried_loops(order: list[UOp], target: Target) -> list[CarriedLoop]:
+def list_carried_loops(order: list[UOp], target: Target) -> list[CarriedLoop]:
     """Those of a kernel whose nodes are in `order`, inner ones before the loops around them."""
     return [_make_loop(n, order, target) for n in order if n.op is Op.ADVANCE]
 
 
 def _make_loop(node: UOp, order: list[UOp], target: Target) -> CarriedLoop:
     loop = node.carried[0].dependencies[0]
-    products = _find_fused(order) if target.has_fma else set[UOp]()
+    products = _list_fused(order) if target.has_fma else set[UOp]()
     instructions, waited = 0.0, dict.fromkeys(node.carried, 0.0)
     for n in order:
         if loop not in n.ranges or n in waited:
@@ -63,7 +63,7 @@ def _make_loop(node: UOp, order: list[UOp], target: Target) -> CarriedLoop:
     return CarriedLoop(loop, node, node.ranges - {loop}, instructions, chain)
 
 
-def _find_fused(order: list[UOp]) -> set[UOp]:
+def _list_fused(order: list[UOp]) -> set[UOp]:
     """Products that one instruction adds to something."""
     sums = {s for n in order if n.op in (Op.ADD, Op.SUB) and n.dtype.is_float for s in n.src}
     return {n for n in sums if n.op is Op.MUL}

@@ -18,7 +18,7 @@ from svod_ir.ops import COMPARISON, ELEMENTWISE, TABLE
 from svod_schedule.lower.block_sums import MAX_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.products import TILED, find_core
-from svod_schedule.optimize.carried import find_carried_loops
+from svod_schedule.optimize.carried import list_carried_loops
 from svod_schedule.optimize.nest import LoopNest, NestedAccess, Traffic, count_runs, get_accesses
 
 __all__ = ["Cost", "estimate_cost"]
@@ -177,7 +177,7 @@ class _Estimate:
             self._add_arithmetic(node)
 
     def _add_carried(self, node: UOp) -> None:
-        carried = next(c for c in find_carried_loops(self.order, self.target) if c.node is node)
+        carried = next(c for c in list_carried_loops(self.order, self.target) if c.node is node)
         loops = self.nest.loops_of(node)
         body = self.bodies[loops]
         body.chain = max(body.chain, carried.chain)

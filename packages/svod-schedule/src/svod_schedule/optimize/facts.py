@@ -10,7 +10,7 @@ from svod_ir.ops import TABLE
 from svod_schedule._linear_index import find_stride, stride_cost
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.axes import list_axes
-from svod_schedule.optimize.carried import CarriedLoop, find_carried_loops
+from svod_schedule.optimize.carried import CarriedLoop, list_carried_loops
 
 __all__ = ["Access", "KernelFacts", "Nest", "make_facts"]
 
@@ -148,7 +148,7 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         tuple(accesses.values()),
         reductions=tuple(make_nest(n) for n in ends if n.op is Op.REDUCE),
         rows=tuple(make_nest(n) for n in ends if n.op is Op.END and n not in effects and not _is_carried(n)),
-        carried=tuple(find_carried_loops(order, target)),
+        carried=tuple(list_carried_loops(order, target)),
         lanes=max(target.vector_bits // (8 * max(computed, default=1)), 1),
         access_bytes=max((n.dtype.itemsize for n in accesses), default=4),
         n_slow=n_slow,

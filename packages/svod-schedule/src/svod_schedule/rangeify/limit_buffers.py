@@ -10,6 +10,7 @@ whatever else is stored for other reasons, no kernel takes more.
 
 from __future__ import annotations
 
+from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_ir.ops import MEMORY, MOVEMENT
 from svod_ir.origins import make_images
@@ -43,6 +44,10 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
             continue
         if node is sink:
             break
+        if node.dtype is void:
+            # A loop is no kernel; those of its body are limited by themselves.
+            inputs[node] = frozenset()
+            continue
         found = {operand: inputs[operand] for operand in node.src}
         while len(read := frozenset[UOp]().union(*found.values())) > max_inputs:
             largest = max(found, key=lambda operand: len(found[operand]))

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_ir.custom_function import read_signature
+from svod_ir.loops import find_count
 from svod_ir.placement import is_file
 
 __all__ = ["get_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
 
-_TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION})
+_TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
+_VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
 
 
@@ -21,7 +23,7 @@ def is_always_stored(node: UOp) -> bool:
 
 
 def is_transfer(node: UOp) -> bool:
-    """Whether a node fills memory without a kernel: a COPY or a view of memory, or a custom function.
+    """Whether a node fills memory without a kernel: a COPY or a view of memory, a custom function, or a loop.
 
     A COPY of what is on no device only says where that is computed.
     """
@@ -29,12 +31,25 @@ def is_transfer(node: UOp) -> bool:
         return False
     if node.op is Op.COPY:
         return node.source.placement is not None
-    return node.op is Op.BUFFER_VIEW or (node.op is Op.CUSTOM_FUNCTION and node.dtype is not void)
+    return node.op is not Op.CUSTOM_FUNCTION or node.dtype is not void
 
 
 def get_read_whole(node: UOp) -> tuple[UOp, ...]:
-    """The operands of a transfer that it takes as memory."""
-    return read_signature(node).read if node.op is Op.CUSTOM_FUNCTION else node.src[:1]
+    """The operands of a transfer that it takes as memory; of the result of a loop, those of the loop."""
+    match node.op:
+        case Op.CUSTOM_FUNCTION:
+            return read_signature(node).read
+        case Op.RESULT:
+            return _get_repeat_read(node.source)
+        case _:
+            return node.src[:1]
+
+
+def _get_repeat_read(loop: UOp) -> tuple[UOp, ...]:
+    count, *operands = loop.src
+    is_read = loop.op is Op.SWITCH or find_count(loop) is None
+    # A variable stands for itself.
+    return tuple(s for s in ((count, *operands) if is_read else operands) if s.op not in _VARIABLES)
 
 
 def place_nodes(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:

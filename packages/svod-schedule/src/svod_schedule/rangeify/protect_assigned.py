@@ -27,6 +27,8 @@ from svod_ir.origins import make_images
 
 __all__ = ["assigned_memory", "protect_assigned"]
 
+_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.RESULT})
+
 
 def protect_assigned(sink: UOp) -> UOp:
     """`sink` with a copy between each ASSIGN and a value that reads other elements of its target, or older ones."""
@@ -58,7 +60,7 @@ def _reads_elsewhere(assign: UOp) -> bool:
     stack = [value]
     while stack:
         node = stack.pop()
-        if node in seen or node is target or node.op in (Op.CONTIGUOUS, Op.COPY):
+        if node in seen or node is target or node.op in _STORED:
             continue
         seen.add(node)
         if node is memory:
@@ -91,7 +93,7 @@ def _save_overwritten(sink: UOp) -> UOp:
         state = _state_below(node)
         if state is not None:
             reads[node] = frozenset((state,)) if state in overwriters else nothing
-        elif node.op in (Op.CONTIGUOUS, Op.COPY):
+        elif node.op in _STORED:
             reads[node] = nothing
         else:
             reads[node] = nothing.union(*(reads[s] for s in node.src if s not in saved))
@@ -110,7 +112,7 @@ def _break_circles(sink: UOp) -> UOp:
         if state is not None:
             reads[node] = frozenset((state,)) if state in overwriters else nothing
         else:
-            is_stored = node.op in (Op.CONTIGUOUS, Op.COPY)
+            is_stored = node.op in _STORED
             reads[node] = nothing if is_stored else nothing.union(*(reads[s] for s in node.src))
     waits: dict[UOp, set[UOp]] = {node: set() for node in assigns}
     for node in assigns:

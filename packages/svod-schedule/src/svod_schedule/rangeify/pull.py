@@ -83,7 +83,7 @@ class _Puller:
         if node.op is Op.COPY:
             return self._copy(self._whole(node.source), node)
         whole = {operand: self._whole(operand) for operand in get_read_whole(node)}
-        value = node.with_src(tuple(whole.get(s, s) for s in node.src))
+        value = node.with_src(tuple(_take_whole(s, whole) for s in node.src))
         return UOp(Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
 
     def _copy(self, memory: UOp, node: UOp) -> UOp:
@@ -276,6 +276,13 @@ class _Puller:
         if source_at.valid is at.valid or (value.op is Op.INDEX and value.gate is not None):
             return value
         return UOp(Op.WHERE, node.dtype, (simplify(inside), value, UOp.const(node.dtype, 0)))
+
+
+def _take_whole(operand: UOp, whole: Mapping[UOp, UOp]) -> UOp:
+    """An operand of a transfer as memory; of its result, the loop on memory."""
+    if operand.op in (Op.LOOP, Op.SWITCH):
+        return operand.with_src(tuple(whole.get(s, s) for s in operand.src))
+    return whole.get(operand, operand)
 
 
 def _is_below(position: UOp, size: SInt) -> bool:

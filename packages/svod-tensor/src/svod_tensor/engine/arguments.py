@@ -10,7 +10,7 @@ from svod_ir import Op
 
 if TYPE_CHECKING:
     from svod_device import Buffer
-    from svod_ir import UOp
+    from svod_ir import RepeatArg, UOp
     from svod_tensor.engine.schedule import ScheduleItem
 
 __all__ = ["BufferUse", "has_partial_store", "iter_arguments", "list_slots"]
@@ -32,7 +32,7 @@ def list_slots(kernel: UOp) -> list[int]:
 
 def iter_arguments(item: ScheduleItem) -> Iterator[BufferUse]:
     """What an item touches."""
-    written = _written_slots(item.ast)
+    written = _written_slots(item.ast) if item.body is None else _list_filled(item.kernel.arg)
     for slot, number, buffer in zip(list_slots(item.kernel), item.buffer_ids, item.buffers, strict=True):
         yield BufferUse(slot, number, buffer, slot in written)
 
@@ -43,6 +43,11 @@ def _written_slots(ast: UOp) -> frozenset[int]:
     if ast.op is not Op.SINK:
         return frozenset({0})
     return frozenset(t.memory.arg.slot for t in _iter_targets(ast) if t.memory.op is Op.PARAM)
+
+
+def _list_filled(repeat: RepeatArg) -> frozenset[int]:
+    """The arguments of a repeated call that it writes: results and spares."""
+    return frozenset(range(repeat.n_carried + repeat.n_stacked + len(repeat.spares)))
 
 
 @lru_cache(maxsize=4096)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
-from svod_ir import Op, ParamArg, UOp
+from svod_ir import Op, ParamArg, RepeatArg, UOp
 from svod_tensor.engine.donated_memory import place_outputs
 from svod_tensor.engine.kernel_origins import get_kernel_origins
 from svod_tensor.engine.preschedule import PreSchedule, PreScheduleItem
@@ -58,7 +59,18 @@ def instantiate_schedule(
         latest[item.kernel_id] = position
     if not items:
         raise EmptyScheduleError(n_tensors=len(pre.outputs))
-    return Schedule(items, tuple(buffer_id(o) for o in pre.outputs))
+    schedule = Schedule(items, tuple(buffer_id(o) for o in pre.outputs))
+    _number_inner(schedule, count(len(pre.items)))
+    return schedule
+
+
+def _number_inner(schedule: Schedule, fresh: Iterator[int]) -> None:
+    """Give what is inside loops numbers of its own."""
+    for item in schedule.items:
+        if item.body is not None:
+            for inner in item.body.items:
+                inner.kernel_id = next(fresh)
+            _number_inner(item.body, fresh)
 
 
 def _make_item(
@@ -70,7 +82,22 @@ def _make_item(
     return ScheduleItem(
         item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
         frozenset(own), alias_ids=tuple(buffer_id(m) for m in item.aliases),
+        body=_make_body(item, buffers, var_vals), count=item.count,
     )  # fmt: skip
+
+
+def _make_body(item: PreScheduleItem, buffers: Sequence[Buffer], var_vals: Mapping[str, int]) -> Schedule | None:
+    """What a loop runs, on buffers without memory that stand for what each iteration gets."""
+    if item.body is None:
+        return None
+    repeat: RepeatArg = item.kernel.arg
+    first = repeat.n_carried + repeat.n_stacked + len(repeat.spares)
+    params = dict.fromkeys(m for inner in item.body.items for m in (*inner.memory, *inner.aliases) if m.op is Op.PARAM)
+    inputs: dict[UOp, Buffer] = {}
+    for param in params:
+        arg: ParamArg = param.arg
+        inputs[param] = Buffer(buffers[first + arg.slot].allocator, param.dtype, arg.size)
+    return instantiate_schedule(item.body, inputs, var_vals)
 
 
 def _collect_buffers(item: PreScheduleItem, inputs: InputBuffers, allocated: dict[UOp, Buffer]) -> tuple[Buffer, ...]:

@@ -20,7 +20,7 @@ from svod_tensor.engine.arguments import list_slots
 from svod_tensor.engine.caches import BINARIES, KERNELS, KernelKey, make_binary_key
 from svod_tensor.engine.choose_device import choose_device
 from svod_tensor.engine.observe import is_observed
-from svod_tensor.engine.schedule import Place, Schedule, is_kernel, place_of
+from svod_tensor.engine.schedule import Place, Schedule, place_of
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 from svod_tensor.tuning.tuned import find_tuned, reject_tuned
 
@@ -125,9 +125,7 @@ class KernelTask:
 def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelTask]:
     """The kernels of a schedule, each once; equal ones come from all of their lines. Opts are searched now where that is asked for."""
     tasks: dict[Place, KernelTask] = {}
-    for item in schedule.items:
-        if not is_kernel(item.ast):
-            continue
+    for item in schedule.iter_kernels():
         place = place_of(item)
         task = tasks.get(place)
         if task is None:
@@ -160,9 +158,7 @@ def _make_subjects(schedule: Schedule, tasks: dict[Place, KernelTask]) -> dict[P
     from svod_tensor.tuning.choose import Subject
 
     subjects: dict[Place, Subject] = {}
-    for item in schedule.items:
-        if not is_kernel(item.ast):
-            continue
+    for item in schedule.iter_kernels():
         place = place_of(item)
         if place in subjects:
             subjects[place] = replace(subjects[place], n_launches=subjects[place].n_launches + 1)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from svod_device import Buffer, ProgramSpec, Variable
-from svod_ir import Op, UOp
+from svod_ir import Op, RepeatArg, UOp
 from svod_runtime import (
+    Binding,
     CachedKernel,
+    Carried,
+    CarriedIn,
+    CarriedOut,
     ExecutionPlanBuilder,
+    LoopBody,
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
     PreparedKernel,
+    PreparedLoop,
     PreparedOp,
+    Slice,
+    Whole,
 )
 from svod_tensor.engine.arguments import has_partial_store, list_slots
-from svod_tensor.engine.schedule import Place, Schedule, ScheduleItem, effect_of, is_disk, place_of
+from svod_tensor.engine.schedule import Place, Schedule, ScheduleItem, effect_of, find_slot, is_disk, place_of
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
 
 __all__ = ["prepare"]
@@ -35,16 +44,12 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel]) -> Execut
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
     items = schedule.items
     builder = ExecutionPlanBuilder(_main_device(items))
-    memory = {number: b for item in items for number, b in zip(item.buffer_ids, item.buffers, strict=True)}
-    index_of = {number: builder.add_buffer(number, buffer) for number, buffer in (memory | dict(schedule.kept)).items()}
-    views: dict[int, Buffer] = {}
+    places = _Places(schedule)
+    for number, buffer in zip(places.index_of, places.buffers, strict=True):
+        builder.add_buffer(number, buffer)
     for item in items:
-        indices = [index_of[i] for i in item.buffer_ids]
-        if effect_of(item.ast).op is Op.BUFFER_VIEW:
-            # A view may be the base of another one.
-            views[indices[0]] = _make_view(item, views.get(indices[1], item.buffers[1]))
-            builder.replace_buffer(indices[0], views[indices[0]])
-        builder.add_op(_prepare_op(item, indices, kernels.get(place_of(item))), item.dependencies)
+        builder.add_op(_prepare_op(item, places, kernels), item.dependencies)
+    index_of = places.index_of
     missing = next((i for i in schedule.output_ids if i not in index_of), None)
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
@@ -63,7 +68,29 @@ def _main_device(items: Sequence[ScheduleItem]) -> str:
     return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
 
 
-def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | None) -> PreparedOp:
+class _Places:
+    """The buffers of a schedule, views among them, and where each is."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        memory = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
+        memory |= schedule.kept
+        self.index_of = {number: index for index, number in enumerate(memory)}
+        self.buffers = list(memory.values())
+        views: dict[int, Buffer] = {}
+        for item in schedule.items:
+            if item.body is None and effect_of(item.ast).op is Op.BUFFER_VIEW:
+                view, base = item.buffer_ids[:2]
+                # A view may be the base of another one.
+                self.buffers[self.index_of[view]] = views[view] = _make_view(item, views.get(base, item.buffers[1]))
+
+    def list_indices(self, item: ScheduleItem) -> list[int]:
+        return [self.index_of[number] for number in item.buffer_ids]
+
+
+def _prepare_op(item: ScheduleItem, places: _Places, kernels: Mapping[Place, CachedKernel]) -> PreparedOp:
+    indices = places.list_indices(item)
+    if item.body is not None:
+        return _prepare_loop(item, item.body, indices, kernels)
     effect = effect_of(item.ast)
     match effect.op:
         case Op.COPY:
@@ -77,8 +104,62 @@ def _prepare_op(item: ScheduleItem, indices: list[int], kernel: CachedKernel | N
                 item.kernel_id, effect.arg, tuple(indices), effect.src, variables, _loop_values(item), values=item.fixedvars
             )  # fmt: skip
         case _:
-            assert kernel is not None
-            return _prepare_launch(item, indices, kernel)
+            return _prepare_launch(item, indices, kernels[place_of(item)])
+
+
+def _prepare_loop(
+    item: ScheduleItem, body: Schedule, indices: list[int], kernels: Mapping[Place, CachedKernel]
+) -> PreparedLoop:
+    repeat: RepeatArg = item.kernel.arg
+    places = _Places(body)
+    ops: list[PreparedOp] = []
+    for inner in body.items:
+        needed = tuple(body.items[position].kernel_id for position in inner.dependencies)
+        ops.append(replace(_prepare_op(inner, places, kernels), dependencies=needed))
+    n_results = repeat.n_carried + repeat.n_stacked
+    n_written = n_results + len(repeat.spares)
+    spares = {number: n_results + i for i, number in enumerate(repeat.spares)}
+    count = item.count
+    assert count is not None
+    names = [variable.arg.name for variable in count.iter_ops(Op.DEFINE_VAR)]
+    return PreparedLoop(
+        item.kernel_id,
+        buffer_indices=tuple(indices),
+        output_indices=tuple(range(n_written)),
+        body=LoopBody(
+            tuple(places.buffers),
+            tuple(ops),
+            _list_bindings(repeat, body, places, n_written),
+            tuple(Carried(n_written + k, k, spares.get(k)) for k in range(repeat.n_carried)),
+            repeat.counter,
+            repeat.is_reversed,
+            places.index_of[body.output_ids[n_results]] if repeat.is_conditional else None,
+        ),
+        count=None if repeat.is_count_read else count,
+        count_position=len(indices) - 1 if repeat.is_count_read else None,
+        branch=repeat.branch,
+        n_branches=repeat.n_branches,
+        fixedvars=_loop_values(item),
+        values={name: item.fixedvars[name] for name in names if name in item.fixedvars},
+    )
+
+
+def _list_bindings(repeat: RepeatArg, body: Schedule, places: _Places, first: int) -> tuple[Binding | None, ...]:
+    """What memory each buffer of a body is; `first` is the position of the first operand among the loop's buffers."""
+    bindings: list[Binding | None] = [None] * len(places.buffers)
+    for position, number in enumerate(body.output_ids[: repeat.n_carried + repeat.n_stacked]):
+        is_carried = position < repeat.n_carried
+        bindings[places.index_of[number]] = CarriedOut(position) if is_carried else Slice(position)
+    for number, index in places.index_of.items():
+        slot = find_slot(number)
+        if slot is None:
+            continue
+        if slot < repeat.n_carried:
+            bindings[index] = CarriedIn(slot)
+        else:
+            is_sliced = slot < repeat.n_carried + repeat.n_sliced
+            bindings[index] = Slice(first + slot) if is_sliced else Whole(first + slot)
+    return tuple(bindings)
 
 
 def _make_view(item: ScheduleItem, base: Buffer) -> Buffer:

@@ -40,6 +40,8 @@ class PreScheduleItem:
         ast: its body.
         memory: the BUFFER or PARAM behind each argument that is memory, in order.
         aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of a stack.
+        body: the kernels that it repeats, on memory of its own numbering; None where it is one itself.
+        count: how many times it repeats them, at most.
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that count schedule loops.
         variables: names of all variables that the body reads.
@@ -57,6 +59,8 @@ class PreScheduleItem:
     computed: tuple[int, ...] = ()
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
     aliases: tuple[UOp, ...] = ()
+    body: PreSchedule | None = None
+    count: UOp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,11 @@ def create_pre_schedule(root: UOp) -> PreSchedule:
     groups = _group_loops(calls, loops)
     order = _sort_groups(calls, dependencies, groups)
     number = {call: i for i, call in enumerate(order)}
-    items = tuple(_make_item(i, call, {number[d] for d in dependencies[call]}, loops) for i, call in enumerate(order))
+    counts = {node.body: node.loops[0].stop for node in nodes if _is_repeat(node)}
+    items = tuple(
+        _make_item(i, call, {number[d] for d in dependencies[call]}, loops, counts.get(call))
+        for i, call in enumerate(order)
+    )
     outputs = tuple(get_memory(s) for s in root.src) if root.op is Op.SINK else (get_memory(root),)
     return PreSchedule(items, tuple(_unroll(items, loops)), outputs)
 
@@ -209,10 +217,10 @@ def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) 
 
 
 def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
-    """The schedule loop around each CALL that has one: the RANGE of its END."""
+    """The schedule loop around each CALL of a kernel that has one: the RANGE of its END."""
     loops: dict[UOp, UOp] = {}
     for node in nodes:
-        if node.op is not Op.END or node.body.op is not Op.CALL:
+        if node.op is not Op.END or node.body.op is not Op.CALL or _is_repeat(node):
             continue
         ranges = [r for r in node.loops if r.op is Op.RANGE]
         if len(ranges) > 1:
@@ -222,13 +230,20 @@ def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
     return loops
 
 
+def _is_repeat(node: UOp) -> bool:
+    """Whether a node is the END around the call of a kernel graph, which is repeated when the plan runs."""
+    return node.op is Op.END and node.body.op is Op.CALL and node.body.arg is not None
+
+
 def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, int]:
     """A number for each CALL, the same for those in one loop; smaller numbers came first."""
     first: dict[UOp, int] = {}
     return {call: first.setdefault(loops.get(call, call), i) for i, call in enumerate(calls)}
 
 
-def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]) -> PreScheduleItem:
+def _make_item(
+    number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp], count: UOp | None
+) -> PreScheduleItem:
     body, *arguments = call.src
     scheduled = set(loops.values())
     bound = tuple(BoundRange(a.symbol.arg.name, a.value) for a in arguments if _is_loop_counter(a, scheduled))
@@ -239,11 +254,12 @@ def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UO
                 found=f"range {counter.range.arg.id}, which is not active there",
             )
     memory = tuple(get_memory(a) for a in arguments if a.op is not Op.BIND)
+    inner = None if count is None else create_pre_schedule(body)
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
     constants = {a.symbol.arg.name: a.value.arg for a in arguments if a.op is Op.BIND and a.value.op is Op.CONST}
     return PreScheduleItem(
         number, call, body, memory, tuple(sorted(dependencies)), bound, variables, _list_computed(call), constants,
-        _get_aliases(arguments, memory),
+        _get_aliases(arguments, memory), inner, count,
     )  # fmt: skip
 
 

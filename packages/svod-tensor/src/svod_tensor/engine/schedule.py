@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_device import Buffer
 from svod_dtype import parse_device_name
@@ -13,7 +13,10 @@ from svod_ir import Op, UOp
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
-__all__ = ["Place", "Schedule", "ScheduleItem", "buffer_id", "effect_of", "is_disk", "is_kernel", "place_of"]
+__all__ = ["Place", "Schedule", "ScheduleItem", "buffer_id", "effect_of", "find_slot", "is_disk", "place_of"]
+
+
+_FIRST_PARAM: Final = -(1 << 40)
 
 
 @dataclass(slots=True)
@@ -31,6 +34,8 @@ class ScheduleItem:
         dependencies: positions in the schedule of what must run before.
         origins: the lines that built what it computes, where they were tracked.
         alias_ids: the numbers of further memory that its arguments name, such as the other shards of a stack.
+        body: of a loop, what is run in each iteration, on memory of its own numbering; None for what runs once.
+        count: how many times a loop runs, at most.
     """
 
     kernel_id: int
@@ -43,6 +48,8 @@ class ScheduleItem:
     dependencies: tuple[int, ...] = ()
     origins: tuple[Origin, ...] = ()
     alias_ids: tuple[int, ...] = ()
+    body: Schedule | None = None
+    count: UOp | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +72,14 @@ class Schedule:
     kept: Mapping[int, Buffer] = field(default_factory=dict[int, Buffer])
     owners: Mapping[int, int] = field(default_factory=dict[int, int])
 
+    def iter_kernels(self) -> Iterator[ScheduleItem]:
+        """The runs of compiled kernels, those in loops among them."""
+        for item in self.items:
+            if item.body is not None:
+                yield from item.body.iter_kernels()
+            elif effect_of(item.ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION):
+                yield item
+
 
 def is_disk(device: str) -> bool:
     """Whether a device holds data but runs nothing."""
@@ -73,18 +88,20 @@ def is_disk(device: str) -> bool:
 
 def buffer_id(node: UOp) -> int:
     """The number of a BUFFER; of a PARAM or DEFINE_LOCAL one that no BUFFER has."""
-    return node.arg.id if node.op is Op.BUFFER else -(1 << 40) - (node.arg.slot if node.op is Op.PARAM else node.arg.id)
+    return (
+        node.arg.id if node.op is Op.BUFFER else _FIRST_PARAM - (node.arg.slot if node.op is Op.PARAM else node.arg.id)
+    )
+
+
+def find_slot(number: int) -> int | None:
+    """The slot of the PARAM with this number; None for that of a BUFFER."""
+    return _FIRST_PARAM - number if number <= _FIRST_PARAM else None
 
 
 def effect_of(ast: UOp) -> UOp:
     """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or the body itself."""
     inner = ast.body if ast.op is Op.END and ast.src else ast
     return inner if inner.op in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION) else ast
-
-
-def is_kernel(ast: UOp) -> bool:
-    """Whether a body is compiled, and no copy, view or custom function."""
-    return effect_of(ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION)
 
 
 class Place(NamedTuple):

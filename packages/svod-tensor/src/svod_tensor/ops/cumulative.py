@@ -78,7 +78,7 @@ class Cumulative(Theme):
             >>> Tensor([1, 3, 2, 3, 4]).cumargmax(0).tolist()
             [0, 1, 1, 1, 4]
         """
-        return self._find_extrema(self.cummax(axis), normalize_axis("cumargmax", axis, self.ndim))
+        return self._scan_extrema(self.cummax(axis), normalize_axis("cumargmax", axis, self.ndim))
 
     def cumargmin(self, axis: int) -> Self:
         """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
@@ -87,9 +87,9 @@ class Cumulative(Theme):
             >>> Tensor([3, 1, 2, 1]).cumargmin(0).tolist()
             [0, 1, 1, 1]
         """
-        return self._find_extrema(self.cummin(axis), normalize_axis("cumargmin", axis, self.ndim))
+        return self._scan_extrema(self.cummin(axis), normalize_axis("cumargmin", axis, self.ndim))
 
-    def _find_extrema(self, extrema: Self, axis: int) -> Self:
+    def _scan_extrema(self, extrema: Self, axis: int) -> Self:
         """Where each of the running extrema first stands: it is another than the one before, and the first NaN is one."""
         n = self.shape[axis]
         if self.size == 0 or n == 1:

@@ -110,7 +110,7 @@ def _group_norm(a: Any, n: int) -> Any:
     return _layernorm(a.reshape(a.shape[0], n, -1), -1).reshape(a.shape)
 
 
-def _find_running(find: Callable[..., Any], a: Any, axis: int) -> Any:
+def _make_running(find: Callable[..., Any], a: Any, axis: int) -> Any:
     """Where each beginning along an axis has its extremum."""
     if a.size == 0:
         return np.zeros(a.shape, np.int64)
@@ -179,7 +179,7 @@ def _iter_scans() -> Iterator[Drawable]:
         )  # fmt: skip
     for name, function in (("cumargmax", np.argmax), ("cumargmin", np.argmin)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: _find_running(f, a, axis), lambda d, axis: "int64",
+            name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: _make_running(f, a, axis), lambda d, axis: "int64",
             _draw_scanned, orders=True, weight=0.4,
         )  # fmt: skip
     yield Drawable(
