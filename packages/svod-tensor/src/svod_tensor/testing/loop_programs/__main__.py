@@ -6,5 +6,7 @@ import sys
 
 from svod_tensor.testing.programs.__main__ import main
 
+__all__ = ["main"]
+
 if __name__ == "__main__":
     sys.exit(main("svod_tensor.testing.loop_programs"))
