@@ -48,25 +48,34 @@ class KernelState:
     The two arrays keep their place in memory: batch tables read them at each run.
     """
 
-    __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "origins", "values")
+    __slots__ = (
+        "_buffers", "addresses", "global_size", "has_constant_sizes", "local_size", "op", "origins", "values"
+    )  # fmt: skip
 
     def __init__(
         self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None, origins: tuple[Origin, ...] = ()
     ) -> None:
-        """`sizes` are those of a kernel whose launches are all alike, None where they depend on variables."""
-        self.op, self.origins = op, origins
-        self.buffers = [buffers[index] for index in op.buffer_indices]
-        self.addresses = array("Q", [buffer.address for buffer in self.buffers])
+        """A kernel on those of a plan's `buffers` that it takes, as they are at any time.
+
+        `sizes` are those of a kernel whose launches are all alike, None where they depend on variables.
+        """
+        self.op, self.origins, self._buffers = op, origins, buffers
+        self.addresses = array("Q", [buffers[index].address for index in op.buffer_indices])
         self.values = array("q", op.values)
         self.has_constant_sizes = sizes is not None
         self.global_size: Dims
         self.local_size: Dims | None
         self.global_size, self.local_size = self.resolve_sizes({}) if sizes is None else sizes
 
-    def set_buffers(self, buffers: Sequence[Buffer]) -> None:
-        """Take the kernel's buffers from all those of the plan."""
-        for position, index in enumerate(self.op.buffer_indices):
-            self.buffers[position], self.addresses[position] = buffers[index], buffers[index].address
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What the kernel takes now."""
+        return tuple([self._buffers[index] for index in self.op.buffer_indices])
+
+    def set_addresses(self) -> None:
+        """Take the addresses of the buffers as they are now."""
+        for position, buffer in enumerate(self.buffers):
+            self.addresses[position] = buffer.address
 
     def set_values(self, changes: Mapping[str, int]) -> None:
         """Give variables values, except those that the schedule fixed."""
@@ -98,11 +107,14 @@ class KernelState:
     @property
     def is_threaded(self) -> bool:
         """True for a kernel of the host that is split over its cores."""
-        return self.global_size[0] > 1 and self.buffers[self.op.output_indices[0]].is_host_addressable
+        return self.global_size[0] > 1 and self._get_output().is_host_addressable
 
     @property
     def n_bytes(self) -> int:
         return self.op.kernel.spec.n_bytes or sum(buffer.nbytes for buffer in self.buffers)
+
+    def _get_output(self) -> Buffer:
+        return self._buffers[self.op.buffer_indices[self.op.output_indices[0]]]
 
     def run(self) -> None:
         """Launch the kernel by itself."""
@@ -121,7 +133,7 @@ class KernelState:
     def run_profiled(self) -> KernelProfile:
         """Launch the kernel by itself and time it."""
         op, program = self.op, self.op.kernel.program
-        allocator = self.buffers[op.output_indices[0]].allocator
+        allocator = self._get_output().allocator
         start = time.perf_counter_ns()
         if isinstance(program, TimedProgram):
             elapsed = self._call(program.timed_call)
@@ -132,7 +144,7 @@ class KernelState:
         return KernelProfile(
             op.kernel,
             op.device,
-            len(self.buffers),
+            len(op.buffer_indices),
             elapsed,
             op.kernel.spec.n_operations,
             self.n_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_device import CORE_ID, Buffer
@@ -13,6 +13,8 @@ from svod_runtime._sharing import Pattern, Sharing
 from svod_runtime.errors import PlanError, VariableBoundsError
 
 if TYPE_CHECKING:
+    from array import array
+
     from svod_ir.origins import Origin
     from svod_runtime._plan_form import PlanForm
 
@@ -37,6 +39,8 @@ class ChangingPlan(PlanView):
         self._given: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
+        # Where kernels take the addresses of buffers that were replaced once.
+        self._words: dict[int, list[tuple[array[int], int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
         if values:
@@ -60,14 +64,25 @@ class ChangingPlan(PlanView):
             self._replace(replacements)
 
     def _replace(self, replacements: Mapping[int, Buffer]) -> None:
-        buffers = self._buffers
+        buffers, n_buffers = self._buffers, len(self._buffers)
         changes: dict[int, Buffer] = {}
+        addresses: dict[int, int] = {}
         for index, buffer in replacements.items():
-            if not 0 <= index < len(buffers) or buffer is not buffers[index]:
-                self._check_replacement(index, buffer)
-                changes[index] = buffer.ensure_allocated()
+            old = buffers[index] if 0 <= index < n_buffers else None
+            if buffer is not old:
+                # What one allocator made can be written, or not, alike.
+                if (
+                    old is None
+                    or buffer.nbytes != old.nbytes
+                    or buffer.dtype is not old.dtype
+                    or buffer.allocator is not old.allocator
+                ):
+                    self._check_replacement(index, buffer)
+                changes[index], addresses[index] = buffer, buffer.locate()
         if changes and self._template.views:
-            changes |= self._view_parts(changes)
+            views = self._view_parts(changes)
+            changes |= views
+            addresses |= {index: view.address for index, view in views.items()}
         if self._donated:
             renewed = {*replacements, *self._view_parts(replacements)}
             self._donated = {i: taker for i, taker in self._donated.items() if i not in renewed}
@@ -78,20 +93,27 @@ class ChangingPlan(PlanView):
         self._is_stale = True
         sharing = self._sharing
         if sharing is None or not changes.keys() <= sharing.moving:
-            moving = changes.keys() if sharing is None else changes.keys() | sharing.moving
-            sharing = self._sharing = Sharing(buffers, moving)
-            self._arranged = {sharing.pattern: (self._levels, self._steps)}
+            sharing = self._start_sharing(changes)
         before, pattern = sharing.pattern, sharing.follow(buffers, changes)
-        users, states = self._template.users, self._states
+        words = self._words
         for index, buffer in changes.items():
-            buffers[index] = buffer
-            address = buffer.address
-            for number, position in users.get(index, ()):
-                state = states[number]
-                state.buffers[position], state.addresses[position] = buffer, address
+            buffers[index], address = buffer, addresses[index]
+            for words_of_kernel, position in words[index]:
+                words_of_kernel[position] = address
         if pattern is not before and pattern != before:
             self._rearrange(pattern)
         self._is_stale = False
+
+    def _start_sharing(self, changes: Iterable[int]) -> Sharing:
+        """Follow how these buffers share memory too, from now on."""
+        users, states = self._template.users, self._states
+        self._words.update(
+            (index, [(states[number].addresses, position) for number, position in users.get(index, ())])
+            for index in changes
+        )
+        sharing = self._sharing = Sharing(self._buffers, self._words)
+        self._arranged = {sharing.pattern: (self._levels, self._steps)}
+        return sharing
 
     def _view_parts(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
         """The views of `bases`, and the views of these."""
@@ -171,7 +193,7 @@ class ChangingPlan(PlanView):
         for index, view in self._view_parts(bases).items():
             self._buffers[index] = view
         for state in self._states:
-            state.set_buffers(self._buffers)
+            state.set_addresses()
             state.set_values(self._variables)
             if not state.has_constant_sizes:
                 state.renew_sizes()

@@ -61,7 +61,9 @@ class PlanView:
         self._template, self._input_ids = template, input_ids
         self._buffers = list(buffers)
         self._variables = dict(template.values)
-        self._states = [KernelState(op, buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels]
+        self._states = [
+            KernelState(op, self._buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels
+        ]
         self._levels = template.levels
         self._steps: list[Step] = []
         self._lock = make_lock()
@@ -169,6 +171,6 @@ class PlanView:
         """Every kernel in schedule order."""
         with self._lock:
             return [
-                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size, s.origins)
+                PlannedKernel(s.op, s.buffers, s.variables, s.global_size, s.local_size, s.origins)
                 for s in self._states
             ]
