@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from svod_device import Buffer, DeviceLostError, Dims, LaunchSizeError, TimedProgram, is_constant
+from svod_ir import Op, UOp
 from svod_runtime._prepared import PreparedKernel, describe_op
 from svod_runtime._profile import KernelProfile
 from svod_runtime.errors import ExecutionError
@@ -15,7 +16,7 @@ from svod_runtime.errors import ExecutionError
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
-__all__ = ["KernelState", "Sizes", "find_constant_sizes"]
+__all__ = ["KernelState", "Sizes", "find_constant_sizes", "has_varying_sizes"]
 
 T = TypeVar("T")
 
@@ -34,6 +35,14 @@ def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
     return _resolve_sizes(op, {}) if is_fixed else None
 
 
+def has_varying_sizes(op: PreparedKernel, counters: Set[str]) -> bool:
+    """Whether the launch sizes of a kernel depend on one of these variables."""
+    sizes = (*op.kernel.spec.global_size, *(op.kernel.spec.local_size or ()))
+    return bool(counters) and any(
+        node.arg.name in counters for size in sizes if isinstance(size, UOp) for node in size.iter_ops(Op.DEFINE_VAR)
+    )
+
+
 def _resolve_sizes(op: PreparedKernel, values: Mapping[str, int]) -> Sizes:
     try:
         dims = op.kernel.spec.launch_dims(values)
@@ -49,17 +58,26 @@ class KernelState:
     """
 
     __slots__ = (
-        "_buffers", "addresses", "global_size", "has_constant_sizes", "local_size", "op", "origins", "values"
+        "_buffers", "addresses", "counters", "global_size", "has_constant_sizes", "launcher", "local_size", "op", "origins",
+        "values",
     )  # fmt: skip
 
     def __init__(
-        self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None, origins: tuple[Origin, ...] = ()
+        self,
+        op: PreparedKernel,
+        buffers: Sequence[Buffer],
+        sizes: Sizes | None,
+        origins: tuple[Origin, ...] = (),
+        counters: Set[str] = frozenset(),
     ) -> None:
-        """A kernel on those of a plan's `buffers` that it takes, as they are at any time.
+        """A kernel on those of a plan's `buffers`, or of a loop's, that it takes, as they are at any time.
 
-        `sizes` are those of a kernel whose launches are all alike, None where they depend on variables.
+        `sizes` are those of a kernel whose launches are all alike, None where they depend on variables. `counters` are those of
+        the loops that the kernel is in.
         """
-        self.op, self.origins, self._buffers = op, origins, buffers
+        self.op, self.origins, self.counters, self._buffers = op, origins, counters, buffers
+        # A table has the launch sizes of when it was made.
+        self.launcher = None if has_varying_sizes(op, counters) else op.kernel.launcher
         self.addresses = array("Q", [buffers[index].address for index in op.buffer_indices])
         self.values = array("q", op.values)
         self.has_constant_sizes = sizes is not None
@@ -78,10 +96,15 @@ class KernelState:
             self.addresses[position] = buffer.address
 
     def set_values(self, changes: Mapping[str, int]) -> None:
-        """Give variables values, except those that the schedule fixed."""
+        """Give variables values, except those that the schedule fixed and the counters of loops."""
         for position, name in enumerate(self.op.kernel.spec.var_names):
-            if name in changes and name not in self.op.fixedvars:
+            if name in changes and name not in self.op.fixedvars and name not in self.counters:
                 self.values[position] = changes[name]
+
+    def find_value(self, name: str) -> int | None:
+        """The position of a variable among the values; None if the kernel takes no such variable."""
+        names = self.op.kernel.spec.var_names
+        return names.index(name) if name in names and name not in self.op.fixedvars else None
 
     @property
     def variables(self) -> dict[str, int]:

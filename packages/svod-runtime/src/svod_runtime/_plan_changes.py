@@ -39,8 +39,8 @@ class ChangingPlan(PlanView):
         self._given: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
-        # Where kernels take the addresses of buffers that were replaced once.
-        self._words: dict[int, list[tuple[array[int], int]]] = {}
+        # Where kernels and loops take the addresses of buffers that were replaced once, or of parts of these.
+        self._words: dict[int, list[tuple[array[int], int, int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
         if values:
@@ -98,19 +98,19 @@ class ChangingPlan(PlanView):
         words = self._words
         for index, buffer in changes.items():
             buffers[index], address = buffer, addresses[index]
-            for words_of_kernel, position in words[index]:
-                words_of_kernel[position] = address
+            for words_of_op, position, offset in words[index]:
+                words_of_op[position] = address + offset
         if pattern is not before and pattern != before:
             self._rearrange(pattern)
         self._is_stale = False
 
     def _start_sharing(self, changes: Iterable[int]) -> Sharing:
         """Follow how these buffers share memory too, from now on."""
-        users, states = self._template.users, self._states
-        self._words.update(
-            (index, [(states[number].addresses, position) for number, position in users.get(index, ())])
-            for index in changes
-        )
+        users, loop_users = self._template.users, self._template.loop_users
+        for index in changes:
+            kernels = [(self._states[number].addresses, position, 0) for number, position in users.get(index, ())]
+            loops = [self._loops[number].list_words(position) for number, position in loop_users.get(index, ())]
+            self._words[index] = [*kernels, *(word for words in loops for word in words)]
         sharing = self._sharing = Sharing(self._buffers, self._words)
         self._arranged = {sharing.pattern: (self._levels, self._steps)}
         return sharing
@@ -152,15 +152,19 @@ class ChangingPlan(PlanView):
         changes = {name: value for name, value in given.items() if name in uneven or known.get(name) != value}
         if not changes:
             return False
-        for state in self._states:
+        states = [*self._states, *self._states_in_loops] if self._states_in_loops else self._states
+        for state in states:
             if not state.has_constant_sizes:
                 state.resolve_sizes(changes)
+        counts = [(loop, loop.resolve_count(changes)) for loop in self._counted_loops]
         # Everything that can fail is behind us.
         self._is_stale = True
         self._given.update(changes)
         self._variables.update(changes)
+        for loop, count in counts:
+            loop.values[0] = count
         has_new_sizes = False
-        for state in self._states:
+        for state in states:
             state.set_values(changes)
             if not state.has_constant_sizes:
                 has_new_sizes = state.renew_sizes() or has_new_sizes
@@ -168,7 +172,7 @@ class ChangingPlan(PlanView):
 
     def _make_steps(self) -> None:
         arrangement = self._template.arrange(self._levels, self._states)
-        self._steps = make_steps(arrangement, self._states, self._buffers, self._variables)
+        self._steps = make_steps(arrangement, self._states, self._loops, self._buffers, self._variables)
         # Those of other patterns have the launch sizes of before.
         self._arranged = {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
 
@@ -181,7 +185,7 @@ class ChangingPlan(PlanView):
             found = next((one for one in known.values() if one[0] == levels), None)
             if found is None:
                 arrangement = self._template.arrange(levels, self._states)
-                found = levels, make_steps(arrangement, self._states, self._buffers, self._variables)
+                found = levels, make_steps(arrangement, self._states, self._loops, self._buffers, self._variables)
             while len(known) >= MAX_PATTERNS:
                 del known[next(iter(known))]
             known[pattern] = found
@@ -194,9 +198,14 @@ class ChangingPlan(PlanView):
             self._buffers[index] = view
         for state in self._states:
             state.set_addresses()
+        for loop in self._loops:
+            loop.set_addresses()
+        for state in (*self._states, *self._states_in_loops):
             state.set_values(self._variables)
             if not state.has_constant_sizes:
                 state.renew_sizes()
+        for loop in self._counted_loops:
+            loop.values[0] = loop.resolve_count({})
         self._sharing = None
         self._levels = self._template.dependencies.get_levels(self._buffers)
         self._make_steps()
