@@ -74,7 +74,7 @@ def test_several_values_are_carried_and_may_change_places() -> None:
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 64])
+@pytest.mark.parametrize("n", [1, 2, 5, 64])
 def test_slices_are_taken_and_stacked_in_order(n: int, is_reversed: bool) -> None:
     xs = np.random.default_rng(1).integers(0, 9, (n, 3)).astype("i4")
     ws = np.random.default_rng(2).integers(0, 9, (3, 3)).astype("i4")
@@ -203,9 +203,12 @@ def test_a_plan_with_a_loop_runs_again_on_other_values() -> None:
 
     a, x = Tensor(np.eye(3, dtype="f4") * 2), Tensor(np.ones(3, "f4"))
     plan = _loop(body, 5, [x], constants=[a])[0].prepare()
-    plan.execute()
-    plan.execute()
-    np.testing.assert_array_equal(plan.output_buffer.numpy() if hasattr(plan.output_buffer, "numpy") else 0, 32)
+    for start in (1, 1, 2):
+        plan.buffer(x.uop.arg.id if x.uop.op is Op.BUFFER else x.uop.source.arg.id).copyin(np.full(3, start, "f4"))
+        plan.execute()
+        found = np.empty(3, "f4")
+        plan.output_buffer.copyout(found)
+        np.testing.assert_array_equal(found, start * 32)
 
 
 @pytest.mark.parametrize("planner", MODES)
