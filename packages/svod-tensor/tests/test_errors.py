@@ -27,6 +27,32 @@ EXAMPLES = {
         ValueError,
     ),
     "BufferNotFoundError": ({"node": "BUFFER 4"}, "no buffer for BUFFER 4", LookupError),
+    "BranchError": (
+        {
+            "operation": "cond",
+            "path": "result['a']",
+            "first": "float32 (3,)",
+            "other": "float32 ()",
+            "branches": ("true_fun", "false_fun"),
+        },
+        "cond: result['a']: float32 (3,) from true_fun, but float32 () from false_fun",
+        TypeError,
+    ),
+    "CarriedValueError": (
+        {"operation": "scan", "path": "carry[1]", "before": "float32 (3,)", "after": "float64 (3,)"},
+        "scan: carry[1]: float32 (3,) became float64 (3,)",
+        TypeError,
+    ),
+    "LoopArgumentError": (
+        {"operation": "scan", "problem": "there is nothing to slice, and no length", "hint": "name the length"},
+        "scan: there is nothing to slice, and no length",
+        ValueError,
+    ),
+    "TraceError": (
+        {"operation": "scan", "function": "step", "problem": "it returns None, no pair", "hint": "return a pair"},
+        "scan cannot run step: it returns None, no pair",
+        RuntimeError,
+    ),
     "CaptureError": (
         {"function": "step", "problem": "it reads values while it is captured", "hint": "do not"},
         "cannot capture step: it reads values while it is captured",

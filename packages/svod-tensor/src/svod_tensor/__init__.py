@@ -40,14 +40,17 @@ if TYPE_CHECKING:
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.loops.associative import associative_scan
+    from svod_tensor.loops.choose import cond, switch
+    from svod_tensor.loops.fori import fori_loop, while_loop
+    from svod_tensor.loops.scan import scan
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function
 
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "clear_caches",
-    "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "int8", "int16",
-    "int32", "int64", "jit", "load_safetensors", "manual_seed", "register_custom_function", "save_safetensors", "scope",
-    "track_origins", "uint8", "uint16", "uint32", "uint64",
+    "cond", "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "fori_loop",
+    "int8", "int16", "int32", "int64", "jit", "load_safetensors", "manual_seed", "register_custom_function", "save_safetensors",
+    "scan", "scope", "switch", "track_origins", "uint8", "uint16", "uint32", "uint64", "while_loop",
 ]  # fmt: skip
 
 # These need modules that building graphs does not.
@@ -56,15 +59,20 @@ _LAZY = {
     "associative_scan": "loops.associative",
     "caches": "engine.caches",
     "clear_caches": "engine.caches",
+    "cond": "loops.choose",
     "custom_function": "python_functions.call",
     "default_generator": "_generator",
+    "fori_loop": "loops.fori",
     "jit": "capture.function",
     "load_safetensors": "_safetensors",
     "manual_seed": "_generator",
     "register_custom_function": "python_functions.register",
     "save_safetensors": "_safetensors",
+    "scan": "loops.scan",
     "scope": "_origins",
+    "switch": "loops.choose",
     "track_origins": "_origins",
+    "while_loop": "loops.fori",
 }
 
 

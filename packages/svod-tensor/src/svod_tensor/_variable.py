@@ -6,6 +6,7 @@ import operator
 
 from svod_device import CORE_ID
 from svod_ir import Op, OperandError, UOp
+from svod_tensor._counters import is_counter_name
 from svod_tensor.errors import VariableBoundsError, VariableNameError
 
 __all__ = ["Variable"]
@@ -37,7 +38,7 @@ class Variable:
         is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not (is_text and name.isascii() and name.isidentifier()):
             raise VariableNameError(name=name, problem="is no identifier")
-        if name == CORE_ID:
+        if name == CORE_ID or is_counter_name(name):
             raise VariableNameError(name=name, problem="is one that svod uses itself")
         low, high = _to_bound(low), _to_bound(high)
         if low > high:

@@ -19,6 +19,10 @@ UserError
 ├── ShardError (ValueError)               devices that a tensor cannot be spread over
 ├── AssignmentDtypeError (TypeError)
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
+├── TraceError (RuntimeError)             a body of a loop that cannot be run before the loop is
+├── LoopArgumentError (ValueError)        what a loop or a choice cannot be made of
+├── CarriedValueError (TypeError)         a value that an iteration changes the kind of
+├── BranchError (TypeError)               branches that give values of different kinds
 ├── DonationError (ValueError)            memory that cannot be given away
 ├── RepeatedWriteError (ValueError)        a write to elements that stand in several places
 ├── DonatedTensorError (RuntimeError)     a tensor whose memory was given away
@@ -49,13 +53,14 @@ from svod_ir.origins import Origin, format_origins
 from svod_ir.sizes import bounds_of_size
 
 __all__ = [
-    "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BufferNotFoundError",
-    "CaptureError", "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
+    "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BranchError",
+    "BufferNotFoundError", "CaptureError", "CarriedValueError",
+    "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
-    "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "MissingFileError",
+    "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "RepeatedWriteError",
     "SafetensorsError", "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError",
-    "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
+    "TraceError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 
 
@@ -255,6 +260,45 @@ class CaptureError(UserError, RuntimeError):
     def __init__(self, *, function: str, problem: str, hint: str) -> None:
         self.function, self.problem = function, problem
         super().__init__(f"cannot capture {function}: {problem}", hint=hint)
+
+
+class TraceError(UserError, RuntimeError):
+    """A body of a loop, or a branch, that does what no graph can do."""
+
+    def __init__(self, *, operation: str, function: str, problem: str, hint: str) -> None:
+        self.operation, self.function, self.problem = operation, function, problem
+        super().__init__(f"{operation} cannot run {function}: {problem}", hint=hint)
+
+
+class LoopArgumentError(UserError, ValueError):
+    """What a loop or a choice cannot be made of."""
+
+    def __init__(self, *, operation: str, problem: str, hint: str) -> None:
+        self.operation, self.problem = operation, problem
+        super().__init__(f"{operation}: {problem}", hint=hint)
+
+
+class CarriedValueError(UserError, TypeError):
+    """A value that is carried from iteration to iteration, of another kind after one than before."""
+
+    def __init__(self, *, operation: str, path: str, before: str, after: str) -> None:
+        self.operation, self.path, self.before, self.after = operation, path, before, after
+        super().__init__(
+            f"{operation}: {path}: {before} became {after}",
+            hint="what an iteration returns has the structure, shapes, dtypes and devices of what it got: convert the initial "
+            "value, or what is returned, as with x.cast(dtype)",
+        )
+
+
+class BranchError(UserError, TypeError):
+    """Branches that give values of different kinds."""
+
+    def __init__(self, *, operation: str, path: str, first: str, other: str, branches: tuple[str, str]) -> None:
+        self.operation, self.path, self.first, self.other, self.branches = operation, path, first, other, branches
+        super().__init__(
+            f"{operation}: {path}: {first} from {branches[0]}, but {other} from {branches[1]}",
+            hint="let all branches return values of one structure, shape, dtype and device",
+        )
 
 
 class DonationError(UserError, ValueError):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from svod_ir.args import RepeatArg
 from svod_ir.evaluate.memory import Environment
 from svod_ir.loops import get_slots, read_loop
 from svod_ir.ops import Op
+from svod_ir.sizes import max_size
 from svod_ir.uop import UOp
 
 __all__ = ["is_repeat", "make_loop_step", "make_repeat_step", "make_switch_step"]
@@ -39,16 +41,11 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
             inputs = {**given, arg.counter: t} if arg.counter is not None else dict(given)
             for position, (operand, slot) in enumerate(zip(operands, slots, strict=True)):
                 if position < n_carried:
-                    _give(inputs, slot, carried[position], operand.placement)
+                    _give(inputs, slot, carried[position], operand)
                 elif position < end_sliced:
-                    _give(
-                        inputs,
-                        slot,
-                        _take_slice(values[position], place, n_iterations),
-                        _slice_placement(operand.placement),
-                    )
+                    _give(inputs, slot, _take_slice(values[position], place, n_iterations), operand, is_slice=True)
                 else:
-                    _give(inputs, slot, values[position], operand.placement)
+                    _give(inputs, slot, values[position], operand)
             found = environment.evaluate(arg.body, inputs)
             carried = list(found[:n_carried])
             for values_of, value in zip(stacked, found[n_carried:], strict=False):
@@ -71,7 +68,7 @@ def make_switch_step(node: UOp, environment: Environment) -> Callable[..., tuple
     def run(choice: Any, *values: Any) -> tuple[Values, ...]:
         inputs = _collect_variables(environment, operands, values)
         for operand, slot, value in zip(operands, slots, values, strict=True):
-            _give(inputs, slot, value, operand.placement)
+            _give(inputs, slot, value, operand)
         return environment.evaluate(bodies[min(max(int(choice), 0), len(bodies) - 1)], inputs)
 
     return run
@@ -128,11 +125,14 @@ def _collect_variables(environment: Environment, operands: Sequence[UOp], values
     return given
 
 
-def _give(inputs: _Given, slot: int, value: Any, placement: Placement) -> None:
+def _give(inputs: _Given, slot: int, value: Any, operand: UOp, *, is_slice: bool = False) -> None:
     """Put a value, or each of its shards, in its slots: memory of its own, which the body may write."""
     array = np.asarray(value)
+    placement = _slice_placement(operand.placement) if is_slice else operand.placement
     if not isinstance(placement, Sharding):
-        inputs[slot] = array.reshape(-1).copy()
+        inputs[slot] = np.zeros(math.prod(map(max_size, operand.shape[is_slice:])), array.dtype)
+        # Memory has room for the largest values of variables.
+        inputs[slot][: array.size] = array.reshape(-1)
         return
     for i in range(len(placement.devices)):
         part = array

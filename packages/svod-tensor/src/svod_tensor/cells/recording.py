@@ -1,8 +1,8 @@
-"""What is going on while `svod_tensor.jit` runs a function to find out what it computes.
+"""What is going on while a function runs to find out what it computes: for `svod_tensor.jit`, or as the body of a loop.
 
-A capture belongs to the thread that runs the function, and there is one at a time. Meanwhile nothing can be computed in that
-thread, and no other one writes. Each assignment is recorded, so that it becomes part of the plan, and is taken back at the end:
-the calls of the plan do it.
+A capture belongs to the thread that runs the function, and there is one at a time, with others inside: a loop in a captured
+function, a loop in the body of a loop. Meanwhile nothing can be computed in that thread, and no other one writes. Each assignment
+is recorded, so that it becomes part of the plan, and is taken back at the end: the calls of the plan do it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from svod_dtype import UserError
+from svod_tensor.errors import CaptureError
+
 if TYPE_CHECKING:
     from svod_ir import UOp
     from svod_tensor.cells.cell import Cell, Live
+    from svod_tensor.cells.views import Path
 
 __all__ = ["Capture"]
 
@@ -23,6 +27,7 @@ class Capture:
 
     Attributes:
         name: of the function.
+        outer: the capture that this one is inside of.
         states: the last pending state of each BUFFER that was assigned to.
         assigned: every state that an assignment of it leads to, and the one before the first of them.
         made: the cells and views that the run made, by id.
@@ -34,6 +39,7 @@ class Capture:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.outer: Capture | None = None
         self.states: dict[UOp, UOp] = {}
         self.assigned: dict[UOp, UOp] = {}
         self.lacking: list[tuple[Cell, UOp]] = []
@@ -52,6 +58,21 @@ class Capture:
     def get_written(self) -> list[weakref.ref[Cell]]:
         """The cells that were there before this run and that it wrote to."""
         return [ref for ref in self._written if (cell := ref()) is not None and self.is_known(cell)]
+
+    def prepare_write(self, cell: Cell) -> None:
+        """See that `cell` is going to be written; the caller holds `registry.lock`."""
+
+    def find_right(self, cell: Cell, path: Path) -> bool | None:
+        """Whether writing to `cell` where `path` leads to changes memory; None where that depends on the memory alone."""
+        return None
+
+    def make_error(self, action: str) -> UserError:
+        """What is raised for something that is impossible meanwhile."""
+        return CaptureError(
+            function=self.name,
+            problem=f"it {action} while it is captured",
+            hint="compute with tensors instead, as with x.where(...), or move this out of the function",
+        )
 
     def record_write(self, cell: Cell) -> None:
         """Remember that `cell` is written."""

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, cast
 from svod_ir import UOp
 from svod_tensor.cells import tables
 from svod_tensor.cells.tables import lock
-from svod_tensor.errors import CaptureError
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -67,7 +66,7 @@ __all__ = [
 
 _live = cast("dict[int, weakref.ref[Live]]", tables.live)
 _pending = cast("dict[int, weakref.ref[Live]]", tables.pending)
-# What is captured now, by the thread that runs it: one at most.
+# What is captured now, by the thread that runs it: one at most, the innermost of those inside each other.
 _captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
@@ -138,9 +137,10 @@ def _iter(table: Mapping[int, weakref.ref[Live]]) -> Iterator[Live]:
 def start_capture(capture: Capture) -> None:
     """Let what this thread makes from now on be in a table of its own; the caller holds `lock`.
 
-    No other thread captures anything: `wait_for_capture` came before.
+    No other thread captures anything: `wait_for_capture` came before. What this one is inside of goes on afterwards.
     """
     thread = get_ident()
+    capture.outer = _captures.get(thread)
     _captures[thread] = capture
     tables.captured[thread] = cast("tables.Table", capture.made)
 
@@ -155,24 +155,26 @@ def check_not_capturing(action: str) -> None:
 
     Raises:
         CaptureError: if it is.
+        TraceError: if what it runs is the body of a loop.
     """
     capture = find_capture()
     if capture is not None:
-        raise CaptureError(
-            function=capture.name,
-            problem=f"it {action} while it is captured",
-            hint="compute with tensors instead, as with x.where(...), or move this out of the function",
-        )
+        raise capture.make_error(action)
 
 
 def end_capture() -> None:
     """Let what is left of what the captured function made be live as everything else, and those continue that waited."""
     with lock:
         thread = get_ident()
+        ended = _captures.pop(thread)
         del tables.captured[thread]
-        for one in _iter(_captures.pop(thread).made):
+        if ended.outer is not None:
+            _captures[thread] = ended.outer
+            tables.captured[thread] = cast("tables.Table", ended.outer.made)
+        for one in _iter(ended.made):
             tables.add(one)
-        _ended.notify_all()
+        if ended.outer is None:
+            _ended.notify_all()
 
 
 def wait_for_capture() -> bool:

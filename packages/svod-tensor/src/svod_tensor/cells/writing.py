@@ -35,7 +35,11 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
         return
     with registry.lock:
         registry.wait_for_capture()
-        capture, shared = registry.find_capture(), cell.node
+        capture = registry.find_capture()
+        if capture is not None:
+            _check_no_file(cell)
+            capture.prepare_write(cell)
+        shared = cell.node
         in_place = _can_overwrite(cell, path, capture)
         old = cell.node
         if capture is not None and old is not shared:
@@ -89,6 +93,9 @@ def make_own(cell: Cell) -> bool:
 
 def _can_overwrite(cell: Cell, path: Path, capture: Capture | None) -> bool:
     """Whether a write changes memory; the cell has it for itself then."""
+    right = None if capture is None else capture.find_right(cell, path)
+    if right is not None:
+        return right
     if not states.is_memory(cell.node):
         return False
     _check_no_file(cell)

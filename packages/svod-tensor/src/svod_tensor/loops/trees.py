@@ -142,9 +142,11 @@ def _sort(parts: Parts) -> Parts:
         # Keys of several types have no order of their own.
         order = sorted(range(len(keys)), key=lambda position: parts.names[position])
     places = {position: place for place, position in enumerate(order)}
+    # A structure must not keep the leaves that it was found in.
+    put_together = parts.build
 
     def build(made: Sequence[object]) -> object:
-        return parts.build([made[places[position]] for position in range(len(keys))])
+        return put_together([made[places[position]] for position in range(len(keys))])
 
     return Parts(
         tuple(parts.names[p] for p in order),

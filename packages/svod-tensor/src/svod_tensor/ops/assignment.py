@@ -102,6 +102,6 @@ class Assignment(Theme):
         writing.write(self.content.cell, self.content.path, wide.uop)
 
     def _has_arrays(self, index: Index) -> bool:
-        if isinstance(index, TensorBase):
+        if isinstance(index, TensorBase) and index.ndim:
             return True
-        return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), self.ndim)))
+        return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), self.shape)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from svod_dtype import index as index_dtype
 from svod_dtype import int64
 from svod_ir import Op, SInt, UOp, index_dtype_for, make_alu
-from svod_ir.sizes import normalize_size
+from svod_ir.sizes import bounds_of_size, is_known_at_most, normalize_size
 from svod_ir.uop import to_node
-from svod_tensor._shapes import check_within
+from svod_tensor._counters import is_counter
+from svod_tensor._shapes import Shape, check_within
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
 
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from typing_extensions import TypeIs
 
     IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+
+_COUNTED: Final = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.MIN, Op.NEG})
 
 __all__ = [
     "Selected",
@@ -45,8 +50,12 @@ def is_array_index(item: object) -> bool:
     return not (item is None or isinstance(item, (int, slice, UOp)))
 
 
-def expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
-    """One item for each axis, besides Nones: `...` written out, missing slices added, known masks made positions."""
+def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ...]:
+    """One item for each axis of `shape`, besides Nones: `...` written out, missing slices added, known masks made positions.
+
+    Numbers of iterations that are known to be positions of an axis are sizes that vary, as variables are, not arrays.
+    """
+    ndim = len(shape)
     items = [part for item in index for part in _normalize_item(item)]
     n_axes = sum(item is not None and item is not Ellipsis for item in items)
     n_dots = sum(item is Ellipsis for item in items)
@@ -60,7 +69,61 @@ def expand_index(index: tuple[object, ...], ndim: int) -> tuple[IndexItem, ...]:
         items.extend(missing)
     else:
         items[dots : dots + 1] = missing
+    if any(isinstance(item, TensorBase) or _has_tensors(item) for item in items):
+        sizes = iter(shape)
+        items = [item if item is None else _read_counter(item, next(sizes)) for item in items]
     return tuple(items)  # pyright: ignore[reportReturnType]
+
+
+def _has_tensors(item: object) -> bool:
+    """Whether `item` is a slice with an end that is a tensor."""
+    return _is_slice(item) and (isinstance(item.start, TensorBase) or isinstance(item.stop, TensorBase))
+
+
+def _is_slice(item: object) -> TypeIs[slice[object, object, object]]:
+    return isinstance(item, slice)
+
+
+def _read_counter(item: object, size: SInt) -> object:
+    """A number of an iteration as a node, where it is known to be a position of an axis; a slice with such ends."""
+    if _is_slice(item):
+        start, stop = (_find_counted(e) or e if isinstance(e, TensorBase) else e for e in (item.start, item.stop))
+        return slice(start, stop, item.step)
+    position = _find_counted(item) if isinstance(item, TensorBase) else None
+    if position is None or bounds_of_size(position)[0] < 0 or not is_known_at_most(position, normalize_size(size - 1)):
+        return item
+    return position
+
+
+def _find_counted(number: TensorBase) -> UOp | None:
+    """A tensor of one integer that is made of constants and the numbers of iterations of loops, as a size; else None."""
+    root = number.uop
+    if not root.dtype.is_int or root.shape:
+        return None
+    nodes = root.toposort()
+    if not any(map(is_counter, nodes)):
+        return None
+    done: dict[UOp, UOp] = {}
+    for node in nodes:
+        if node.op is Op.CONST:
+            made = UOp.const(index_dtype, node.arg)
+        elif node.op is Op.DEFINE_VAR or node.op is Op.BIND:
+            made = node
+        elif node.op is Op.CAST:
+            made = done[node.src[0]]
+        elif node.op in _COUNTED:
+            made = UOp(node.op, index_dtype, tuple([done[s] for s in node.src]))
+        else:
+            return None
+        # Where the number wraps around in its dtype, it is no sum or product of sizes.
+        if (
+            node.dtype.is_int
+            and node.dtype.kind != "index"
+            and not node.dtype.min <= made.vmin <= made.vmax <= node.dtype.max
+        ):
+            return None
+        done[node] = made
+    return to_node(normalize_size(done[root]))
 
 
 def _normalize_item(item: object) -> tuple[object, ...]:

@@ -85,7 +85,7 @@ class Indexing(Theme):
             >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
             ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
         """
-        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.shape)
         has_arrays = any(is_array_index(item) for item in items)
         view, arrays = self._apply_basic(items, keep_ints=has_arrays)
         return view._apply_arrays(arrays) if arrays else view

@@ -61,7 +61,7 @@ class Update(Theme):
         new = self._to_value(value)
         if isinstance(index, TensorBase) and index.dtype.is_bool:
             return self._with_masked(self._wrap(index), new)
-        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.shape)
         if any(is_array_index(item) for item in items):
             return self._with_arrays(index, items, new)
         return self._with_slices(index, new)
@@ -156,7 +156,7 @@ class Update(Theme):
             [0, 3, 3]
         """
         new = self._to_value(value)
-        items = expand_index(index if isinstance(index, tuple) else (index,), self.ndim)
+        items = expand_index(index if isinstance(index, tuple) else (index,), self.shape)
         if not any(is_array_index(item) for item in items):
             return self.with_items(index, self[index].add(new))
         shape = concrete_shape("add_at", self.shape)

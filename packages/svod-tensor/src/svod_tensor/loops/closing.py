@@ -1,0 +1,175 @@
+"""From the nodes that a body was traced to, which read placeholders and tensors outside, to closed bodies and their operands.
+
+    ADD(BUFFER 7, EXP(BUFFER 3))      BUFFER 7: the placeholder of what is carried
+    ->  body ADD(PARAM 0, PARAM 1), operand 1: EXP(BUFFER 3)
+
+What does not depend on placeholders is computed once, outside of the loop: it is an operand that every iteration reads. Movements
+of memory stay in the body, so that nothing is copied, and so does what is made of constants alone, which costs less than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from svod_ir import Op, ParamArg, UOp, make_empty
+from svod_ir.loops import get_bodies, get_slots, make_parameter
+from svod_ir.ops import ELEMENTWISE, MOVEMENT
+from svod_tensor.engine import states
+
+__all__ = ["Closed", "Open", "OperandPart", "close", "reads"]
+
+_CHEAP: Final = (
+    (ELEMENTWISE - {Op.THREEFRY}) | MOVEMENT | {Op.CONST, Op.VCONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.DETACH}
+)
+_SEEN_THROUGH: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.DETACH})
+_PARTS: Final = frozenset({Op.SHRINK, Op.PAD})
+_STORED: Final = frozenset({Op.BUFFER, Op.AFTER, Op.RESULT, Op.MULTI, Op.CONTIGUOUS, Op.COPY, Op.BUFFER_VIEW})
+
+
+class OperandPart(NamedTuple):
+    """Which operand a placeholder stands for, and which of its shards."""
+
+    operand: int
+    shard: int
+
+
+class Open(NamedTuple):
+    """What a body was traced to.
+
+    Attributes:
+        roots: its values.
+        places: what each BUFFER that is a placeholder stands for.
+        counter: the name of the variable that counts iterations, if one does.
+    """
+
+    roots: Sequence[UOp]
+    places: Mapping[UOp, OperandPart]
+    counter: str | None = None
+
+
+class Closed(NamedTuple):
+    """Bodies of PARAMs, and the operands that these stand for: those that were given, then what the bodies read besides."""
+
+    bodies: tuple[UOp, ...]
+    operands: tuple[UOp, ...]
+
+
+def close(bodies: Sequence[Open], operands: Sequence[UOp]) -> Closed:
+    """The closed bodies, and their common operands, of which `operands` are the first."""
+    constants: dict[UOp, None] = {}
+    binds: dict[UOp, None] = {}
+    inner = [_collect_inside(body) for body in bodies]
+    cheap = _collect_cheap(bodies)
+    for body, inside in zip(bodies, inner, strict=True):
+        for node in _list_borders(body, inside):
+            _collect(node, cheap, constants, binds)
+    # Bound variables come last: they take slots, of which bodies have no PARAM.
+    found = (*operands, *constants, *binds)
+    slots = get_slots(found)
+    images = {
+        node: make_parameter(node, slot)
+        for node, slot in zip(constants, slots[len(operands) : len(operands) + len(constants)], strict=True)
+    }
+    images.update((bind, bind.symbol) for bind in binds)
+    return Closed(tuple(_rebuild(body, slots, images) for body in bodies), found)
+
+
+def reads(node: UOp, memories: Iterable[UOp], counters: Iterable[str]) -> bool:
+    """Whether a graph depends on placeholders, or on variables that count iterations."""
+    return node in _collect_inside(Open((node,), dict.fromkeys(memories, OperandPart(0, 0))), counters)
+
+
+def _collect_inside(body: Open, counters: Iterable[str] = ()) -> set[UOp]:
+    """The nodes that depend on placeholders, or on the number of the iteration."""
+    names = {*counters, *([] if body.counter is None else [body.counter])}
+    inside: set[UOp] = set()
+    for node in UOp.sink(*body.roots).toposort()[:-1]:
+        is_source = node in body.places or (node.op is Op.DEFINE_VAR and node.arg.name in names)
+        if is_source or not inside.isdisjoint(node.src) or not names.isdisjoint(_list_free(node)):
+            inside.add(node)
+    return inside
+
+
+def _list_free(node: UOp) -> set[str]:
+    """The variables in the bodies of a LOOP or SWITCH, and in bodies inside these, which those do not count with."""
+    found: set[str] = set()
+    for body in get_bodies(node):
+        for one in body.toposort():
+            found |= {one.arg.name} if one.op is Op.DEFINE_VAR else _list_free(one)
+    if node.op is Op.LOOP:
+        found.discard(node.arg.counter)
+    return found
+
+
+def _list_borders(body: Open, inside: set[UOp]) -> list[UOp]:
+    """The nodes that do not depend on the iteration, and are read by some that do, or are values of the body; in their order."""
+    borders: dict[UOp, None] = {}
+    for node in UOp.sink(*body.roots).toposort()[:-1]:
+        if node in inside:
+            # The number of an assignment is no value.
+            operands = node.src[:2] if states.is_later_state(node) else node.src
+            borders.update((operand, None) for operand in operands if operand not in inside)
+    borders.update((root, None) for root in body.roots if root not in inside)
+    return list(borders)
+
+
+def _collect_cheap(bodies: Sequence[Open]) -> set[UOp]:
+    """The nodes that are made of constants and variables, element by element."""
+    cheap: set[UOp] = set()
+    for node in UOp.sink(*(root for body in bodies for root in body.roots)).toposort()[:-1]:
+        if node.op in _CHEAP and cheap.issuperset(node.src):
+            cheap.add(node)
+    return cheap
+
+
+def _collect(root: UOp, cheap: set[UOp], constants: dict[UOp, None], binds: dict[UOp, None]) -> None:
+    """Enter what `root` is made of: nodes to be operands, and bound variables."""
+    stack = [root]
+    seen: set[UOp] = set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is Op.BIND:
+            binds[node] = None
+        elif node in cheap or _is_view(node):
+            stack.extend(reversed(node.src))
+        elif 0 not in node.shape:
+            constants[node] = None
+
+
+def _is_view(node: UOp) -> bool:
+    """Whether a node shows what it is of in another order or shape, or a part of what is stored."""
+    if node.op in _SEEN_THROUGH:
+        return True
+    base = node
+    while base.op in MOVEMENT:
+        base = base.src[0]
+    return node.op in _PARTS and base.op in _STORED
+
+
+def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp]) -> UOp:
+    done: dict[UOp, UOp] = dict(images)
+    sink = UOp.sink(*body.roots)
+    for node in sink.toposort(stop=set(images)):
+        if node in done:
+            continue
+        place = body.places.get(node)
+        if place is not None:
+            done[node] = UOp(
+                Op.PARAM, node.dtype, (), ParamArg(slots[place.operand] + place.shard, node.arg.size, node.arg.device)
+            )
+        elif node.op is not Op.SINK and node.find_shape() is not None and 0 in node.shape:
+            done[node] = make_empty(node.dtype, node.shape)
+        elif states.is_later_state(node):
+            # Equal bodies are one: the number of an assignment is left out.
+            done[node] = UOp(node.op, node.dtype, (done[node.src[0]], done[node.src[1]]), node.arg)
+        elif get_bodies(node):
+            # Variables are bound around the outermost loop.
+            operands = [done[s] for s in node.src if s.op is not Op.BIND]
+            done[node] = node.with_src(tuple(operands))
+        else:
+            done[node] = node.with_src(tuple([done[s] for s in node.src]))
+    return done[sink]

@@ -1,0 +1,163 @@
+"""`scan`: a loop over the slices of tensors, which carries values along and stacks what each iteration gives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from svod_ir import Sharding, SInt, UOp
+from svod_tensor._variable import Variable
+from svod_tensor.errors import CarriedValueError, LoopArgumentError, TraceError
+from svod_tensor.loops.repeat import Outcome, Repeated, make_repeated
+from svod_tensor.loops.trees import Structure, flatten
+from svod_tensor.loops.values import Given, Leaf, name_function, place, read_given
+from svod_tensor.tensor import Tensor
+
+__all__ = ["check_structure", "scan"]
+
+C = TypeVar("C")
+
+
+def scan(
+    f: Callable[[C, Any], tuple[C, Any]], init: C, xs: Any = None, length: int | Variable | UOp | None = None,
+    reverse: bool = False,
+) -> tuple[C, Any]:  # fmt: skip
+    """Call `carry, y = f(carry, x)` for each slice `x` of `xs` along the first axis, from `init` on; one node of the graph.
+
+    The function runs once, on tensors without values, and what it computes is repeated; nothing is computed before a
+    result is asked for. It means
+
+        carry = init
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, stack(ys)
+
+    What it computes from other tensors alone is computed once. What it assigns to other tensors, and draws from generators,
+    happens in each iteration. What it assigns to its carry, as in `carry[i] = x`, happens in place, and does not change `init`.
+
+    Args:
+        f: from what is carried, and a slice, to the next of what is carried, and what is stacked.
+        init: nested lists, tuples and dicts of tensors, arrays and numbers, or None. A number takes the dtype that the
+            first iteration gives, if that is a wider one.
+        xs: such nested tensors, whose first axes have one size (length, ...); None for no slices.
+        length: the number of iterations; by default that of the slices.
+        reverse: whether the last slice comes first. The results are stacked in the order of the slices all the same.
+
+    Returns:
+        what is carried after the last iteration; what is stacked (length, ...), nested as `f` gives it.
+
+    Raises:
+        LoopArgumentError: if there is no number of iterations, or there are two, or something is no tensor.
+        CarriedValueError: if `f` gives a carry of other structure, shapes, dtypes or devices than it gets.
+        TraceError: if `f` reads values, keeps a tensor, or returns no pair.
+
+    Example:
+        >>> from svod_tensor import Tensor, scan
+        >>> total, totals = scan(lambda total, x: (total + x, total + x), 0, Tensor([1, 2, 3, 4]))
+        >>> total.item(), totals.tolist()  # doctest: +SKIP
+        (10, [1, 3, 6, 10])
+    """
+    name = name_function(f)
+    carried, given = read_given("scan", "init", init), read_given("scan", "xs", xs)
+    count = _get_count(given, length)
+    sliced = [leaf._replace(node=_gather_first_axis(leaf.node)) for leaf in given.leaves]
+    structures: list[Structure] = []
+
+    def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> Outcome:
+        result = f(
+            carried.structure.unflatten(values),  # pyright: ignore[reportArgumentType]
+            given.structure.unflatten(slices),
+        )
+        if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
+            raise TraceError(
+                operation="scan", function=name, problem=f"it returns {_show_result(result)}, no pair",
+                hint="return carry, y: what the next iteration gets, and what is stacked (None for nothing)",
+            )  # fmt: skip
+        leaves, structure = flatten(result[0])
+        check_structure("scan", "carry", carried.structure, structure)
+        stacked = read_given("scan", "y", result[1])
+        structures[:] = [stacked.structure]
+        return Outcome(leaves, stacked.leaves)
+
+    after, stacks = make_repeated(
+        Repeated("scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed=bool(reverse))
+    )
+    return carried.structure.unflatten(after), structures[0].unflatten(stacks)  # pyright: ignore[reportReturnType]
+
+
+def check_structure(operation: str, name: str, before: Structure, after: Structure) -> None:
+    """Check that what is carried is nested in the same way.
+
+    Raises:
+        CarriedValueError: if it is not.
+    """
+    found = before.find_difference(after)
+    if found is not None:
+        raise CarriedValueError(operation=operation, path=name + found.path, before=found.left, after=found.right)
+
+
+def _rename(given: Given, name: str) -> Sequence[Leaf]:
+    return [leaf._replace(path=name + path) for leaf, path in zip(given.leaves, given.structure.paths, strict=True)]
+
+
+def _show_result(result: object) -> str:
+    return f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _get_count(given: Given, length: int | Variable | UOp | None) -> SInt:
+    """The number of iterations."""
+    count = _read_length(length)
+    shown = "length"
+    for leaf in given.leaves:
+        if not leaf.node.shape:
+            raise LoopArgumentError(
+                operation="scan", problem=f"{leaf.path} has no axis to slice", hint="use x[None] for one slice"
+            )
+        size = leaf.node.shape[0]
+        if count is None:
+            count, shown = size, leaf.path
+        elif count is not size and count != size:
+            raise LoopArgumentError(
+                operation="scan", problem=f"{leaf.path} has {_show(size)} slices, but {shown} says {_show(count)}",
+                hint="let the first axes of all that is sliced have one size",
+            )  # fmt: skip
+    if count is None:
+        raise LoopArgumentError(
+            operation="scan",
+            problem="there is nothing to slice, and no length",
+            hint="name the length, as in length=10",
+        )
+    return count
+
+
+def _show(size: SInt) -> str:
+    from svod_ir import format_size
+
+    return str(size) if isinstance(size, int) else format_size(size)
+
+
+def _read_length(length: object) -> SInt | None:
+    if length is None:
+        return None
+    if isinstance(length, Variable):
+        return length.uop
+    if isinstance(length, UOp):
+        return length
+    try:
+        count = operator.index(length)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        count = -1
+    if count < 0 or isinstance(length, Tensor):
+        raise LoopArgumentError(
+            operation="scan", problem=f"length is {length!r}, no number of iterations",
+            hint="use an integer from 0 on, or a variable; fori_loop takes numbers that are computed",
+        )  # fmt: skip
+    return count
+
+
+def _gather_first_axis(node: UOp) -> UOp:
+    """`node`, whole on each device where it is split along its first axis."""
+    placement = node.placement
+    return place(node, placement.replicated) if isinstance(placement, Sharding) and placement.axis == 0 else node

@@ -1,0 +1,429 @@
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from svod_ir import Op, UOp
+from svod_ir.evaluate import evaluate
+from svod_ir.loops import read_loop
+from svod_tensor import Generator, Tensor, Variable, cond, fori_loop, jit, scan, switch, while_loop
+from svod_tensor.engine import memory_nodes
+from svod_tensor.engine.bindings import resolve_size
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(6, 3)).astype(np.float32)
+W = RNG.normal(size=(3, 3)).astype(np.float32)
+
+
+def mean(*tensors: Tensor) -> list[np.ndarray]:
+    """The values of tensors by the reference meaning of their graphs, together."""
+    sink = UOp.sink(*(t.uop for t in tensors))
+    inputs: dict[Any, Any] = {
+        memory: memory_nodes.get_buffer(memory).as_numpy().copy() for memory in sink.iter_ops(Op.BUFFER)
+    }
+    inputs.update((bind.symbol.arg.name, bind.value.arg) for bind in sink.iter_ops(Op.BIND))
+    values = evaluate(sink, inputs)
+    return [np.asarray(v).reshape(tuple(map(resolve_size, t.shape))) for v, t in zip(values, tensors, strict=True)]
+
+
+def find_loop(tensor: Tensor) -> UOp:
+    """The outermost loop that computes a tensor."""
+    return [*tensor.uop.iter_ops(Op.LOOP, Op.SWITCH)][-1]
+
+
+def assert_equal(tensor: Tensor, expected: object) -> None:
+    np.testing.assert_allclose(mean(tensor)[0], np.asarray(expected), rtol=1e-4, atol=1e-5)
+
+
+# what the functions mean
+
+
+def test_scan_carries_and_stacks():
+    def f(carry: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return (carry @ Tensor(W)).tanh() + x, carry * 2
+
+    after, ys = scan(f, Tensor(X[0]), Tensor(X))
+    carry, rows = X[0], []
+    for x in X:
+        rows.append(carry * 2)
+        carry = np.tanh(carry @ W) + x
+    assert_equal(after, carry)
+    assert_equal(ys, rows)
+
+
+def test_a_reversed_scan_takes_the_last_slice_first_and_keeps_places():
+    after, ys = scan(lambda c, x: (c * 2 + x, c), 1, Tensor([1, 2, 3]), reverse=True)
+    assert [v.tolist() for v in mean(after, ys)] == [(((1 * 2 + 3) * 2) + 2) * 2 + 1, [12, 5, 1]]
+
+
+def test_scan_repeats_by_its_length_where_there_are_no_slices():
+    after, ys = scan(lambda c, x: (c * 2, x), Tensor([1, 2]), None, 5)
+    assert ys is None
+    assert_equal(after, [32, 64])
+
+
+class Pair(NamedTuple):
+    low: Any
+    high: Any
+
+
+def test_what_is_carried_sliced_and_stacked_may_be_nested():
+    def f(carry: dict[str, Any], x: Pair) -> tuple[dict[str, Any], list[Any]]:
+        assert carry["none"] is None
+        return {"none": None, "b": [carry["b"][0] + x.low], "a": carry["a"] * x.high[0]}, [x.low, (carry["a"],), None]
+
+    init = {"a": 1.0, "none": None, "b": [np.array([0, 1], np.int32)]}
+    after, ys = scan(f, init, Pair(Tensor([[1, 2], [3, 4]]), (Tensor([2.0, 3.0]),)))
+    assert list(after) == ["a", "none", "b"] and after["none"] is None and ys[2] is None
+    found = mean(after["a"], after["b"][0], ys[0], ys[1][0])
+    assert [v.tolist() for v in found] == [6.0, [4, 7], [[1, 2], [3, 4]], [1.0, 2.0]]
+
+
+def test_fori_loop_counts_from_lower_to_upper():
+    assert_equal(fori_loop(2, 6, lambda i, x: x * 10 + i, Tensor([0, 1])), [2345, 12345])
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (3, 1)])
+def test_a_loop_without_iterations_gives_the_initial_value(bounds: tuple[int, int]):
+    x, total = Tensor([1.0, 2.0]), Tensor(0.0)
+
+    def body(i: Tensor, x: Tensor) -> Tensor:
+        total.assign(total + i)
+        return x + 1
+
+    assert_equal(fori_loop(*bounds, body, x), [1, 2])
+    assert_equal(fori_loop(bounds[0], Tensor(bounds[1]), body, x), [1, 2])
+    assert_equal(total, 0)
+    after, ys = scan(lambda c, x: (c + 1, x), x, Tensor.zeros((0, 4)))
+    assert_equal(after, [1, 2])
+    assert ys.shape == (0, 4)
+
+
+@pytest.mark.parametrize("upper", [Tensor(4), Variable("n", 0, 10).bind(4), Tensor(np.int64(4))])
+def test_bounds_may_be_variables_and_computed(upper: Any):
+    assert_equal(fori_loop(1, upper, lambda i, x: x * 10 + i, 0), 123)
+
+
+def test_a_variable_may_be_bound_when_the_plan_runs():
+    n = Variable("steps", 1, 100)
+    loop = find_loop(fori_loop(0, n, lambda i, x: x * 2, Tensor(1.0)))
+    assert loop.src[0] is n.uop
+
+
+def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
+    def body(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return state[0] * 2, state[1] + 1
+
+    x, n = while_loop(lambda s: s[0].sum() < 100, body, (Tensor([1, 3]), 0))
+    assert [v.tolist() for v in mean(x, n)] == [[32, 96], 5]
+    x, n = while_loop(lambda s: s[0].sum() < 3, body, (Tensor([1, 3]), 0))
+    assert [v.tolist() for v in mean(x, n)] == [[1, 3], 0]
+
+
+@pytest.mark.parametrize(("pred", "expected"), [(True, [2, 3]), (False, [-1, -2]), (Tensor(3) > 2, [2, 3])])
+def test_cond_takes_one_side(pred: Any, expected: list[int]):
+    assert_equal(cond(pred, lambda x, y: x + y, lambda x, y: -x, Tensor([1, 2]), 1), expected)
+
+
+@pytest.mark.parametrize(("index", "expected"), [(-3, 11), (0, 11), (1, 100), (2, -10), (9, -10), (Tensor(1), 100)])
+def test_switch_takes_the_branch_of_its_index_or_the_nearest(index: Any, expected: int):
+    assert_equal(switch(index, [lambda x: x + 1, lambda x: x * 10, operator.neg], Tensor(10)), expected)
+
+
+def test_branches_may_give_constants_operands_and_tensors_from_outside():
+    w = Tensor([5.0, 6.0])
+    for position, expected in enumerate([[1, 2], [5, 6], [0, 0], [7, 8]]):
+        branches = [lambda x: x, lambda x: w, lambda x: Tensor.zeros(2), lambda x: Tensor([7.0, 8.0])]
+        assert_equal(switch(Tensor(position), branches, Tensor([1.0, 2.0])), expected)
+
+
+# what is carried
+
+
+def test_values_may_change_places_and_occur_twice():
+    x = Tensor([1, 1])
+    a, b = fori_loop(0, 10, lambda i, ab: (ab[1], ab[0] + ab[1]), (x, x))
+    assert [v.tolist() for v in mean(a, b)] == [[89, 89], [144, 144]]
+    a, b = fori_loop(0, 3, lambda i, ab: (ab[0] + 1, ab[0]), (Tensor(5), 0))
+    assert [int(v) for v in mean(a, b)] == [8, 7]
+
+
+def test_a_number_takes_the_dtype_that_the_first_iteration_gives():
+    after = fori_loop(0, 3, lambda i, x: x + Tensor(0.5), 0)
+    assert after.dtype.name == "float32"
+    assert_equal(after, 1.5)
+    after, ys = scan(lambda c, x: (c + x, c), 0, Tensor(np.ones(3)))
+    assert (after.dtype.name, ys.dtype.name) == ("float64", "float64")
+
+
+def test_a_number_may_be_returned_for_a_tensor():
+    assert_equal(fori_loop(0, 3, lambda i, x: 2, Tensor(0.5)), 2.0)
+
+
+def test_what_no_iteration_changes_is_not_carried():
+    w, x = Tensor(W), Tensor(X[0])
+    after = fori_loop(0, 4, lambda i, c: {"w": c["w"], "x": c["w"] @ c["x"]}, {"w": w, "x": x})
+    assert after["w"].uop is w.uop
+    assert find_loop(after["x"]).arg.n_carried == 1
+    assert_equal(after["x"], np.linalg.matrix_power(W, 4) @ X[0])
+
+
+def test_values_without_elements_pass_by():
+    after, ys = scan(lambda c, x: ((c[0], c[1] + 1), c[0]), (Tensor.zeros((0, 2)), 0), Tensor.zeros((4, 0)))
+    assert after[0].shape == (0, 2) and ys.shape == (4, 0, 2)
+    assert_equal(after[1], 4)
+
+
+def test_what_is_assigned_to_the_carry_is_written_in_place_and_not_to_the_initial_value():
+    def body(i: Tensor, cache: Tensor) -> Tensor:
+        cache[i] = cache[i] + i
+        cache[3 - i, 0] = -1.0
+        return cache
+
+    cache = Tensor(np.zeros((4, 2), np.float32))
+    after = fori_loop(0, 4, body, cache)
+    [state] = read_loop(find_loop(after)).next_values
+    assert state.op is Op.RESHAPE and state.source.op is Op.AFTER
+    expected = np.zeros((4, 2))
+    for i in range(4):
+        expected[i] += i
+        expected[3 - i, 0] = -1
+    assert_equal(after, expected)
+    assert_equal(cache, np.zeros((4, 2)))
+
+
+def test_a_copy_of_the_carry_keeps_what_it_was():
+    def body(i: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        before = x.clone()
+        view = x[1:]
+        view[0] = i * 1.0
+        return x, before + view.sum()
+
+    after, stacked = scan(lambda c, i: body(i, c), Tensor([1.0, 2.0, 3.0]), Tensor([4, 5]))
+    assert_equal(after, [1, 5, 3])
+    assert_equal(stacked, [[1 + 7, 2 + 7, 3 + 7], [1 + 8, 4 + 8, 3 + 8]])
+
+
+# what a body reads from outside
+
+
+def test_what_depends_on_no_iteration_is_computed_once():
+    x, w = Tensor(X[0]), Tensor(W)
+    heavy = (w @ w).exp()
+    after = fori_loop(0, 3, lambda i, v: v @ heavy.T + (w + 1).sum() + Tensor.arange(3) * 2, x)
+    loop = find_loop(after)
+    [body] = [loop.arg.body]
+    kinds = {node.op for node in body.toposort()}
+    assert Op.EXP not in kinds and Op.IOTA in kinds
+    assert sum(node.op is Op.PARAM for node in body.toposort()) == 3
+    expected = X[0]
+    for _ in range(3):
+        expected = expected @ np.exp(W @ W).T + (W + 1).sum() + np.arange(3) * 2
+    assert_equal(after, expected)
+
+
+def test_a_body_reads_the_slices_that_the_number_of_the_iteration_names():
+    table, out = Tensor(X), Tensor(np.zeros((6, 3), np.float32))
+
+    def body(i: Tensor, total: Tensor) -> Tensor:
+        out[i] = table[i] + total
+        return total + table[i, 1] + table[5 - i : 6 - i].sum()
+
+    total = fori_loop(0, 6, body, 0.0)
+    expected, rows = 0.0, []
+    for i in range(6):
+        rows.append(X[i] + expected)
+        expected += X[i, 1] + X[5 - i].sum()
+    found = mean(total, out)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[1], rows, rtol=1e-4, atol=1e-5)
+    assert not [n for n in find_loop(total).arg.body.toposort() if n.op in (Op.GATHER, Op.CUSTOM_FUNCTION)]
+
+
+def test_a_position_that_may_be_outside_is_looked_up():
+    table = Tensor([1, 2, 3])
+    assert_equal(fori_loop(0, 4, lambda i, c: c * 10 + table[i - 1], 0), 3123)
+
+
+def test_equal_loops_are_one_node():
+    def make(x: Tensor) -> UOp:
+        def body(i: Tensor, v: Tensor) -> Tensor:
+            v[i] = v[i] + 1
+            return fori_loop(0, i, lambda j, u: u + i * j, v)
+
+        return find_loop(fori_loop(0, 3, body, x))
+
+    one, other = make(Tensor([1.0, 2.0, 3.0])), make(Tensor([4.0, 5.0, 6.0]))
+    assert one.arg == other.arg and one.arg.body is other.arg.body
+    x = Tensor([1.0, 2.0, 3.0])
+    assert make(x) is make(x)
+
+
+# writes to tensors outside
+
+
+@pytest.mark.parametrize("kind", ["memory", "constant", "lazy"])
+def test_what_a_body_assigns_to_other_tensors_is_seen_after_the_loop(kind: str):
+    x = Tensor(X[0])
+    total = {"memory": Tensor(np.zeros(3, np.float32)), "constant": Tensor.zeros(3), "lazy": x * 0}[kind]
+    before = total + 100
+    view = total[1:]
+
+    def body(i: Tensor, v: Tensor) -> Tensor:
+        v = v + total.sum() + before.sum()
+        total.assign(total + v)
+        view[0] = total[0] * 2
+        return v * 0.01
+
+    after = fori_loop(0, 3, body, x)
+    v, t = X[0], np.zeros(3)
+    for _ in range(3):
+        v = v + t.sum() + 300
+        t = t + v
+        t[1] = t[0] * 2
+        v = v * 0.01
+    found = mean(after, total, view, before)
+    for value, expected in zip(found, (v, t, t[1:], [100.0] * 3), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+def test_a_write_through_a_view_of_an_outer_tensor_is_one_to_the_tensor():
+    x = Tensor(np.zeros((2, 3), np.float32))
+    row = x[1]
+
+    def body(i: Tensor, v: Tensor) -> Tensor:
+        row.assign(row + v)
+        return v + x[1, 0]
+
+    after = fori_loop(0, 3, body, 1.0)
+    found = mean(after, x)
+    assert found[0] == 13 and found[1].tolist() == [[0, 0, 0], [8, 8, 8]]
+
+
+def test_branches_write_where_they_are_taken():
+    for pred, expected in ((Tensor(1) > 0, [1, 20, 3]), (Tensor(1) < 0, [10, 2, 3])):
+        x = Tensor([1.0, 2.0, 3.0])
+        y = x + 0
+
+        def left(v: Tensor, x: Tensor = x) -> Tensor:
+            x[1] = v * 10
+            return v
+
+        def right(v: Tensor, x: Tensor = x) -> Tensor:
+            x[0] = x[0] * 10
+            return v * 2
+
+        found = mean(cond(pred, left, right, Tensor(2.0)), x, y)
+        assert found[1].tolist() == expected and found[2].tolist() == [1, 2, 3]
+
+
+def test_a_body_that_assigns_runs_once_more_and_one_that_does_not_runs_once():
+    calls: list[str] = []
+    total = Tensor(0)
+
+    def body(i: Tensor, v: Tensor) -> Tensor:
+        calls.append("writes")
+        total.assign(total + i)
+        return v
+
+    fori_loop(0, 3, body, 0.0)
+    scan(lambda c, x: (c + x, calls.append("plain")), 0.0, Tensor([1.0]))
+    assert calls == ["writes", "writes", "plain"]
+
+
+def test_random_numbers_are_those_of_a_loop_in_python():
+    def body(carry: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        x = Tensor.rand(2, generator=generator) + Tensor.rand(2, generator=other)
+        return carry + x, x
+
+    generator, other = Generator(3), Generator(4)
+    carry, rows = Tensor.zeros(2), []
+    for _ in range(3):
+        carry, row = body(carry, None)
+        rows.append(row.numpy())
+    expected, state = carry.numpy(), generator.get_state()
+    generator, other = Generator(3), Generator(4)
+    found = mean(*scan(body, Tensor.zeros(2), length=3), Tensor.from_content(generator._state))
+    np.testing.assert_array_equal(found[0], expected)
+    np.testing.assert_array_equal(found[1], rows)
+    assert tuple(found[2].tolist()) == state
+
+
+# loops in loops, in captured functions, on several devices
+
+
+def test_loops_nest():
+    def outer(i: Tensor, v: Tensor) -> Tensor:
+        def middle(j: Tensor, u: Tensor) -> Tensor:
+            u = cond(j > i, lambda: u + 1, lambda: u * 2)
+            return scan(lambda c, k: (c + k * i + j, None), u, Tensor.arange(j_max))[0]
+
+        return fori_loop(i, 3, middle, v)
+
+    j_max = 2
+    expected = 1
+    for i in range(3):
+        for j in range(i, 3):
+            expected = expected + 1 if j > i else expected * 2
+            expected += sum(k * i + j for k in range(j_max))
+    assert_equal(fori_loop(0, 3, outer, 1), expected)
+
+
+def test_an_inner_loop_that_depends_on_the_outer_number_alone_stays_inside():
+    x = Tensor([1.0, 2.0, 3.0])
+    after = fori_loop(0, 3, lambda i, v: v + fori_loop(0, 2, lambda j, u: u + x[i], 0.0), 0.0)
+    assert_equal(after, 12)
+
+
+def test_inner_writes_to_outer_tensors_are_carried_through_all_loops():
+    log = Tensor(np.zeros((2, 3), np.int32))
+
+    def outer(i: Tensor, v: Tensor) -> Tensor:
+        def inner(j: Tensor, u: Tensor) -> Tensor:
+            log[i, j] = u
+            return u + 1
+
+        return fori_loop(0, 3, inner, v)
+
+    after = fori_loop(0, 2, outer, 5)
+    found = mean(after, log)
+    assert found[0] == 11 and found[1].tolist() == [[5, 6, 7], [8, 9, 10]]
+
+
+def test_captured_functions_are_part_of_a_body():
+    step = jit(lambda x: x * 2 + 1)
+    assert_equal(fori_loop(0, 3, lambda i, x: step(x), Tensor([1, 2])), [15, 23])
+
+
+def test_sizes_may_be_variables():
+    n = Variable("rows", 1, 6).bind(4)
+    x = Tensor(X)[:n]
+    after, ys = scan(lambda c, row: (c + row, c * 2), Tensor(X[0]), x)
+    assert_equal(after, X[0] + X[:4].sum(0))
+    assert mean(ys)[0].shape == (4, 3)
+    after = fori_loop(0, 3, lambda i, v: v + x.sum() + n, x)
+    total = X[:4].sum()
+    assert_equal(after, X[:4] + 3 * (total + 4))
+
+
+def test_shards_are_carried_and_brought_to_their_places():
+    devices = ("CPU", "CPU:1")
+    x, w = Tensor(X).shard(devices, 0), Tensor(W).shard(devices)
+    after, ys = scan(lambda c, s: ((c @ w + s.sum()).shard(devices, 1), c.sum(0)), x, Tensor(X[:2]).shard(devices))
+    assert after.sharding == x.sharding
+    expected, rows = X, []
+    for s in X[:2]:
+        rows.append(expected.sum(0))
+        expected = expected @ W + s.sum()
+    shards = mean(*after.shards())
+    np.testing.assert_allclose(np.concatenate(shards), expected, rtol=1e-4)
+    np.testing.assert_allclose(mean(ys.shards()[0])[0], rows, rtol=1e-4)
+
+
+def test_making_a_loop_computes_nothing():
+    x = Tensor(X) * 2
+    after, ys = scan(lambda c, row: (c + row, c), x.sum(0), x)
+    assert not any(t.is_realized for t in (x, after, ys))
