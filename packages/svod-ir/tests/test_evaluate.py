@@ -78,6 +78,19 @@ def test_tensor_ops_do_what_numpy_does(node: UOp, expected: np.ndarray) -> None:
     assert found.shape == expected.shape
 
 
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_where_of_a_scalar_condition_has_the_shape_of_both_sides(condition: bool) -> None:
+    mask = make_reshape(buffer(3, 1, bool_), ())
+    chosen = alu(
+        Op.WHERE,
+        mask,
+        make_expand(make_reshape(UOp.const(float32, 1.0), (1, 1, 1)), (2, 3, 4)),
+        UOp.const(float32, 1.0),
+    )
+    total = make_reduce_axis(chosen, Op.ADD, [0, 1, 2])
+    assert evaluate(total, {buffer(3, 1, bool_): np.array([condition])}) == 24.0
+
+
 def test_gather_gives_zero_outside() -> None:
     positions = buffer(2, 4, int32)
     node = make_gather(X, make_reshape(positions, (2, 2)), 1)

@@ -100,6 +100,20 @@ class Buffer:
         self._storage = _Storage(allocator, self.nbytes, zeroed, None, allocator.is_writable)
 
     @classmethod
+    def make(cls, allocator: Allocator, dtype: DType, size: int) -> Buffer:
+        """A buffer that has its memory already.
+
+        Raises:
+            OutOfMemoryError: if the device has not enough memory, also after garbage was collected.
+        """
+        self = cls.__new__(cls)
+        nbytes = size * dtype.nbytes
+        self.dtype, self.offset, self.nbytes = dtype, 0, nbytes
+        memory = _allocate(allocator, nbytes) if nbytes else _NO_MEMORY
+        self._storage = _Storage(allocator, nbytes, False, memory, allocator.is_writable)
+        return self
+
+    @classmethod
     def wrap(
         cls,
         owner: object,
@@ -218,6 +232,14 @@ class Buffer:
         elif storage.opening is not None and storage.opening.is_lost:
             storage.opening.check(f"using a buffer of {self.nbytes} bytes on {self.device}")
         return self
+
+    def locate(self) -> int:
+        """`ensure_allocated`, and the `address`."""
+        storage = self._storage
+        memory = storage.memory
+        if memory is None or storage.opening is not None:
+            return self.ensure_allocated().address
+        return memory.address + self.offset
 
     def view(self, offset_bytes: int, nbytes: int, dtype: DType | None = None) -> Buffer:
         """A handle on `nbytes` bytes of this buffer from `offset_bytes` on; it may be made before there is memory.

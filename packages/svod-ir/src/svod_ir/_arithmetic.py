@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 else:
     Values: TypeAlias = np.ndarray
 
-__all__ = ["Values", "apply_elementwise", "combine", "constant", "convert", "identity_value", "quiet", "reinterpret"]
+__all__ = [
+    "Values",
+    "apply_elementwise",
+    "choose",
+    "combine",
+    "constant",
+    "convert",
+    "identity_value",
+    "quiet",
+    "reinterpret",
+]
 
 
 def quiet() -> np.errstate:
@@ -70,13 +80,7 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
         # A loop's number is counted in 64 bits, whatever its dtype.
         return reinterpret(operands[0].astype(source.scalar.numpy, copy=False), result)
     if op is Op.WHERE:
-        return (
-            np.where(operands[0], operands[1], operands[2])
-            if np.ndim(operands[0])
-            else operands[1]
-            if operands[0]
-            else operands[2]
-        )
+        return choose(*operands)
     if op in COMPARISON:
         return _COMPARE[op](operands[0], operands[1])
     if source.kind == "bool":
@@ -88,6 +92,14 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
     if source.scalar is float64 or op in _EXACT:
         return _FLOAT[op](*operands)
     return _round(_FLOAT[op](*(o.astype(np.float64) for o in operands)), result)
+
+
+def choose(condition: Values, x: Values, y: Values) -> Values:
+    """WHERE: `x` where the condition holds, else `y`, which broadcast to one shape."""
+    if np.ndim(condition):
+        return np.where(condition, x, y)
+    chosen, other = (x, y) if condition else (y, x)
+    return chosen if np.shape(chosen) == np.shape(other) else np.broadcast_arrays(chosen, other)[0]
 
 
 def convert(x: Values, source: DType, target: DType) -> Values:

@@ -1,11 +1,13 @@
 """Arrangement: which op each call of a plan runs, and which kernels run at the same time.
 
 Consecutive kernels of one batch launcher are one call, whatever their levels, since a batch has levels of its own
-("groups"); only a long run of them is cut, so that signals are handled between the parts.
+("groups"); only a long run of them is cut, so that signals are handled between the parts. A loop that the launcher runs
+is in that call, too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,8 +19,9 @@ from svod_runtime._prepared_loop import PreparedLoop
 
 if TYPE_CHECKING:
     from svod_runtime._kernel_state import KernelState
+    from svod_runtime._loop_form import LoopForm
 
-__all__ = ["MAX_BATCH_WORK", "Arrangement", "Group", "arrange"]
+__all__ = ["MAX_BATCH_WORK", "Arrangement", "CopyUnit", "Group", "LoopUnit", "arrange"]
 
 MAX_BATCH_WORK = 1 << 27
 """Bytes and operations after which a batch ends: some 10 ms of work.
@@ -36,21 +39,44 @@ class Group:
     numbers: tuple[int, ...]
 
 
-Arrangement = Sequence[Sequence[Group] | PreparedCopy | PreparedCustomFunction]
-"""What one call runs, for each call: groups one after the other, or a single op that is no kernel."""
+@dataclass(frozen=True, slots=True)
+class LoopUnit:
+    """A loop, by number, and who runs all of it in one call; None where Python runs it."""
+
+    launcher: BatchLauncher | None
+    number: int
 
 
-def arrange(ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Sequence[KernelState]) -> Arrangement:
-    """Put the ops into calls; `states` are those of the kernels, in schedule order."""
-    calls: list[Sequence[Group] | PreparedCopy | PreparedCustomFunction] = []
-    batch: list[Group] = []
+@dataclass(frozen=True, slots=True)
+class CopyUnit:
+    """A copy, and its number."""
+
+    op: PreparedCopy
+    number: int
+
+
+Call = Sequence[Group | LoopUnit] | CopyUnit | PreparedCustomFunction
+Arrangement = Sequence[Call]
+"""What one call runs, for each call: groups and loops one after the other, or a single op that is neither."""
+
+
+def arrange(
+    ops: Sequence[PreparedOp],
+    levels: Sequence[Sequence[int]],
+    states: Sequence[KernelState],
+    loops: Sequence[LoopForm] = (),
+) -> Arrangement:
+    """Put the ops into calls; `states` are those of the kernels, in schedule order, and `loops` the loops."""
+    calls: list[Call] = []
+    batch: list[Group | LoopUnit] = []
     n_work = 0
-    for unit in _iter_units(ops, levels, states):
-        if not isinstance(unit, Group):
+    for unit in _iter_units(ops, levels, states, loops):
+        if isinstance(unit, (CopyUnit, PreparedCustomFunction)):
             batch = []
             calls.append(unit)
             continue
-        work = sum(_work_of(states[number]) for number in unit.numbers)
+        # A loop that runs for long hears signals between two iterations.
+        work = sum(_work_of(states[number]) for number in unit.numbers) if isinstance(unit, Group) else 0
         if (
             not batch
             or unit.launcher is None
@@ -64,14 +90,17 @@ def arrange(ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: 
     return calls
 
 
-_Unit = Group | PreparedCopy | PreparedCustomFunction
+_Unit = Group | LoopUnit | CopyUnit | PreparedCustomFunction
 
 
 def _iter_units(
-    ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], states: Sequence[KernelState]
+    ops: Sequence[PreparedOp],
+    levels: Sequence[Sequence[int]],
+    states: Sequence[KernelState],
+    loops: Sequence[LoopForm],
 ) -> Iterator[_Unit]:
     """Groups of kernels that may run at the same time, and the other ops, each by itself; a view costs no call."""
-    number_of = {index: n for n, index in enumerate(i for i, op in enumerate(ops) if isinstance(op, PreparedKernel))}
+    number_of = _number_by_kind(ops)
     for level in levels:
         pending: list[int] = []
         for index in level:
@@ -81,11 +110,28 @@ def _iter_units(
                 continue
             yield from _split_group(pending, states)
             pending = []
-            if isinstance(op, PreparedKernel):
-                yield Group(op.kernel.launcher, (number_of[index],))
-            elif not isinstance(op, (PreparedBufferView, PreparedLoop)):
-                yield op
+            match op:
+                case PreparedKernel():
+                    yield Group(states[number_of[index]].launcher, (number_of[index],))
+                case PreparedLoop():
+                    yield LoopUnit(loops[number_of[index]].launcher, number_of[index])
+                case PreparedCopy():
+                    yield CopyUnit(op, number_of[index])
+                case PreparedCustomFunction():
+                    yield op
+                case PreparedBufferView():
+                    pass
         yield from _split_group(pending, states)
+
+
+def _number_by_kind(ops: Sequence[PreparedOp]) -> list[int]:
+    """For each op how many of its kind come before it."""
+    counts: Counter[type] = Counter()
+    numbers: list[int] = []
+    for op in ops:
+        numbers.append(counts[type(op)])
+        counts[type(op)] += 1
+    return numbers
 
 
 def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Iterator[Group]:
@@ -96,7 +142,7 @@ def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Itera
 
 
 def _load_of(state: KernelState) -> Load:
-    return Load(state.op.kernel.launcher, state.is_threaded, _work_of(state))
+    return Load(state.launcher, state.is_threaded, _work_of(state))
 
 
 def _work_of(state: KernelState) -> int:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, canonical_device
+from svod_runtime._check_ops import check_indices, check_op
 from svod_runtime._dependencies import Dependencies, resolve_dependencies
 from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import (
-    PreparedBufferView,
-    PreparedCopy,
-    PreparedCustomFunction,
-    PreparedKernel,
-    PreparedOp,
-    describe_op,
-)
-from svod_runtime._prepared_loop import PreparedLoop
+from svod_runtime._prepared import PreparedOp
 from svod_runtime._template import PlanTemplate
 from svod_runtime.errors import PlanError
+from svod_runtime.memory.bodies import Saved, place_bodies
 from svod_runtime.memory.planner import plan_memory
 
 if TYPE_CHECKING:
@@ -115,80 +110,23 @@ class ExecutionPlanBuilder:
         """
         self._check_outputs()
         for op in self._parts.ops:
-            self._check_op(op)
+            check_op(op, self._parts.buffers)
         storages = {buffer.storage_id for buffer in inputs}
         for index, buffer in enumerate(self._parts.buffers):
             if buffer.is_allocated and buffer.storage_id not in storages:
                 raise PlanError(op="plan", problem=f"buffer {index}, {buffer}, has memory but is no input")
-        ops = self._parts.ops
+        saved = Saved()
+        ops, buffers = place_bodies(self._parts.ops, self._parts.buffers, planner or "disabled", saved)
+        parts = replace(self._parts, ops=ops, buffers=buffers)
         dependencies = Dependencies(ops, resolve_dependencies(ops, self._instance_dependencies))
         if planner is None:
-            return PlanTemplate(self._parts, dependencies, inputs, input_ids)
-        return PlanTemplate(*plan_memory(self._parts, dependencies, inputs, planner), inputs, input_ids)
+            return PlanTemplate(parts, dependencies, inputs, input_ids)
+        return PlanTemplate(*plan_memory(parts, dependencies, inputs, planner, saved), inputs, input_ids)
 
     def _check_outputs(self) -> None:
         if not self._parts.output_indices and self._parts.buffers:
             raise PlanError(op="plan", problem="output buffers must be set explicitly")
-        self._check_indices("outputs", self._parts.output_indices)
-        owners = self._parts.owners
-        self._check_indices("donated inputs", (*self._parts.donated_indices, *owners, *owners.values()))
-        self._check_indices("guarded buffers", self._parts.guarded_indices)
-
-    def _check_indices(self, what: str, indices: Iterable[int]) -> None:
-        for index in indices:
-            if not 0 <= index < len(self._parts.buffers):
-                raise PlanError(op=what, problem=f"no buffer {index}, there are {len(self._parts.buffers)}")
-
-    def _check_op(self, op: PreparedOp) -> None:
-        name = describe_op(op)
-        self._check_indices(name, op.buffer_indices)
-        match op:
-            case PreparedKernel():
-                self._check_kernel(name, op)
-            case PreparedCopy():
-                self._check_pair(name, op, "destination and source")
-                self._check_copy(name, op)
-            case PreparedBufferView():
-                self._check_pair(name, op, "view and base")
-            case PreparedLoop():
-                raise PlanError(op=name, problem="no plan runs loops yet")
-            case PreparedCustomFunction():
-                pass
-
-    def _check_kernel(self, name: str, op: PreparedKernel) -> None:
-        spec = op.kernel.spec
-        if not op.output_indices:
-            raise PlanError(op=name, problem="has no output")
-        for position in op.output_indices:
-            if not 0 <= position < len(op.buffer_indices):
-                problem = f"output position {position} is out of range: it has {len(op.buffer_indices)} buffers"
-                raise PlanError(op=name, problem=problem)
-        if len(op.buffer_indices) != spec.n_buffers:
-            problem = f"takes {spec.n_buffers} buffers (slots {spec.globals}), got {len(op.buffer_indices)}"
-            raise PlanError(op=name, problem=problem)
-        if len(op.values) != len(spec.var_names):
-            problem = f"has {len(spec.var_names)} variables {spec.var_names}, but {len(op.values)} values {op.values}"
-            raise PlanError(op=name, problem=problem)
-        self._check_devices(name, op)
-
-    def _check_devices(self, name: str, op: PreparedKernel) -> None:
-        outputs = [self._parts.buffers[op.buffer_indices[position]] for position in op.output_indices]
-        for buffer in outputs:
-            if not buffer.is_writable:
-                raise PlanError(op=name, problem=f"writes {buffer}, which is read-only")
-        is_on_host = outputs[0].is_host_addressable
-        for index in op.buffer_indices:
-            buffer = self._parts.buffers[index]
-            if buffer.device != canonical_device(op.device) and not (is_on_host and buffer.is_host_addressable):
-                raise PlanError(op=name, problem=f"runs on {op.device}, which cannot address {buffer}")
-
-    def _check_pair(self, name: str, op: PreparedCopy | PreparedBufferView, roles: str) -> None:
-        if len(op.buffer_indices) != 2:
-            raise PlanError(op=name, problem=f"takes two buffers, {roles}, got {len(op.buffer_indices)}")
-
-    def _check_copy(self, name: str, op: PreparedCopy) -> None:
-        destination, source = (self._parts.buffers[index] for index in op.buffer_indices)
-        if destination.nbytes != source.nbytes:
-            raise PlanError(op=name, problem=f"copies {source.nbytes} bytes into {destination.nbytes}")
-        if not destination.is_writable:
-            raise PlanError(op=name, problem=f"writes {destination}, which is read-only")
+        n, owners = len(self._parts.buffers), self._parts.owners
+        check_indices("outputs", self._parts.output_indices, n)
+        check_indices("donated inputs", (*self._parts.donated_indices, *owners, *owners.values()), n)
+        check_indices("guarded buffers", self._parts.guarded_indices, n)

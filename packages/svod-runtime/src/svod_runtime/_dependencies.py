@@ -17,6 +17,7 @@ from typing import NamedTuple
 from svod_device import Buffer
 from svod_ir import sort_by_dependencies
 from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedOp
+from svod_runtime._prepared_loop import PreparedLoop
 from svod_runtime.errors import DependencyError
 
 __all__ = [
@@ -90,12 +91,15 @@ class Dependencies:
 
     def get_predecessors(self, buffers: Sequence[Buffer]) -> list[set[int]]:
         """For each op the indices of those that it waits for on these buffers."""
-        hazards = get_hazards([iter_accesses(op, buffers) for op in self._ops], self.order)
+        hazards = get_hazards([self._iter_accesses(op, buffers) for op in self._ops], self.order)
         return [d | h for d, h in zip(self.declared, hazards, strict=True)]
 
     def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
         """The ops by level on these buffers, as `make_levels` gives them."""
         return make_levels(self.order, self.get_predecessors(buffers))
+
+    def _iter_accesses(self, op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]:
+        return iter_accesses(op, buffers)
 
 
 def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> list[int]:
@@ -140,7 +144,7 @@ def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]
     for position, index in enumerate(op.buffer_indices):
         buffer = buffers[index]
         match op:
-            case PreparedKernel():
+            case PreparedKernel() | PreparedLoop():
                 is_write = position in op.output_indices
             case PreparedCopy():
                 is_write = position == 0

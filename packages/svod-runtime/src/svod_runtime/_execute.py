@@ -6,35 +6,28 @@ A step is made when the plan is built and only run afterwards.
 from __future__ import annotations
 
 import os
+import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, cast
 
-from svod_device import (
-    BatchLauncher,
-    Buffer,
-    DeviceLostError,
-    Launch,
-    copy_buffer,
-)
-from svod_runtime._arrange import Arrangement
+from svod_device import BatchItem, BatchLauncher, Buffer, DeviceLostError, copy_buffer
+from svod_runtime._arrange import Arrangement, CopyUnit, Group, LoopUnit
 from svod_runtime._custom_function import get_custom_function
+from svod_runtime._iterate import iterate
 from svod_runtime._kernel_state import KernelState
+from svod_runtime._loop_state import LoopState
 from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, describe_op
-from svod_runtime._profile import KernelProfile
-from svod_runtime.errors import ExecutionError, UnsupportedError
+from svod_runtime._profile import KernelProfile, LaunchSums
+from svod_runtime._repeat import make_launch, make_repeat
+from svod_runtime.errors import ExecutionError, NonFiniteError, UnsupportedError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 
-__all__ = [
-    "Step",
-    "check_view",
-    "make_steps",
-]
-
-T = TypeVar("T")
+__all__ = ["Step", "check_view", "make_steps"]
 
 
 class Step(Protocol):
@@ -52,18 +45,21 @@ class Step(Protocol):
 
 
 class _Batch:
-    """Kernels that a batch launcher runs in one call."""
+    """Kernels and loops that a batch launcher runs in one call."""
 
-    __slots__ = ("_run", "_states", "_table")
+    __slots__ = ("_groups", "_run", "_table", "_units")
 
-    def __init__(self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState]]) -> None:
-        launches = [
-            Launch(state.op.kernel.program, state.addresses, state.values, state.global_size, state.local_size, number)
-            for number, group in enumerate(groups)
-            for state in group
-        ]
-        self._states = [state for group in groups for state in group]
-        self._table = launcher.make_table(launches)
+    def __init__(self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState] | LoopState]) -> None:
+        items: list[BatchItem] = []
+        for number, group in enumerate(groups):
+            if isinstance(group, LoopState):
+                items.append(make_repeat(group, number))
+            else:
+                items += [make_launch(state, number) for state in group]
+        self._groups = groups
+        self._units: list[KernelState | HostLoop] = []
+        # Whoever gets a loop says that it runs loops.
+        self._table = cast("Callable[[Sequence[BatchItem]], object]", launcher.make_table)(items)
         self._run = launcher.run
 
     def run(self) -> None:
@@ -72,17 +68,32 @@ class _Batch:
         except DeviceLostError:
             raise
         except Exception as error:
-            names = ", ".join(state.op.kernel.name for state in self._states[:4])
-            more = ", ..." if len(self._states) > 4 else ""
+            kernels = [s for g in self._groups for s in (g.iter_kernels() if isinstance(g, LoopState) else g)]
+            names = ", ".join(state.op.kernel.name for state in kernels[:4])
+            more = ", ..." if len(kernels) > 4 else ""
             problem = f"{type(error).__name__}: {error}"
             raise ExecutionError(op=f"batch of kernels {names}{more}", problem=problem) from error
 
     def run_profiled(self) -> Iterable[KernelProfile]:
-        return [state.run_profiled() for state in self._states]
+        for unit in self._list_units():
+            if isinstance(unit, HostLoop):
+                yield from unit.run_profiled()
+            else:
+                yield unit.run_profiled()
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
-        for state in self._states:
-            run(state)
+        for unit in self._list_units():
+            if isinstance(unit, HostLoop):
+                unit.run_each(run)
+            else:
+                run(unit)
+
+    def _list_units(self) -> Sequence[KernelState | HostLoop]:
+        """What runs one after the other where each kernel runs by itself."""
+        if not self._units:
+            for group in self._groups:
+                self._units += [HostLoop(group)] if isinstance(group, LoopState) else group
+        return self._units
 
 
 class _Parallel:
@@ -212,25 +223,69 @@ def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
         raise ExecutionError(op=describe_op(op), problem=problem)
 
 
+class HostLoop:
+    """A loop that Python runs, iteration by iteration."""
+
+    __slots__ = ("_state", "_steps")
+
+    def __init__(self, state: LoopState) -> None:
+        self._state = state
+        variables = ChainMap(state.counters, state.variables)
+        self._steps = make_steps(state.arrange(), state.kernels, state.loops, state.local_buffers, variables)
+
+    def run(self) -> None:
+        for _ in iterate(self._state):
+            for step in self._steps:
+                step.run()
+
+    def run_profiled(self) -> Iterable[KernelProfile]:
+        """One profile for each kernel, with all of its launches, as if these had come one after the other."""
+        sums = LaunchSums(time.perf_counter_ns())
+        for _ in iterate(self._state):
+            for step in self._steps:
+                for profile in step.run_profiled():
+                    sums.add(profile)
+        return sums.list_profiles()
+
+    def run_each(self, run: Callable[[KernelState], None]) -> None:
+        for number in iterate(self._state):
+            try:
+                for step in self._steps:
+                    step.run_each(run)
+            except NonFiniteError as error:
+                error.add_note(f"in iteration {number} of {describe_op(self._state.form.op)}")
+                raise
+
+
 def make_steps(
-    arrangement: Arrangement, states: Sequence[KernelState], buffers: Sequence[Buffer], variables: Mapping[str, int]
+    arrangement: Arrangement,
+    states: Sequence[KernelState],
+    loops: Sequence[LoopState],
+    buffers: Sequence[Buffer],
+    variables: Mapping[str, int],
 ) -> list[Step]:
     """The steps of a plan, in order. They see what `buffers`, `variables` and the states hold when they run."""
     steps: list[Step] = []
     for call in arrangement:
         match call:
-            case PreparedCopy():
-                steps.append(_Copy(call, buffers))
+            case CopyUnit():
+                steps.append(_Copy(call.op, buffers))
             case PreparedCustomFunction():
                 steps.append(_Custom(call, buffers, variables))
             case _:
-                groups = [[states[number] for number in group.numbers] for group in call]
-                launcher = call[0].launcher
-                if launcher is not None:
-                    steps.append(_Batch(launcher, groups))
-                else:
-                    steps.append(_Single(groups[0][0]) if len(groups[0]) == 1 else _Parallel(groups[0]))
+                steps.append(_make_step(call, states, loops))
     return steps
+
+
+def _make_step(call: Sequence[Group | LoopUnit], states: Sequence[KernelState], loops: Sequence[LoopState]) -> Step:
+    launcher = call[0].launcher
+    groups = [loops[u.number] if isinstance(u, LoopUnit) else [states[n] for n in u.numbers] for u in call]
+    if launcher is not None:
+        return _Batch(launcher, groups)
+    group = groups[0]
+    if isinstance(group, LoopState):
+        return HostLoop(group)
+    return _Single(group[0]) if len(group) == 1 else _Parallel(group)
 
 
 @lru_cache(maxsize=1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from svod_device import Buffer, DeviceLostError, Dims, LaunchSizeError, TimedProgram, is_constant
+from svod_ir import Op, UOp
 from svod_runtime._prepared import PreparedKernel, describe_op
 from svod_runtime._profile import KernelProfile
 from svod_runtime.errors import ExecutionError
@@ -15,7 +16,7 @@ from svod_runtime.errors import ExecutionError
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
-__all__ = ["KernelState", "Sizes", "find_constant_sizes"]
+__all__ = ["KernelState", "Sizes", "find_constant_sizes", "has_varying_sizes"]
 
 T = TypeVar("T")
 
@@ -34,6 +35,14 @@ def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
     return _resolve_sizes(op, {}) if is_fixed else None
 
 
+def has_varying_sizes(op: PreparedKernel, counters: Set[str]) -> bool:
+    """Whether the launch sizes of a kernel depend on one of these variables."""
+    sizes = (*op.kernel.spec.global_size, *(op.kernel.spec.local_size or ()))
+    return bool(counters) and any(
+        node.arg.name in counters for size in sizes if isinstance(size, UOp) for node in size.iter_ops(Op.DEFINE_VAR)
+    )
+
+
 def _resolve_sizes(op: PreparedKernel, values: Mapping[str, int]) -> Sizes:
     try:
         dims = op.kernel.spec.launch_dims(values)
@@ -48,31 +57,54 @@ class KernelState:
     The two arrays keep their place in memory: batch tables read them at each run.
     """
 
-    __slots__ = ("addresses", "buffers", "global_size", "has_constant_sizes", "local_size", "op", "origins", "values")
+    __slots__ = (
+        "_buffers", "addresses", "counters", "global_size", "has_constant_sizes", "launcher", "local_size", "op", "origins",
+        "values",
+    )  # fmt: skip
 
     def __init__(
-        self, op: PreparedKernel, buffers: Sequence[Buffer], sizes: Sizes | None, origins: tuple[Origin, ...] = ()
+        self,
+        op: PreparedKernel,
+        buffers: Sequence[Buffer],
+        sizes: Sizes | None,
+        origins: tuple[Origin, ...] = (),
+        counters: Set[str] = frozenset(),
     ) -> None:
-        """`sizes` are those of a kernel whose launches are all alike, None where they depend on variables."""
-        self.op, self.origins = op, origins
-        self.buffers = [buffers[index] for index in op.buffer_indices]
-        self.addresses = array("Q", [buffer.address for buffer in self.buffers])
+        """A kernel on those of a plan's `buffers`, or of a loop's, that it takes, as they are at any time.
+
+        `sizes` are those of a kernel whose launches are all alike, None where they depend on variables. `counters` are those of
+        the loops that the kernel is in.
+        """
+        self.op, self.origins, self.counters, self._buffers = op, origins, counters, buffers
+        # A table has the launch sizes of when it was made.
+        self.launcher = None if has_varying_sizes(op, counters) else op.kernel.launcher
+        self.addresses = array("Q", [buffers[index].address for index in op.buffer_indices])
         self.values = array("q", op.values)
         self.has_constant_sizes = sizes is not None
         self.global_size: Dims
         self.local_size: Dims | None
         self.global_size, self.local_size = self.resolve_sizes({}) if sizes is None else sizes
 
-    def set_buffers(self, buffers: Sequence[Buffer]) -> None:
-        """Take the kernel's buffers from all those of the plan."""
-        for position, index in enumerate(self.op.buffer_indices):
-            self.buffers[position], self.addresses[position] = buffers[index], buffers[index].address
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What the kernel takes now."""
+        return tuple([self._buffers[index] for index in self.op.buffer_indices])
+
+    def set_addresses(self) -> None:
+        """Take the addresses of the buffers as they are now."""
+        for position, buffer in enumerate(self.buffers):
+            self.addresses[position] = buffer.address
 
     def set_values(self, changes: Mapping[str, int]) -> None:
-        """Give variables values, except those that the schedule fixed."""
+        """Give variables values, except those that the schedule fixed and the counters of loops."""
         for position, name in enumerate(self.op.kernel.spec.var_names):
-            if name in changes and name not in self.op.fixedvars:
+            if name in changes and name not in self.op.fixedvars and name not in self.counters:
                 self.values[position] = changes[name]
+
+    def find_value(self, name: str) -> int | None:
+        """The position of a variable among the values; None if the kernel takes no such variable."""
+        names = self.op.kernel.spec.var_names
+        return names.index(name) if name in names and name not in self.op.fixedvars else None
 
     @property
     def variables(self) -> dict[str, int]:
@@ -98,11 +130,14 @@ class KernelState:
     @property
     def is_threaded(self) -> bool:
         """True for a kernel of the host that is split over its cores."""
-        return self.global_size[0] > 1 and self.buffers[self.op.output_indices[0]].is_host_addressable
+        return self.global_size[0] > 1 and self._get_output().is_host_addressable
 
     @property
     def n_bytes(self) -> int:
         return self.op.kernel.spec.n_bytes or sum(buffer.nbytes for buffer in self.buffers)
+
+    def _get_output(self) -> Buffer:
+        return self._buffers[self.op.buffer_indices[self.op.output_indices[0]]]
 
     def run(self) -> None:
         """Launch the kernel by itself."""
@@ -121,7 +156,7 @@ class KernelState:
     def run_profiled(self) -> KernelProfile:
         """Launch the kernel by itself and time it."""
         op, program = self.op, self.op.kernel.program
-        allocator = self.buffers[op.output_indices[0]].allocator
+        allocator = self._get_output().allocator
         start = time.perf_counter_ns()
         if isinstance(program, TimedProgram):
             elapsed = self._call(program.timed_call)
@@ -132,7 +167,7 @@ class KernelState:
         return KernelProfile(
             op.kernel,
             op.device,
-            len(self.buffers),
+            len(op.buffer_indices),
             elapsed,
             op.kernel.spec.n_operations,
             self.n_bytes,

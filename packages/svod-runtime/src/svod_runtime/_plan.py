@@ -74,7 +74,7 @@ class ExecutionPlan(ChangingPlan):
         self._is_watched = bool(template.views or template.donated_indices)
 
     def __repr__(self) -> str:
-        counts = f"{len(self._template.ops)} ops, {len(self._states)} kernels, {len(self._buffers)} buffers"
+        counts = f"{len(self._template.ops)} ops, {self.num_kernels} kernels, {len(self._buffers)} buffers"
         return f"ExecutionPlan({counts}, {len(self._steps)} calls on {self.device})"
 
     def execute(self) -> None:
@@ -163,8 +163,9 @@ class ExecutionPlan(ChangingPlan):
         """
         template = self._template
         buffers = template.copy_buffers(list(self._buffers))
-        origins = {state.op.id: state.origins for state in self._states}
-        fork = ExecutionPlan(template, buffers, dict(self._given), self._input_ids, origins, self._guard, self._watched)
+        fork = ExecutionPlan(
+            template, buffers, dict(self._given), self._input_ids, self._origins, self._guard, self._watched
+        )
         levels = template.dependencies.get_levels(buffers)
         if levels != fork._levels:
             fork._levels = levels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_device import CORE_ID, Buffer
@@ -13,6 +13,8 @@ from svod_runtime._sharing import Pattern, Sharing
 from svod_runtime.errors import PlanError, VariableBoundsError
 
 if TYPE_CHECKING:
+    from array import array
+
     from svod_ir.origins import Origin
     from svod_runtime._plan_form import PlanForm
 
@@ -37,6 +39,8 @@ class ChangingPlan(PlanView):
         self._given: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
+        # Where kernels and loops take the addresses of buffers that were replaced once, or of parts of these.
+        self._words: dict[int, list[tuple[array[int], int, int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
         if values:
@@ -60,14 +64,25 @@ class ChangingPlan(PlanView):
             self._replace(replacements)
 
     def _replace(self, replacements: Mapping[int, Buffer]) -> None:
-        buffers = self._buffers
+        buffers, n_buffers = self._buffers, len(self._buffers)
         changes: dict[int, Buffer] = {}
+        addresses: dict[int, int] = {}
         for index, buffer in replacements.items():
-            if not 0 <= index < len(buffers) or buffer is not buffers[index]:
-                self._check_replacement(index, buffer)
-                changes[index] = buffer.ensure_allocated()
+            old = buffers[index] if 0 <= index < n_buffers else None
+            if buffer is not old:
+                # What one allocator made can be written, or not, alike.
+                if (
+                    old is None
+                    or buffer.nbytes != old.nbytes
+                    or buffer.dtype is not old.dtype
+                    or buffer.allocator is not old.allocator
+                ):
+                    self._check_replacement(index, buffer)
+                changes[index], addresses[index] = buffer, buffer.locate()
         if changes and self._template.views:
-            changes |= self._view_parts(changes)
+            views = self._view_parts(changes)
+            changes |= views
+            addresses |= {index: view.address for index, view in views.items()}
         if self._donated:
             renewed = {*replacements, *self._view_parts(replacements)}
             self._donated = {i: taker for i, taker in self._donated.items() if i not in renewed}
@@ -78,20 +93,27 @@ class ChangingPlan(PlanView):
         self._is_stale = True
         sharing = self._sharing
         if sharing is None or not changes.keys() <= sharing.moving:
-            moving = changes.keys() if sharing is None else changes.keys() | sharing.moving
-            sharing = self._sharing = Sharing(buffers, moving)
-            self._arranged = {sharing.pattern: (self._levels, self._steps)}
+            sharing = self._start_sharing(changes)
         before, pattern = sharing.pattern, sharing.follow(buffers, changes)
-        users, states = self._template.users, self._states
+        words = self._words
         for index, buffer in changes.items():
-            buffers[index] = buffer
-            address = buffer.address
-            for number, position in users.get(index, ()):
-                state = states[number]
-                state.buffers[position], state.addresses[position] = buffer, address
+            buffers[index], address = buffer, addresses[index]
+            for words_of_op, position, offset in words[index]:
+                words_of_op[position] = address + offset
         if pattern is not before and pattern != before:
             self._rearrange(pattern)
         self._is_stale = False
+
+    def _start_sharing(self, changes: Iterable[int]) -> Sharing:
+        """Follow how these buffers share memory too, from now on."""
+        users, loop_users = self._template.users, self._template.loop_users
+        for index in changes:
+            kernels = [(self._states[number].addresses, position, 0) for number, position in users.get(index, ())]
+            loops = [self._loops[number].list_words(position) for number, position in loop_users.get(index, ())]
+            self._words[index] = [*kernels, *(word for words in loops for word in words)]
+        sharing = self._sharing = Sharing(self._buffers, self._words)
+        self._arranged = {sharing.pattern: (self._levels, self._steps)}
+        return sharing
 
     def _view_parts(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
         """The views of `bases`, and the views of these."""
@@ -130,15 +152,19 @@ class ChangingPlan(PlanView):
         changes = {name: value for name, value in given.items() if name in uneven or known.get(name) != value}
         if not changes:
             return False
-        for state in self._states:
+        states = [*self._states, *self._states_in_loops] if self._states_in_loops else self._states
+        for state in states:
             if not state.has_constant_sizes:
                 state.resolve_sizes(changes)
+        counts = [(loop, loop.resolve_count(changes)) for loop in self._counted_loops]
         # Everything that can fail is behind us.
         self._is_stale = True
         self._given.update(changes)
         self._variables.update(changes)
+        for loop, count in counts:
+            loop.values[0] = count
         has_new_sizes = False
-        for state in self._states:
+        for state in states:
             state.set_values(changes)
             if not state.has_constant_sizes:
                 has_new_sizes = state.renew_sizes() or has_new_sizes
@@ -146,7 +172,7 @@ class ChangingPlan(PlanView):
 
     def _make_steps(self) -> None:
         arrangement = self._template.arrange(self._levels, self._states)
-        self._steps = make_steps(arrangement, self._states, self._buffers, self._variables)
+        self._steps = make_steps(arrangement, self._states, self._loops, self._buffers, self._variables)
         # Those of other patterns have the launch sizes of before.
         self._arranged = {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
 
@@ -159,7 +185,7 @@ class ChangingPlan(PlanView):
             found = next((one for one in known.values() if one[0] == levels), None)
             if found is None:
                 arrangement = self._template.arrange(levels, self._states)
-                found = levels, make_steps(arrangement, self._states, self._buffers, self._variables)
+                found = levels, make_steps(arrangement, self._states, self._loops, self._buffers, self._variables)
             while len(known) >= MAX_PATTERNS:
                 del known[next(iter(known))]
             known[pattern] = found
@@ -171,10 +197,15 @@ class ChangingPlan(PlanView):
         for index, view in self._view_parts(bases).items():
             self._buffers[index] = view
         for state in self._states:
-            state.set_buffers(self._buffers)
+            state.set_addresses()
+        for loop in self._loops:
+            loop.set_addresses()
+        for state in (*self._states, *self._states_in_loops):
             state.set_values(self._variables)
             if not state.has_constant_sizes:
                 state.renew_sizes()
+        for loop in self._counted_loops:
+            loop.values[0] = loop.resolve_count({})
         self._sharing = None
         self._levels = self._template.dependencies.get_levels(self._buffers)
         self._make_steps()

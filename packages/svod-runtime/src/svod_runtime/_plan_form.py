@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from svod_device import CORE_ID, Buffer, Variable
+from svod_device import Buffer
 from svod_dtype import DType, uint8
 from svod_runtime._arrange import Arrangement, arrange
 from svod_runtime._kernel_state import KernelState, find_constant_sizes
+from svod_runtime._loop_form import list_loop_forms
+from svod_runtime._op_variables import collect_bounds, get_initial_values
 from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedBufferView, PreparedCustomFunction, PreparedKernel, PreparedOp, get_written
+from svod_runtime._prepared import PreparedBufferView, PreparedKernel, get_written
+from svod_runtime._prepared_loop import PreparedLoop
 from svod_runtime.errors import PlanError
 
 if TYPE_CHECKING:
@@ -31,8 +34,10 @@ class PlanForm:
         dependencies: who waits for whom.
         views: the ops that must be verified at each run.
         view_indices: the buffers that are views.
+        loops: the index of each loop in `ops`, and what is known of it.
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
-        written: the buffers that kernels and copies write.
+        loop_users: the same of loops.
+        written: the buffers that kernels, copies and loops write.
         bounds: of each variable that a caller may set.
         values: of each variable as long as no caller set it.
         uneven_names: the variables that have several such values.
@@ -57,13 +62,15 @@ class PlanForm:
         self._aliases = [(ast_id, position_of.get(ast_id)) for ast_id in parts.alias_ids]
         kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
         self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
+        self.loops = list_loop_forms(ops)
         self._has_constant_sizes = all(sizes is not None for *_, sizes in self.kernels)
         self._arrangement: Arrangement | None = None
         self.views = [op for op in ops if isinstance(op, PreparedBufferView)]
         self.view_indices = {op.buffer_indices[0] for op in self.views}
         self.users = _get_users(op for _, op in kernels)
+        self.loop_users = _get_users(form.op for _, form in self.loops)
         self.written = {index for op in ops for index in get_written(op)}
-        self.bounds, (self.values, self.uneven_names) = _collect_bounds(ops), _initial_values(ops)
+        self.bounds, (self.values, self.uneven_names) = collect_bounds(ops), get_initial_values(ops)
         self.dependencies = dependencies
         self.levels = dependencies.get_levels(buffers)
         self._forms = [_form_of(buffer) for buffer in inputs]
@@ -120,9 +127,9 @@ class PlanForm:
     def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
         """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""
         if levels is not self.levels or not self._has_constant_sizes:
-            return arrange(self.ops, levels, states)
+            return arrange(self.ops, levels, states, [form for _, form in self.loops])
         if self._arrangement is None:
-            self._arrangement = arrange(self.ops, levels, states)
+            self._arrangement = arrange(self.ops, levels, states, [form for _, form in self.loops])
         return self._arrangement
 
     def map_ids(self, input_ids: Sequence[int] | None) -> dict[int, int]:
@@ -218,38 +225,9 @@ def _make_maker(buffer: Buffer, dtype: DType) -> Callable[[], Buffer]:
     return lambda: Buffer(allocator, dtype, size)
 
 
-def _get_users(kernels: Iterable[PreparedKernel]) -> dict[int, list[tuple[int, int]]]:
+def _get_users(ops: Iterable[PreparedKernel | PreparedLoop]) -> dict[int, list[tuple[int, int]]]:
     users: dict[int, list[tuple[int, int]]] = {}
-    for number, op in enumerate(kernels):
+    for number, op in enumerate(ops):
         for position, index in enumerate(op.buffer_indices):
             users.setdefault(index, []).append((number, position))
     return users
-
-
-def _initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:
-    """The value at first of each variable that a caller may set, and the names that have several, since an op says so."""
-    values: dict[str, int] = {}
-    uneven: set[str] = set()
-    for op in ops:
-        match op:
-            case PreparedKernel():
-                own: Mapping[str, int] = dict(zip(op.kernel.spec.var_names, op.values, strict=True))
-            case PreparedCustomFunction():
-                own = op.values
-            case _:
-                continue
-        own = {name: value for name, value in own.items() if name not in op.fixedvars}
-        uneven.update(name for name, value in own.items() if values.setdefault(name, value) != value)
-        values.update(own)
-    return values, uneven
-
-
-def _collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
-    bounds: dict[str, set[Variable]] = {}
-    for op in ops:
-        if isinstance(op, (PreparedKernel, PreparedCustomFunction)):
-            variables = op.kernel.spec.variables if isinstance(op, PreparedKernel) else op.variables
-            for variable in variables:
-                if variable.name not in op.fixedvars and variable.name != CORE_ID:
-                    bounds.setdefault(variable.name, set()).add(variable)
-    return bounds

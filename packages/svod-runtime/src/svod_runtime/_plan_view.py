@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, Dims
+from svod_ir import UOp
 from svod_ir.forks import make_lock
 from svod_runtime._execute import Step
 from svod_runtime._kernel_state import KernelState
+from svod_runtime._loop_state import LoopState
 from svod_runtime._prepared import CachedKernel, PreparedKernel, PreparedOp
 
 if TYPE_CHECKING:
@@ -22,7 +24,17 @@ __all__ = ["PlanView", "PlannedKernel"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedKernel:
-    """A kernel of a plan as it would be launched now, for inspection."""
+    """A kernel of a plan as it would be launched now, for inspection.
+
+    Attributes:
+        op: the launch.
+        buffers: its buffers; of a kernel in a loop those of the first iteration, or those that it had last.
+        values: of its variables.
+        global_size: the grid.
+        local_size: items in a workgroup, or None.
+        origins: the lines of the program that it comes from.
+        n_runs: how often one execution launches it, or None if only the execution finds out.
+    """
 
     op: PreparedKernel
     buffers: tuple[Buffer, ...]
@@ -30,6 +42,7 @@ class PlannedKernel:
     global_size: Dims
     local_size: Dims | None
     origins: tuple[Origin, ...] = ()
+    n_runs: int | None = 1
 
     @property
     def kernel(self) -> CachedKernel:
@@ -58,10 +71,16 @@ class PlanView:
         input_ids: Sequence[int] | None,
         origins: Mapping[int, tuple[Origin, ...]],
     ) -> None:
-        self._template, self._input_ids = template, input_ids
+        self._template, self._input_ids, self._origins = template, input_ids, origins
         self._buffers = list(buffers)
         self._variables = dict(template.values)
-        self._states = [KernelState(op, buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels]
+        self._states = [
+            KernelState(op, self._buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels
+        ]
+        self._loops = [LoopState(form, self._buffers, self._variables, origins) for _, form in template.loops]
+        counted = (loop for outer in self._loops for loop in outer.iter_loops())
+        self._counted_loops = [loop for loop in counted if isinstance(loop.form.op.count, UOp)]
+        self._states_in_loops = [state for loop in self._loops for state in loop.iter_kernels()]
         self._levels = template.levels
         self._steps: list[Step] = []
         self._lock = make_lock()
@@ -158,7 +177,8 @@ class PlanView:
 
     @property
     def num_kernels(self) -> int:
-        return len(self._states)
+        """How many kernels there are; one in a loop counts once."""
+        return len(self._states) + len(self._states_in_loops)
 
     @property
     def num_calls(self) -> int:
@@ -166,9 +186,23 @@ class PlanView:
         return len(self._steps)
 
     def kernels(self) -> list[PlannedKernel]:
-        """Every kernel in schedule order."""
+        """Every kernel in schedule order, first those that are in no loop."""
         with self._lock:
-            return [
-                PlannedKernel(s.op, tuple(s.buffers), s.variables, s.global_size, s.local_size, s.origins)
-                for s in self._states
-            ]
+            found = [_describe(state, 1) for state in self._states]
+            for loop in self._loops:
+                found += _describe_loop(loop, 1)
+            return found
+
+
+def _describe(state: KernelState, n_runs: int | None) -> PlannedKernel:
+    return PlannedKernel(
+        state.op, state.buffers, state.variables, state.global_size, state.local_size, state.origins, n_runs
+    )
+
+
+def _describe_loop(loop: LoopState, n_runs: int | None) -> list[PlannedKernel]:
+    loop.begin()
+    known = loop.known_count
+    n_inside = None if n_runs is None or known is None else n_runs * known
+    found = [_describe(state, n_inside) for state in loop.kernels]
+    return [*found, *(kernel for inner in loop.loops for kernel in _describe_loop(inner, n_inside))]

@@ -24,28 +24,32 @@ from svod_ir import UOp
 if TYPE_CHECKING:
     from svod_runtime._prepared import PreparedOp
 
-__all__ = ["Binding", "Carried", "CarriedIn", "CarriedOut", "LoopBody", "PreparedLoop", "Slice", "Whole"]
+__all__ = ["Binding", "Carried", "CarriedIn", "CarriedOut", "LoopBody", "PreparedLoop", "Slice", "Whole", "find_parts"]
 
 
-class Whole(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Whole:
     """All of an operand: `position` is that of a buffer within `PreparedLoop.buffer_indices`."""
 
     position: int
 
 
-class Slice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Slice:
     """The part of an operand that belongs to an iteration: as many bytes as the local buffer has, one after the other."""
 
     position: int
 
 
-class CarriedIn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CarriedIn:
     """What carried value `number` is when the iteration begins."""
 
     number: int
 
 
-class CarriedOut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
     """Where the iteration writes what carried value `number` is next; the same memory if it has no spare."""
 
     number: int
@@ -123,3 +127,20 @@ class PreparedLoop:
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
     dependencies: tuple[int, ...] = ()
     values: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+class Part(NamedTuple):
+    """A local buffer on the memory of another one, from a byte on."""
+
+    local: int
+    offset: int
+
+
+def find_parts(body: LoopBody) -> dict[int, list[Part]]:
+    """For each local buffer that is bound what lies on it: itself, and its parts."""
+    owners = {buffer.storage_id: i for i, buffer in enumerate(body.buffers) if body.bindings[i] is not None}
+    parts: dict[int, list[Part]] = {index: [] for index in owners.values()}
+    for index, buffer in enumerate(body.buffers):
+        if buffer.storage_id in owners:
+            parts[owners[buffer.storage_id]].append(Part(index, buffer.offset))
+    return parts

@@ -53,7 +53,7 @@ class ProfileReport:
         self.transfer_times: Sequence[int] = tuple(transfer_times)
 
     def __repr__(self) -> str:
-        return f"<ProfileReport of {len(self.profiles)} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
+        return f"<ProfileReport of {self.n_launches} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
 
     def __str__(self) -> str:
         return "\n\n".join(filter(None, (self.table(), self.explain())))
@@ -65,6 +65,11 @@ class ProfileReport:
     def elapsed_ns(self) -> int:
         """The time of all kernels, copies and custom functions together."""
         return sum(p.elapsed_ns for p in self.profiles) + sum(self.transfer_times)
+
+    @property
+    def n_launches(self) -> int:
+        """How often kernels ran, all of them together."""
+        return _count(self.profiles)
 
     def summaries(self) -> list[KernelSummary]:
         """One for each kernel of each device; the one that took longest first."""
@@ -79,7 +84,7 @@ class ProfileReport:
         groups: dict[str, list[KernelProfile]] = {}
         for profile in self.profiles:
             groups.setdefault(get_scope(profile.origins), []).append(profile)
-        found = [ScopeSummary(name, len(group), *_add_up(group)) for name, group in groups.items()]
+        found = [ScopeSummary(name, _count(group), *_add_up(group)) for name, group in groups.items()]
         return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
 
     def table(self, *, max_rows: int = 40) -> str:
@@ -112,6 +117,7 @@ class ProfileReport:
                 "buffers": p.n_buffers,
                 "start_ns": p.start_ns,
                 "elapsed_ns": p.elapsed_ns,
+                "launches": p.n_launches,
                 "operations": p.n_operations,
                 "bytes": p.n_bytes,
                 "origins": _to_dicts(p.origins),
@@ -170,6 +176,7 @@ class ProfileReport:
                     "buffers": p.n_buffers,
                     "operations": p.n_operations,
                     "bytes": p.n_bytes,
+                    **({"launches": p.n_launches} if p.n_launches > 1 else {}),
                     "GFLOP/s": round(p.gflops, 3),
                     "GB/s": round(p.gigabytes_per_second, 3),
                     **_name_lines(p.origins),
@@ -189,14 +196,13 @@ class ProfileReport:
 
 
 def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelSummary:
-    times = [p.elapsed_ns for p in group]
-    bounds = [] if limits is None else [limits.get_bound(p.n_operations, p.n_bytes) for p in group]
+    bounds = [] if limits is None else [_get_bound(p, limits) for p in group]
     return KernelSummary(
         group[0].name,
         group[0].device,
-        len(group),
-        sum(times),
-        min(times),
+        _count(group),
+        sum(p.elapsed_ns for p in group),
+        min(p.elapsed_ns if p.fastest_ns is None else p.fastest_ns for p in group),
         sum(p.n_operations for p in group),
         sum(p.n_bytes for p in group),
         tuple(dict.fromkeys(o for p in group for o in p.origins)),
@@ -204,6 +210,17 @@ def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelS
         bounds[0][1] if bounds else "",
         group[0].reasons,
     )
+
+
+def _count(group: Iterable[KernelProfile]) -> int:
+    return sum(p.n_launches for p in group)
+
+
+def _get_bound(profile: KernelProfile, limits: Limits) -> tuple[float, str]:
+    """The seconds that launches take at best, and what takes them; where bytes lie depends on those of one launch."""
+    n = profile.n_launches
+    seconds, bound = limits.get_bound(profile.n_operations // n, profile.n_bytes // n)
+    return n * seconds, bound
 
 
 def _add_up(group: Sequence[KernelProfile]) -> tuple[int, int, int]:

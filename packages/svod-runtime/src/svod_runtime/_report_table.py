@@ -29,7 +29,7 @@ class Summarized(Protocol):
     def n_runs(self) -> int: ...
 
     @property
-    def profiles(self) -> Sequence[object]: ...
+    def n_launches(self) -> int: ...
 
     @property
     def transfer_times(self) -> Sequence[int]: ...
@@ -66,7 +66,7 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
         _make_sum(
             report,
             "all",
-            len(report.profiles) + len(transfers),
+            report.n_launches + len(transfers),
             elapsed,
             _rate(sum(s.n_operations for s in summaries), elapsed),
             _rate(sum(s.n_bytes for s in summaries), elapsed),

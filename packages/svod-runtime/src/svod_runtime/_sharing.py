@@ -32,7 +32,7 @@ class Sharing:
         pattern: what they share now.
     """
 
-    __slots__ = ("_is_apart", "_resting", "_taken", "moving", "pattern")
+    __slots__ = ("_is_apart", "_resting", "_storages", "_taken", "moving", "pattern")
 
     def __init__(self, buffers: Sequence[Buffer], moving: Iterable[int]) -> None:
         self.moving = frozenset(moving)
@@ -40,19 +40,25 @@ class Sharing:
         for index, buffer in enumerate(buffers):
             if index not in self.moving:
                 self._resting.setdefault(buffer.storage_id, []).append(index)
-        # The storages that are in use, as long as none of them holds a buffer that moves and another one.
+        # The storages that are in use, and those of buffers that move, as long as none of them holds another buffer too.
         self._taken: set[int] = set()
+        self._storages: dict[int, int] = {}
         self._is_apart = False
         self.pattern = self._make_pattern(buffers, {})
 
     def follow(self, buffers: Sequence[Buffer], changes: Mapping[int, Buffer]) -> Pattern:
         """The pattern when `changes`, which are among those that move, are in the place of `buffers`."""
         if self._is_apart:
-            new = [buffer.storage_id for buffer in changes.values()]
-            taken = self._taken
-            taken.difference_update([buffers[index].storage_id for index in changes])
-            if taken.isdisjoint(new) and len(set(new)) == len(new):
-                taken.update(new)
+            # What is new may be what another one was before: that goes first.
+            taken, storages = self._taken, self._storages
+            for index in changes:
+                taken.discard(storages[index])
+            for index, buffer in changes.items():
+                storage = storages[index] = buffer.storage_id
+                if storage in taken:
+                    break
+                taken.add(storage)
+            else:
                 return self.pattern
         self.pattern = self._make_pattern(buffers, changes)
         return self.pattern
@@ -64,6 +70,7 @@ class Sharing:
             on_storage.setdefault(buffer.storage_id, []).append(index)
         self._is_apart = len(on_storage) == len(now) and self._resting.keys().isdisjoint(on_storage)
         if self._is_apart:
+            self._storages = {indices[0]: storage for storage, indices in on_storage.items()}
             self._taken = {*on_storage, *self._resting}
             return _NOTHING
         groups: list[tuple[tuple[int, int, int], ...]] = []

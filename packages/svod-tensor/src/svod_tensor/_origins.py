@@ -30,6 +30,7 @@ __all__ = [
     "add_line",
     "current_scope",
     "scope",
+    "skip_line",
     "track_origins",
     "wrap",
 ]
@@ -107,6 +108,12 @@ def add_line(node: UOp) -> None:
         # `inspect.currentframe` does the same, but takes 4 ms to import.
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         add_origin(node, _find_origin(frame, name))
+
+
+def skip_line(node: UOp) -> None:
+    """Say that no line built `node`; where lines are tracked."""
+    if current_scope.get() is not None:
+        add_origin(node, None)
 
 
 def _find_origin(frame: FrameType | None, name: str) -> Origin | None:

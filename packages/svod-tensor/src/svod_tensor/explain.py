@@ -15,10 +15,11 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from svod_ir import Op, UOp
-from svod_runtime import ExecutionPlan, describe_op
+from svod_runtime import ExecutionPlan, PreparedLoop, describe_op
 from svod_tensor.engine.observe import Observer, observing
 
 if TYPE_CHECKING:
@@ -85,9 +86,16 @@ def _show_optimized(kernel: OptimizedKernel) -> str:
 
 
 def _show_pre_schedule(pre: PreSchedule) -> str:
-    lines = [f"kernel {i.id} on {[_number(m) for m in i.memory]} after {list(i.dependencies)}" for i in pre.items]
+    lines: list[str] = []
+    for item in pre.items:
+        what = "kernel" if item.body is None else "loop"
+        after = [pre.first + number for number in item.dependencies]
+        lines.append(f"{what} {pre.first + item.id} on {[_number(m) for m in item.memory]} after {after}")
+        if item.body is not None:
+            lines.append(indent(_show_pre_schedule(item.body), "    "))
     runs = [
-        f"run kernel {i.kernel_id}" + (f" with {dict(i.fixedvars)}" if i.fixedvars else "") for i in pre.invocations
+        f"run {pre.first + i.kernel_id}" + (f" with {dict(i.fixedvars)}" if i.fixedvars else "")
+        for i in pre.invocations
     ]
     return "\n".join([*lines, *runs, f"outputs {[_number(o) for o in pre.outputs]}"])
 
@@ -97,10 +105,13 @@ def _number(node: UOp) -> str:
 
 
 def _show_schedule(schedule: Schedule) -> str:
-    lines = [
-        f"kernel {item.kernel_id}: {dict(zip(item.buffer_ids, item.buffers, strict=True))}{_show_lines(item.origins)}"
-        for item in schedule.items
-    ]
+    lines: list[str] = []
+    for item in schedule.items:
+        what = "kernel" if item.body is None else "loop"
+        memory = dict(zip(item.buffer_ids, item.buffers, strict=True))
+        lines.append(f"{what} {item.kernel_id}: {memory}{_show_lines(item.origins)}")
+        if item.body is not None:
+            lines.append(indent(_show_schedule(item.body), "    "))
     return "\n".join([*lines, f"outputs {list(schedule.output_ids)}"])
 
 
@@ -125,6 +136,9 @@ def _show_ops(builder: ExecutionPlanBuilder) -> str:
 
 
 def _show_op(op: PreparedOp) -> str:
+    if isinstance(op, PreparedLoop):
+        inner = "".join(f"\n    {i}: {_show_op(o)}" for i, o in enumerate(op.body.ops))
+        return f"{describe_op(op)} on buffers {op.buffer_indices}, carrying {list(op.body.carried)}{inner}"
     kernel = getattr(op, "kernel", None)
     name = "" if kernel is None else f" {kernel.name}"
     return f"{type(op).__name__}{name} on buffers {op.buffer_indices}"

@@ -18,13 +18,14 @@ import pytest
 
 # Before the modules are imported: a failed assertion in them shows its operands, as in a test file.
 pytest.register_assert_rewrite(
-    *(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "loss", "memory"))
+    *(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "loops", "loss", "memory"))
 )
 
 from svod_device.testing.backend import BackendConformance, LauncherConformance, RegistryConformance  # noqa: E402
 from svod_device.testing.base import Conformance  # noqa: E402
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec  # noqa: E402
 from svod_device.testing.kernels import KernelCase, get_case, iter_kernels  # noqa: E402
+from svod_device.testing.loops import LoopConformance  # noqa: E402
 from svod_device.testing.loss import LossConformance  # noqa: E402
 from svod_device.testing.memory import AllocatorConformance, BufferConformance  # noqa: E402
 
@@ -37,6 +38,7 @@ __all__ = [
     "DeviceConformance",
     "KernelCase",
     "LauncherConformance",
+    "LoopConformance",
     "LossConformance",
     "RegistryConformance",
     "build",
@@ -53,6 +55,7 @@ class DeviceConformance(
     BufferConformance,
     BackendConformance,
     LauncherConformance,
+    LoopConformance,
     LossConformance,
 ):
     """All of it."""

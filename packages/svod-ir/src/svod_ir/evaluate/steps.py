@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from svod_ir._arithmetic import Values, apply_elementwise, constant
+from svod_ir._arithmetic import Values, apply_elementwise, choose, constant
 from svod_ir.errors import UnknownMeaningError
 from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
@@ -141,7 +141,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
         if not np.any(condition):
             return y
         return x if isinstance(x, Poison) else y
-    return np.where(condition, x, y) if np.ndim(condition) else x if condition else y
+    return choose(condition, x, y)
 
 
 def _call(node: UOp, environment: Environment) -> Callable[..., Any]:

@@ -7,11 +7,13 @@ touches the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from svod_device import Buffer
+from svod_runtime._loop_order import BodyDependencies
 from svod_runtime._prepared import PreparedKernel, PreparedOp, get_written
+from svod_runtime._prepared_loop import CarriedOut, PreparedLoop, Slice, Whole, find_parts
 
 __all__ = ["Life", "is_fresh", "list_lives"]
 
@@ -40,20 +42,68 @@ def list_lives(
 ) -> list[Life]:
     """The intermediates that may share memory, in the order of their first use; those in `fixed` never do.
 
-    What copies, views and custom functions touch is left alone, and so is what a kernel touches that stores in part.
+    What copies, views and custom functions touch is left alone, and so is what a kernel touches that stores in part, and
+    what an iteration of a loop may leave as it was. What a loop fills that may run no iteration is needed for the next
+    op that reads it, so that it is shared only if nobody else does.
     """
     fixed = set(fixed)
+    unsure: set[int] = set()
     lives: dict[int, Life] = {}
     for number in order:
         op = ops[number]
         written = get_written(op)
-        is_whole_store = isinstance(op, PreparedKernel) and not op.is_partial
+        kept = _list_kept(op)
+        unsure.update(index for index in _list_unsure(op) if index not in lives)
         for index in dict.fromkeys(op.buffer_indices):
             is_read_first = index not in lives and index not in written
-            if is_read_first or not is_whole_store:
+            if is_read_first or index in kept:
                 fixed.add(index)
             lives.setdefault(index, Life(index, buffers[index], [])).users.append(number)
+    fixed.update(index for index in unsure if len(lives[index].users) > 1)
     return [life for life in lives.values() if life.index not in fixed]
+
+
+def _list_kept(op: PreparedOp) -> Collection[int]:
+    """The buffers that hold afterwards, as far as is known, some of what was in them before; whatever is no life, too."""
+    match op:
+        case PreparedKernel():
+            return op.buffer_indices if op.is_partial else ()
+        case PreparedLoop():
+            return {op.buffer_indices[position] for position in _list_kept_positions(op)}
+        case _:
+            return op.buffer_indices
+
+
+def _list_kept_positions(op: PreparedLoop) -> Iterator[int]:
+    """The operands that an iteration writes, but may leave parts of as they were, or of the iteration before."""
+    body = op.body
+    whole = {life.index for life in list_lives(body.ops, BodyDependencies(op).order, body.buffers, ())}
+    touched = {i for inner in body.ops for i in inner.buffer_indices}
+    written = {i for inner in body.ops for i in get_written(inner)}
+    for owner, parts in find_parts(body).items():
+        indices = [part.local for part in parts if part.local in touched]
+        if written.isdisjoint(indices) or whole.issuperset(indices):
+            continue
+        match body.bindings[owner]:
+            case Whole(position) | Slice(position):
+                yield position
+            case CarriedOut(number) if (spare := body.carried[number].spare) is not None:
+                yield from (body.carried[number].result, spare)
+            case _:
+                pass  # what is changed in place is filled before the first iteration
+
+
+def _list_unsure(op: PreparedOp) -> Iterator[int]:
+    """The buffers that a loop fills only if it runs, and to its end."""
+    if not isinstance(op, PreparedLoop):
+        return
+    carried: set[int] = set() if op.branch is not None else {v.result for v in op.body.carried}
+    is_certain = isinstance(op.count, int) and op.count > 0 and op.branch is None
+    is_sized = op.count is not None and op.branch is None and op.body.go_on is None
+    sliced = {b.position for b in op.body.bindings if isinstance(b, Slice)}
+    for position in op.output_indices:
+        if position not in carried and not (is_sized if position in sliced else is_certain):
+            yield op.buffer_indices[position]
 
 
 def is_fresh(buffer: Buffer) -> bool:

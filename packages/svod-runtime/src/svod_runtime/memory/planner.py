@@ -10,54 +10,52 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Final
 
 from svod_device import Buffer
-from svod_dtype import uint8
 from svod_ir import get_logger
 from svod_runtime._dependencies import Dependencies
 from svod_runtime._memory_report import MemoryReport, PlannerMode
 from svod_runtime._parts import PlanParts
 from svod_runtime._prepared import PreparedBufferView, PreparedKernel, PreparedOp
+from svod_runtime.memory.bodies import Saved
 from svod_runtime.memory.lives import Life, is_fresh, list_lives
 from svod_runtime.memory.order import declare_units, order_in_units
-from svod_runtime.memory.packing import Block, get_most_live, pack
+from svod_runtime.memory.packing import Block, get_most_live
+from svod_runtime.memory.placing import date_lives, place_lives
 
 __all__ = ["plan_memory"]
 
 _log = get_logger("runtime")
-_HOST_ALIGNMENT: Final = 64
-_ALIGNMENT: Final = 256
 
 
 def plan_memory(
-    parts: PlanParts, dependencies: Dependencies, inputs: Collection[Buffer], mode: PlannerMode
+    parts: PlanParts, dependencies: Dependencies, inputs: Collection[Buffer], mode: PlannerMode, saved: Saved
 ) -> tuple[PlanParts, Dependencies]:
     """The ops of `parts` in the order in which they run, on memory that all but `inputs` share as `mode` says.
 
-    Equal buffers have one index then.
+    Equal buffers have one index then. The report counts what was `saved` in loops, too.
     """
     started = perf_counter()
     ops, buffers = parts.ops, parts.buffers
     results = {*parts.output_indices, *parts.guarded_indices}
     given = set(inputs)
     own = {i for op in ops for i in op.buffer_indices if buffers[i] not in given} - results
-    if not parts.owners and (mode == "disabled" or len(own) < 2):
+    if not parts.owners and (mode == "disabled" or len(own) + saved.n_buffers < 2):
         return _merge(replace(parts, memory_report=MemoryReport(mode)), dependencies.declared)
     predecessors = dependencies.get_predecessors(buffers)
     fixed = [i for i, buffer in enumerate(buffers) if i not in own or not is_fresh(buffer)]
     lives = list_lives(ops, dependencies.order, buffers, fixed)
     units = order_in_units(ops, dependencies.order, predecessors, buffers, lives)
-    time_of = _date(lives, units)
+    time_of = date_lives(lives, units)
     placed = _fill_donated(parts, lives, time_of) if mode != "disabled" else {}
     groups: dict[str, list[Life]] = defaultdict(list)
     for life in lives:
         if life.index not in placed:
             groups[life.buffer.device].append(life)
-    place = {"arena": _pack, "remap": _reuse, "disabled": _keep}[mode]
-    own_memory = {index: buffer for group in groups.values() for index, buffer in place(group).items()}
+    own_memory = {index: buffer for group in groups.values() for index, buffer in place_lives(group, mode).items()}
     report = MemoryReport(
-        mode, len(lives), sum(life.buffer.nbytes for life in lives), _count_bytes(own_memory.values()),
+        mode, len(lives) + saved.n_buffers, sum(life.buffer.nbytes for life in lives) + saved.n_bytes,
+        _count_bytes(own_memory.values()),
         sum(_get_bound(group) for group in groups.values()), len(parts.owners),
         sum(buffers[output].nbytes for output in parts.owners),
     )  # fmt: skip
@@ -75,17 +73,6 @@ def _log_report(report: MemoryReport, elapsed: float) -> None:
         bytes_after=report.bytes_after, bytes_saved=report.bytes_saved, lower_bound=report.lower_bound,
         donated=report.n_donated, elapsed_us=round(elapsed * 1e6),
     )  # fmt: skip
-
-
-def _date(lives: list[Life], units: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Enter in lives, which are sorted, when they begin and end; returns the unit of each op, which is its level."""
-    time_of = {index: time for time, unit in enumerate(units) for index in unit}
-    place_of = {index: place for place, index in enumerate(time_of)}
-    for life in lives:
-        times = [time_of[index] for index in life.users]
-        life.first, life.last = min(times), max(times)
-    lives.sort(key=lambda life: min(place_of[index] for index in life.users))
-    return time_of
 
 
 def _count_bytes(buffers: Iterable[Buffer]) -> int:
@@ -125,39 +112,6 @@ def _reads(op: PreparedOp, index: int) -> bool:
         return True
     spec = op.kernel.spec
     return any(i == index and slot in spec.ins for i, slot in zip(op.buffer_indices, spec.globals, strict=True))
-
-
-def _pack(lives: Sequence[Life]) -> dict[int, Buffer]:
-    """One block of memory for all, which are on one device."""
-    allocator = lives[0].buffer.allocator
-    alignment = _HOST_ALIGNMENT if allocator.is_host_addressable else _ALIGNMENT
-    blocks = [Block(-(-life.buffer.nbytes // alignment) * alignment, life.first, life.last) for life in lives]
-    packing = pack(blocks)
-    arena = Buffer(allocator, uint8, packing.size)
-    return {
-        life.index: arena.view(start, life.buffer.nbytes, life.buffer.dtype)
-        for life, start in zip(lives, packing.starts, strict=True)
-    }
-
-
-def _reuse(lives: Sequence[Life]) -> dict[int, Buffer]:
-    """A buffer that is no longer needed serves as the next one of its dtype and size; the one freed last comes first."""
-    free: dict[tuple[object, int], list[Buffer]] = defaultdict(list)
-    busy: list[tuple[Life, Buffer]] = []
-    placed: dict[int, Buffer] = {}
-    for life in sorted(lives, key=lambda v: v.first):
-        for owner, buffer in sorted((e for e in busy if e[0].last < life.first), key=lambda e: e[0].last):
-            free[owner.buffer.dtype, owner.buffer.nbytes].append(buffer)
-        busy = [e for e in busy if e[0].last >= life.first]
-        pool = free[life.buffer.dtype, life.buffer.nbytes]
-        placed[life.index] = pool.pop() if pool else life.buffer
-        busy.append((life, placed[life.index]))
-    return placed
-
-
-def _keep(lives: Sequence[Life]) -> dict[int, Buffer]:
-    """A buffer of its own for each."""
-    return {life.index: life.buffer for life in lives}
 
 
 def _merge(parts: PlanParts, declared: Sequence[set[int]]) -> tuple[PlanParts, Dependencies]:

@@ -13,6 +13,7 @@ from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir import Op, UOp
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import parts_of
+from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
@@ -80,6 +81,7 @@ class Captured:
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
         watched: what of the plan is only right as long as these are what they were.
         held_written: the cells of tensors that the function holds and assigns to.
+        direct: how most calls go; None where no call can.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Captured:
     takes_memory: bool = False
     watched: Sequence[Watched] = ()
     held_written: Sequence[weakref.ref[Cell]] = ()
+    direct: DirectCall | None = None
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
@@ -132,6 +135,11 @@ class Captured:
             VariableConflictError: if a variable has two values, which may be that of something that the function holds.
             BoundsConflictError: if two variables have one name.
         """
+        if self.direct is not None and self.plan is not None:
+            found = self.direct.find_buffers(given)
+            if found is not None:
+                self._execute(self.plan, found, {})
+                return self.build(iter(self.direct.make_results(found)))
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}

@@ -16,6 +16,7 @@ from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
+from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.nested import take_apart
 from svod_tensor.capture.recipes import Recipe, Results
@@ -77,12 +78,15 @@ def make_captured(
         _compute(foreign)
         return None
     try:
-        return _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
+        captured = _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
     except BufferNotFoundError:
         memories = {memory for graph in graphs for memory in graph.iter_ops(Op.BUFFER)}
         if all(registry.get_version(memory) is memory for memory in memories):
             raise
         return None
+    if not binds and not bound:
+        captured.direct = _find_direct(captured)
+    return captured
 
 
 @contextlib.contextmanager
@@ -305,11 +309,20 @@ def _finish(
     )  # fmt: skip
 
 
+def _find_direct(captured: Captured) -> DirectCall | None:
+    """How calls without variables go directly, if they only read memory of arguments."""
+    results = captured.results.direct
+    if captured.plan is None or captured.takes_memory or results is None:
+        return None
+    reads = [(given.position, given.index) for given in captured.inputs]
+    return DirectCall(reads, results, dict(captured.outputs))
+
+
 def _list_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:
     """The tensors that the function holds, and that the plan computes or reads where they are not at home."""
     used = set(UOp.sink(*graphs).toposort()) if graphs else set[UOp]()
     with registry.lock:
-        cells = [cell for cell in registry.iter_pending_cells() if cell.node in used]
+        cells = [c for c in registry.iter_pending_cells() if c.node in used and capture.is_known(c)]
         shared = [(weakref.ref(c), c.node) for c in cells if any(n.op is Op.BUFFER for n in c.node.toposort())]
         return [Watched(cell, node) for cell, node in (*shared, *capture.moved)]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from svod_ir import Op, UOp
 from svod_tensor._shards import parts_of
+from svod_tensor.capture.direct import make_direct_result
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import get_form
 from svod_tensor.cells.views import Path, list_sizes, substitute_path
@@ -37,9 +38,10 @@ class Results:
 
     Attributes:
         binds: the bound variables in them.
+        direct: the results, where each is memory of its own; None where one is not.
     """
 
-    __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds")
+    __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds", "direct")
 
     def __init__(
         self, recipes: Sequence[Recipe], nodes: Sequence[UOp], placeholders: Iterable[UOp], own: set[UOp]
@@ -62,6 +64,10 @@ class Results:
             if node not in changing and not changing.isdisjoint(node.src):
                 changing.add(node)
                 self._changing.append(node)
+        made = [make_direct_result(node, form) for node, form in zip(self._nodes, self._forms, strict=True)]
+        is_direct = is_plain and all(self._owns)
+        found = [result for result in made if result is not None]
+        self.direct = found if is_direct and len(found) == len(made) else None
 
     def make(self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp]) -> list[Tensor]:
         """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""

@@ -47,7 +47,11 @@ def read_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> Sign
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
     for value in args:
-        _read(value, key, inputs)
+        if isinstance(value, Tensor):
+            inputs.append(value)
+            key.append(value.content.form)
+        else:
+            _read(value, key, inputs)
     for name, value in kwargs.items():
         key.append(name)
         _read(value, key, inputs)

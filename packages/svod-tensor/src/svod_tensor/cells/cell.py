@@ -6,18 +6,22 @@ same memory, share it until one of them is written, and only the one that owns m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType
 from svod_ir import Sharding, UOp
 from svod_ir.sizes import unbind
+from svod_tensor._origins import skip_line
 from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.options import DEFAULT_DEVICE
+
+if TYPE_CHECKING:
+    from svod_device import Buffer
 
 __all__ = ["Cell", "Form", "Live", "View", "get_form"]
 
@@ -36,19 +40,37 @@ class Cell:
 
     Attributes:
         node: what it is now.
+        memory: what it is on, as long as nobody asked for the node, which is made then; None afterwards, and in other cells.
         owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
         is_patched: whether parts were written while it had no memory.
         is_given_away: whether its memory is something else's now, and it itself of no use.
     """
 
-    __slots__ = ("__weakref__", "_donation", "_form", "is_given_away", "is_patched", "node", "owns")
+    __slots__ = (
+        "__weakref__", "_donation", "_form", "_make_node", "is_given_away", "is_patched", "memory", "node", "owns"
+    )  # fmt: skip
 
     node: UOp
+    memory: Buffer | None
     _donation: tuple[str, str]
+    _make_node: Callable[[Buffer], UOp]
 
     def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
         self.node, self._form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
+        self.memory = None
         tables.add(self)
+
+    @classmethod
+    def on(cls, memory: Buffer, make_node: Callable[[Buffer], UOp], form: Form) -> Self:
+        """A cell on memory that was made for it.
+
+        It has a node, and is one of the live cells, once somebody asks: most results of a chain of calls are only given
+        to the next call.
+        """
+        self = object.__new__(cls)
+        self._form, self.owns, self.is_patched, self.is_given_away = form, True, False, False
+        self.memory, self._make_node = memory, make_node
+        return self
 
     @property
     def cell(self) -> Cell:
@@ -71,12 +93,12 @@ class Cell:
     @property
     def is_settled(self) -> bool:
         """Whether the content is memory, its own or that of another cell, and nothing is left to compute."""
-        return memory_nodes.is_buffer_identity(self.node)
+        return self.memory is not None or memory_nodes.is_buffer_identity(self.node)
 
     @property
     def is_realized(self) -> bool:
         """Whether the content is in memory of its own."""
-        return self.owns and memory_nodes.is_buffer_identity(self.node)
+        return self.memory is not None or (self.owns and memory_nodes.is_buffer_identity(self.node))
 
     def along(self, steps: Iterable[Step]) -> Cell | View:
         """What is seen along `steps`; what numpy would copy on the way is a cell of its own."""
@@ -104,12 +126,25 @@ class Cell:
         self._form, self.is_given_away = None, True
         del self.node
 
+    def _settle(self) -> UOp:
+        """The node of a cell that has none yet, the same for all threads."""
+        with tables.lock:
+            if self.memory is not None:
+                node = self._make_node(self.memory)
+                # A call made it, and no line of the program.
+                skip_line(node)
+                self.node, self.memory = node, None
+                tables.add_settled(self)
+            return object.__getattribute__(self, "node")
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
             # Comes here for what is not there; a cell that was given away has no node.
             if name == "node":
-                raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
+                if self.is_given_away:
+                    raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
+                return self._settle()
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from svod_ir.forks import hold_across_fork
 
-__all__ = ["Table", "add", "captured", "live", "lock", "note_new_node", "pending", "remove"]
+__all__ = ["Table", "add", "add_settled", "captured", "live", "lock", "note_new_node", "pending", "remove"]
 
 Table = dict[int, "weakref.ref[Hashable]"]
 """By id: who is looked up is alive, so that its id is nobody else's."""
@@ -38,6 +38,12 @@ def add(one: Hashable) -> None:
         table[key] = weakref.ref(one, partial(_leave, table, key))
     else:
         live[key] = pending[key] = weakref.ref(one, partial(_forget, key))
+
+
+def add_settled(one: Hashable) -> None:
+    """`add` for a cell in memory of its own, which was there before any function that is captured now."""
+    key = id(one)
+    live[key] = weakref.ref(one, partial(_forget, key))
 
 
 def _leave(table: Table, key: int, _: object) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
@@ -50,31 +49,27 @@ def instantiate_schedule(
     """
     allocated: dict[UOp, Buffer] = {}
     buffers = {item.id: _collect_buffers(item, input_buffers, allocated) for item in pre.items}
-    items = [_make_item(pre.items[i.kernel_id], buffers[i.kernel_id], i.fixedvars, var_vals) for i in pre.invocations]
+    items: list[ScheduleItem] = []
     latest: dict[int, int] = {}
-    for position, item in enumerate(items):
+    for position, run in enumerate(pre.invocations):
+        item = _make_item(pre.items[run.kernel_id], buffers[run.kernel_id], run.fixedvars, var_vals, origins or {})
+        item.kernel_id = pre.first + run.kernel_id
         # Of a kernel in a loop, the latest run is meant.
-        item.dependencies = tuple(latest[number] for number in pre.items[item.kernel_id].dependencies)
+        item.dependencies = tuple(latest[number] for number in pre.items[run.kernel_id].dependencies)
         item.origins = (origins or {}).get(item.kernel_id, ())
-        latest[item.kernel_id] = position
+        latest[run.kernel_id] = position
+        items.append(item)
     if not items:
         raise EmptyScheduleError(n_tensors=len(pre.outputs))
-    schedule = Schedule(items, tuple(buffer_id(o) for o in pre.outputs))
-    _number_inner(schedule, count(len(pre.items)))
-    return schedule
-
-
-def _number_inner(schedule: Schedule, fresh: Iterator[int]) -> None:
-    """Give what is inside loops numbers of its own."""
-    for item in schedule.items:
-        if item.body is not None:
-            for inner in item.body.items:
-                inner.kernel_id = next(fresh)
-            _number_inner(item.body, fresh)
+    return Schedule(items, tuple(buffer_id(o) for o in pre.outputs))
 
 
 def _make_item(
-    item: PreScheduleItem, buffers: tuple[Buffer, ...], loop_values: Mapping[str, int], var_vals: Mapping[str, int]
+    item: PreScheduleItem,
+    buffers: tuple[Buffer, ...],
+    loop_values: Mapping[str, int],
+    var_vals: Mapping[str, int],
+    origins: Mapping[int, tuple[Origin, ...]],
 ) -> ScheduleItem:
     given = {name: value for name, value in var_vals.items() if name in item.variables}
     # A variable of the compiler's may have the name of a caller's in another kernel.
@@ -82,11 +77,16 @@ def _make_item(
     return ScheduleItem(
         item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
         frozenset(own), alias_ids=tuple(buffer_id(m) for m in item.aliases),
-        body=_make_body(item, buffers, var_vals), count=item.count,
+        body=_make_body(item, buffers, var_vals, origins), count=item.count,
     )  # fmt: skip
 
 
-def _make_body(item: PreScheduleItem, buffers: Sequence[Buffer], var_vals: Mapping[str, int]) -> Schedule | None:
+def _make_body(
+    item: PreScheduleItem,
+    buffers: Sequence[Buffer],
+    var_vals: Mapping[str, int],
+    origins: Mapping[int, tuple[Origin, ...]],
+) -> Schedule | None:
     """What a loop runs, on buffers without memory that stand for what each iteration gets."""
     if item.body is None:
         return None
@@ -97,7 +97,7 @@ def _make_body(item: PreScheduleItem, buffers: Sequence[Buffer], var_vals: Mappi
     for param in params:
         arg: ParamArg = param.arg
         inputs[param] = Buffer(buffers[first + arg.slot].allocator, param.dtype, arg.size)
-    return instantiate_schedule(item.body, inputs, var_vals)
+    return instantiate_schedule(item.body, inputs, var_vals, origins)
 
 
 def _collect_buffers(item: PreScheduleItem, inputs: InputBuffers, allocated: dict[UOp, Buffer]) -> tuple[Buffer, ...]:
@@ -146,7 +146,7 @@ def restore_pre_schedule(pre: PreSchedule, graph: TensorGraph) -> PreSchedule:
         return tuple([buffers.get(node, node) for node in nodes])
 
     items = tuple(replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items)
-    return PreSchedule(items, pre.invocations, tuple(buffers.get(o, o) for o in pre.outputs))
+    return replace(pre, items=items, outputs=tuple(buffers.get(o, o) for o in pre.outputs))
 
 
 def _add_outputs(schedule: Schedule, job: Job) -> Schedule:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_ir import Op
+from svod_ir.loops import get_bodies
 from svod_ir.ops import MOVEMENT
 from svod_ir.origins import Labels, Origin, get_origins, has_origins
 
@@ -31,12 +32,15 @@ def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
         found = get_origins(node)
         if found:
             lines[image] = lines[image] | found if image in lines else found
+        for body in get_bodies(node):
+            # Nothing in a body is replaced.
+            lines.update({inner: found for inner in _list_nodes(body) if (found := get_origins(inner))})
     return lines
 
 
 def number_nodes(graph: UOp) -> Labels:
     """Labels that say which nodes of `graph` something was made from, for `preschedule`, which notes them."""
-    return {node: frozenset((number,)) for number, node in enumerate(graph.toposort()) if node.src}
+    return {node: frozenset((number,)) for number, node in enumerate(_list_nodes(graph)) if node.src}
 
 
 def get_kernel_origins(
@@ -45,8 +49,24 @@ def get_kernel_origins(
     """For each item of a schedule the lines that built what it computes, in the order of the graph."""
     if not lines:
         return {}
+    nodes = _list_nodes(graph)
+    return {
+        number: _get_lines([nodes[computed] for computed in item.computed], lines)
+        for number, item in pre.iter_numbered()
+    }
+
+
+def _list_nodes(graph: UOp) -> list[UOp]:
+    """The nodes of a graph, and then those of the bodies of its loops, each once."""
     nodes = graph.toposort()
-    return {item.id: _get_lines([nodes[number] for number in item.computed], lines) for item in pre.items}
+    known = set(nodes)
+    for node in nodes:
+        for body in get_bodies(node):
+            # The list grows while it is walked: loops may stand in loops.
+            new = [n for n in body.toposort() if n not in known]
+            known.update(new)
+            nodes.extend(new)
+    return nodes
 
 
 def _get_lines(nodes: Sequence[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:

@@ -10,7 +10,7 @@ A PreSchedule depends on nothing of one run: equal graphs share it through the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from svod_ir import Op, UOp, sort_by_dependencies
 from svod_ir.origins import get_labels
@@ -73,11 +73,23 @@ class KernelInvocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreSchedule:
-    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK. It is equal to itself alone."""
+    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK. It is equal to itself alone.
+
+    Attributes:
+        first: the number of the first item among all, those in loops included: an item has the number `first + id`.
+    """
 
     items: tuple[PreScheduleItem, ...]
     invocations: tuple[KernelInvocation, ...]
     outputs: tuple[UOp, ...]
+    first: int = 0
+
+    def iter_numbered(self) -> Iterator[tuple[int, PreScheduleItem]]:
+        """All items with their numbers, those in loops behind the loop."""
+        for item in self.items:
+            yield self.first + item.id, item
+            if item.body is not None:
+                yield from item.body.iter_numbered()
 
 
 def preschedule(kernels: KernelGraph, sink: UOp) -> PreSchedule:
@@ -91,8 +103,8 @@ def preschedule(kernels: KernelGraph, sink: UOp) -> PreSchedule:
     return create_pre_schedule(separate_results(kernels, sink))
 
 
-def create_pre_schedule(root: UOp) -> PreSchedule:
-    """Order the kernels of a kernel graph.
+def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
+    """Order the kernels of a kernel graph, and number them from `first` on.
 
     Raises:
         NoKernelsFoundError: if there is no CALL.
@@ -109,12 +121,16 @@ def create_pre_schedule(root: UOp) -> PreSchedule:
     order = _sort_groups(calls, dependencies, groups)
     number = {call: i for i, call in enumerate(order)}
     counts = {node.body: node.loops[0].stop for node in nodes if _is_repeat(node)}
-    items = tuple(
-        _make_item(i, call, {number[d] for d in dependencies[call]}, loops, counts.get(call))
-        for i, call in enumerate(order)
-    )
+    items: list[PreScheduleItem] = []
+    end = first + len(order)
+    for i, call in enumerate(order):
+        item = _make_item(i, call, {number[d] for d in dependencies[call]}, loops)
+        if call in counts:
+            item = replace(item, body=create_pre_schedule(call.body, end), count=counts[call])
+            end += sum(1 for _ in item.body.iter_numbered()) if item.body else 0
+        items.append(item)
     outputs = tuple(get_memory(s) for s in root.src) if root.op is Op.SINK else (get_memory(root),)
-    return PreSchedule(items, tuple(_unroll(items, loops)), outputs)
+    return PreSchedule(tuple(items), tuple(_unroll(items, loops)), outputs, first)
 
 
 def _get_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
@@ -241,9 +257,7 @@ def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, in
     return {call: first.setdefault(loops.get(call, call), i) for i, call in enumerate(calls)}
 
 
-def _make_item(
-    number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp], count: UOp | None
-) -> PreScheduleItem:
+def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]) -> PreScheduleItem:
     body, *arguments = call.src
     scheduled = set(loops.values())
     bound = tuple(BoundRange(a.symbol.arg.name, a.value) for a in arguments if _is_loop_counter(a, scheduled))
@@ -254,12 +268,11 @@ def _make_item(
                 found=f"range {counter.range.arg.id}, which is not active there",
             )
     memory = tuple(get_memory(a) for a in arguments if a.op is not Op.BIND)
-    inner = None if count is None else create_pre_schedule(body)
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
     constants = {a.symbol.arg.name: a.value.arg for a in arguments if a.op is Op.BIND and a.value.op is Op.CONST}
     return PreScheduleItem(
         number, call, body, memory, tuple(sorted(dependencies)), bound, variables, _list_computed(call), constants,
-        _get_aliases(arguments, memory), inner, count,
+        _get_aliases(arguments, memory),
     )  # fmt: skip
 
 

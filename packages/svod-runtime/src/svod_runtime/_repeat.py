@@ -1,0 +1,84 @@
+"""A loop of a plan as the `Repeat` that a batch launcher runs: which words of which arrays differ between iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from svod_device import BatchItem, Launch, LoopCarried, LoopSlice, Move, Repeat, Word
+from svod_runtime._arrange import CopyUnit, Group
+from svod_runtime._kernel_state import KernelState
+from svod_runtime._loop_state import LoopState
+from svod_runtime._prepared_loop import Carried, CarriedIn, CarriedOut
+
+__all__ = ["make_launch", "make_repeat"]
+
+
+def make_launch(state: KernelState, group: int) -> Launch:
+    """A kernel as a launch, on the arrays that the plan changes."""
+    return Launch(state.op.kernel.program, state.addresses, state.values, state.global_size, state.local_size, group)
+
+
+def make_repeat(state: LoopState, group: int) -> Repeat:
+    """A loop that its launcher runs, on the arrays that the plan changes."""
+    op, body = state.form.op, state.form.body
+    is_read = op.count is None
+    slices = [
+        LoopSlice(Word(state.addresses, position), body.buffers[index].nbytes, tuple(state.list_local_words(index)))
+        for index, position in state.form.slices
+    ]
+    return Repeat(
+        body=tuple(_iter_items(state)),
+        group=group,
+        count=None if is_read else Word(state.values, 0),
+        count_address=Word(state.addresses, op.count_position or 0) if is_read else None,
+        branch=op.branch,
+        n_branches=op.n_branches,
+        counters=tuple(_iter_counters(state, body.counter)) if body.counter is not None else (),
+        slices=tuple(slices),
+        carried=tuple(_make_carried(state, number, carried) for number, carried in enumerate(body.carried)),
+        is_reversed=body.is_reversed,
+        go_on=None if state.condition is None else Word(state.condition.addresses, 0),
+    )
+
+
+def _iter_items(state: LoopState) -> Iterator[BatchItem]:
+    """What an iteration runs: each group waits for the one before."""
+    group = 0
+    for call in state.arrange():
+        if isinstance(call, CopyUnit):
+            arguments = state.copies[call.number]
+            if arguments.buffers[0].nbytes:
+                ends = Word(arguments.addresses, 0), Word(arguments.addresses, 1)
+                yield Move(*ends, arguments.buffers[0].nbytes, group)
+                group += 1
+            continue
+        assert isinstance(call, list), f"a launcher runs no {call}"
+        for unit in call:
+            if isinstance(unit, Group):
+                yield from (make_launch(state.kernels[number], group) for number in unit.numbers)
+            else:
+                yield make_repeat(state.loops[unit.number], group)
+            group += 1
+
+
+def _make_carried(state: LoopState, number: int, carried: Carried) -> LoopCarried:
+    addresses = state.addresses
+    return LoopCarried(
+        Word(addresses, carried.initial),
+        Word(addresses, carried.result),
+        None if carried.spare is None else Word(addresses, carried.spare),
+        state.buffers[carried.result].nbytes,
+        tuple(state.list_local_words(*state.form.get_bound(CarriedIn(number)))),
+        tuple(state.list_local_words(*state.form.get_bound(CarriedOut(number)))),
+    )
+
+
+def _iter_counters(state: LoopState, name: str) -> Iterator[Word]:
+    """The words that hold a counter: of kernels, and numbers of iterations."""
+    for kernel in state.iter_kernels():
+        position = kernel.find_value(name)
+        if position is not None:
+            yield Word(kernel.values, position)
+    for loop in state.iter_loops():
+        if loop is not state and loop.form.copied_counter == name:
+            yield Word(loop.values, 0)

@@ -1,0 +1,169 @@
+"""Calls of captured functions whose arguments and results are memory: chains of them, and arguments that share memory."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_ir import UOp
+from svod_ir.testing import count_examples, run_in_threads
+from svod_ir.uop import count_interned
+from svod_tensor import Tensor, jit
+from svod_tensor.cells import registry
+from svod_tensor.errors import DonatedTensorError
+
+Array = npt.NDArray[np.float32]
+Entry = tuple[Tensor, Array]
+
+
+def add_both(x: Tensor, y: Tensor) -> Tensor:
+    return x + y
+
+
+def double_and_subtract(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return x * 2, x - y
+
+
+def accumulate(x: Tensor, y: Tensor) -> Tensor:
+    x.assign(x * 0.5 + y)
+    return x + 1
+
+
+def make(seed: int) -> Entry:
+    array = np.random.default_rng(seed).integers(-4, 5, (4, 4)).astype(np.float32)
+    return Tensor(array).clone().realize(), array.copy()
+
+
+def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
+    step = jit(double_and_subtract)
+    x, y = step(*[make(seed)[0] for seed in range(2)])
+    x, y = step(x, y)
+    gc.collect()
+    before = count_interned(), len(list(registry.iter_live()))
+    for _ in range(20):
+        x, y = step(x, y)
+    assert (count_interned(), len(list(registry.iter_live()))) == before
+    assert x.content.cell.memory is not None
+    assert x.is_realized
+    assert x.shape == (4, 4)
+    assert x.content.cell.memory is None
+    assert x.uop is x.uop
+    assert x.is_realized
+
+
+def test_results_are_tensors_as_all_others_are() -> None:
+    step, (x, a), (y, b) = jit(add_both), make(1), make(2)
+
+    def new() -> Tensor:
+        return step(x, y)
+
+    assert new().numpy().tolist() == (a + b).tolist()
+    assert (new().T + 1).numpy().tolist() == ((a + b).T + 1).tolist()
+    written = new()
+    view = written[1:3]
+    written[1] = 7
+    assert view.numpy().tolist() == [[7] * 4, (a + b)[2].tolist()]
+    assert step(written, y).numpy()[1].tolist() == (7 + b[1]).tolist()
+    copy = new().clone()
+    assert copy.numpy().tolist() == (a + b).tolist()
+    assert repr(new()).endswith("realized>")
+
+
+def test_a_result_is_the_same_node_for_all_threads() -> None:
+    step, (x, _), (y, _) = jit(add_both), make(1), make(2)
+    for _ in range(10):
+        z = step(x, y)
+        nodes: list[UOp] = []
+        run_in_threads(*[lambda z=z, nodes=nodes: nodes.append(z.uop)] * 4, switching_often=True)
+        assert len(nodes) == 4
+        assert len(set(nodes)) == 1
+
+
+def test_a_function_that_holds_a_result_reads_and_writes_it_where_it_is() -> None:
+    step, (x, a), (y, b) = jit(add_both), make(1), make(2)
+    held = step(x, y)
+
+    @jit
+    def use(v: Tensor) -> Tensor:
+        held.assign(held + v.T)
+        return held * 2
+
+    expected = a + b
+    for value, array in ((x, a), (y, b), (held, expected)):
+        expected = expected + array.T if value is not held else expected + expected.T
+        assert use(value).numpy().tolist() == (expected * 2).tolist()
+        assert held.numpy().tolist() == expected.tolist()
+
+
+def test_a_result_can_be_given_away() -> None:
+    step, (x, a), (y, b) = jit(add_both), make(1), make(2)
+    take = jit(lambda v: v * 3, donate=0)
+    z = step(x, y)
+    assert take(z).numpy().tolist() == ((a + b) * 3).tolist()
+    with pytest.raises(DonatedTensorError):
+        step(z, y)
+    with pytest.raises(DonatedTensorError):
+        _ = z.uop
+
+
+FLIPS: dict[str, Callable[[object], object]] = {
+    "transposed": lambda x: x.T,
+    "backwards": lambda x: x[::-1],
+    "same": lambda x: x,
+}
+
+
+@settings(max_examples=count_examples(60), deadline=None)
+@given(data=st.data())
+def test_random_chains_of_calls_on_tensors_that_share_memory_agree_with_numpy(data: st.DataObject) -> None:
+    add, two, write = FUNCTIONS
+    pool = [make(seed) for seed in range(3)]
+
+    def pick() -> Entry:
+        return pool[data.draw(st.integers(0, len(pool) - 1))]
+
+    kinds = st.sampled_from(["add", "chain", "two", "write", "give", "view", "assign", "lazy", "read"])
+    for kind in data.draw(st.lists(kinds, min_size=2, max_size=14)):
+        (x, a), (y, b) = pick(), pick()
+        match kind:
+            case "add":
+                pool.append((add(x, y), a + b))
+            case "chain":
+                z, c = x, a
+                for _ in range(4):
+                    z, c = add(z, y), c + b
+                pool.append((z, c))
+            case "two":
+                z, v = two(x, y)
+                pool += [(z, a * 2), (v, a - b)]
+            case "write":
+                z = write(x, y)
+                a[...] = a * 0.5 + b
+                pool.append((z, a + 1))
+            case "give":
+                if a.base is None and not any(np.shares_memory(a, other) for _, other in pool if other is not a):
+                    pool = [entry for entry in pool if entry[1] is not a] or [make(9)]
+                    (y, b) = pool[0]
+                    pool.append((GIVE(x, y), a - b))
+            case "view":
+                flip = FLIPS[data.draw(st.sampled_from(sorted(FLIPS)))]
+                pool.append((flip(x), flip(a)))
+            case "assign":
+                x.assign(y)
+                a[...] = b.copy()
+            case "lazy":
+                pool.append((x - y, a - b))
+            case _:
+                assert x.numpy().tolist() == a.tolist()
+    for x, a in pool:
+        assert x.numpy().tolist() == a.tolist()
+
+
+FUNCTIONS = jit(add_both), jit(double_and_subtract), jit(accumulate)
+GIVE = jit(lambda x, y: x - y, donate=0)
