@@ -173,6 +173,7 @@ class Plans:
         self.kernels: list[CachedKernel] = []
         self.ids = iter(range(1, 1000))
         self.default_launcher: FakeLauncher | None = None
+        self.sees_all = False
 
     def buffer(self, size: int = 4, fill: float = 0.0) -> int:
         buffer = Buffer(self.allocator, float32, size)
@@ -245,7 +246,7 @@ class Plans:
 
     def shapes_of(self, taken: Sequence[Buffer]) -> list[tuple[int, DType]]:
         """What a kernel sees of its buffers: all, or of each as many elements as the smallest one has if all are floats."""
-        if any(buffer.dtype is not float32 for buffer in taken):
+        if self.sees_all or any(buffer.dtype is not float32 for buffer in taken):
             return [(buffer.size, buffer.dtype) for buffer in taken]
         size = min((buffer.size for buffer in taken), default=1)
         return [(size, float32) for _ in taken]
@@ -300,15 +301,12 @@ class Loops(Plans):
     def __init__(self, around: Plans) -> None:
         super().__init__()
         self.log, self.ids, self.default_launcher = around.log, around.ids, around.default_launcher
-        self.around = around
+        self.around, self.sees_all = around, True
         self.operands: list[int] = []
         self.outputs: list[int] = []
         self.bindings: dict[int, Binding] = {}
         self.values: list[Carried] = []
         self.ops: list[PreparedOp] = []
-
-    def shapes_of(self, taken: Sequence[Buffer]) -> list[tuple[int, DType]]:
-        return [(buffer.size, buffer.dtype) for buffer in taken]
 
     def add(self, buffer: Buffer) -> int:
         self.buffers.append(buffer)
