@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from svod_codegen.launcher import CpuBatchLauncher, CpuProgram, Pool
-from svod_codegen.launcher.ir import Parking
+from svod_codegen.launcher.ir import Parking, PoolLayout
 from svod_codegen.launcher.pool import get_parking
 from svod_codegen.llvm.cached import default_compiler
 from svod_device import BatchItem, CompiledSpec, Launch, LoopCarried, LoopSlice, Move, Repeat, Word
@@ -554,6 +554,35 @@ def test_kernels_of_one_part_start_and_wake_no_workers(kernels: Kernels):
     loop, _ = make_sum(kernels, 1000)
     launcher.run(launcher.make_table([loop]))
     assert pool.n_workers == 0
+
+
+@pytest.mark.skipif(get_parking() == "none", reason="no workers here")
+def test_workers_fall_asleep_while_a_loop_runs_kernels_of_one_part(kernels: Kernels):
+    pool = Pool(3)
+    launcher = CpuBatchLauncher(pool)
+    counter, flag = array("q", [0]), array("B", [1])
+    parallel = launch(kernels.spin, words(), [1], 3)
+    spin = launch(kernels.spin, words(), [1000])
+    loop = Repeat(
+        (spin,), 1, times(2**62), counters=(Word(counter, 0),), go_on=Word(words(flag.buffer_info()[0]), 0)
+    )  # fmt: skip
+    table = launcher.make_table([parallel, loop])
+    thread = threading.Thread(target=launcher.run, args=(table,))
+    thread.start()
+    try:
+        tick = threading.Event()
+        while not (pool.n_workers and pool.n_sleeping == pool.n_workers):
+            tick.wait(0.002)
+        # Whoever wakes them changes the word that they wait on.
+        sequence, before = pool._words[PoolLayout.SEQUENCE // 8], counter[0]
+        while counter[0] < before + 1000:
+            tick.wait(0.002)
+        assert pool._words[PoolLayout.SEQUENCE // 8] == sequence
+        assert thread.is_alive()
+    finally:
+        flag[0] = 0
+        thread.join()
+        pool.stop()
 
 
 def test_arrays_and_programs_live_as_long_as_the_table(kernels: Kernels):
