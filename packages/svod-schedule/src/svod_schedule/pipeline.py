@@ -42,6 +42,7 @@ from svod_schedule.rangeify.permute_early import permute_early
 from svod_schedule.rangeify.protect_assigned import protect_assigned
 from svod_schedule.rangeify.range_values import range_values
 from svod_schedule.rangeify.shard_values import shard_values
+from svod_schedule.rangeify.simplify_loops import simplify_loops
 from svod_schedule.rangeify.split_reduce import split_reduce
 
 if TYPE_CHECKING:
@@ -172,8 +173,10 @@ class Context:
 
 _RANGEIFY: Final = (
     Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph"),
-    # Each device reduces its shards first, and then all of them meet.
-    Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values",)),
+    # Each shard of what a loop carries is an operand of its own.
+    Pass("simplify-loops", lambda g, _: simplify_loops(g), "leaves of loops and choices what must be repeated and chosen", "graph", after=("shard-values",)),
+    # Each device reduces its shards first, and then all of them meet; iterations that are written out reduce as well.
+    Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values", "simplify-loops")),
     # What is stored, and what must be copied before it changes, are questions of one device.
     Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph", after=("shard-values",)),
     Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph"),
