@@ -333,6 +333,23 @@ def test_a_loop_carries_values_that_are_all_renewed_at_once(order: str) -> None:
     assert last.tolist() == [13, 21]
 
 
+def test_what_a_loop_carries_begins_anew_whenever_the_loop_is_run() -> None:
+    text = """
+        %last = PARAM i32 [0, 3]
+        %i = RANGE index 3 [0, LOOP]
+        %t = RANGE index 4 [1, SCAN]
+        %carry = CARRY i32 i32(1) [0]
+        %x = AFTER i32 %carry, %t
+        %step = ADVANCE %x, (ADD i32 %x, %x)
+        %store = STORE %last[%i], %x
+        %both = GROUP %store, %step
+        %loop = END %both, %t
+        %end = END %loop, %i
+        SINK %end
+    """
+    assert _run_kernel(text, np.zeros(3, np.int32)).tolist() == [8, 8, 8]
+
+
 def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> None:
     last = _run_kernel(FIBONACCI.format(trips=0, order="%store, %step"), np.zeros(2, np.int32), np.zeros(14, np.int32))
     assert last.tolist() == [0, 1]

@@ -170,6 +170,7 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("RANGE index %f [0, LOOP]", "kernel", "a RANGE has an integer end"),
         ("RANGE i32 %i [0, UPCAST]", "lowered", "no loops any more"),
         ("END %f, %range", "kernel", "END closes an effect"),
+        ("%c = CARRY f32 %f [0]\n%a = ADVANCE %c, %f\nEND %a, %range, %range", "kernel", "an END of its own"),
         ("SINK f32", "kernel", "SINK is void"),
         ('BUFFERIZE f32 %f, %f ["CPU", GLOBAL]', "ranged", "an axis of a BUFFERIZE"),
         ("VECTORIZE f32x2 %f", "lowered", "VECTORIZE takes one scalar for each lane"),

@@ -246,6 +246,8 @@ class Layout:
         elif node.op is Op.SCAN:
             self._add_scan(node)
             return
+        elif node.op is Op.END:
+            self._begin_carried(node)
         loops = self._add_nest(node, opened)
         if node.op is Op.REDUCE:
             op, dtype = node.arg, node.source.dtype
@@ -256,6 +258,13 @@ class Layout:
             self._close(loop)
         if node.op is Op.REDUCE:
             self.step(make_finish(node), target, target)
+
+    def _begin_carried(self, node: UOp) -> None:
+        """What a loop carries begins with its initial value each time that the loop is run."""
+        for effect in self._body(node):
+            for carried in effect.carried if effect.op is Op.ADVANCE else ():
+                carry = carried.unordered
+                self.step(lambda x: x, self.slot(carry), self.slot(carry.src[0]))
 
     def _add_nest(self, node: UOp, opened: tuple[UOp, ...]) -> list[tuple[int, int, int]]:
         """Open the loops, outer first, each with the nodes that depend on it and on no loop further in."""

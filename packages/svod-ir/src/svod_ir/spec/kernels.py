@@ -96,6 +96,9 @@ def _rule_range(node: UOp) -> str | None:
 def _rule_end(node: UOp) -> str | None:
     if any(r.op is not Op.RANGE for r in node.loops):
         return "END closes RANGEs"
+    effects = node.body.src if node.body.op is Op.GROUP else (node.body,)
+    if len(node.loops) > 1 and any(n.op is Op.ADVANCE for n in effects):
+        return "a loop that carries values has an END of its own"
     return check_void(node) or (None if node.body.dtype is void else "END closes an effect")
 
 

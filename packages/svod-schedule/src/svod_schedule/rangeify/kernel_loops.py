@@ -27,6 +27,11 @@ class KernelLoops:
             for a, size in enumerate(node.shape)
         )
 
+    def make(self, size: SInt, kind: AxisType) -> UOp:
+        """A fresh loop of `size` iterations, 0 where that is 1."""
+        self._n_opened += 1
+        return _make_range(size, self._n_opened - 1, kind)
+
     def open_reduced(self, node: UOp, indices: tuple[UOp, ...]) -> dict[int, UOp]:
         """The loop over each axis that a REDUCE_AXIS at `indices` reduces: the same ones wherever it is read there."""
         ranges = self._reduced.get((node, indices))

@@ -25,7 +25,7 @@ from svod_schedule.rangeify.place import get_read_whole, is_transfer
 from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
 
-__all__ = ["pull_values"]
+__all__ = ["Puller", "Pulling", "pull_values"]
 
 Pulling = Generator[tuple[UOp, Coordinates], UOp, UOp]
 
@@ -36,14 +36,16 @@ _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 def pull_values(sink: UOp, storage: Storage, devices: Mapping[UOp, str]) -> UOp:
     """The ranged graph of `sink`: a SINK of BUFFERIZE nodes, one for each of its sources."""
     order = sink.toposort()
-    puller = _Puller(storage, devices)
+    puller = Puller(storage, devices)
     for node in order:
         if node in storage.stored:
             puller.bufferize(node)
     return UOp(Op.SINK, sink.dtype, tuple(puller.bufferized[s] for s in sink.src), sink.arg)
 
 
-class _Puller:
+class Puller:
+    """Writes values as expressions over loops, those of one kernel at a time."""
+
     def __init__(self, storage: Storage, devices: Mapping[UOp, str]) -> None:
         self.rows = storage.rows
         self.devices = devices
@@ -154,6 +156,11 @@ class _Puller:
         raise UnsupportedGraphError(
             what=f"memory of {node.op.name}", hint="make the source contiguous before copying it"
         )
+
+    def pull(self, node: UOp, at: Coordinates) -> UOp:
+        """The value of `node` at `at`, as part of the open kernel."""
+        found = self.values.get((node, at))
+        return self._pull(node, at, self._read(node, at)) if found is None else found
 
     def _pull(self, root: UOp, at: Coordinates, first: Pulling) -> UOp:
         stack: list[tuple[tuple[UOp, Coordinates], Pulling]] = [((root, at), first)]
