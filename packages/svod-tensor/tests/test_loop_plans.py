@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,20 @@ import pytest
 
 from svod_ir import Op, UOp
 from svod_ir.loops import get_slots, make_counter, make_loop, make_parameter, make_switch
-from svod_tensor import PrepareConfig, Tensor, float32, int32, int64
+from svod_tensor import PrepareConfig, Tensor, clear_caches, float32, int32, int64
 
 Body = Callable[..., Sequence[UOp]]
 MODES = ["arena", "remap", "disabled"]
+
+
+@pytest.fixture(autouse=True, params=["in a kernel", "of kernels"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Loops as they are chosen, most of these small ones inside a kernel; and all of them as calls that are repeated."""
+    if request.param == "of kernels":
+        monkeypatch.setattr("svod_schedule.rangeify.fuse_loops.MAX_OPERATIONS", -1)
+    clear_caches()
+    yield
+    clear_caches()
 
 
 def _loop(

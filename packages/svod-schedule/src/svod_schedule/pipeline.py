@@ -190,7 +190,7 @@ _RANGEIFY: Final = (
 )  # fmt: skip
 
 _KERNELIZE: Final = (
-    Pass("cut-kernels", lambda g, c: cut_kernels(g, lambda body, device: _make_body(body, device, c)), "gives each stored value a buffer and a kernel", "kernel graph"),
+    Pass("cut-kernels", lambda g, c: cut_kernels(g, lambda body, device: _make_body(body, device, c), c.max_buffers), "gives each stored value a buffer and a kernel", "kernel graph"),
     Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels",)),
 )  # fmt: skip
 

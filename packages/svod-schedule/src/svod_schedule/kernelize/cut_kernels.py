@@ -5,14 +5,14 @@ before → after:
     BUFFERIZE(ADD(INDEX(x, r0), 1), r0)
     AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER, x))
 
-Inside a kernel, memory is PARAM 0 (what it writes), PARAM 1, ... in the order of the CALL's arguments; ranges
-are numbered from 0 and bound variables stand for themselves. So equal computations on different buffers are
-one and the same SINK, and are optimised and compiled once.
+Inside a kernel, memory is PARAM 0 (what it writes, first of all where it writes several buffers), PARAM 1, ... in the order
+of the CALL's arguments; ranges are numbered from 0 and bound variables stand for themselves. So equal computations on
+different buffers are one and the same SINK, and are optimised and compiled once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from svod_dtype import AddressSpace, index, void
@@ -24,6 +24,7 @@ from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.kernelize.repeated_calls import MakeBody, NewBuffers, fill_results
 from svod_schedule.rangeify.coordinates import flatten_index
+from svod_schedule.rangeify.fuse_loops import fuse_loop
 
 __all__ = ["cut_kernels", "order_loops"]
 
@@ -32,11 +33,12 @@ _RENUMBERED = frozenset({Op.BIND, Op.RANGE, Op.BUFFERIZE, Op.INDEX})
 _INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
 
 
-def cut_kernels(sink: UOp, make_body: MakeBody) -> UOp:
+def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) -> UOp:
     """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ...
 
     Args:
         make_body: gives the kernel graph of a loop's body, for the device of its results.
+        max_buffers: how many arguments a kernel may have.
     """
     filled: dict[UOp, UOp] = {}
     stored = [n for n in sink.toposort() if _is_stored(n)]
@@ -45,9 +47,12 @@ def cut_kernels(sink: UOp, make_body: MakeBody) -> UOp:
         if node in filled:
             continue
         if node.op is Op.BUFFERIZE and node.source.op is Op.RESULT:
-            results = [n for n in stored if n.op is Op.BUFFERIZE and n.source.op is Op.RESULT]
             loop = node.source.source
-            filled |= fill_results(loop, [n for n in results if n.source.source is loop], filled, new, make_body)
+            results = [
+                n for n in stored if n.op is Op.BUFFERIZE and n.source.op is Op.RESULT and n.source.source is loop
+            ]
+            fused = _fill_fused(loop, results, filled, new, max_buffers)
+            filled |= fill_results(loop, results, filled, new, make_body) if fused is None else fused
             continue
         if node.op is Op.BUFFERIZE:
             buffer = new.make(node.dtype, prod(max_size(s) for s in node.shape), node.arg.device)
@@ -113,11 +118,43 @@ def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
     return found
 
 
+def _fill_fused(
+    loop: UOp, results: list[UOp], filled: dict[UOp, UOp], new: NewBuffers, max_buffers: int | None
+) -> dict[UOp, UOp] | None:
+    """The memory of the results of a LOOP, behind kernels that have the loop inside; None where these are not possible."""
+    devices = {d for n in (*results, *loop.src) if (d := n.placement) is not None}
+    if loop.op is not Op.LOOP or len(devices) != 1:
+        return None
+    sizes = {n: prod(max_size(s) for s in n.shape) for n in results}
+    # Buffers are numbered when it is known that there are kernels.
+    stand_ins = {n.source.arg: UOp(Op.PARAM, n.dtype, (), ParamArg(-1 - i, sizes[n])) for i, n in enumerate(results)}
+    effects = fuse_loop(loop, loop.src, stand_ins)
+    if effects is None:
+        return None
+    written = [
+        [m for m in stand_ins.values() if any(n.op is Op.INDEX and n.memory is m for n in e.toposort(stop=filled))]
+        for e in effects
+    ]
+    kernels = [_Numbering(memory, filled) for memory in written]
+    bodies = [kernel.make_body(effect) for kernel, effect in zip(kernels, effects, strict=True)]
+    if max_buffers is not None and any(len(kernel.arguments) > max_buffers for kernel in kernels):
+        return None
+    made: dict[UOp, UOp] = {}
+    for memory, kernel, body in zip(written, kernels, bodies, strict=True):
+        nodes = [n for n in results if stand_ins[n.source.arg] in memory]
+        buffers = [new.make(n.dtype, sizes[n], n.arg.device) for n in nodes]
+        call = UOp(Op.CALL, void, (body, *buffers, *kernel.arguments[len(buffers) :], *kernel.bindings))
+        hand_on(call, nodes)
+        made |= {n: b.after(call) for n, b in zip(nodes, buffers, strict=True)}
+    return made
+
+
 def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
-    kernel = _Numbering(buffer, filled)
+    kernel = _Numbering([buffer], filled)
+    (target,) = kernel.targets
     if node.op is Op.AFTER:
         # In-place: what the kernel reads of its target is the same argument.
-        kernel.params[node.source] = kernel.target
+        kernel.params[node.source] = target
         effect = node.src[1]
         ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
         store = effect.body if effect.op is Op.END else effect
@@ -133,7 +170,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         return UOp(Op.CALL, void, (body, *kernel.arguments, *arguments))
     ranges = order_loops(value, tuple(r for r in node.loops if r.op is Op.RANGE), filled)
     flat = flatten_index(node.loops, node.shape) if node.shape else UOp.const(index, 0)
-    return kernel.make_call(UOp(Op.STORE, void, (kernel.target.index(flat), value)), ranges)
+    return kernel.make_call(UOp(Op.STORE, void, (target.index(flat), value)), ranges)
 
 
 def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
@@ -153,21 +190,25 @@ def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) ->
 class _Numbering:
     """The numbering of one kernel's arguments and ranges."""
 
-    def __init__(self, buffer: UOp, filled: dict[UOp, UOp]) -> None:
+    def __init__(self, written: Sequence[UOp], filled: dict[UOp, UOp]) -> None:
         self.filled = filled
-        self.arguments: list[UOp] = [buffer]
+        self.arguments: list[UOp] = list(written)
         self.bindings: list[UOp] = []
-        self.params: dict[UOp, UOp] = {}
+        self.targets = [UOp(Op.PARAM, m.dtype, (), ParamArg(i, m.unordered.arg.size)) for i, m in enumerate(written)]
+        self.params: dict[UOp, UOp] = dict(zip(written, self.targets, strict=True))
         self.ranges: dict[UOp, UOp] = {}
         self.fresh = FreshIds()
-        self.target = UOp(Op.PARAM, buffer.dtype, (), ParamArg(0, buffer.unordered.arg.size))
 
     def make_call(self, store: UOp, ranges: tuple[UOp, ...]) -> UOp:
         """The CALL of a kernel that runs `store` for each value of `ranges`."""
         for r in ranges:
             self.renumber(r)
-        body = self.rewrite(store.end(*ranges))
-        return UOp(Op.CALL, void, (UOp(Op.SINK, void, (body,), KernelInfo()), *self.arguments, *self.bindings))
+        body = self.make_body(store.end(*ranges))
+        return UOp(Op.CALL, void, (body, *self.arguments, *self.bindings))
+
+    def make_body(self, effect: UOp) -> UOp:
+        """The kernel that has this effect."""
+        return UOp(Op.SINK, void, (self.rewrite(effect),), KernelInfo())
 
     def param(self, memory: UOp) -> UOp:
         """The PARAM for a BUFFERIZE, a buffer, or an argument of the whole graph."""
@@ -188,7 +229,7 @@ class _Numbering:
 
     def rewrite(self, body: UOp) -> UOp:
         """`body` with memory, ranges and bindings numbered."""
-        done: dict[UOp, UOp] = {self.target: self.target}
+        done: dict[UOp, UOp] = {target: target for target in self.targets}
         # Stored operands are arguments here; their own expressions belong to other kernels.
         for node in body.toposort(stop=self.filled):
             if node in done or node in self.filled or node in self.params or node.op in MEMORY:
@@ -202,7 +243,7 @@ class _Numbering:
             elif node.op is Op.BUFFERIZE:
                 done[node] = self._make_private(tuple(done[s] for s in node.src), node)
             else:
-                done[node] = node.with_images(done) if node.src[0] is self.target else self._rewrite_index(node, done)
+                done[node] = node.with_images(done) if node.src[0] in self.targets else self._rewrite_index(node, done)
         return done[body]
 
     def _rewrite_index(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
