@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from svod_tensor.loops.associative import associative_scan
     from svod_tensor.loops.choose import cond, switch
     from svod_tensor.loops.fori import fori_loop, while_loop
+    from svod_tensor.loops.recurrent import gru, lstm, rnn
     from svod_tensor.loops.scan import scan
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "clear_caches",
     "cond", "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "fori_loop",
-    "int8", "int16", "int32", "int64", "jit", "load_safetensors", "manual_seed", "register_custom_function", "save_safetensors",
-    "scan", "scope", "switch", "track_origins", "uint8", "uint16", "uint32", "uint64", "while_loop",
+    "gru", "int8", "int16", "int32", "int64", "jit", "load_safetensors", "lstm", "manual_seed", "register_custom_function", "rnn",
+    "save_safetensors", "scan", "scope", "switch", "track_origins", "uint8", "uint16", "uint32", "uint64", "while_loop",
 ]  # fmt: skip
 
 # These need modules that building graphs does not.
@@ -63,10 +64,13 @@ _LAZY = {
     "custom_function": "python_functions.call",
     "default_generator": "_generator",
     "fori_loop": "loops.fori",
+    "gru": "loops.recurrent",
     "jit": "capture.function",
     "load_safetensors": "_safetensors",
+    "lstm": "loops.recurrent",
     "manual_seed": "_generator",
     "register_custom_function": "python_functions.register",
+    "rnn": "loops.recurrent",
     "save_safetensors": "_safetensors",
     "scan": "loops.scan",
     "scope": "_origins",

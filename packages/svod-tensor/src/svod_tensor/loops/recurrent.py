@@ -1,0 +1,193 @@
+"""Recurrent layers as functions of tensors: the names, shapes and order of gates are PyTorch's.
+
+What the inputs of all steps add to the gates is one product before the loop; a step has one product, with its state.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from svod_ir import OperandError
+from svod_tensor.loops.recurrent_layers import CellKind, State, Weights, run_layers
+from svod_tensor.tensor import Tensor
+
+__all__ = ["gru", "lstm", "rnn"]
+
+
+def lstm(
+    input: Tensor,
+    weights: Weights,
+    hx: tuple[Tensor, Tensor] | None = None,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Long short-term memory: for each step and layer, with the sigmoid s,
+
+        i, f, g, o = s(i), s(f), tanh(g), s(o)  of  x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh
+        c = f * c + i * g;  h = o * tanh(c)
+
+    Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
+
+    Args:
+        input: of shape (steps, batch, inputs), or (steps, inputs).
+        weights: for each layer and direction `weight_ih_l0` of shape (4 * width, inputs), `weight_hh_l0` of shape
+            (4 * width, width), and `bias_ih_l0` and `bias_hh_l0` of shape (4 * width,) or no biases at all; `l1` and so on
+            for further layers, `l0_reverse` for the other direction. A sequence has them in this order.
+        hx: what the hidden states and the cells are before the first step, each of shape
+            (layers * directions, batch, width); zeros where None. Without `batch` where the input has none.
+        num_layers: how many layers; each reads the outputs of the one before.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
+        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the output likewise.
+
+    Returns:
+        the hidden states of the last layer after each step, of shape (steps, batch, directions * width); the hidden states and the
+        cells after the last step, each in the shape of those in `hx`.
+
+    Raises:
+        ShapeError: if shapes do not fit each other.
+        OperandError: if weights are missing, or not asked for.
+
+    Source: Hochreiter and Schmidhuber, Long Short-Term Memory (1997), as `torch.nn.LSTM` has it.
+
+    Example:
+        >>> from svod_tensor import lstm
+        >>> weights = {"weight_ih_l0": Tensor.ones(8, 3), "weight_hh_l0": Tensor.ones(8, 2)}
+        >>> output, (h, c) = lstm(Tensor.ones(5, 1, 3), weights)
+        >>> output.shape, h.shape, c[0].round(2).numpy()
+        ((5, 1, 2), (1, 1, 2), array([[4.84, 4.84]], dtype=float32))
+    """
+    output, (h, c) = run_layers(
+        _LSTM, input, weights, hx, n_layers=num_layers, is_bidirectional=bidirectional, is_batch_first=batch_first
+    )
+    return output, (h, c)
+
+
+def gru(
+    input: Tensor,
+    weights: Weights,
+    hx: Tensor | None = None,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Gated recurrent units: for each step and layer, with the sigmoid s,
+
+        r, z, n = x @ weight_ih.T + bias_ih;  r', z', n' = h @ weight_hh.T + bias_hh
+        r, z = s(r + r'), s(z + z');  n = tanh(n + r * n');  h = (1 - z) * n + z * h
+
+    Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
+
+    Args:
+        input: of shape (steps, batch, inputs), or (steps, inputs).
+        weights: as for `lstm`, with 3 * width rows.
+        hx: what the hidden states are before the first step, of shape (layers * directions, batch, width); zeros where None.
+            Without `batch` where the input has none.
+        num_layers: how many layers; each reads the outputs of the one before.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
+        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the output likewise.
+
+    Returns:
+        the hidden states of the last layer after each step, of shape (steps, batch, directions * width); those of all layers
+        after the last step, in the shape of `hx`.
+
+    Raises:
+        ShapeError: if shapes do not fit each other.
+        OperandError: if weights are missing, or not asked for.
+
+    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (2014), as `torch.nn.GRU` has it.
+
+    Example:
+        >>> from svod_tensor import gru
+        >>> output, h = gru(Tensor.ones(5, 3), [Tensor.ones(6, 3), Tensor.ones(6, 2)], batch_first=True)
+        >>> output.shape, h.round(2).numpy()
+        ((5, 2), array([[0.19, 0.19]], dtype=float32))
+    """
+    state = None if hx is None else (hx,)
+    output, (h,) = run_layers(
+        _GRU, input, weights, state, n_layers=num_layers, is_bidirectional=bidirectional, is_batch_first=batch_first
+    )
+    return output, h
+
+
+def rnn(
+    input: Tensor,
+    weights: Weights,
+    hx: Tensor | None = None,
+    *,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)` for each step and layer.
+
+    Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
+
+    Args:
+        input: of shape (steps, batch, inputs), or (steps, inputs).
+        weights: as for `lstm`, with `width` rows.
+        hx: what the hidden states are before the first step, of shape (layers * directions, batch, width); zeros where None.
+            Without `batch` where the input has none.
+        nonlinearity: `tanh` or `relu`.
+        num_layers: how many layers; each reads the outputs of the one before.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
+        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the output likewise.
+
+    Returns:
+        the hidden states of the last layer after each step, of shape (steps, batch, directions * width); those of all layers
+        after the last step, in the shape of `hx`.
+
+    Raises:
+        ShapeError: if shapes do not fit each other.
+        OperandError: if weights are missing, or not asked for; for another nonlinearity.
+
+    Source: Elman, Finding Structure in Time (1990), as `torch.nn.RNN` has it.
+
+    Example:
+        >>> from svod_tensor import rnn
+        >>> output, h = rnn(Tensor.ones(3, 1), [Tensor.ones(1, 1), Tensor.ones(1, 1)], nonlinearity="relu")
+        >>> output.tolist(), h.tolist()
+        ([[1.0], [2.0], [3.0]], [[3.0]])
+    """
+    if nonlinearity not in _RNN:
+        raise OperandError(operation="rnn", found=repr(nonlinearity), expected="'tanh' or 'relu'")
+    kind, state = _RNN[nonlinearity], None if hx is None else (hx,)
+    output, (h,) = run_layers(
+        kind, input, weights, state, n_layers=num_layers, is_bidirectional=bidirectional, is_batch_first=batch_first
+    )
+    return output, h
+
+
+def _lstm_step(state: State, inputs: Tensor, own: Tensor) -> State:
+    _, c = state
+    enter, keep, candidate, leave = (inputs + own).unbind()
+    c = keep.sigmoid() * c + enter.sigmoid() * candidate.tanh()
+    return leave.sigmoid() * c.tanh(), c
+
+
+def _gru_step(state: State, inputs: Tensor, own: Tensor) -> State:
+    (h,) = state
+    (reset, update, candidate), (own_reset, own_update, own_candidate) = inputs.unbind(), own.unbind()
+    update = (update + own_update).sigmoid()
+    candidate = (candidate + (reset + own_reset).sigmoid() * own_candidate).tanh()
+    return ((1 - update) * candidate + update * h,)
+
+
+def _tanh_step(_: State, inputs: Tensor, own: Tensor) -> State:
+    return ((inputs + own)[0].tanh(),)
+
+
+def _relu_step(_: State, inputs: Tensor, own: Tensor) -> State:
+    return ((inputs + own)[0].relu(),)
+
+
+_LSTM = CellKind("lstm", n_gates=4, n_states=2, step=_lstm_step)
+# A step resets a part of what the state adds, with the bias in it.
+_GRU = CellKind("gru", n_gates=3, n_states=1, step=_gru_step, has_own_bias=True)
+_RNN = {
+    "tanh": CellKind("rnn", n_gates=1, n_states=1, step=_tanh_step),
+    "relu": CellKind("rnn", n_gates=1, n_states=1, step=_relu_step),
+}
