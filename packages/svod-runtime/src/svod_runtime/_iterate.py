@@ -13,11 +13,19 @@ __all__ = ["iterate"]
 
 def iterate(state: LoopState) -> Iterator[int]:
     """The numbers of the iterations; the ops of the body run while the generator waits."""
-    op, body = state.form.op, state.form.body
+    op = state.form.op
     count = state.read_count()
     if op.branch is not None and count == 0:
         return  # another branch fills the results
     state.begin()
+    try:
+        yield from _iterate(state, count)
+    finally:
+        state.end()
+
+
+def _iterate(state: LoopState, count: int) -> Iterator[int]:
+    body = state.form.body
     values = [_CarriedValue(state, number, carried) for number, carried in enumerate(body.carried)]
     for value in values:
         value.begin(count)

@@ -46,7 +46,7 @@ class LoopState(Arguments):
     Attributes:
         form: what holds for it in all plans.
         values: one word, the number of iterations where that is no number in memory.
-        local_buffers: those of the body, as they were bound last.
+        local_buffers: those of the body; between `begin` and `end` with the memory of an iteration.
         kernels: the kernels of the body.
         copies: the arguments of its copies.
         loops: the loops in it.
@@ -88,6 +88,7 @@ class LoopState(Arguments):
         self.condition = None if body.go_on is None else Arguments(local, (body.go_on,))
         holders = [*self.kernels, *self.copies, *self.loops, *([self.condition] if self.condition else [])]
         self._words = {index: list(self._iter_words(index, holders)) for index in form.parts}
+        self.end()
         self.values = array("q", [0])
         self.values[0] = self.resolve_count({})
 
@@ -118,6 +119,10 @@ class LoopState(Arguments):
         """Let the local buffers be what they are in the first iteration."""
         for index in self.form.parts:
             self.bind(index, self._get_first(index))
+
+    def end(self) -> None:
+        """Let go of the memory of operands: the plan may get others."""
+        self.local_buffers[:] = self.form.body.buffers
 
     def bind(self, index: int, buffer: Buffer) -> None:
         """Let a local buffer, with its parts, be this one."""

@@ -205,4 +205,6 @@ def _describe_loop(loop: LoopState, n_runs: int | None) -> list[PlannedKernel]:
     known = loop.known_count
     n_inside = None if n_runs is None or known is None else n_runs * known
     found = [_describe(state, n_inside) for state in loop.kernels]
-    return [*found, *(kernel for inner in loop.loops for kernel in _describe_loop(inner, n_inside))]
+    found += [kernel for inner in loop.loops for kernel in _describe_loop(inner, n_inside)]
+    loop.end()
+    return found
