@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from svod_device import ReadOnlyError
-from svod_ir import ShapeError
+from svod_ir import Op, ShapeError
 from svod_tensor import Tensor, Variable
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.caches import SCHEDULES
@@ -347,3 +347,17 @@ def test_elements_of_memory_are_read_without_a_kernel() -> None:
     assert [x[i, 0, -1].item() for i in range(3)] == [4.0, 24.0, 44.0]
     assert int(x[2, 3, 4]) == 59
     assert SCHEDULES.counts() == before
+
+
+@pytest.mark.parametrize(
+    "index", [(1,), (-1,), (0, 2), (slice(None), 1), (1, slice(None), -1), (slice(None), 0, 3), (5,)]
+)
+def test_a_position_that_a_tensor_says_is_found_by_comparing(index: tuple[int | slice, ...]) -> None:
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    x = Tensor(array)
+    value = 7 if index == (5,) else np.arange(array[index].size, dtype=np.float32).reshape(array[index].shape)
+    x[tuple(Tensor(i) if isinstance(i, int) else i for i in index)] = value
+    if index != (5,):
+        array[index] = value
+    assert not any(node.op is Op.CUSTOM_FUNCTION for node in x.uop.toposort())
+    np.testing.assert_array_equal(x.numpy(), array)

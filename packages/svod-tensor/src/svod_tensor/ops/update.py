@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
-from svod_ir import Op, OperandError, ShapeError, UOp, make_alu, make_gather, make_reshape
+from svod_ir import Op, OperandError, ShapeError, UOp, make_alu, make_check, make_gather, make_reshape
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import product
+from svod_ir.uop import to_node
 from svod_tensor._data import make_array_node
 from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import put
 from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.index_items import expand_index, is_array_index
+from svod_tensor.ops.index_items import expand_index, is_array_index, resolve_position, wrap_negative
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import ADD_ROWS, INVERT, invert_places
@@ -90,6 +91,8 @@ class Update(Theme):
         import numpy as np
 
         shape = concrete_shape("assignment", self.shape)
+        if all(map(_is_whole_or_one, items)):
+            return self._with_part(items, shape, value)
         if any(isinstance(item, TensorBase) for item in items):
             places = self._number_elements(shape)[index].sub(1)
             check_value("x[index]", value.shape, places.shape)
@@ -105,6 +108,29 @@ class Update(Theme):
         invert_places(lookup, places.reshape(-1))
         node = bring_to(make_array_node(lookup.reshape(shape), may_share=True), self.uop)
         return self._with_lookup(self.from_uop(node), places.shape, value)
+
+    def _with_part(self, items: Sequence[IndexItem], shape: tuple[int, ...], value: Self) -> Self:
+        """The value where one position on some axes, and all of the others, lead to: a comparison finds the place of each."""
+        selected = [size for size, item in zip(shape, items, strict=True) if isinstance(item, slice)]
+        check_value("x[index]", value.shape, tuple(selected))
+        inside: Self | None = None
+        for axis, (size, item) in enumerate(zip(shape, items, strict=True)):
+            if isinstance(item, slice):
+                continue
+            places = self.arange(size, dtype=int64).reshape(*(size if a == axis else 1 for a in range(len(shape))))
+            is_there = places.eq(self._get_position(item, axis))
+            inside = is_there if inside is None else inside.logical_and(is_there)
+        assert inside is not None, items
+        kept = [size if isinstance(item, slice) else 1 for size, item in zip(shape, items, strict=True)]
+        return inside.where(value.broadcast_to(tuple(selected)).reshape(kept), self)
+
+    def _get_position(self, item: IndexItem, axis: int) -> Self:
+        """The position that an item of an index names, counted from the front."""
+        size = self.shape[axis]
+        if isinstance(item, TensorBase):
+            return self._make(wrap_negative(make_check(item.uop, "indexing", axis, size), size).cast(int64), item)
+        assert isinstance(item, (int, UOp)), item
+        return self._make(to_node(resolve_position(item, size, axis)).cast(int64))
 
     def put_along_axis(self, indices: TensorBase, values: Operand, axis: int) -> Self:
         """This tensor with `values` at the places that `take_along_axis(indices, axis)` reads; of several for one, the
@@ -268,6 +294,13 @@ class Update(Theme):
         values = make_reshape(broadcast_node(value.uop, shape), (product(shape),))
         found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup.uop)
         return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup.uop, 0), self.uop), value)
+
+
+def _is_whole_or_one(item: IndexItem) -> bool:
+    """Whether an item of an index selects all of an axis, or one position that numbers or tensors say."""
+    if isinstance(item, slice):
+        return item == slice(None)
+    return isinstance(item, (int, UOp)) or (isinstance(item, TensorBase) and item.ndim == 0 and item.dtype.is_int)
 
 
 def check_value(what: str, value: Shape, selected: Shape) -> None:
