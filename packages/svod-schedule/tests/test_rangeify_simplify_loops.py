@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_ir import UOp, print_graph, verify
+from svod_dtype import float32, int32, int64
+from svod_ir import (
+    Op,
+    UOp,
+    make_cast,
+    make_expand,
+    make_flip,
+    make_gather,
+    make_iota,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_scan_axis,
+    make_shrink,
+    print_graph,
+    verify,
+)
+from svod_ir.custom_function import ArraySpec, make_custom_function
+from svod_ir.loops import iter_nodes, make_counter, make_loop, make_parameter, make_switch
 from svod_ir.testing import assert_same, count_examples, loops
+from svod_ir.testing.nodes import bind, buffer, contiguous
+from svod_ir.testing.programs import tensor
 from svod_schedule.rangeify.simplify_loops import simplify_loops
+
+X, ROWS, W = tensor(1, 2, 3), tensor(2, 100, 2, 3), tensor(3, 2, 3)
+STATE, ROW, CONSTANT = make_parameter(X, 0), make_parameter(ROWS, 1, is_slice=True), make_parameter(W, 2)
 
 
 @pytest.mark.parametrize("limit", [0, 64, 2000])
@@ -16,7 +42,166 @@ from svod_schedule.rangeify.simplify_loops import simplify_loops
 def test_random_loops_keep_their_meaning(limit: int, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("svod_schedule.rangeify.simplify_loops.MAX_UNROLLED_NODES", limit)
-        simpler = simplify_loops(graph)
-        verify(simpler, "graph")
-        assert_same(graph, simpler)
-        assert simplify_loops(simpler) is simpler, print_graph(simpler)
+        check(*graph.src)
+
+
+def check(*results: UOp) -> list[UOp]:
+    """The loops and choices that are left of some results."""
+    sink = UOp.sink(*(x if x.op is Op.CONTIGUOUS else contiguous(x) for x in results))
+    verify(sink, "graph")
+    simpler = simplify_loops(sink)
+    verify(simpler, "graph")
+    assert_same(sink, simpler)
+    assert [x.shape for x in simpler.src] == [x.shape for x in sink.src]
+    assert simplify_loops(simpler) is simpler, print_graph(simpler)
+    return [n for n in iter_nodes(simpler) if n.op in (Op.LOOP, Op.SWITCH)]
+
+
+def total(x: UOp) -> UOp:
+    return make_reshape(make_reduce_axis(x, Op.ADD, range(len(x.shape))), ())
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda row, w: row * w + total(row),
+        lambda row, w: make_reshape(make_permute(row, (1, 0)), (2, 3)) * total(w),
+        lambda row, w: make_flip(row, (False, True)),
+        lambda row, w: make_shrink(make_pad(row, [(1, 0), (0, 2)]), [(0, 2), (1, 4)]),
+        lambda row, w: make_scan_axis(row, Op.ADD, 1),
+        lambda row, w: make_gather(row, make_iota(2, int32), 1),
+        lambda row, w: make_gather(w, make_cast(row, int32), 0),
+        lambda row, w: (row < w).where(row, w),
+        lambda row, w: contiguous(row),
+        lambda row, w: make_cast(total(row) * 3.0, int64),
+        lambda row, w: make_expand(make_reshape(total(row), (1, 1)), (2, 3)) + w,
+    ],
+)
+def test_what_is_stacked_and_reads_slices_alone_is_computed_without_a_loop(
+    make: Callable[[UOp, UOp], UOp], is_reversed: bool
+) -> None:
+    body = UOp.sink(STATE + ROW, make(ROW, CONSTANT))
+    _, stacked = make_loop(body, 100, (X, ROWS, W), n_carried=1, n_sliced=1, is_reversed=is_reversed)
+    assert not check(stacked)
+
+
+def test_sums_of_slices_are_computed_before_the_loop_that_reads_them() -> None:
+    body = UOp.sink(STATE * total(ROW * CONSTANT))
+    (last,) = make_loop(body, 100, (X, ROWS, W), n_carried=1, n_sliced=1, is_reversed=True)
+    (loop,) = check(last)
+    assert not list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
+    assert (len(loop.src), loop.arg.n_sliced) == (3, 1)
+
+
+def test_a_loop_that_may_end_early_reads_no_more_slices_than_it_needs() -> None:
+    following = STATE + total(ROW)
+    body = UOp.sink(following, total(following) < 50.0)
+    (last,) = make_loop(body, 100, (X, ROWS), n_carried=1, n_sliced=1, is_conditional=True)
+    (loop,) = check(last)
+    assert list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
+
+
+def test_what_a_body_gives_for_its_own_next_value_alone_is_not_carried() -> None:
+    other = make_parameter(W, 1)
+    last, _ = make_loop(UOp.sink(STATE * 0.5, other + STATE), 100, (X, W), n_carried=2)
+    (loop,) = check(last)
+    assert loop.arg.n_carried == 1
+    last, _ = make_loop(UOp.sink(STATE * 0.5 + other, other + STATE), 100, (X, W), n_carried=2)
+    (loop,) = check(last)
+    assert loop.arg.n_carried == 2
+
+
+def test_sizes_and_numbers_that_follow_a_counter_are_known_where_a_loop_is_written_out() -> None:
+    counter, inner = make_counter("loop_counter_0", 3), make_counter("loop_counter_1", 3)
+    part = make_shrink(make_parameter(W, 1), [(0, 2), (counter, counter + 1)])
+    added = make_parameter(STATE, 0) + make_cast(inner + counter * 2, float32)
+    (nested,) = make_loop(UOp.sink(added), counter, (STATE,), n_carried=1, counter="loop_counter_1")
+    body = UOp.sink(nested + make_expand(part, (2, 3)))
+    (last,) = make_loop(body, 3, (X, W), n_carried=1, counter="loop_counter_0")
+    assert not check(last)
+
+
+def test_parts_of_numbers_follow_the_counter() -> None:
+    numbers = make_cast(make_iota(100, int32), float32)
+    number = make_parameter(numbers, 1, is_slice=True)
+    (last,) = make_loop(UOp.sink(STATE * number), 100, (X, numbers), n_carried=1, n_sliced=1)
+    (loop,) = check(last)
+    assert (len(loop.src), loop.arg.counter) == (2, "loop_counter_0")
+
+
+def test_counters_of_loops_in_loops_have_names_of_their_own() -> None:
+    numbers = make_cast(make_iota(100, int32), float32)
+    inside = make_loop(
+        UOp.sink(make_parameter(STATE, 0) + make_parameter(numbers, 1, is_slice=True)), 100, (STATE, numbers),
+        n_carried=1, n_sliced=1,
+    )  # fmt: skip
+    (last,) = make_loop(
+        UOp.sink(inside[0] * make_parameter(numbers, 1, is_slice=True)), 100, (X, numbers), n_carried=1, n_sliced=1
+    )
+    counters = {loop.arg.counter for loop in check(last)}
+    assert len(counters) == 2
+    assert None not in counters
+
+
+def test_a_number_of_iterations_may_be_a_variable() -> None:
+    n = UOp.variable("n", 0, 100)
+    given = make_reshape(make_shrink(buffer(2, 600), [(0, n * 6)]), (n, 2, 3))
+    row = make_parameter(given, 1, is_slice=True)
+    last, stacked, same = make_loop(
+        UOp.sink(STATE + total(row), row * 2.0, CONSTANT), n, (X, given, W), n_carried=1, n_sliced=1
+    )
+    (loop,) = check(last, stacked, same)
+    assert not list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
+
+
+def test_values_of_a_variable_size_are_read_as_they_are() -> None:
+    n = UOp.variable("n", 1, 8)
+    whole = make_shrink(buffer(5, 8), [(0, n)])
+    inside = make_parameter(whole, 1)
+    (last,) = make_loop(UOp.sink(STATE + total(inside)), 100, (X, whole, n), n_carried=1)
+    (loop,) = check(last)
+    assert not list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
+    (once,) = make_loop(UOp.sink(STATE + total(inside)), 1, (X, whole, n), n_carried=1)
+    assert not check(once)
+
+
+def test_a_variable_that_a_body_reads_stays_among_the_operands() -> None:
+    n = UOp.variable("n", 1, 8)
+    (last,) = make_loop(UOp.sink(STATE * make_cast(n, float32)), 100, (X, W, n), n_carried=1)
+    (loop,) = check(last)
+    assert loop.src[1:] == (X, n)
+    bound = bind(n, 3)
+    (last,) = make_loop(UOp.sink(STATE * make_cast(n, float32)), 100, (X, W, bound), n_carried=1)
+    (loop,) = check(last)
+    assert loop.src[1:] == (X, bound)
+
+
+def test_values_without_elements_are_in_no_memory() -> None:
+    empty = tensor(4, 0, 3)
+    nothing = make_parameter(empty, 1)
+    last, left, stacked = make_loop(UOp.sink(STATE * 2.0, nothing + 1.0, nothing * 2.0), 100, (X, empty), n_carried=2)
+    (loop,) = check(last, left, stacked)
+    assert loop.src[1:] == (X,)
+    choice = make_reshape(buffer(6, 1, int64), ())
+    bodies = [
+        UOp.sink(nothing, make_reduce_axis(STATE, Op.ADD, (0,))),
+        UOp.sink(-nothing, make_reduce_axis(STATE, Op.MAX, (0,))),
+    ]
+    found = make_switch(choice, bodies, (X, empty))
+    (switch,) = check(*found)
+    assert switch.src[1:] == (X,)
+
+
+def test_a_choice_whose_number_is_known_to_be_large_is_its_last_branch() -> None:
+    n = UOp.variable("n", 5, 8)
+    bodies = [UOp.sink(STATE.alu(Op.EXP)), UOp.sink(STATE.alu(Op.SIN))]
+    (found,) = make_switch(n, bodies, (X,))
+    assert not check(found)
+
+
+def test_functions_of_python_are_called_as_often_as_the_loop_says() -> None:
+    call = make_custom_function("python", [ArraySpec(float32, (2, 3))], [])
+    (last,) = make_loop(UOp.sink(STATE + call), 100, (X,), n_carried=1)
+    (loop,) = (n for n in simplify_loops(UOp.sink(last)).toposort() if n.op is Op.LOOP)
+    assert list(loop.arg.body.iter_ops(Op.CUSTOM_FUNCTION))

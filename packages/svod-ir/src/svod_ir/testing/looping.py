@@ -89,6 +89,10 @@ class _Drawn:
         inside = [make_parameter(x, i, is_slice=n_carried <= i < end_sliced) for i, x in enumerate(operands)]
         counter = make_counter(f"loop_counter_{len(counters)}", 7)
         made = self.extend(inside, (*counters, counter), depth)
+        if sliced and self.flip_coin():
+            # What reads no carried value.
+            alone = self.extend(inside[n_carried:], (), 0)
+            made += [*alone, make_alu(Op.ADD, alone[-1], made[-1])]
         following = self.pick([*inside, *made], n_carried, n_carried)
         if self.flip_coin():
             following[0] = _write_row(inside[0], made[-1])

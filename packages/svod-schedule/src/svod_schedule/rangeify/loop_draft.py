@@ -75,11 +75,11 @@ class LoopDraft:
             place = to_node(self.size - 1 - place)
         return slice_at(operand, place)
 
-    def add_operand(self, node: UOp) -> UOp:
-        """Make `node` an operand that every iteration reads; gives what the body has for it."""
+    def add_operand(self, node: UOp, *, is_sliced: bool = False) -> UOp:
+        """Make `node` an operand that every iteration reads, or a slice of it; gives what the body has for it."""
         slot = max(self.operands, default=-1) + 1
         self.operands[slot] = node
-        self.constants.append(slot)
+        (self.sliced if is_sliced else self.constants).append(slot)
         return self.parameter(slot)
 
     def settle(self, position: int, result: UOp) -> None:

@@ -11,15 +11,17 @@ loop is written out, so that its iterations are kernels like any others; a branc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from math import prod
 from typing import Final
 
-from svod_ir import Op, SInt, UOp, make_concat, make_empty, make_expand, make_iota, make_reshape
+from svod_ir import Op, SInt, UOp, make_alu, make_concat, make_empty, make_expand, make_iota, make_reshape
 from svod_ir.args import SwitchArg
 from svod_ir.loops import get_bodies, iter_nodes, list_free_variables, make_parameter, map_bodies
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
 from svod_ir.origins import make_images
-from svod_ir.sizes import normalize_size
+from svod_ir.sizes import max_size, normalize_size
+from svod_schedule.rangeify.batch_slices import make_batch
 from svod_schedule.rangeify.loop_draft import (
     LoopDraft,
     bind_operands,
@@ -40,10 +42,17 @@ MAX_UNROLLED_NODES: Final = 64
 MAX_JOINED: Final = 4
 """Of more iterations than this, what they stack is written by a loop: a join of many parts takes longer to compute."""
 
+MAX_SELECTED: Final = 1 << 12
+"""A choice between cheap values of at most so many elements computes all of them."""
+
+MAX_SELECTED_NODES: Final = 8
+"""So many nodes are computed for each branch, at most, where all of them are."""
+
 EXPENSIVE: Final = 4
 """What costs so many additions is computed once where every iteration would compute the same."""
 
 _ALWAYS_EXPENSIVE: Final = frozenset({Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.RESULT, Op.COPY, Op.CONTIGUOUS, Op.ALLREDUCE})
+_BATCHED: Final = frozenset({Op.REDUCE_AXIS, Op.SCAN_AXIS})
 _CHANGING: Final = frozenset({Op.ASSIGN, Op.AFTER, Op.CUSTOM_FUNCTION})
 """What writes memory, or may do more than it gives."""
 _FREE: Final = MOVEMENT | {
@@ -101,6 +110,7 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     _take_out_empty(draft)
     _keep_unchanged(draft)
     draft.drop_unread()
+    _batch(draft)
     _fold_operands(draft)
     _merge_operands(draft)
     _hoist(draft)
@@ -138,7 +148,7 @@ def _keep_unchanged(draft: LoopDraft) -> None:
             value = value.source
         if value is draft.parameter(slot) and slot not in written:
             draft.settle(slot, draft.operands[slot])
-    changing = _list_changing(draft)
+    changing = _list_changing(draft, [*draft.carried, *draft.sliced])
     for position in [p for p in draft.values if p not in draft.carried]:
         value = draft.values[position]
         outside = None if value in changing else _take_outside(draft, value)
@@ -179,7 +189,7 @@ def _merge_operands(draft: LoopDraft) -> None:
 
 def _hoist(draft: LoopDraft) -> None:
     """Expensive parts of the body that are the same in every iteration are computed once."""
-    changing = _list_changing(draft)
+    changing = _list_changing(draft, [*draft.carried, *draft.sliced])
     moved: dict[UOp, UOp] = {}
     for node in _list_highest(draft.body, lambda n: n not in changing and _is_expensive(n)):
         outside = _take_outside(draft, node) if _is_worth_keeping(node) else None
@@ -189,9 +199,38 @@ def _hoist(draft: LoopDraft) -> None:
         draft.set_body(draft.body.substitute(moved))
 
 
-def _list_changing(draft: LoopDraft) -> set[UOp]:
-    """The nodes of the body that differ between iterations, or that do more than to give a value."""
-    slots = {*draft.carried, *draft.sliced}
+def _batch(draft: LoopDraft) -> None:
+    """Reductions of slices alone are computed for all slices at once, and so is what is stacked and reads nothing that is carried."""
+    if draft.go_on is not None or draft.size is None or not draft.sliced:
+        return
+    size = draft.size
+    params = {p.arg.slot: p for p in draft.body.iter_ops(Op.PARAM)}
+    slices = {params[s]: draft.operands[s] for s in draft.sliced if s in params and _is_known(draft.parameter(s).shape)}
+    changing, varying = _list_changing(draft, draft.carried), _list_changing(draft, [*draft.carried, *draft.sliced])
+
+    def make(node: UOp) -> UOp | None:
+        return make_batch(node, size, slices, lambda x: _take_outside(draft, x))
+
+    for position in [p for p in draft.values if p not in draft.carried]:
+        value = draft.values[position]
+        made = make(value) if value in varying and value not in changing else None
+        if made is not None:
+            draft.settle(position, made)
+    moved: dict[UOp, UOp] = {}
+    for node in _list_highest(draft.body, lambda n: n.op in _BATCHED and n in varying and n not in changing):
+        made = make(node)
+        if made is not None:
+            moved[node] = draft.add_operand(made, is_sliced=True)
+    if moved:
+        draft.set_body(draft.body.substitute(moved))
+
+
+def _is_known(shape: tuple[SInt, ...]) -> bool:
+    return all(isinstance(size, int) for size in shape)
+
+
+def _list_changing(draft: LoopDraft, slots: Collection[int]) -> set[UOp]:
+    """The nodes of the body that read one of these operands or the counter, or that do more than to give a value."""
     changing: set[UOp] = set()
     for node in draft.body.toposort():
         if (
@@ -343,11 +382,36 @@ def _simplify_switch(switch: UOp, read: list[int], scope: frozenset[str]) -> Map
             results[position] = make_empty(same.dtype, same.shape)
     left = {position: k for k, position in enumerate(read) if position not in results}
     bodies = [UOp.sink(*(body.src[k] for k in left.values())) for body in bodies]
+    if left and all(map(_is_cheap, bodies)) and can_bind(UOp.sink(*bodies), parameters):
+        return {**results, **dict(zip(left, _select(switch.src[0], bodies, parameters, operands), strict=True))}
     for slot, operand in operands.items():
         written = set[int]().union(*map(list_written_slots, bodies))
         if slot not in written and (_is_made_of_numbers(operand) or 0 in operand.shape):
             bodies = [replace_parameter(body, parameters[slot], slot, operand) for body in bodies]
     return {**results, **_make_switch(switch.src[0], bodies, operands, list(left))}
+
+
+def _is_cheap(body: UOp) -> bool:
+    """Whether computing a branch costs less than to decide by a branch of the program whether to."""
+    is_plain = all(
+        n.op in _FREE or (n.op in ELEMENTWISE and not _is_expensive(n)) or n.op is Op.IOTA for n in body.toposort()
+    )
+    return is_plain and _count_nodes(body) <= MAX_SELECTED_NODES and all(
+        prod(map(max_size, source.shape)) <= MAX_SELECTED for source in body.src
+    )  # fmt: skip
+
+
+def _select(
+    choice: UOp, bodies: list[UOp], parameters: Mapping[int, UOp], operands: Mapping[int, UOp]
+) -> tuple[UOp, ...]:
+    """Each value of the body that `choice` takes, of all of them."""
+    made = [bind_operands(body, parameters, operands) for body in bodies]
+    values = [body.src for body in made if body is not None]
+    found = values[-1]
+    for number, others in reversed(list(enumerate(values[:-1]))):
+        is_taken = make_alu(Op.LT, choice, UOp.const(choice.dtype, number + 1))
+        found = tuple(make_alu(Op.WHERE, is_taken, x, y) for x, y in zip(others, found, strict=True))
+    return found
 
 
 def _make_switch(choice: UOp, bodies: list[UOp], operands: Mapping[int, UOp], read: list[int]) -> dict[int, UOp]:
