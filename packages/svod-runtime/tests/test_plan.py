@@ -19,6 +19,7 @@ from svod_runtime import (
     PreparedCustomFunction,
     PreparedKernel,
 )
+from svod_runtime._sharing import Sharing
 
 if TYPE_CHECKING:
     from conftest import Plans
@@ -285,6 +286,63 @@ def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
     for index, buffer, message in cases:
         with pytest.raises(PlanError, match=message):
             plan.replace_buffer(index, buffer)
+
+
+def test_what_a_call_lends_is_its_own_afterwards(plans: Plans) -> None:
+    source, other, out = plans.buffer(4, 1), plans.buffer(4, 5), plans.buffer()
+    plans.op(plans.kernel(lambda out, x, y: np.add(x, y, out=out), [out], [source, other], launcher=plans.launcher()))
+    plan = plans.build(out)
+    lent = frozenset([source, out])
+    given, result = filled(2), filled(0)
+    for value in (7, 7):
+        plan.execute_on({source: given, out: result}, {}, lent=lent)
+        assert result.as_numpy().tolist() == [value] * 4
+    assert plan.buffers[out] is not result
+    result = filled(0)
+    plan.execute_on({source: given, out: result}, {}, lent=lent)
+    given.copyin(np.full(4, 3, np.float32))
+    plan.execute()
+    assert result.as_numpy().tolist() == [7] * 4
+    assert plan.buffers[source] is not given
+    assert plan.buffers[out].as_numpy().tolist() == [5] * 4
+    plan.replace_buffer(source, given)
+    plan.execute()
+    assert plan.buffers[out].as_numpy().tolist() == [8] * 4
+
+
+def test_what_was_lent_is_replaced_by_another_call_or_by_memory_of_the_plan(plans: Plans) -> None:
+    source, out = plans.buffer(4, 1), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [out], [source], launcher=plans.launcher()))
+    plan = plans.build(out)
+    for replacements, expected in (
+        ({source: filled(2), out: filled(0)}, 3),
+        ({source: filled(3)}, 4),
+        ({}, 4),
+        ({source: filled(4), out: filled(0)}, 5),
+    ):
+        plan.execute_on({source: filled(8), out: filled(0)}, {}, lent=frozenset([source, out]))
+        assert plan.fork().buffers[source].as_numpy().tolist() == [8] * 4
+        plan.execute_on(replacements, {})
+        assert plan.buffers[out].as_numpy().tolist() == [expected if replacements else 1] * 4
+
+
+def test_an_interrupt_while_a_call_lends_memory_is_made_good(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = plans.buffer(4, 1), plans.buffer()
+    plans.op(plans.kernel(plans.add_one, [out], [source], launcher=plans.launcher()))
+    plan = plans.build(out)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    lent = frozenset([source, out])
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(Sharing, "follow", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                plan.execute_on({source: filled(2), out: filled(0)}, {}, lent=lent)
+        result = filled(0)
+        plan.execute_on({source: filled(2), out: result}, {}, lent=lent)
+        assert result.as_numpy().tolist() == [3] * 4
 
 
 def test_released_ids_are_reported(plans: Plans) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svod_device import CachingAllocator, get_allocator
 from svod_ir import UOp
 from svod_ir.testing import count_examples, run_in_threads
 from svod_ir.uop import count_interned
 from svod_tensor import Tensor, jit
 from svod_tensor.cells import registry
-from svod_tensor.errors import DonatedTensorError
+from svod_tensor.errors import DonatedTensorError, DonationError
 
 Array = npt.NDArray[np.float32]
 Entry = tuple[Tensor, Array]
@@ -110,6 +113,79 @@ def test_a_result_can_be_given_away() -> None:
         step(z, y)
     with pytest.raises(DonatedTensorError):
         _ = z.uop
+
+
+def test_a_chain_that_gives_its_results_away_gets_no_nodes_and_no_memory() -> None:
+    step, (x, a), (y, b) = jit(lambda x, y: (x * 0.5, x + y), donate="x"), make(1), make(2)
+
+    def take() -> None:
+        nonlocal x, a
+        kept, x = step(x, y)
+        a, expected = a + b, a * 0.5
+        assert kept.numpy().tolist() == expected.tolist()
+
+    take()
+    take()
+    old = x
+    gc.collect()
+    before = count_interned(), count_used_bytes()
+    for _ in range(5):
+        x, last = step(x, y)[1], x
+        a = a + b
+        with pytest.raises(DonatedTensorError):
+            step(last, y)
+        with pytest.raises(DonatedTensorError):
+            last.numpy()
+    del last
+    gc.collect()
+    assert (count_interned(), count_used_bytes()) == before
+    assert x.numpy().tolist() == a.tolist()
+    with pytest.raises(DonatedTensorError):
+        old.numpy()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_is_given_away_is_given_once(is_known: bool) -> None:
+    step, (x, _), (y, b) = jit(add_both, donate="x"), make(1), make(2)
+    made = jit(add_both)(x, y)
+    if is_known:
+        _ = made.uop
+    with pytest.raises(DonationError):
+        step(made, made)
+    expected = made.numpy() + b
+    assert step(made, y).numpy().tolist() == expected.tolist()
+
+
+def test_one_of_several_threads_gives_a_result_away() -> None:
+    step, plain, (x, a), (y, b) = jit(add_both, donate="x"), jit(add_both), make(1), make(2)
+    step(plain(x, y), y)
+    for _ in range(10):
+        made, found = plain(x, y), list[Tensor]()
+
+        def give(made: Tensor = made, found: list[Tensor] = found) -> None:
+            with contextlib.suppress(DonatedTensorError):
+                found.append(step(made, y))
+
+        run_in_threads(*[give] * 3, switching_often=True)
+        assert [z.numpy().tolist() for z in found] == [(a + b + b).tolist()]
+
+
+def test_no_function_keeps_what_it_returned() -> None:
+    step = jit(lambda x: x + 1)
+    x = Tensor(np.zeros(1 << 18, np.float32)).clone().realize()
+    gc.collect()
+    before = count_used_bytes()
+    y = step(x)
+    assert count_used_bytes() == before + (1 << 20)
+    for _ in range(3):
+        y = step(y)
+        assert count_used_bytes() == before + (1 << 20)
+    del y
+    assert count_used_bytes() == before
+
+
+def count_used_bytes() -> int:
+    return cast("CachingAllocator", get_allocator("CPU")).in_use_bytes
 
 
 FLIPS: dict[str, Callable[[object], object]] = {

@@ -93,7 +93,7 @@ class KernelState:
     def set_addresses(self) -> None:
         """Take the addresses of the buffers as they are now."""
         for position, buffer in enumerate(self.buffers):
-            self.addresses[position] = buffer.address
+            self.addresses[position] = buffer.locate()
 
     def set_values(self, changes: Mapping[str, int]) -> None:
         """Give variables values, except those that the schedule fixed and the counters of loops."""

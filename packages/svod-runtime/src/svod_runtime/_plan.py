@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from svod_device import Buffer
@@ -91,6 +91,7 @@ class ExecutionPlan(ChangingPlan):
             NonFiniteError: if the plan is watched, and a kernel makes a NaN of arguments without any.
         """
         with self._lock:
+            self._take_back()
             self._run()
 
     def _run(self) -> None:
@@ -127,13 +128,26 @@ class ExecutionPlan(ChangingPlan):
             VariableBoundsError: if a value is outside its variable's bounds. Nothing has run or changed then.
         """
         with self._lock:
+            self._take_back()
             self._set_variables(values)
             self._run()
 
     def execute_on(
-        self, replacements: Mapping[int, Buffer], values: Mapping[str, int], *, may_wait: bool = True
+        self,
+        replacements: Mapping[int, Buffer],
+        values: Mapping[str, int],
+        *,
+        may_wait: bool = True,
+        lent: Collection[int] = (),
     ) -> bool:
         """`replace_buffers`, then `execute_with_vars`; what other threads do with the plan comes before or after both.
+
+        Args:
+            replacements: buffers by index.
+            values: of variables.
+            may_wait: whether to wait for another thread that is at work with the plan.
+            lent: those of `replacements` that are the caller's alone afterwards. The plan forgets the results among them, and
+                what is large; whatever it does next without getting others happens in memory of its own, filled with zeros.
 
         Returns:
             False if another thread is at work with the plan and `may_wait` does not hold: nothing was done then.
@@ -147,10 +161,16 @@ class ExecutionPlan(ChangingPlan):
         if self._is_at_work and not may_wait:
             return False
         with self._lock:
-            self._replace(replacements)
-            if values:
-                self._set_variables(values)
-            self._run()
+            if lent is not self._lent:
+                self._borrow(lent, replacements)
+            try:
+                self._replace(replacements)
+                if values:
+                    self._set_variables(values)
+                self._run()
+            finally:
+                if lent:
+                    self._let_go()
         return True
 
     def fork(self) -> ExecutionPlan:
@@ -162,7 +182,7 @@ class ExecutionPlan(ChangingPlan):
             OutOfMemoryError: if there is no memory for it.
         """
         template = self._template
-        buffers = template.copy_buffers(list(self._buffers))
+        buffers = template.copy_buffers([buffer.ensure_allocated() for buffer in list(self._buffers)])
         fork = ExecutionPlan(
             template, buffers, dict(self._given), self._input_ids, self._origins, self._guard, self._watched
         )
@@ -183,6 +203,7 @@ class ExecutionPlan(ChangingPlan):
     def _run_profiled(self, transfer_times: list[int]) -> list[KernelProfile]:
         """`execute_profiled`, with the nanoseconds that each copy and custom function took appended to a list."""
         with self._lock:
+            self._take_back()
             was_at_work, self._is_at_work = self._is_at_work, True
             try:
                 self._check()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from svod_device import CORE_ID, Buffer
+from svod_device import CORE_ID, Buffer, get_allocator
 from svod_runtime._execute import Step, make_steps
 from svod_runtime._plan_view import PlanView
 from svod_runtime._sharing import Pattern, Sharing
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_runtime._plan_form import PlanForm
 
-__all__ = ["MAX_PATTERNS", "ChangingPlan"]
+__all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan"]
+
+LARGE: Final = 1 << 16
+"""Bytes from which on a plan keeps no memory of a call: writing a buffer's address again at each call takes less than filling it."""
 
 MAX_PATTERNS: Final = 16
 """For how many ways in which buffers share memory a plan keeps its levels and steps; the oldest leave first."""
@@ -43,6 +46,9 @@ class ChangingPlan(PlanView):
         self._words: dict[int, list[tuple[array[int], int, int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
+        # Buffers that are the caller's, and what stands for those of them that the plan does not keep until the next call.
+        self._lent: Collection[int] = ()
+        self._blanks: dict[int, Buffer] = {}
         if values:
             self._change_variables(values)
         self._make_steps()
@@ -61,7 +67,30 @@ class ChangingPlan(PlanView):
     def replace_buffers(self, replacements: Mapping[int, Buffer]) -> None:
         """`replace_buffer` for several buffers by index; none is replaced if one cannot be."""
         with self._lock:
+            self._take_back()
             self._replace(replacements)
+
+    def _borrow(self, lent: Collection[int], replacements: Mapping[int, Buffer]) -> None:
+        """Know that those of `replacements` are the caller's, after the execution too."""
+        if not replacements.keys() >= set(self._lent):
+            self._take_back()
+        self._lent = lent
+        outputs, given = self._template.output_indices, [(index, replacements[index]) for index in lent]
+        self._blanks = {
+            index: _make_blank(buffer) for index, buffer in given if index in outputs or buffer.nbytes >= LARGE
+        }
+
+    def _let_go(self) -> None:
+        """Keep no results of a call, and nothing large: memory that nobody else refers to is free for the next one."""
+        buffers = self._buffers
+        for index, blank in self._blanks.items():
+            buffers[index] = blank
+
+    def _take_back(self) -> None:
+        """Have memory of its own where a call lent its, which is not this plan's to write: zeros, since they are indices too."""
+        lent, self._lent = self._lent, ()
+        if lent:
+            self._replace({index: _make_blank(self._buffers[index]) for index in lent})
 
     def _replace(self, replacements: Mapping[int, Buffer]) -> None:
         buffers, n_buffers = self._buffers, len(self._buffers)
@@ -210,3 +239,7 @@ class ChangingPlan(PlanView):
         self._levels = self._template.dependencies.get_levels(self._buffers)
         self._make_steps()
         self._is_stale = False
+
+
+def _make_blank(like: Buffer) -> Buffer:
+    return Buffer(get_allocator(like.device), like.dtype, like.size, zeroed=True)

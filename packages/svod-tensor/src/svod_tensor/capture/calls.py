@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, NamedTuple
@@ -135,11 +135,16 @@ class Captured:
             VariableConflictError: if a variable has two values, which may be that of something that the function holds.
             BoundsConflictError: if two variables have one name.
         """
-        if self.direct is not None and self.plan is not None:
-            found = self.direct.find_buffers(given)
+        direct, plan = self.direct, self.plan
+        if direct is not None and plan is not None:
+            found = direct.find_buffers(given)
             if found is not None:
-                self._execute(self.plan, found, {})
-                return self.build(iter(self.direct.make_results(found)))
+                if direct.takes_memory:
+                    with self.lock:
+                        plan.execute_on(found, {}, lent=direct.places)
+                else:
+                    self._execute(plan, found, {}, direct.places)
+                return self.build(iter(direct.make_results(found)))
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
@@ -154,9 +159,9 @@ class Captured:
                 computation = self._claim(given, nodes)
                 try:
                     self._bind_inputs(given, nodes, buffers)
-                    if self.plan is not None:
-                        self._feed_outputs(self.plan, nodes, buffers)
-                        self.plan.execute_on(buffers, values)
+                    if plan is not None:
+                        self._feed_outputs(plan, nodes, buffers)
+                        plan.execute_on(buffers, values)
                 finally:
                     registry.end_computation(computation)
                 self._write_back(given, nodes)
@@ -164,22 +169,30 @@ class Captured:
             computation = _compute(pending) if pending else None
             try:
                 self._bind_inputs(given, nodes, buffers)
-                if self.plan is not None:
-                    self._feed_outputs(self.plan, nodes, buffers)
-                    self._execute(self.plan, buffers, values)
+                if plan is not None:
+                    self._feed_outputs(plan, nodes, buffers)
+                    self._execute(plan, buffers, values)
             finally:
                 if computation is not None:
                     registry.end_computation(computation)
+        if direct is not None:
+            return self.build(iter(direct.make_results(buffers)))
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes, given)))
 
-    def _execute(self, plan: ExecutionPlan, buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> None:
+    def _execute(
+        self,
+        plan: ExecutionPlan,
+        buffers: Mapping[int, Buffer],
+        values: Mapping[str, int],
+        lent: Collection[int] = (),
+    ) -> None:
         """Execute a plan that no other thread has at work; where there are enough of them, wait for one."""
         for free in self.plans:
-            if free.execute_on(buffers, values, may_wait=False):
+            if free.execute_on(buffers, values, may_wait=False, lent=lent):
                 return
-        self._get_plan(plan).execute_on(buffers, values)
+        self._get_plan(plan).execute_on(buffers, values, lent=lent)
 
     def _get_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A new plan for a thread that found all at work, or one to wait for where there are enough."""

@@ -1,24 +1,25 @@
-"""Calls that only read memory of their arguments and make results: buffers go from cells to the plan and back, without nodes.
+"""Calls that assign to nothing: buffers go from the cells of arguments to the plan, and from there to results, without nodes.
 
-Such are nearly all calls of a function without variables that assigns to nothing. A call one of whose arguments is a view, needs
-computing, or shares memory of others goes the way of all (`Captured.run`).
+So go nearly all calls of a function without variables. One that gets a view, something to compute, or what shares memory with
+others goes the way of all (`Captured.run`), as does one that is given memory for which somebody asked before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from svod_device import Buffer, get_allocator
 from svod_ir import Op, UOp
 from svod_tensor.cells.cell import Cell, Form
 from svod_tensor.engine import memory_nodes
+from svod_tensor.errors import DonatedTensorError
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_dtype import DType
 
-__all__ = ["DirectCall", "DirectResult", "make_direct_result"]
+__all__ = ["DirectCall", "DirectRead", "DirectResult", "make_direct_result"]
 
 _RESHAPE, _BUFFER = Op.RESHAPE, Op.BUFFER
 
@@ -70,34 +71,60 @@ class _Made(NamedTuple):
     form: Form
 
 
-class DirectCall:
-    """How a plan gets buffers from arguments and gives them to results."""
+class DirectRead(NamedTuple):
+    """An argument that is a tensor.
 
-    __slots__ = ("_made", "_reads")
+    Attributes:
+        position: among the tensors and variables of a call.
+        place: the index of its memory in the plan, if that uses it.
+        taken_as: what messages call it if its memory is given away, else None.
+    """
+
+    position: int
+    place: int | None
+    taken_as: str | None
+
+
+class DirectCall:
+    """How a plan gets buffers from arguments and gives them to results.
+
+    Attributes:
+        takes_memory: whether memory of arguments is given away.
+        places: the indices in the plan of all that a call gives it.
+    """
+
+    __slots__ = ("_made", "_name", "_new", "_reads", "places", "takes_memory")
 
     def __init__(
-        self, reads: Sequence[tuple[int, int | None]], results: Sequence[DirectResult], index_of: Mapping[UOp, int]
+        self, name: str, reads: Sequence[DirectRead], results: Sequence[DirectResult], index_of: Mapping[UOp, int]
     ) -> None:
-        """`reads` has the position of each tensor among the arguments, and the index of its memory if the plan uses that."""
-        self._reads = tuple(reads)
+        self._name, self._reads = name, tuple(reads)
         self._made = [
             _Made(index_of[r.memory], r.memory.arg.device, r.memory.dtype, r.memory.arg.size, r.make_node, r.form)
             for r in results
         ]
+        given = {read.place for read in reads}
+        # The others are in memory that is given away.
+        self._new = [one for one in self._made if one.place not in given]
+        self.takes_memory = any(read.taken_as is not None for read in reads)
+        self.places = frozenset([place for place in (*given, *(one.place for one in self._new)) if place is not None])
 
     def find_buffers(self, given: Sequence[Tensor | UOp]) -> dict[int, Buffer] | None:
         """The memory of the arguments and new memory for the results, by their indices in the plan.
 
-        None if an argument has no memory of its own.
+        None if an argument has no memory of its own, or gives away some that others may know.
+
+        Raises:
+            DonatedTensorError: if another thread gives away one of the arguments too.
         """
         buffers: dict[int, Buffer] = {}
-        for position, index in self._reads:
+        for position, place, taken_as in self._reads:
             tensor = given[position]
             if not isinstance(tensor, Tensor) or not isinstance(cell := tensor.content, Cell):
                 return None
             memory = cell.memory
             if memory is None:
-                if not cell.owns:
+                if not cell.owns or taken_as is not None:
                     return None
                 node = cell.node
                 # Every argument of every such call comes through here.
@@ -105,11 +132,26 @@ class DirectCall:
                     node = node.src[0]
                 if node.op is not _BUFFER or (memory := memory_nodes.find_buffer(node)) is None:
                     return None
-            if index is not None:
-                buffers[index] = memory
-        for one in self._made:
+            if place is not None:
+                buffers[place] = memory
+        if self.takes_memory and not self._take(given):
+            return None
+        for one in self._new:
             buffers[one.place] = Buffer.make(get_allocator(one.device), one.dtype, one.size)
         return buffers
+
+    def _take(self, given: Sequence[Tensor | UOp]) -> bool:
+        """Take what is given away, which only its cells know, unless one is given twice."""
+        if len({id(value.content) for value in given if isinstance(value, Tensor)}) < len(given):
+            return False
+        for position, _, taken_as in self._reads:
+            if taken_as is not None:
+                content = cast("Tensor", given[position]).content
+                if not isinstance(content, Cell) or not content.take_memory(taken_as, self._name):
+                    # Between two looks at it: what became of it says so.
+                    _ = content.node
+                    raise DonatedTensorError(argument=taken_as, taker=self._name)
+        return True
 
     def make_results(self, buffers: Mapping[int, Buffer]) -> list[Tensor]:
         """The results, on the buffers that the plan filled."""

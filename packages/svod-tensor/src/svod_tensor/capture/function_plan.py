@@ -16,7 +16,7 @@ from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
-from svod_tensor.capture.direct import DirectCall
+from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.nested import take_apart
 from svod_tensor.capture.recipes import Recipe, Results
@@ -302,6 +302,9 @@ def _finish(
     results = Results(recipes, nodes, leaves, own)
     if plan is not None:
         registry.add_plan(plan)
+    for given in inputs:
+        # Each call has memory in its place.
+        memory_nodes.remove_buffer(given.memory)
     return Captured(
         name, plan, inputs, memories, results, build,
         set(capture.states), _get_held(plan, inputs), bound, make_lock(), watched=_list_watched(graphs, capture),
@@ -310,12 +313,14 @@ def _finish(
 
 
 def _find_direct(captured: Captured) -> DirectCall | None:
-    """How calls without variables go directly, if they only read memory of arguments."""
-    results = captured.results.direct
-    if captured.plan is None or captured.takes_memory or results is None:
+    """How calls without variables go directly, if they assign to nothing."""
+    results, index_of = captured.results.direct, dict(captured.outputs)
+    if captured.plan is None or captured.written or results is None:
         return None
-    reads = [(given.position, given.index) for given in captured.inputs]
-    return DirectCall(reads, results, dict(captured.outputs))
+    if any(result.memory not in index_of for result in results):
+        return None
+    reads = [DirectRead(i.position, i.index, i.argument if i.is_donated else None) for i in captured.inputs]
+    return DirectCall(captured.name, reads, results, index_of)
 
 
 def _list_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:

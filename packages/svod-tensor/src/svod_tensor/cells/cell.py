@@ -119,6 +119,15 @@ class Cell:
     def follow(self, new_of: Mapping[UOp, UOp]) -> None:
         """Cells are given other nodes; their views follow."""
 
+    def take_memory(self, argument: str, taker: str) -> bool:
+        """`give_away` for memory that nobody asked for the node of, so that nobody else knows it; whether it is that."""
+        with tables.lock:
+            if self.memory is None:
+                return False
+            self._donation = argument, taker
+            self._form, self.is_given_away, self.memory = None, True, None
+            return True
+
     def give_away(self, argument: str, taker: str) -> None:
         """Refuse every further use: `taker` took the memory, as `argument`."""
         tables.remove(self)
