@@ -13,10 +13,10 @@ from svod_device import Buffer, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_ir.testing import count_examples
-from svod_runtime import ExecutionPlan, PlannerMode, PreparedCopy, PreparedKernel
+from svod_runtime import ExecutionPlan, PlannerMode, PreparedCopy, PreparedKernel, Whole
 
 if TYPE_CHECKING:
-    from conftest import Plans
+    from conftest import Loops, Plans
 
 Memory = dict[int, Any]
 """Arrays by the index of a buffer."""
@@ -48,8 +48,11 @@ class Drawing:
         self.meanings: list[Meaning] = []
         floats = [self._add_input(self.random.choice([1, 2, 4, 8])) for _ in range(3)]
         for _ in range(self.random.randrange(2, 6)):
-            if self.random.random() < 0.6:
+            kind = self.random.random()
+            if kind < 0.5:
                 floats += self.draw_loop(plans, floats, self.meanings.append, plans.op, 0, [])
+            elif kind < 0.7:
+                floats.append(self.draw_switch(plans, floats, self.meanings.append, plans.op, 0, []))
             else:
                 floats.append(self.draw_kernel(plans, floats, self.meanings.append, plans.op, []))
         self.outputs = self.random.sample(floats[3:], min(3, len(floats) - 3))
@@ -133,8 +136,10 @@ class Drawing:
         inner = [*counters, counter] if counter else counters
         meanings: list[Meaning] = []
         for _ in range(rng.randrange(3)):
-            if depth < 2 and rng.random() < 0.35:
+            if depth < 2 and rng.random() < 0.3:
                 local += self.draw_loop(body, local, meanings.append, body.op, depth + 1, inner)
+            elif depth < 2 and rng.random() < 0.3:
+                local.append(self.draw_switch(body, local, meanings.append, body.op, depth + 1, inner))
             else:
                 local.append(self.draw_kernel(body, local, meanings.append, body.op, inner))
         for out in outs:
@@ -181,6 +186,45 @@ class Drawing:
         mean(run)
         return results
 
+    def draw_switch(
+        self, place: Plans, known: list[int], mean: Callable[[Meaning], Any], add: Callable[[Any], Any], depth: int,
+        counters: list[str],
+    ) -> int:  # fmt: skip
+        """Branches of which one fills a buffer."""
+        result = place.intermediate(self.random.choice([1, 2, 4, 8]))
+        number = None if depth else self.random.choice(self.counts)
+        name = self.random.choice([*counters, "n"])
+        n_branches = self.random.randrange(1, 4)
+        branches: list[tuple[dict[int, int], int, list[Meaning], Loops]] = []
+        for branch in range(n_branches):
+            body = place.body()
+            meanings: list[Meaning] = []
+            wholes = {body.whole(i): i for i in self.random.sample(known, self.random.randrange(1, len(known) + 1))}
+            local = [*wholes]
+            for _ in range(self.random.randrange(2)):
+                local.append(self.draw_kernel(body, local, meanings.append, body.op, counters))
+            if depth < 2 and self.random.random() < 0.3:
+                local += self.draw_loop(body, local, meanings.append, body.op, depth + 1, counters)
+            out = body.bind(place.buffers[result].size, Whole(body.operand(result, is_written=True)))
+            self.draw_kernel(body, local, meanings.append, body.op, counters, out)
+            branches.append((wholes, out, meanings, body))
+            if number is None:
+                add(body.loop(UOp.variable(name, 0, 9 if name != "n" else 4), branch=branch, n_branches=n_branches))
+            else:
+                add(body.loop(None, count_position=body.operand(number), branch=branch, n_branches=n_branches))
+
+        def run(memory: Memory, values: dict[str, int]) -> None:
+            index = values[name] if number is None else int(memory[number][0])
+            wholes, out, meanings, body = branches[min(max(index, 0), n_branches - 1)]
+            here = {i: np.full(b.size, 7, b.dtype.numpy) for i, b in enumerate(body.buffers)}
+            here.update({i: memory[whole] for i, whole in wholes.items()})
+            for meaning in meanings:
+                meaning(here, values)
+            memory[result] = here[out].copy()
+
+        mean(run)
+        return result
+
     def compute(self, n: int) -> list[list[float]]:
         memory = {
             i: b.as_numpy().copy() if b.is_allocated else np.zeros(b.size, b.dtype.numpy)
@@ -196,10 +240,11 @@ def run(plan: ExecutionPlan, n: int) -> list[list[float]]:
     return [buffer.as_numpy().tolist() for buffer in plan.output_buffers]
 
 
-@pytest.mark.parametrize("way", ["native", "batches", "single"])
-@pytest.mark.parametrize("mode", ["arena", "remap", "disabled"])
+@pytest.mark.parametrize(
+    ("mode", "way"), [("arena", "native"), ("arena", "batches"), ("remap", "native"), ("disabled", "single")]
+)
 def test_random_plans_with_loops_compute_what_numpy_does(new_plans: type[Plans], mode: PlannerMode, way: str) -> None:
-    for seed in range(count_examples(60)):
+    for seed in range(count_examples(120)):
         plans = new_plans()
         plans.default_launcher = {"native": plans.looping_launcher, "batches": plans.launcher, "single": lambda: None}[
             way

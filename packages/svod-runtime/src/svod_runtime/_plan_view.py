@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, Dims
-from svod_ir import UOp
 from svod_ir.forks import make_lock
 from svod_runtime._execute import Step
 from svod_runtime._kernel_state import KernelState
@@ -78,8 +77,8 @@ class PlanView:
             KernelState(op, self._buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels
         ]
         self._loops = [LoopState(form, self._buffers, self._variables, origins) for _, form in template.loops]
-        counted = (loop for outer in self._loops for loop in outer.iter_loops())
-        self._counted_loops = [loop for loop in counted if isinstance(loop.form.op.count, UOp)]
+        inner = (loop for outer in self._loops for loop in outer.iter_loops())
+        self._counted_loops = [loop for loop in inner if loop.form.count_variables]
         self._states_in_loops = [state for loop in self._loops for state in loop.iter_kernels()]
         self._levels = template.levels
         self._steps: list[Step] = []

@@ -57,6 +57,11 @@ def _place_body(loop: PreparedLoop, around: list[Buffer], mode: PlannerMode, sav
     bindings: list[Binding | None] = [*body.bindings, *([None] * (len(local) - len(body.buffers)))]
     body = replace(body, ops=tuple(ops), buffers=tuple(local), bindings=tuple(bindings))
     loop = replace(loop, body=body)
+    levels = BodyDependencies(loop).get_levels(body.buffers)
+    if _can_move(ops):
+        # Who waits for whom on shared memory follows from the order of the ops: those that share it must come one level later.
+        body = replace(body, ops=tuple(ops[index] for level in levels for index in level))
+        loop = replace(loop, body=body)
     bound = {buffer.storage_id for buffer, binding in zip(local, bindings, strict=True) if binding is not None}
     own = [index for index, buffer in enumerate(local) if buffer.storage_id not in bound]
     if not own:
@@ -95,7 +100,7 @@ def _share(loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Sav
     if body.go_on is not None:
         fixed.append(body.go_on)
     lives = list_lives(body.ops, dependencies.order, body.buffers, fixed)
-    if not lives or mode == "disabled":
+    if not lives or mode == "disabled" or not _can_move(body.ops):
         return {}
     date_lives(lives, dependencies.get_levels(body.buffers))
     placed: dict[int, Buffer] = {}
@@ -105,6 +110,11 @@ def _share(loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Sav
     saved.n_buffers += len(lives) - len(after)
     saved.n_bytes += sum(life.buffer.nbytes for life in lives) - sum(after.values())
     return placed
+
+
+def _can_move(ops: Sequence[PreparedOp]) -> bool:
+    """Whether an id means the same op in any order."""
+    return len({op.id for op in ops}) == len(ops) or not any(op.dependencies for op in ops)
 
 
 def _has_parts(buffer: Buffer, buffers: Sequence[Buffer]) -> bool:

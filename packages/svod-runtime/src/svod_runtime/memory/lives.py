@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from svod_device import Buffer
+from svod_ir import UOp
 from svod_runtime._loop_order import BodyDependencies
 from svod_runtime._prepared import PreparedKernel, PreparedOp, get_written
 from svod_runtime._prepared_loop import CarriedOut, PreparedLoop, Slice, Whole, find_parts
@@ -98,7 +99,8 @@ def _list_unsure(op: PreparedOp) -> Iterator[int]:
     if not isinstance(op, PreparedLoop):
         return
     carried: set[int] = set() if op.branch is not None else {v.result for v in op.body.carried}
-    is_certain = isinstance(op.count, int) and op.count > 0 and op.branch is None
+    fewest = int(op.count.vmin) if isinstance(op.count, UOp) else op.count or 0
+    is_certain = fewest > 0 and op.branch is None
     is_sized = op.count is not None and op.branch is None and op.body.go_on is None
     sliced = {b.position for b in op.body.bindings if isinstance(b, Slice)}
     for position in op.output_indices:
