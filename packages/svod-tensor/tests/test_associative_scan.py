@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from svod_ir import AxisError, OperandError, ShapeError
-from svod_tensor import Tensor, associative_scan, jit
+from svod_tensor import Tensor, Variable, associative_scan, jit
 from svod_tensor.testing import check, make_array
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 13, 64, 100]
@@ -113,10 +113,19 @@ def test_it_is_captured(rng) -> None:
         check(step(Tensor(a)), np.cumsum(a * 2, dtype=np.int32))
 
 
+@pytest.mark.parametrize("low", [0, 1])
+def test_the_number_of_elements_may_be_a_variable(rng, low) -> None:
+    a = make_array(rng, (9, 2), "int32")
+    size, given = Variable("size", low, 9), Tensor(a)
+    step = jit(lambda n: associative_scan(lambda u, v: u + v, given[:n]))
+    for n in (9, 1, 4, low):
+        check(step(size.bind(n)), np.cumsum(a[:n], 0, dtype=np.int32))
+
+
 def test_mistakes_name_the_part() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
-        ShapeError, match=r"\(3,\) of elems\['b'\] has 3 elements along the axis, and elems\['a'\] has 2"
+        ShapeError, match=r"\(3,\) of elems\['b'\] has another size along the axis than elems\['a'\], 2"
     ):
         associative_scan(lambda u, v: u, {"a": x, "b": y})
     with pytest.raises(OperandError, match=r"like elems, list of 1, not tuple of 1 for elems\[0\]"):

@@ -1,13 +1,18 @@
-"""The results of an associative function over the first 1, 2, ... elements along an axis, in a logarithmic number of steps."""
+"""The results of an associative function over the first 1, 2, ... elements along an axis: a loop over the elements.
+
+In a loop the function is called once for each element, where combining pairs, pairs of pairs and so on calls it twice as often
+and stores what it gives in between; a loop is one kernel where the function takes element by element.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from svod_ir import OperandError, ShapeError
-from svod_tensor._shapes import concrete_shape, normalize_axis
-from svod_tensor.loops.pairs import Combine, scan_pairs
+from svod_ir import OperandError, ShapeError, SInt, format_size
+from svod_ir.sizes import bounds_of_size
+from svod_tensor._shapes import normalize_axis
+from svod_tensor.loops.scan import scan
 from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.tensor import Tensor
 
@@ -19,8 +24,8 @@ Tree = TypeVar("Tree")
 def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: bool = False, axis: int = 0) -> Tree:
     """`fn` over the first 1, 2, ... elements along an axis: `[x0, fn(x0, x1), fn(fn(x0, x1), x2), ...]`.
 
-    Pairs of neighbours are combined first, then those of the pairs, and so on: `fn` is called on some `2 * log2(n)` runs of
-    elements, in all on less than `2 * n` of them, and floats are rounded in another order than one by one.
+    The elements are combined one by one, so that results are those of a loop; that `fn` is associative leaves other orders to
+    other devices.
 
     Args:
         fn: an associative function of two nested values like `elems`, with any size along the axis, that combines each
@@ -35,7 +40,7 @@ def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: boo
     Raises:
         ShapeError: if sizes along the axis differ, or `fn` returns other shapes.
         OperandError: if `fn` returns another nested value, or other dtypes.
-        SymbolicShapeError: if the size along the axis is symbolic.
+        TraceError: if `fn` reads values.
 
     Example:
         >>> from svod_tensor import associative_scan
@@ -52,28 +57,49 @@ def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: boo
         return elems
     axes = [normalize_axis("associative_scan", axis, t.ndim) for t in tensors]
     n = _get_size(tensors, axes, structure)
-    if n < 2:
+    if n in (0, 1):
         return cast("Tree", structure.unflatten([t.clone() for t in tensors]))
-    combine = _make_combine(cast("Callable[[object, object], object]", fn), structure)
-    if not reverse:
-        return cast("Tree", structure.unflatten(scan_pairs(combine, tensors, axes, n)))
-    made = scan_pairs(combine, [t.flip(a) for t, a in zip(tensors, axes, strict=True)], axes, n)
-    return cast("Tree", structure.unflatten([t.flip(a).clone() for t, a in zip(made, axes, strict=True)]))
+    call = _make_call(cast("Callable[[object, object], object]", fn), structure)
+
+    def step(
+        carry: tuple[Tensor, list[Tensor]], slices: list[Tensor]
+    ) -> tuple[tuple[Tensor, list[Tensor]], list[Tensor]]:
+        is_first, before = carry
+        xs = [x.unsqueeze(a) for x, a in zip(slices, axes, strict=True)]
+        # What is chosen in the first iteration is no result: there the function has nothing to combine.
+        made = [is_first.where(x, y) for x, y in zip(xs, call(before, xs), strict=True)]
+        return (Tensor(False), made), [y.squeeze(a) for y, a in zip(made, axes, strict=True)]
+
+    start = [_make_start(t, a, n) for t, a in zip(tensors, axes, strict=True)]
+    _, results = scan(
+        step, (Tensor(True), start), [t.moveaxis(a, 0) for t, a in zip(tensors, axes, strict=True)], reverse=reverse
+    )
+    return cast("Tree", structure.unflatten([y.moveaxis(0, a) for y, a in zip(results, axes, strict=True)]))
 
 
-def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structure) -> int:
-    sizes = [concrete_shape("associative_scan", (t.shape[a],))[0] for t, a in zip(tensors, axes, strict=True)]
+def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structure) -> SInt:
+    sizes = [t.shape[a] for t, a in zip(tensors, axes, strict=True)]
     for size, tensor, path in zip(sizes, tensors, structure.paths, strict=True):
         if size != sizes[0]:
-            problem = f"of elems{path} has {size} elements along the axis, and elems{structure.paths[0]} has {sizes[0]}"
+            problem = f"of elems{path} has another size along the axis than elems{structure.paths[0]}, {format_size(sizes[0])}"
             raise ShapeError(operation="associative_scan", shape=tensor.shape, problem=problem)
     return sizes[0]
 
 
-def _make_combine(fn: Callable[[object, object], object], structure: Structure) -> Combine[Tensor]:
+def _make_start(x: Tensor, axis: int, n: SInt) -> Tensor:
+    """Some element, which the function can take."""
+    sizes = [1 if a == axis else size for a, size in enumerate(x.shape)]
+    if bounds_of_size(n)[0] < 1:
+        return Tensor.zeros(sizes, dtype=x.dtype)
+    return x.shrink(*((0, size) for size in sizes))
+
+
+def _make_call(
+    fn: Callable[[object, object], object], structure: Structure
+) -> Callable[[list[Tensor], list[Tensor]], list[Tensor]]:
     """`fn` on lists of tensors, of which it returns as many as it gets."""
 
-    def combine(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
+    def call(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
         made, found = flatten(fn(structure.unflatten(left), structure.unflatten(right)))
         difference = found.find_difference(structure)
         if difference is not None:
@@ -85,7 +111,7 @@ def _make_combine(fn: Callable[[object, object], object], structure: Structure) 
             )
         return [_check_like(t, like, path) for t, like, path in zip(made, right, structure.paths, strict=True)]
 
-    return combine
+    return call
 
 
 def _check_like(made: object, like: Tensor, path: str) -> Tensor:

@@ -7,7 +7,6 @@ from typing import Self, TypeVar
 from svod_dtype import int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, make_scan_axis
 from svod_tensor._shapes import concrete_shape, normalize_axis
-from svod_tensor.loops.pairs import scan_pairs
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.reduction import sum_dtype
@@ -111,20 +110,18 @@ class Cumulative(Theme):
 
         Raises:
             AxisError: if there is no such axis.
-            SymbolicShapeError: if its size is symbolic.
 
         Example:
             >>> Tensor([1000.0, 1000.0, -float("inf")]).logcumsumexp().round(2).numpy()
             array([1000.  , 1000.69, 1000.69], dtype=float32)
         """
+        from svod_tensor.loops.associative import associative_scan
+
         if axis is None:
             return self.flatten().logcumsumexp(0)
         axis = normalize_axis("logcumsumexp", axis, self.ndim)
         x = self._to_float()
-        (n,) = concrete_shape("logcumsumexp", (x.shape[axis],))
-        if n < 2:
-            return x.clone()
-        peak, total = scan_pairs(_add_powers, [x, x.ones_like()], [axis, axis], n)
+        peak, total = associative_scan(_add_powers, (x, x.ones_like()), axis=axis)
         return peak.add(total.log())
 
     def _scan(self, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Self:
@@ -224,10 +221,10 @@ class Cumulative(Theme):
         return x.clone() if x is self else x
 
 
-def _add_powers(left: list[T], right: list[T]) -> list[T]:
+def _add_powers(left: tuple[T, T], right: tuple[T, T]) -> tuple[T, T]:
     """Sums of powers, each as the largest exponent m and the sum divided by exp(m)."""
     (a, x), (b, y) = left, right
     is_first = a.ge(b)
     # Two infinities are as large as each other; their difference would be NaN.
     scale = a.eq(b).where(0.0, a.sub(b).abs().neg()).exp()
-    return [a.maximum(b), is_first.where(x.add(y.mul(scale)), x.mul(scale).add(y))]
+    return a.maximum(b), is_first.where(x.add(y.mul(scale)), x.mul(scale).add(y))
