@@ -41,7 +41,7 @@ STATE, ROW, CONSTANT = make_parameter(X, 0), make_parameter(ROWS, 1, is_slice=Tr
 @given(graph=loops())
 def test_random_loops_keep_their_meaning(limit: int, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("svod_schedule.rangeify.simplify_loops.MAX_UNROLLED_NODES", limit)
+        patch.setattr("svod_schedule.rangeify.write_out_loops.MAX_UNROLLED_NODES", limit)
         check(*graph.src)
 
 
@@ -205,3 +205,13 @@ def test_functions_of_python_are_called_as_often_as_the_loop_says() -> None:
     (last,) = make_loop(UOp.sink(STATE + call), 100, (X,), n_carried=1)
     (loop,) = (n for n in simplify_loops(UOp.sink(last)).toposort() if n.op is Op.LOOP)
     assert list(loop.arg.body.iter_ops(Op.CUSTOM_FUNCTION))
+
+
+def test_a_cheap_choice_is_selected_only_where_its_number_is_on_the_same_device() -> None:
+    choice = make_reshape(buffer(6, 1, int64, "CPU:1"), ())
+    (found,) = make_switch(choice, [UOp.sink(STATE), UOp.sink(-STATE)], (X,))
+    (switch,) = check(found)
+    assert switch.op is Op.SWITCH
+    near = make_reshape(buffer(6, 1, int64), ())
+    (found,) = make_switch(near, [UOp.sink(STATE), UOp.sink(-STATE)], (X,))
+    assert not check(found)
