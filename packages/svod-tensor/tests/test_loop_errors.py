@@ -148,3 +148,13 @@ def test_a_file_is_not_written_by_a_body(tmp_path: Any):
 
     with pytest.raises(ReadOnlyError):
         fori_loop(0, 3, body, 1.0)
+
+
+def test_what_a_body_leaves_to_the_collector_is_not_held():
+    def body(i: Tensor, x: Tensor) -> Tensor:
+        ring: list[Any] = [x * 2]
+        ring.append(ring)
+        return x + ring[0]
+
+    assert fori_loop(0, 2, body, X).tolist() == [9, 18, 27]
+    assert jit(lambda x: body(x, x) + 1)(X).tolist() == [4, 7, 10]

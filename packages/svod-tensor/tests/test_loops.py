@@ -19,14 +19,18 @@ W = RNG.normal(size=(3, 3)).astype(np.float32)
 
 
 def mean(*tensors: Tensor) -> list[np.ndarray]:
-    """The values of tensors by the reference meaning of their graphs, together."""
+    """The values of tensors by the reference meaning of their graphs, which kernels give too."""
     sink = UOp.sink(*(t.uop for t in tensors))
     inputs: dict[Any, Any] = {
         memory: memory_nodes.get_buffer(memory).as_numpy().copy() for memory in sink.iter_ops(Op.BUFFER)
     }
     inputs.update((bind.symbol.arg.name, bind.value.arg) for bind in sink.iter_ops(Op.BIND))
     values = evaluate(sink, inputs)
-    return [np.asarray(v).reshape(tuple(map(resolve_size, t.shape))) for v, t in zip(values, tensors, strict=True)]
+    found = [np.asarray(v).reshape(tuple(map(resolve_size, t.shape))) for v, t in zip(values, tensors, strict=True)]
+    Tensor.realize_batch(tensors)
+    for value, tensor in zip(found, tensors, strict=True):
+        np.testing.assert_allclose(tensor.numpy(), value, rtol=1e-5, atol=1e-6)
+    return found
 
 
 def find_loop(tensor: Tensor) -> UOp:
@@ -237,10 +241,10 @@ def test_a_body_reads_the_slices_that_the_number_of_the_iteration_names():
     for i in range(6):
         rows.append(X[i] + expected)
         expected += X[i, 1] + X[5 - i].sum()
+    assert not [n for n in find_loop(total).arg.body.toposort() if n.op in (Op.GATHER, Op.CUSTOM_FUNCTION)]
     found = mean(total, out)
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[1], rows, rtol=1e-4, atol=1e-5)
-    assert not [n for n in find_loop(total).arg.body.toposort() if n.op in (Op.GATHER, Op.CUSTOM_FUNCTION)]
 
 
 def test_a_position_that_may_be_outside_is_looked_up():

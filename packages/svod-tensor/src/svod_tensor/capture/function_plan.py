@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
@@ -200,20 +199,15 @@ def _build_none(_made: Iterator[object]) -> None:
 
 def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]) -> None:
     """Raise if a tensor of this run lives on somewhere: it would read a placeholder."""
-    known = {id(one) for t in outputs for one in (t.content, t.content.cell)}
-    for collect in (False, True):
-        if collect:
-            gc.collect()
-        leaked = [
-            one for one in capture.iter_made()
-            # What was assigned is memory afterwards.
-            if id(one) not in known and not memories.isdisjoint(one.node.toposort(stop=capture.assigned))
-        ]  # fmt: skip
-        if not leaked:
-            return
+    # What was assigned is memory afterwards.
+    leaked = capture.find_leak(
+        [t.content for t in outputs], lambda node: not memories.isdisjoint(node.toposort(stop=capture.assigned))
+    )
+    if leaked is None:
+        return
     raise CaptureError(
         function=capture.name,
-        problem=f"a tensor of shape {leaked[0].node.shape} that it computes is still held after it returned",
+        problem=f"a tensor of shape {leaked.shape} that it computes is still held after it returned",
         hint="return the tensor, or assign it to one that was there before",
     )
 

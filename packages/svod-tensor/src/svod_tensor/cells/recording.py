@@ -7,8 +7,9 @@ is recorded, so that it becomes part of the plan, and is taken back at the end: 
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from svod_dtype import UserError
@@ -54,6 +55,19 @@ class Capture:
     def iter_made(self) -> Iterator[Live]:
         """The live cells and views that this run made."""
         return (one for ref in list(self.made.values()) if (one := ref()) is not None)
+
+    def find_leak(self, kept: Iterable[Live], depends: Callable[[UOp], bool]) -> UOp | None:
+        """What a cell or view that this run made stands for, if one lives on besides `kept` whose node depends on the run."""
+        known = {id(one) for content in kept for one in (content, content.cell)}
+        found = None
+        for collect in (False, True):
+            if collect:
+                gc.collect()
+            # A node alone: what is found must not live on for it.
+            found = next((one.node for one in self.iter_made() if id(one) not in known and depends(one.node)), None)
+            if found is None:
+                break
+        return found
 
     def get_written(self) -> list[weakref.ref[Cell]]:
         """The cells that were there before this run and that it wrote to."""

@@ -56,7 +56,7 @@ def scan(
     Example:
         >>> from svod_tensor import Tensor, scan
         >>> total, totals = scan(lambda total, x: (total + x, total + x), 0, Tensor([1, 2, 3, 4]))
-        >>> total.item(), totals.tolist()  # doctest: +SKIP
+        >>> total.item(), totals.tolist()
         (10, [1, 3, 6, 10])
     """
     name = name_function(f)

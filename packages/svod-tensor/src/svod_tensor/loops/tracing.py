@@ -7,7 +7,6 @@ to be known from the start, since the body may have read the tensor before: a bo
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -128,17 +127,13 @@ class Trace(Capture):
         Raises:
             TraceError: if something does.
         """
-        known = {id(one) for tensor in kept for one in (tensor.content, tensor.content.cell)}
         sources, counters = set(memories), [] if self.counter is None else [self.counter]
-        for collect in (False, True):
-            if collect:
-                gc.collect()
-            leaked = [o for o in self.iter_made() if id(o) not in known and reads(o.node, sources, counters)]
-            if not leaked:
-                return
+        leaked = self.find_leak([t.content for t in kept], lambda node: reads(node, sources, counters))
+        if leaked is None:
+            return
         raise TraceError(
             operation=self.operation, function=self.name,
-            problem=f"a tensor of shape {leaked[0].node.shape} that it computes is still held after it returned",
+            problem=f"a tensor of shape {leaked.shape} that it computes is still held after it returned",
             hint="return the tensor, or assign it to one that was there before",
         )  # fmt: skip
 
