@@ -12,6 +12,7 @@ from svod_device import Buffer, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_runtime import (
+    DonatedBufferError,
     ExecutionPlan,
     PlannerMode,
     PreparedBufferView,
@@ -360,6 +361,33 @@ def test_operands_are_replaced(plans: Plans, way: str) -> None:
     plan.replace_buffer(index_of[plans.buffers[start]], plan.output_buffers[0])
     plan.execute()
     assert outputs(plan) == [[227]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_a_result_may_be_in_donated_memory(plans: Plans, way: str, mode: PlannerMode, is_in_place: bool) -> None:
+    x, body = filled(plans, [1.0, 2.0]), plans.body()
+    out, scratch = plans.add(plans.buffers[x]), plans.intermediate(2)
+    plans.op(plans.kernel(grow, [scratch], [x]))
+    before, after = body.carry(x, out, None if is_in_place else plans.intermediate(2))
+    middle = body.intermediate(2)
+    body.op(body.kernel(add, [middle], [before, body.whole(scratch)]))
+    body.op(body.kernel(grow, [after], [middle]))
+    plans.op(body.loop(3))
+    plans.builder.set_donated_buffers([x], {out: x})
+    plan = plans.plan(mode, out)
+    expected = np.array([1, 2], np.float32)
+    for _ in range(3):
+        expected = 2 * (expected + np.array([3, 5])) + 1
+    plan.execute()
+    assert outputs(plan) == [expected.tolist()]
+    with pytest.raises(DonatedBufferError):
+        plan.execute()
+    index = plan.donated_indices[0]
+    plans.buffers[x].copyin(np.array([1, 2], np.float32))
+    plan.replace_buffer(index, plans.buffers[x])
+    plan.execute()
+    assert outputs(plan) == [expected.tolist()]
 
 
 def test_forks_run_loops_at_the_same_time(plans: Plans, way: str) -> None:
