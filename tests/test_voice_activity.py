@@ -73,6 +73,9 @@ def check_stream(weights: Mapping[str, Tensor], chunks: Array) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert len(detector.listen.plans()) == 1
     assert np.ptp(expected) > 1e-3
+    recording = load_example().VoiceDetector(weights)
+    at_once = [recording.listen(part).numpy() for part in (chunks[:2], chunks[2:])]
+    np.testing.assert_allclose(np.concatenate(at_once)[:, 0], expected, atol=1e-5)
 
 
 def test_a_detector_remembers_the_chunks_before() -> None:
