@@ -431,3 +431,24 @@ def test_making_a_loop_computes_nothing():
     x = Tensor(X) * 2
     after, ys = scan(lambda c, row: (c + row, c), x.sum(0), x)
     assert not any(t.is_realized for t in (x, after, ys))
+
+
+def test_a_tensor_that_a_captured_function_makes_can_be_assigned_to_in_a_body():
+    @jit
+    def run(x: Tensor) -> tuple[Tensor, Tensor]:
+        log = x.contiguous()
+
+        def body(carry: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+            log[carry % 3] = part
+            return carry + 1, log.sum()
+
+        return scan(body, 0, x * 2)[1], log
+
+    for array in (X[:, 0], X[:, 1]):
+        log, sums = array.copy(), []
+        for i, value in enumerate(array * 2):
+            log[i % 3] = value
+            sums.append(log.sum())
+        found = run(Tensor(array[:]))
+        np.testing.assert_allclose(found[0].numpy(), sums, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found[1].numpy(), log, rtol=1e-5)

@@ -142,7 +142,7 @@ def start_capture(capture: Capture) -> None:
     thread = get_ident()
     capture.outer = _captures.get(thread)
     _captures[thread] = capture
-    tables.captured[thread] = cast("tables.Table", capture.made)
+    tables.captured.setdefault(thread, []).append(cast("tables.Table", capture.made))
 
 
 def find_capture() -> Capture | None:
@@ -167,10 +167,11 @@ def end_capture() -> None:
     with lock:
         thread = get_ident()
         ended = _captures.pop(thread)
-        del tables.captured[thread]
-        if ended.outer is not None:
+        tables.captured[thread].pop()
+        if ended.outer is None:
+            del tables.captured[thread]
+        else:
             _captures[thread] = ended.outer
-            tables.captured[thread] = cast("tables.Table", ended.outer.made)
         for one in _iter(ended.made):
             tables.add(one)
         if ended.outer is None:

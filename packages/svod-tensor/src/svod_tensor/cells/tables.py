@@ -27,14 +27,15 @@ live: Final[Table] = {}
 pending: Final[Table] = {}
 """Those that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none."""
 
-captured: Final[dict[int, Table]] = {}
-"""By the thread that captures a function, what that makes."""
+captured: Final[dict[int, list[Table]]] = {}
+"""By the thread that captures functions, what each of them makes: the innermost is the last."""
 
 
 def add(one: Hashable) -> None:
     """Let a cell or a view see later realizations of nodes in its graph."""
     key = id(one)
-    if captured and (table := captured.get(get_ident())) is not None:
+    if captured and (found := captured.get(get_ident())) is not None:
+        table = found[-1]
         table[key] = weakref.ref(one, partial(_leave, table, key))
     else:
         live[key] = pending[key] = weakref.ref(one, partial(_forget, key))
@@ -66,6 +67,6 @@ def note_new_node(one: Hashable) -> None:
     ref = live.get(key)
     if ref is not None:
         pending[key] = ref
-    elif not any(key in table for table in captured.values()):
+    elif not any(key in table for found in captured.values() for table in found):
         # Tests forget what is alive.
         add(one)
