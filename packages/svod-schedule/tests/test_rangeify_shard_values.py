@@ -204,6 +204,20 @@ def test_shards_made_inside_a_loop_are_written_there() -> None:
     check_loop(last)
 
 
+def test_results_of_shards_that_nobody_reads_are_on_their_devices_too() -> None:
+    state, rows = spread(1, 5, axis=0), spread(3, 100, 5, axis=1)
+    total, row = make_parameter(state, 0), make_parameter(rows, 2, is_slice=True)
+    _, stacked = make_loop(UOp.sink(total + row, total * row), 100, (state, rows), n_carried=1, n_sliced=1)
+    sink = UOp.sink(contiguous(stacked))
+    kernels = run_pipeline("kernelize", run_pipeline("rangeify", sink, CHECKED), CHECKED)
+    (call,) = (n for n in kernels.iter_ops(Op.CALL) if n.arg is not None)
+    assert [n.placement for n in call.arguments[:4]] == ["CPU", "CPU:1"] * 2
+    inputs = random_inputs(sink)
+    expected = evaluate(sink, {n: a.copy() for n, a in inputs.items()})[0]
+    found = join(evaluate(kernels, {n: a.copy() for n, a in inputs.items()}), stacked.placement, expected.shape)
+    assert_close(found, expected, loose=tolerance(sink))
+
+
 def test_a_part_of_a_large_sum_is_reduced_by_each_device_once() -> None:
     devices = ("CPU", "CPU:1", "CPU:2", "CPU:3")
     stack = nodes.stack(*(tensor(n + 1, 4, MIN_SCATTERED, device=d) for n, d in enumerate(devices)))

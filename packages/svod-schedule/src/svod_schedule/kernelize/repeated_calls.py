@@ -89,7 +89,7 @@ class _Repeat:
 
     def _make_result(self, position: int, stored: UOp | None) -> UOp:
         node = UOp(Op.RESULT, _dtype_of(self.loop, position), (self.loop,), position) if stored is None else stored
-        device = self.device if stored is None else stored.arg.device
+        device = node.placement if isinstance(node.placement, str) else self.device
         return self.new.make(node.dtype, prod(max_size(s) for s in node.shape), device)
 
     def make_sink(self, body: UOp) -> UOp:

@@ -1,0 +1,92 @@
+"""Loops and choices over tensors on several devices, against loops of Python over numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_tensor import Tensor, cond, fori_loop, jit, scan, switch, while_loop
+
+DEVICES = ("CPU", "CPU:1", "CPU:2")
+ROWS = np.random.default_rng(0).standard_normal((30, 7)).astype(np.float32)
+START = np.linspace(-1, 1, 7, dtype=np.float32)
+AXES = pytest.mark.parametrize("axis", [0, None])
+
+
+def spread(array: np.ndarray, axis: int | None) -> Tensor:
+    return Tensor(array).shard(DEVICES, axis=axis)
+
+
+@AXES
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_scan_carries_shards_and_stacks_them(axis: int | None, is_reversed: bool) -> None:
+    def step(state: Tensor, row: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        state = (state * 0.9 + row + state.mean()).tanh()
+        return state, (state * 2, state.sum())
+
+    rows = spread(ROWS, None if axis is None else axis + 1)
+    last, (doubled, sums) = scan(step, spread(START, axis), rows, reverse=is_reversed)
+    state, expected, totals = START, np.zeros_like(ROWS), np.zeros(30, np.float32)
+    for i in reversed(range(30)) if is_reversed else range(30):
+        state = np.tanh(state * np.float32(0.9) + ROWS[i] + state.mean())
+        expected[i], totals[i] = state * 2, state.sum()
+    # Each by itself, so that the others are not read.
+    np.testing.assert_allclose(doubled.numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last.numpy(), state, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(sums.numpy(), totals, rtol=1e-4, atol=1e-5)
+    assert doubled.device == DEVICES
+
+
+@AXES
+def test_a_loop_ends_on_all_devices_when_one_value_says_so(axis: int | None) -> None:
+    found = while_loop(lambda x: x.max() < 1000, lambda x: x * 1.5 + 0.25, spread(START, axis))
+    expected = START
+    while expected.max() < 1000:
+        expected = expected * np.float32(1.5) + np.float32(0.25)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+
+
+@AXES
+def test_the_number_of_the_iteration_is_the_same_on_all_devices(axis: int | None) -> None:
+    found = fori_loop(0, 50, lambda i, x: x + i, spread(START, axis))
+    np.testing.assert_allclose(found.numpy(), START + sum(range(50)), rtol=1e-5)
+
+
+@AXES
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_branch_is_taken_on_all_devices(axis: int | None, index: int) -> None:
+    branches = [lambda x: x.exp(), lambda x: x.sin() + x.sum(), lambda x: x.cos()]
+    found = switch(Tensor(index), branches, spread(START, axis))
+    expected = [np.exp(START), np.sin(START) + START.sum(), np.cos(START)][index]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_loops_in_loops_and_choices_in_loops_are_on_shards() -> None:
+    def outer(state: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        state = fori_loop(0, 20, lambda i, x: x * 0.5 + row, state)
+        state = cond(state.sum() > 0, lambda x: x.sin(), lambda x: x.exp(), state)
+        return state, state
+
+    last, states = scan(outer, spread(START, 0), spread(ROWS, 1))
+    state, expected = START, []
+    for row in ROWS:
+        for _ in range(20):
+            state = state * np.float32(0.5) + row
+        state = np.sin(state) if state.sum() > 0 else np.exp(state)
+        expected.append(state)
+    np.testing.assert_allclose(states.numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last.numpy(), state, rtol=1e-4, atol=1e-5)
+
+
+def test_a_captured_loop_on_shards_runs_again_on_other_values() -> None:
+    @jit
+    def run(state: Tensor, rows: Tensor) -> Tensor:
+        return scan(lambda x, row: (x * row + 1, None), state, rows)[0]
+
+    for factor in (1.0, 0.5, 2.0):
+        start = (START * factor).astype(np.float32)
+        expected = start
+        for row in ROWS:
+            expected = expected * row + 1
+        found = run(spread(start, 0), spread(ROWS, 1))
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
