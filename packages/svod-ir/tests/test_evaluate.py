@@ -350,6 +350,25 @@ def test_what_a_loop_carries_begins_anew_whenever_the_loop_is_run() -> None:
     assert _run_kernel(text, np.zeros(3, np.int32)).tolist() == [8, 8, 8]
 
 
+@pytest.mark.parametrize(("trips", "expected"), [(100, 16), (3, 8), (0, 1)])
+def test_a_loop_is_left_after_the_iteration_that_says_so(trips: int, expected: int) -> None:
+    text = f"""
+        %last = PARAM i32 [0, 1]
+        %t = RANGE index {trips} [0, SCAN]
+        %carry = CARRY i32 i32(1) [0]
+        %x = AFTER i32 %carry, %t
+        %twice = ADD i32 %x, %x
+        %step = ADVANCE %x, %twice
+        %leave = LEAVE (i32(10) < %twice), %t, %step
+        %both = GROUP %step, %leave
+        %loop = END %both, %t
+        %final = AFTER i32 %carry, %loop
+        %store = STORE %last[0], %final
+        SINK %store
+    """
+    assert _run_kernel(text, np.zeros(1, np.int32)).tolist() == [expected]
+
+
 def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> None:
     last = _run_kernel(FIBONACCI.format(trips=0, order="%store, %step"), np.zeros(2, np.int32), np.zeros(14, np.int32))
     assert last.tolist() == [0, 1]

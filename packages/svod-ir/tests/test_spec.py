@@ -163,6 +163,8 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("REDUCE i32 %f, %range [ADD]", "kernel", "REDUCE over ranges has the dtype"),
         ("REDUCE i32 %v [ADD]", "lowered", "REDUCE has its operand's scalar"),
         ("SCAN f32 %f, %f [ADD]", "kernel", "SCAN holds a reduction and takes a RANGE"),
+        ("LEAVE %f, %range", "kernel", "LEAVE takes a bool scalar"),
+        ("LEAVE %true, %range, %f", "kernel", "what is done before a LEAVE is effects"),
         ("CARRY f32 %i [0]", "kernel", "the dtype of its first operand"),
         ("CARRY f32 %f, %f [0]", "kernel", "what tells the elements of a CARRY apart are integers"),
         ("ADVANCE %f, %f", "kernel", "ADVANCE takes CARRYs"),

@@ -312,8 +312,39 @@ def test_a_loop_whose_elements_read_many_others_is_no_kernel(what: str, step: Ca
     assert fuse(loop_of(lambda s: [step(s)], 5, [tensor(1, (100,))])) is None, what
 
 
-def test_a_loop_that_ends_when_a_value_says_so_is_no_kernel() -> None:
+@pytest.mark.parametrize("limit", [-1, 9, 1e9])
+def test_a_loop_over_a_small_state_ends_when_a_value_says_so(limit: float) -> None:
+    def body(s: UOp) -> list[UOp]:
+        doubled = s + s
+        return [doubled, make_reshape(make_reduce_axis(doubled, Op.MAX, (0, 1)), ()) < limit]
+
+    results = loop_of(body, 20, [tensor(1, (2, 3))], is_conditional=True)
+    (effect,) = check(results, {1: RNG.normal(size=(2, 3))})
+    assert sum(1 for _ in effect.iter_ops(Op.LEAVE)) == 1
+
+
+def test_what_ends_a_loop_is_carried_though_nobody_asks_for_it() -> None:
+    def body(s: UOp, n: UOp) -> list[UOp]:
+        return [s + const(s, 1), n * const(n, 2), n < 20]
+
+    results = loop_of(body, 100, [tensor(1, ()), tensor(2, ())], is_conditional=True)
+    check(results[:1], {1: np.float32(0), 2: np.float32(1)})
+
+
+def test_a_loop_over_many_elements_that_ends_when_a_value_says_so_is_no_kernel() -> None:
     def body(s: UOp) -> list[UOp]:
         return [s + s, make_reshape(make_reduce_axis(s, Op.MAX, (0,)), ()) < 9]
 
-    assert fuse(loop_of(body, 5, [tensor(1, (4,))], is_conditional=True)) is None
+    assert fuse(loop_of(body, 5, [tensor(1, (100,))], is_conditional=True)) is None
+
+
+def test_a_loop_with_a_long_branch_is_no_kernel() -> None:
+    def body(i: UOp, s: UOp) -> list[UOp]:
+        param = make_parameter(s, 0)
+        long = param
+        for _ in range(300):
+            long = long * param + param
+        (chosen,) = make_switch(make_cast(i, int64) % 2, [UOp.sink(param), UOp.sink(long)], [s])
+        return [chosen]
+
+    assert fuse(loop_of(body, 5, [tensor(1, (4,))], counter="loop_counter_0")) is None

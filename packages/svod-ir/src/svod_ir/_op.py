@@ -33,7 +33,7 @@ class Op(Enum):
     # reduction and scan
     REDUCE_AXIS = auto(); REDUCE = auto(); SCAN_AXIS = auto(); SCAN = auto(); ALLREDUCE = auto()  # noqa: E702
     # control
-    RANGE = auto(); END = auto(); BARRIER = auto(); AFTER = auto(); CARRY = auto(); ADVANCE = auto()  # noqa: E702
+    RANGE = auto(); END = auto(); BARRIER = auto(); AFTER = auto(); CARRY = auto(); ADVANCE = auto(); LEAVE = auto()  # noqa: E702
     LOOP = auto(); SWITCH = auto(); RESULT = auto()  # noqa: E702
     # structure
     SINK = auto(); GROUP = auto(); CALL = auto(); PROGRAM = auto(); LINEAR = auto(); SOURCE = auto()  # noqa: E702

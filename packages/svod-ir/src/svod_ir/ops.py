@@ -192,6 +192,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.BARRIER: OpRow("effect*", "None", "void", _KL),
     Op.AFTER: OpRow("source dependencies*", "None", "source's", _ALL),
     Op.CARRY: OpRow("initial element*", "number", "initial's", "kernel"),
+    Op.LEAVE: OpRow("condition loop effect*", "None", "void", _KL),
     Op.ADVANCE: OpRow("current* next*", "None", "void", "kernel"),
     Op.LOOP: OpRow("count operand*", args.LoopArg, "void", _GR),
     Op.SWITCH: OpRow("index operand*", args.SwitchArg, "void", _GR),

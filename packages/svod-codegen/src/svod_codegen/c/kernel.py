@@ -36,7 +36,7 @@ class KernelWriter:
             Op.AFTER: self._alias, Op.CONST: self._constant, Op.VCONST: self._constant,
             Op.DEFINE_REG: self._declare_memory, Op.DEFINE_LOCAL: self._declare_memory, Op.SPECIAL: self._special,
             Op.BARRIER: self._barrier, Op.INDEX: self._index, Op.LOAD: self._load, Op.STORE: self._store,
-            Op.RANGE: self._start_loop, Op.END: self._end_loop,
+            Op.RANGE: self._start_loop, Op.END: self._end_loop, Op.LEAVE: self._leave_loop,
             Op.VECTORIZE: self._make_lanes, Op.BROADCAST: self._make_lanes, Op.CAT: self._make_lanes,
             Op.GEP: self._pick_lanes, Op.REDUCE: self._reduce, Op.WMMA: self._matrix, Op.CUSTOM: self._custom,
         }  # fmt: skip
@@ -199,6 +199,9 @@ class KernelWriter:
         )
         self.names[node] = name
         self.depth += 1
+
+    def _leave_loop(self, node: UOp) -> None:
+        self.add(f"if ({self.value(node.src[0])}) break;")
 
     def _end_loop(self, node: UOp) -> None:
         if len(node.src) != 2:

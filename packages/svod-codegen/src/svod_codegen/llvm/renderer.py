@@ -156,6 +156,12 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
     w.names[node] = index
 
 
+def _leave_loop(w: FunctionWriter, node: UOp) -> None:
+    label = w.value(node.src[1])[1:-2]
+    w.do(f"br i1 {w.value(node.src[0])}, label %{label}.done, label %{label}.again")
+    w.start_block(f"{label}.again")
+
+
 def _end_loop(w: FunctionWriter, node: UOp) -> None:
     ranges = node.loops
     if len(ranges) != 1:
@@ -232,6 +238,7 @@ _HANDLERS: Final[dict[Op, Handler]] = {
     **dict.fromkeys((Op.PARAM, Op.DEFINE_VAR, Op.SINK, Op.GROUP, Op.NOOP, Op.BARRIER), _nothing),
     Op.CONST: _constant, Op.VCONST: _constant, Op.AFTER: _alias, Op.DEFINE_REG: _allocate, Op.DEFINE_LOCAL: _allocate,
     Op.SPECIAL: _special, Op.INDEX: _index, Op.LOAD: emit_load, Op.STORE: emit_store, Op.RANGE: _start_loop, Op.END: _end_loop,
+    Op.LEAVE: _leave_loop,
     Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
     Op.CAT: _concatenate, Op.REDUCE: _reduce, Op.WMMA: _multiply_matrices,
 }  # fmt: skip

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 _EFFECTS: Final = frozenset({
-    Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.BARRIER, Op.NOOP, Op.CALL, Op.CUSTOM_FUNCTION, Op.ADVANCE,
+    Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.BARRIER, Op.NOOP, Op.CALL, Op.CUSTOM_FUNCTION, Op.ADVANCE, Op.LEAVE,
 })  # fmt: skip
 
 

@@ -207,6 +207,11 @@ class Layout:
             self.code.append((BARRIER,))
         elif node.op in (Op.END, Op.GROUP, Op.SINK, Op.NOOP):
             return
+        elif node.op is Op.LEAVE:
+            # An iteration that knows itself to be the last one.
+            condition, loop = node.src[:2]
+            operands = (self.slot(condition), self.slot(loop), self.slot(loop.stop))
+            self.step(lambda ends, i, stop: stop - 1 if ends else i, self.slot(loop), *operands)
         elif node.op is Op.ADVANCE:
             # All next values are known by now, so that none sees another one's.
             for carried, value in zip(node.carried, node.next_values, strict=True):

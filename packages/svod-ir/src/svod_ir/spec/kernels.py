@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_dtype import AddressSpace, void
+from svod_dtype import AddressSpace, bool_, void
 from svod_ir.args import KernelInfo
 from svod_ir.ops import MEMORY, REDUCTIONS, AxisType, Op
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void
@@ -79,6 +79,14 @@ def _rule_carry(node: UOp) -> str | None:
     return check_same_as_first(node)
 
 
+def _rule_leave(node: UOp) -> str | None:
+    if node.src[0].dtype is not bool_ or node.src[1].op is not Op.RANGE:
+        return "LEAVE takes a bool scalar and the RANGE that ends where it is true"
+    if any(s.dtype is not void for s in node.src[2:]):
+        return "what is done before a LEAVE is effects"
+    return check_void(node) or check_no_arg(node)
+
+
 def _rule_advance(node: UOp) -> str | None:
     if len(node.src) % 2 or any(n.unordered.op is not Op.CARRY for n in node.carried):
         return "ADVANCE takes CARRYs in the order of a loop, and a next value for each"
@@ -121,5 +129,5 @@ KERNEL_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys((Op.GROUP, Op.BARRIER, Op.CALL, Op.NOOP), check_void),
     Op.INDEX: _rule_index, Op.LOAD: _rule_load, Op.STORE: _rule_store, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
     Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.AFTER: check_same_as_first,
-    Op.CARRY: _rule_carry, Op.ADVANCE: _rule_advance,
+    Op.CARRY: _rule_carry, Op.ADVANCE: _rule_advance, Op.LEAVE: _rule_leave,
 }  # fmt: skip

@@ -24,7 +24,7 @@ from svod_dtype import float32, index, void
 from svod_ir import AxisType, Op, SInt, UOp, make_alu
 from svod_ir.loops import LoopParts, find_count, get_bodies, read_loop
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
-from svod_ir.sizes import product
+from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move_reshape
 from svod_schedule.rangeify.kernel_loops import KernelLoops
@@ -40,6 +40,9 @@ MAX_ROW = 64
 MAX_CELLS = 128
 MAX_OPERATIONS = 4096
 """Operations of one iteration, which LLVM compiles in some tenths of a second."""
+
+MAX_BRANCH = 256
+"""Operations of a branch that is computed though another one is taken."""
 
 MAX_REDUCED = 64
 """Elements that a reduction inside takes; longer ones are kernels with lanes and tiles of their own."""
@@ -59,9 +62,18 @@ def fuse_loop(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp]) ->
         operands: the memory of its count, where that is computed, and of its operands.
         targets: the memory of the results that are asked for, by their positions.
     """
-    if not targets or not _can_be_read(loop) or loop.arg.is_conditional:
+    if not targets or not _can_be_read(loop):
         return None
     rows: dict[int, set[int]] = {}
+    if loop.arg.is_conditional:
+        # Whether to go on is one question for all elements, so that one iteration does all of them.
+        sources = loop.arg.body.src[: loop.arg.n_carried]
+        sizes = [size for source in sources for size in source.shape]
+        if any(not isinstance(size, int) for size in sizes) or any(
+            prod(map(max_size, s.shape)) > MAX_ROW for s in sources
+        ):
+            return None
+        rows = {position: set(range(len(source.shape))) for position, source in enumerate(sources)}
     while True:
         try:
             return _fill(loop, operands, targets, rows)
@@ -136,6 +148,9 @@ def _fill_group(
                 place = flatten_index((frame.slice_number, *at), (frame.count_size, *shape))
                 stacked.append((target.index(place), value))
             frame.close()
+    if frame.parts.go_on is not None:
+        frame.go_on = frame.pull(frame.parts.go_on, Coordinates(()))
+        frame.close()
     return _bind(loop, frame.finish(final, stacked, elements))
 
 
@@ -304,6 +319,8 @@ class _Branch(_Frame):
     def __init__(self, switch: UOp, body: UOp, kernel: _Kernel, around: _Frame) -> None:
         self.switch, self.outside = switch, around
         operands = switch.src[1:]
+        if sum(n.op in ELEMENTWISE for n in body.toposort()) > MAX_BRANCH:
+            raise _NotFusableError
         super().__init__(body, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying})
 
     def read_parameter(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
@@ -322,6 +339,7 @@ class _LoopFrame(_Frame):
         self.loop = UOp.const(index, 0)
         self.cells: dict[tuple[int, tuple[UOp, ...]], UOp] = {}
         self.next: dict[UOp, UOp] = {}
+        self.go_on: UOp | None = None
         self.waiting: list[tuple[int, tuple[UOp, ...]]] = []
 
     def read_initial(self, slot: int, at: tuple[UOp, ...]) -> UOp:
@@ -377,6 +395,8 @@ class _LoopFrame(_Frame):
         effects = list(stores)
         if cells:
             effects.append(UOp(Op.ADVANCE, void, (*map(self.read, cells), *(self.next[c] for c in cells))))
+        if self.go_on is not None:
+            effects.append(UOp(Op.LEAVE, void, (~self.go_on, self.loop, *effects)))
         body = _group(effects)
         loop = self.loop if cells else self.loop.with_arg(self.loop.arg._replace(kind=AxisType.LOOP))
         return self.place(body).substitute({self.loop: loop}).end(loop)
@@ -435,7 +455,8 @@ class _OuterLoop(_LoopFrame):
 
     def finish(self, final: list[tuple[UOp, UOp]], stacked: list[tuple[UOp, UOp]], elements: Sequence[UOp]) -> UOp:
         """The effect that stores what is stacked in each iteration, and the final values after the last one."""
-        cells = self.find_needed([*(v for _, v in stacked), *(c for _, c in final)])
+        asked = [] if self.go_on is None else [self.go_on]
+        cells = self.find_needed([*(v for _, v in stacked), *(c for _, c in final), *asked])
         end: UOp | None = None
         stores = [UOp(Op.STORE, void, pair) for pair in stacked]
         if self.size == 1:
