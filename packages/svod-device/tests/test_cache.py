@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svod_device import Allocator, Buffer, CachingAllocator, HostAllocator, Memory, OutOfMemoryError
+from svod_device import (
+    Allocator,
+    Buffer,
+    CachingAllocator,
+    HostAllocator,
+    Memory,
+    OutOfMemoryError,
+    get_allocator,
+    release_memory,
+)
 from svod_dtype import uint8
 
 
@@ -179,3 +188,14 @@ def test_a_finalizer_may_allocate_while_its_thread_files_blocks() -> None:
     assert cache.in_use_bytes == 64
     assert cache.cached_bytes == sum(len(b) * size for size, b in cache._by_size.items()) <= 300
     assert inner.used == cache.in_use_bytes + cache.cached_bytes
+
+
+def test_all_devices_can_be_told_to_let_freed_memory_go() -> None:
+    allocators = [get_allocator(name) for name in ("CPU", "CPU:1")]
+    release_memory()
+    kept = [Buffer.make(allocator, uint8, 1 << 16) for allocator in allocators]
+    for allocator in allocators:
+        allocator.free(allocator.allocate(1 << 20))
+    assert release_memory() == 2 << 20
+    assert [a.cached_bytes for a in allocators if isinstance(a, CachingAllocator)] == [0, 0]
+    assert all(buffer.is_allocated for buffer in kept)

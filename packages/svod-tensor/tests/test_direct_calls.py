@@ -17,7 +17,7 @@ from svod_device import CachingAllocator, get_allocator
 from svod_ir import UOp
 from svod_ir.testing import count_examples, run_in_threads
 from svod_ir.uop import count_interned
-from svod_tensor import Tensor, jit
+from svod_tensor import Tensor, clear_caches, jit
 from svod_tensor.cells import registry
 from svod_tensor.errors import DonatedTensorError, DonationError
 
@@ -176,12 +176,33 @@ def test_no_function_keeps_what_it_returned() -> None:
     gc.collect()
     before = count_used_bytes()
     y = step(x)
+    gc.collect()
     assert count_used_bytes() == before + (1 << 20)
     for _ in range(3):
         y = step(y)
         assert count_used_bytes() == before + (1 << 20)
     del y
     assert count_used_bytes() == before
+
+
+def test_a_large_result_gets_the_pages_of_one_that_is_gone_until_caches_are_cleared() -> None:
+    step = jit(lambda x: x + 1)
+    x = Tensor(np.zeros(1 << 20, np.float32)).clone().realize()
+    y = step(x)
+    address = y.buffer().address
+    del y
+    gc.collect()
+    y = step(x)
+    assert y.buffer().address == address
+    kept = step(x)
+    assert kept.buffer().address != address
+    del y
+    gc.collect()
+    allocator = cast("CachingAllocator", get_allocator("CPU"))
+    assert allocator.cached_bytes >= 4 << 20
+    clear_caches()
+    assert allocator.cached_bytes == 0
+    assert kept.numpy().tolist() == [1] * (1 << 20)
 
 
 def count_used_bytes() -> int:

@@ -40,6 +40,7 @@ from svod_device._registry import (
     get_registry,
     register_allocator,
     register_backend,
+    release_memory,
 )
 from svod_device._spec import CORE_ID, CompiledSpec, LaunchDims, ProgramSpec, Variable
 from svod_device.cpu import HostAllocator
@@ -130,4 +131,5 @@ __all__ = [
     "is_constant",
     "register_allocator",
     "register_backend",
+    "release_memory",
 ]

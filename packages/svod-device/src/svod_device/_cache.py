@@ -75,7 +75,7 @@ class CachingAllocator(WrappedAllocator):
     def free(self, memory: Memory) -> None:
         """Put a block into the cache."""
         self._returned.append(memory)
-        if self._lock.acquire(blocking=False):
+        if self._lock.acquire(False):
             try:
                 self._file_returned()
             finally:
@@ -103,8 +103,9 @@ class CachingAllocator(WrappedAllocator):
             self.inner.close()
 
     def _file_returned(self) -> None:
-        while self._returned:
-            memory = self._returned.popleft()
+        returned = self._returned
+        while returned:
+            memory = returned.popleft()
             capacity = memory.capacity
             self.in_use_bytes -= capacity
             if capacity > self.budget_bytes:

@@ -22,9 +22,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from svod_device._cache import CachingAllocator
 from svod_device._device import Device
 from svod_device._guarded import GuardedAllocator
 from svod_device._protocols import Allocator, Backend, ChoosingAllocator, PermanentAllocator
+from svod_device._wrapped import WrappedAllocator
 from svod_device.errors import (
     DuplicatePluginError,
     PluginInterfaceError,
@@ -56,6 +58,7 @@ __all__ = [
     "get_registry",
     "register_allocator",
     "register_backend",
+    "release_memory",
 ]
 
 T = TypeVar("T")
@@ -317,6 +320,17 @@ class Registry:
         for spelling in [s for s, device in self._devices.items() if isinstance(device.allocator, GuardedAllocator)]:
             del self._devices[spelling]
 
+    def release_memory(self) -> int:
+        """Give what allocators keep for reuse back to their devices, and return how many bytes these were."""
+        caching: dict[int, CachingAllocator] = {}
+        for allocator in list(self._allocators.values()):
+            inner = allocator
+            while isinstance(inner, WrappedAllocator):
+                if isinstance(inner, CachingAllocator):
+                    caching[id(inner)] = inner
+                inner = inner.inner
+        return sum([allocator.empty_cache() for allocator in caching.values()])
+
     def clear(self) -> None:
         """Close every device, and forget every factory that was registered by hand; entry points are read again."""
         for name in list(self._allocators):
@@ -378,6 +392,11 @@ def close_device(device: str) -> None:
 def canonical_device(device: str) -> str:
     """The canonical spelling of a device name: `cpu:0` is `CPU`."""
     return str(parse_device_name(device))
+
+
+def release_memory() -> int:
+    """Give the freed blocks that allocators keep for reuse back to their devices; return how many bytes these were."""
+    return _registry.release_memory()
 
 
 def clear() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Parts", "take_apart"]
+__all__ = ["Parts", "list_items", "take_apart"]
 
 
 class Parts(NamedTuple):
@@ -29,13 +29,24 @@ class Parts(NamedTuple):
 
 def take_apart(value: object) -> Parts | None:
     """The parts of a list, a tuple (a named one too) or a dict; None for anything else."""
+    found = list_items(value)
+    if found is None:
+        return None
+    kind, items = found
     if _is_dict(value):
         keys = tuple(value)
-        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _get_dict_build(keys))
+        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(items), kind, _get_dict_build(keys))
+    fields = getattr(type(value), "_fields", None)
+    names = tuple([f"[{n}]" for n in range(len(items))] if fields is None else [f".{name}" for name in fields])
+    return Parts(names, tuple(items), kind, _get_build(type(value)))
+
+
+def list_items(value: object) -> tuple[tuple[object, ...], Collection[object]] | None:
+    """The kind and the items of `take_apart`: all that a signature needs, at each call."""
     if _is_sequence(value):
-        fields = getattr(type(value), "_fields", None)
-        names = tuple([f"[{n}]" for n in range(len(value))] if fields is None else [f".{name}" for name in fields])
-        return Parts(names, tuple(value), (type(value), len(value)), _get_build(type(value)))
+        return (type(value), len(value)), value
+    if _is_dict(value):
+        return (dict, tuple(value)), value.values()
     return None
 
 

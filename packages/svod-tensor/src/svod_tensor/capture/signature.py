@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 
 from svod_ir import Op, UOp
 from svod_ir.sizes import unbind
-from svod_tensor.capture.nested import take_apart
+from svod_tensor.capture.nested import list_items, take_apart
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Argument", "Signature", "describe_arguments", "find_array", "get_reason", "read_arguments"]
@@ -105,10 +105,11 @@ def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
         inputs.append(value)
         key.append(value.content.form)
         return
-    parts = take_apart(value)
-    if parts is not None:
-        key += parts.kind
-        for item in parts.items:
+    found = list_items(value)
+    if found is not None:
+        kind, items = found
+        key += kind
+        for item in items:
             _read(item, key, inputs)
         return
     value = _as_tensor(value)

@@ -181,7 +181,9 @@ def catch_up() -> bool:
         whether there was such a graph.
     """
     nodes = [one.node for one in registry.iter_pending()]
-    replacements = {**registry.get_successors(), **(get_done(states.get_written(*nodes)) if nodes else {})}
+    if not nodes:
+        return False
+    replacements = {**registry.get_successors(), **get_done(states.get_written(*nodes))}
     if not replacements:
         return False
     replacements.update(_rebase(replacements))

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from svod_device import CompiledSpec, get_device
+from svod_device import CompiledSpec, get_device, release_memory
 from svod_ir import CacheCounts
 from svod_runtime import CachedKernel, PlanTemplate, find_sharing
 from svod_tensor.engine.bounded_cache import BoundedCache
@@ -136,6 +136,8 @@ def caches() -> dict[str, CacheCounts]:
 def clear_caches(*, disk: bool = False) -> None:
     """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are.
 
+    Freed memory that is kept for new tensors goes back to its devices.
+
     Example:
         >>> from svod_tensor import caches, clear_caches
         >>> clear_caches()
@@ -150,6 +152,7 @@ def clear_caches(*, disk: bool = False) -> None:
     records.clear()
     for store in _get_stores().values():
         store.clear(disk=disk)
+    release_memory()
 
 
 def _get_stores() -> dict[str, DiskStore]:
