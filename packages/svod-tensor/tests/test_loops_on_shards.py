@@ -17,6 +17,17 @@ def spread(array: np.ndarray, axis: int | None) -> Tensor:
     return Tensor(array).shard(DEVICES, axis=axis)
 
 
+def test_a_loop_over_shards_of_cpu_devices_is_one_call():
+    def step(i: Tensor, state: Tensor) -> Tensor:
+        return (state @ weights @ weights).tanh()
+
+    weights = Tensor(np.full((32, 32), 0.02, np.float32)).shard(DEVICES).realize()
+    state = Tensor(np.ones((33, 32), np.float32)).shard(DEVICES, axis=0).realize()
+    plan = (fori_loop(0, 500, step, state) * 2).prepare()
+    assert {kernel.device for kernel in plan.kernels()} == set(DEVICES)
+    assert plan.num_calls == 1
+
+
 @AXES
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_a_scan_carries_shards_and_stacks_them(axis: int | None, is_reversed: bool) -> None:

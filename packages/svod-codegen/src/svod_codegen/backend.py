@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
+from svod_codegen.launcher import CPU_LAUNCHER, CpuProgram
 from svod_codegen.llvm.cached import default_compiler
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
@@ -16,7 +16,7 @@ __all__ = ["make_llvm_backend"]
 
 
 def make_llvm_backend(device: str) -> Backend:
-    """The factory behind the entry point `CPU.llvm`; every CPU device shares one compiler and one thread pool."""
+    """The factory behind the entry point `CPU.llvm`; every CPU device shares one compiler, one launcher and one thread pool."""
     del device
     target = host_target()
     return Backend(
@@ -24,7 +24,7 @@ def make_llvm_backend(device: str) -> Backend:
         compiler=default_compiler(),
         loader=CpuProgram.load,
         target=target,
-        launcher=CpuBatchLauncher(),
+        launcher=CPU_LAUNCHER,
         is_host_parallel_safe=True,
     )
 

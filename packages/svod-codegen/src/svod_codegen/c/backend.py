@@ -6,7 +6,7 @@ from svod_codegen.c.compiler import CCompiler
 from svod_codegen.c.gnu import GnuCRenderer
 from svod_codegen.c.toolchain import get_toolchain, make_c_target
 from svod_codegen.disk_store import get_disk_store
-from svod_codegen.launcher import CpuBatchLauncher, CpuProgram
+from svod_codegen.launcher import CPU_LAUNCHER, CpuProgram
 from svod_codegen.llvm.target import host_target
 from svod_codegen.options import CodegenOptions
 from svod_device import Backend
@@ -28,6 +28,6 @@ def make_c_backend(device: str) -> Backend:
         compiler=CCompiler(toolchain, get_disk_store("objects")),
         loader=CpuProgram.load,
         target=target,
-        launcher=CpuBatchLauncher(),
+        launcher=CPU_LAUNCHER,
         is_host_parallel_safe=True,
     )

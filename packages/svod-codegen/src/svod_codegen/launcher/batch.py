@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from svod_codegen.launcher.loops import CpuLoopTable
 from svod_codegen.launcher.pool import Pool, get_pool
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from svod_device import BatchItem, Launch
 
-__all__ = ["CpuBatchLauncher"]
+__all__ = ["CPU_LAUNCHER", "CpuBatchLauncher"]
 
 
 class CpuBatchLauncher:
@@ -49,3 +49,7 @@ class CpuBatchLauncher:
                 is_unfinished = pool.run_loops(pool.handle, table.state, 1)
         else:
             raise TypeError(f"not a table of this launcher: {table!r}")
+
+
+CPU_LAUNCHER: Final = CpuBatchLauncher()
+"""The launcher of the process's pool. It is one for all CPU devices, so that one call may run kernels of several."""
