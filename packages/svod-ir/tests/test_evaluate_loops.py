@@ -16,6 +16,7 @@ from svod_ir import (
     make_reduce_axis,
     make_reshape,
     make_shrink,
+    parse_graph,
     verify,
 )
 from svod_ir.evaluate import evaluate
@@ -163,3 +164,18 @@ def test_a_switch_takes_the_nearest_of_its_bodies(choice: int, expected: np.ndar
     inside = make_parameter(x, 0)
     (found,) = make_switch(where, [UOp.sink(inside), UOp.sink(-inside), UOp.sink(inside * 2.0)], (x,))
     np.testing.assert_array_equal(run(found, b1=START, b2=np.int32(choice)), expected)
+
+
+def test_slices_of_memory_are_slices_of_what_lies_in_it() -> None:
+    loop = parse_graph("""
+        %0 = CONST index [4]
+        %1 = PARAM f32 [0, 3, "CPU"]
+        %2 = PARAM f32 [1, 12, "CPU"]
+        %3 = PARAM f32 [1, 3, "CPU"]
+        %4 = ADD f32 %1, %3
+        %5 = SINK %4
+        %6 = LOOP %0, %1, %2 [%5, 1, 1]
+        %7 = RESULT f32 %6 [0]
+    """)
+    found = evaluate(loop, {0: np.zeros(3, np.float32), 1: np.arange(12, dtype=np.float32)})
+    np.testing.assert_array_equal(found, [18, 22, 26])

@@ -18,7 +18,7 @@ from svod_ir import OptionError
 from svod_ir.origins import clear_origins, has_origins
 from svod_ir.uop import count_interned
 from svod_runtime import KernelProfile
-from svod_tensor import PrepareConfig, Tensor, jit, scope, track_origins
+from svod_tensor import PrepareConfig, Tensor, fori_loop, jit, scope, track_origins
 from svod_tensor import _origins as origins
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.options import read_origins
@@ -311,3 +311,18 @@ def test_the_variable_says_whether_lines_are_tracked_from_the_start():
     assert not read_origins({})
     with pytest.raises(OptionError, match="SVOD_ORIGINS"):
         read_origins({"SVOD_ORIGINS": "maybe"})
+
+
+def test_a_kernel_in_a_loop_comes_from_the_line_in_its_body() -> None:
+    lines: list[int] = []
+
+    def body(_i: Tensor, v: Tensor) -> Tensor:
+        lines.append(line() + 1)
+        return (weights @ v).tanh()
+
+    with track_origins():
+        weights = random(9, 9).realize()
+        found = fori_loop(0, 100, body, random(9).realize())
+    [profile] = {p.name: p for p in profiles_of(found)}.values()
+    assert {number for number, _ in places(profile)} == set(lines)
+    assert "tanh" in {operation for _, operation in places(profile)}

@@ -130,8 +130,8 @@ def _give(inputs: _Given, slot: int, value: Any, operand: UOp, *, is_slice: bool
     array = np.asarray(value)
     placement = _slice_placement(operand.placement) if is_slice else operand.placement
     if not isinstance(placement, Sharding):
-        inputs[slot] = np.zeros(math.prod(map(max_size, operand.shape[is_slice:])), array.dtype)
-        # Memory has room for the largest values of variables.
+        # Memory has room for the largest values of variables; of memory, which is flat, the shape does not say it.
+        inputs[slot] = np.zeros(max(math.prod(map(max_size, operand.shape[is_slice:])), array.size), array.dtype)
         inputs[slot][: array.size] = array.reshape(-1)
         return
     for i in range(len(placement.devices)):

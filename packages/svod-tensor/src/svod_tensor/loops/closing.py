@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from svod_ir import Op, ParamArg, UOp, make_empty
 from svod_ir.loops import get_bodies, get_slots, make_parameter
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
+from svod_ir.origins import make_images
 from svod_tensor.engine import states
 
 __all__ = ["Closed", "Open", "OperandPart", "close", "reads"]
@@ -151,7 +152,8 @@ def _is_view(node: UOp) -> bool:
 
 
 def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp]) -> UOp:
-    done: dict[UOp, UOp] = dict(images)
+    done = make_images()
+    done.update(images)
     sink = UOp.sink(*body.roots)
     for node in sink.toposort(stop=set(images)):
         if node in done:
