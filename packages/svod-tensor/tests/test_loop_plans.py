@@ -235,3 +235,25 @@ def test_every_planner_gives_the_same(planner: Any) -> None:
         u = (want - want.sum()) * np.float32(0.5)
         want = u + u.max() * want.min()
     np.testing.assert_allclose(found.realize_with(config).numpy(), want, rtol=1e-5)
+
+
+def test_a_body_may_assign_to_what_it_carries_and_return_something_else() -> None:
+    def body(v: UOp, w: UOp) -> list[UOp]:
+        (memory,) = v.iter_ops(Op.PARAM)
+        target = UOp(Op.SHRINK, v.dtype, (memory,), (1, 3))
+        assign = UOp(Op.ASSIGN, v.dtype, (target, (Tensor.from_uop(v)[:2] + 1).uop))
+        state = Tensor.from_uop(UOp(Op.AFTER, v.dtype, (memory, assign)))
+        return [(Tensor.from_uop(w) @ state).uop]
+
+    a = np.random.default_rng(5).normal(size=(4, 4)).astype("f4") * 0.4
+    x = np.arange(4, dtype="f4")
+    start = Tensor(x).realize()
+    for count in (0, 1, 4, 5):
+        (found,) = _values(_loop(body, count, [start], constants=[Tensor(a)]))
+        want = x
+        for _ in range(count):
+            changed = want.copy()
+            changed[1:3] = want[:2] + 1
+            want = a @ changed
+        np.testing.assert_allclose(found, want, rtol=1e-5)
+        np.testing.assert_array_equal(start.numpy(), x)

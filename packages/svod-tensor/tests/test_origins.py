@@ -324,5 +324,5 @@ def test_a_kernel_in_a_loop_comes_from_the_line_in_its_body() -> None:
         weights = random(9, 9).realize()
         found = fori_loop(0, 100, body, random(9).realize())
     [profile] = {p.name: p for p in profiles_of(found)}.values()
-    assert {number for number, _ in places(profile)} == set(lines)
+    assert {number for number, _ in places(profile)} >= set(lines)
     assert "tanh" in {operation for _, operation in places(profile)}

@@ -129,11 +129,19 @@ def _check_write(name: str, op: PreparedLoop, index: int, binding: Binding | Non
     match binding:
         case Whole(position) | Slice(position) if position not in op.output_indices:
             problem = f"writes local buffer {index}, {_show(binding)}, but position {position} is no output"
-        case CarriedIn(number) if op.body.carried[number].spare is not None:
-            problem = f"writes local buffer {index}, which is carried value {number} as it comes in: it has a spare to write to"
+        case CarriedIn(number) if op.body.carried[number].spare is not None and not _may_change(op, number):
+            problem = (
+                f"writes local buffer {index}, which is carried value {number} as it comes in: it has a spare to write "
+                "to, and what it begins with is no output"
+            )
         case _:
             return
     raise PlanError(op=name, problem=problem)
+
+
+def _may_change(op: PreparedLoop, number: int) -> bool:
+    """Whether the memory that a carried value begins in belongs to the loop; its result and spare do in any case."""
+    return op.body.carried[number].initial in op.output_indices
 
 
 def _check_view(name: str, view: PreparedBufferView, body: LoopBody) -> None:

@@ -144,6 +144,7 @@ def _fill_fused(
         nodes = [n for n in results if stand_ins[n.source.arg] in memory]
         buffers = [new.make(n.dtype, sizes[n], n.arg.device) for n in nodes]
         call = UOp(Op.CALL, void, (body, *buffers, *kernel.arguments[len(buffers) :], *kernel.bindings))
+        hand_on(call, loop.arg.body.toposort())
         hand_on(call, nodes)
         made |= {n: b.after(call) for n, b in zip(nodes, buffers, strict=True)}
     return made

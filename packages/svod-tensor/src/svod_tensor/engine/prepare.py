@@ -24,7 +24,7 @@ from svod_runtime import (
     Slice,
     Whole,
 )
-from svod_tensor.engine.arguments import has_partial_store, list_slots
+from svod_tensor.engine.arguments import has_partial_store, iter_arguments, list_slots
 from svod_tensor.engine.schedule import Place, Schedule, ScheduleItem, effect_of, find_slot, is_disk, place_of
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
 
@@ -125,7 +125,7 @@ def _prepare_loop(
     return PreparedLoop(
         item.kernel_id,
         buffer_indices=tuple(indices),
-        output_indices=tuple(range(n_written)),
+        output_indices=(*range(n_written), *(n_written + slot for slot in _list_changed(repeat, body))),
         body=LoopBody(
             tuple(places.buffers),
             tuple(ops),
@@ -142,6 +142,13 @@ def _prepare_loop(
         fixedvars=_loop_values(item),
         values={name: item.fixedvars[name] for name in names if name in item.fixedvars},
     )
+
+
+def _list_changed(repeat: RepeatArg, body: Schedule) -> list[int]:
+    """The operands that a body writes besides what it carries in place: copies, which nobody else reads."""
+    slots = {find_slot(use.id) for item in body.items for use in iter_arguments(item) if use.is_written}
+    in_place = set(range(repeat.n_carried)).difference(repeat.spares)
+    return sorted(slot for slot in slots if slot is not None and slot not in in_place)
 
 
 def _list_bindings(repeat: RepeatArg, body: Schedule, places: _Places, first: int) -> tuple[Binding | None, ...]:
