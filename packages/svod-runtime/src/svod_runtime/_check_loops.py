@@ -8,7 +8,7 @@ from itertools import combinations
 from svod_device import Buffer
 from svod_ir import UOp
 from svod_runtime._prepared import PreparedBufferView, PreparedCustomFunction, get_written
-from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, LoopBody, PreparedLoop, Slice, Whole, find_parts
+from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, LoopBody, PreparedLoop, Slice, Whole, list_parts
 from svod_runtime.errors import PlanError
 
 __all__ = ["check_bindings", "check_writes"]
@@ -101,7 +101,7 @@ def check_writes(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None:
     """Check that an iteration writes only what it may, and operands where nobody else looks; its ops are checked before."""
     body = op.body
     binding_of = {
-        part.local: (owner, body.bindings[owner]) for owner, parts in find_parts(body).items() for part in parts
+        part.local: (owner, body.bindings[owner]) for owner, parts in list_parts(body).items() for part in parts
     }
     written: set[int] = set()
     for inner in body.ops:

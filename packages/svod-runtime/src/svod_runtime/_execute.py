@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 
-__all__ = ["Step", "check_view", "make_steps"]
+__all__ = ["HostLoop", "Step", "check_view", "make_steps"]
 
 
 class Step(Protocol):

@@ -11,7 +11,7 @@ from svod_runtime._arrange import Arrangement, arrange
 from svod_runtime._kernel_state import KernelState, find_constant_sizes, has_varying_sizes
 from svod_runtime._loop_order import BodyDependencies
 from svod_runtime._prepared import PreparedCopy, PreparedCustomFunction, PreparedKernel
-from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, PreparedLoop, Slice, Whole, find_parts
+from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, PreparedLoop, Slice, Whole, list_parts
 
 __all__ = ["LoopForm", "User", "list_loop_forms"]
 
@@ -48,7 +48,7 @@ class LoopForm:
         self.kernels = [(inner, find_constant_sizes(inner)) for inner in kernels]
         self.copies = [inner for inner in body.ops if isinstance(inner, PreparedCopy)]
         self.loops = [LoopForm(inner, self.counters) for inner in body.ops if isinstance(inner, PreparedLoop)]
-        self.parts = find_parts(body)
+        self.parts = list_parts(body)
         takers = [kernels, self.copies, [form.op for form in self.loops]]
         taken = [inner.buffer_indices for kind in takers for inner in kind]
         if body.go_on is not None:

@@ -24,7 +24,9 @@ from svod_ir import UOp
 if TYPE_CHECKING:
     from svod_runtime._prepared import PreparedOp
 
-__all__ = ["Binding", "Carried", "CarriedIn", "CarriedOut", "LoopBody", "PreparedLoop", "Slice", "Whole", "find_parts"]
+__all__ = [
+    "Binding", "Carried", "CarriedIn", "CarriedOut", "LoopBody", "Part", "PreparedLoop", "Slice", "Whole", "list_parts",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class Part(NamedTuple):
     offset: int
 
 
-def find_parts(body: LoopBody) -> dict[int, list[Part]]:
+def list_parts(body: LoopBody) -> dict[int, list[Part]]:
     """For each local buffer that is bound what lies on it: itself, and its parts."""
     owners = {buffer.storage_id: i for i, buffer in enumerate(body.buffers) if body.bindings[i] is not None}
     parts: dict[int, list[Part]] = {index: [] for index in owners.values()}

@@ -14,7 +14,7 @@ from svod_device import Buffer
 from svod_ir import UOp
 from svod_runtime._loop_order import BodyDependencies
 from svod_runtime._prepared import PreparedKernel, PreparedOp, get_written
-from svod_runtime._prepared_loop import CarriedOut, PreparedLoop, Slice, Whole, find_parts
+from svod_runtime._prepared_loop import CarriedOut, PreparedLoop, Slice, Whole, list_parts
 
 __all__ = ["Life", "is_fresh", "list_lives"]
 
@@ -81,7 +81,7 @@ def _list_kept_positions(op: PreparedLoop) -> Iterator[int]:
     whole = {life.index for life in list_lives(body.ops, BodyDependencies(op).order, body.buffers, ())}
     touched = {i for inner in body.ops for i in inner.buffer_indices}
     written = {i for inner in body.ops for i in get_written(inner)}
-    for owner, parts in find_parts(body).items():
+    for owner, parts in list_parts(body).items():
         indices = [part.local for part in parts if part.local in touched]
         if written.isdisjoint(indices) or whole.issuperset(indices):
             continue

@@ -139,7 +139,7 @@ def _fill_group(
     stacked: list[tuple[UOp, UOp]] = []
     for position, target in targets.items():
         shape = frame.sources[position].shape
-        kernel.owners = _find_owners(position, shape, elements, rows)
+        kernel.owners = _map_owners(position, shape, elements, rows)
         for at in _iter_coordinates(position, shape, elements, rows):
             if position < frame.n_carried:
                 final.append((target.index(flatten_index(at, shape)), frame.open_cell(position, at)))
@@ -154,7 +154,7 @@ def _fill_group(
     return _bind(loop, frame.finish(final, stacked, elements))
 
 
-def _find_owners(
+def _map_owners(
     position: int, shape: Sequence[SInt], elements: Sequence[UOp], rows: Mapping[int, set[int]]
 ) -> dict[UOp, _Axis]:
     axes = [a for a, size in enumerate(shape) if _is_element(rows, position, a, size)]

@@ -10,7 +10,7 @@ from svod_ir import OperandError, SInt, UOp
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._variable import Variable
-from svod_tensor.loops.repeat import Outcome, Repeated, check_condition, make_repeated
+from svod_tensor.loops.repeat import Repeated, RepeatOutcome, check_condition, make_repeated
 from svod_tensor.loops.scan import check_structure
 from svod_tensor.loops.trees import flatten
 from svod_tensor.loops.values import name_function, read_given
@@ -56,14 +56,14 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], in
     dtype = _choose_dtype(first, last)
     given = read_given("fori_loop", "val", init_val)
 
-    def run(values: list[Tensor], _slices: list[Tensor], counter: UOp) -> Outcome:
+    def run(values: list[Tensor], _slices: list[Tensor], counter: UOp) -> RepeatOutcome:
         number = counter.cast(dtype)
         if first != 0:
             number = number + (UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype))
         result = body_fun(Tensor.from_uop(number), given.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
         leaves, structure = flatten(result)
         check_structure("fori_loop", "val", given.structure, structure)
-        return Outcome(leaves)
+        return RepeatOutcome(leaves)
 
     after, _ = make_repeated(Repeated("fori_loop", name, given.leaves, _subtract(last, first), run))
     return given.structure.unflatten(after)  # pyright: ignore[reportReturnType]
@@ -99,10 +99,10 @@ def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_va
         value = cond_fun(given.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
         return check_condition("while_loop", condition, value)
 
-    def run(values: list[Tensor], _slices: list[Tensor], _counter: UOp) -> Outcome:
+    def run(values: list[Tensor], _slices: list[Tensor], _counter: UOp) -> RepeatOutcome:
         leaves, structure = flatten(body_fun(given.structure.unflatten(values)))  # pyright: ignore[reportArgumentType]
         check_structure("while_loop", "val", given.structure, structure)
-        return Outcome(leaves, find_go_on=holds)
+        return RepeatOutcome(leaves, find_go_on=holds)
 
     is_begun = holds([Tensor.from_uop(leaf.node) for leaf in given.leaves])
     count = is_begun.where(UOp.const(int64, _MOST), 0)

@@ -22,10 +22,10 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["Outcome", "Repeated", "check_condition", "make_repeated"]
+__all__ = ["RepeatOutcome", "Repeated", "check_condition", "make_repeated"]
 
 
-class Outcome(NamedTuple):
+class RepeatOutcome(NamedTuple):
     """What one iteration gave.
 
     Attributes:
@@ -57,7 +57,7 @@ class Repeated:
     function: str
     carried: Sequence[Leaf]
     count: SInt
-    run: Callable[[list[Tensor], list[Tensor], UOp], Outcome]
+    run: Callable[[list[Tensor], list[Tensor], UOp], RepeatOutcome]
     sliced: Sequence[Leaf] = ()
     is_reversed: bool = False
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from svod_ir import Sharding, SInt, UOp
 from svod_tensor._variable import Variable
 from svod_tensor.errors import CarriedValueError, LoopArgumentError, TraceError
-from svod_tensor.loops.repeat import Outcome, Repeated, make_repeated
+from svod_tensor.loops.repeat import Repeated, RepeatOutcome, make_repeated
 from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.loops.values import Given, Leaf, name_function, place, read_given
 from svod_tensor.tensor import Tensor
@@ -65,7 +65,7 @@ def scan(
     sliced = [leaf._replace(node=_gather_first_axis(leaf.node)) for leaf in given.leaves]
     structures: list[Structure] = []
 
-    def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> Outcome:
+    def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> RepeatOutcome:
         result = f(
             carried.structure.unflatten(values),  # pyright: ignore[reportArgumentType]
             given.structure.unflatten(slices),
@@ -79,7 +79,7 @@ def scan(
         check_structure("scan", "carry", carried.structure, structure)
         stacked = read_given("scan", "y", result[1])
         structures[:] = [stacked.structure]
-        return Outcome(leaves, stacked.leaves)
+        return RepeatOutcome(leaves, stacked.leaves)
 
     after, stacks = make_repeated(
         Repeated("scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed=bool(reverse))
