@@ -233,7 +233,7 @@ class _Frame(Puller):
         super().__init__(Storage(set(), {}), {})
         self.kernel, self.around, self.loops = kernel, around, kernel.loops
         self.sources = body.src
-        self.varying = _find_varying(body, varying)
+        self.varying = _collect_varying(body, varying)
         self.choices: dict[tuple[UOp, int], _Frame] = {}
         self.inner: dict[UOp, list[_InnerLoop]] = {}
 
@@ -515,7 +515,7 @@ def _find_parameter(node: UOp) -> UOp | None:
     return node if node.op is Op.PARAM else None
 
 
-def _find_varying(body: UOp, slots: set[int]) -> set[UOp]:
+def _collect_varying(body: UOp, slots: set[int]) -> set[UOp]:
     """The nodes of a body that depend on what changes from iteration to iteration, apart from its number."""
     found: set[UOp] = set()
     for node in body.toposort():
