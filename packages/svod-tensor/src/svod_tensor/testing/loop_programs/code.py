@@ -47,8 +47,10 @@ def build(program: Program, inputs: Mapping[int, object], variables: Mapping[str
     names: dict[str, Any] = {f"x{v}": tensor for v, tensor in inputs.items()}
     names |= {name: getattr(loops, name) for name in LOOPS}
     names |= {"np": np, "Tensor": Tensor, **variables}
-    exec(_compile(write_program(program, with_inputs=False)), names)
-    return names["results"]
+    # In a function, so that what it computes is forgotten when it returns.
+    lines = write_program(program, with_inputs=False).split("\n")
+    exec(_compile("def build():\n    " + "\n    ".join([*lines, "return results"])), names)
+    return names["build"]()
 
 
 def bind_variables(program: Program, version: int = 0) -> dict[str, object]:

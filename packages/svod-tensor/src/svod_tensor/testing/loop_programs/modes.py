@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from svod_ir import DeviceMismatchError
 from svod_tensor.capture.function import jit
 from svod_tensor.errors import ShardError
@@ -139,7 +141,9 @@ def _prepare(program: Program, config: PrepareConfig) -> Runs:
     plan = Tensor.prepare_batch_with(pending, config)
     for version in (0, 0, 1, 0):
         for number, array in make_arrays(program, version).items():
-            tensors[number].assign(Tensor(array)).realize()
+            if array.size:
+                # An assignment would keep the old elements for what was built on them.
+                tensors[number].buffer().copyin(np.ascontiguousarray(array).data)
         plan.execute_with_vars({name: given[2 + version] for name, given in program.variables.items()})
         yield version, _read(results)
 
