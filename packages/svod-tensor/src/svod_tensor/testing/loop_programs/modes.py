@@ -33,6 +33,8 @@ __all__ = ["MODES", "Mode", "check_program"]
 
 _USUAL: Final = PrepareConfig()
 _DEVICES: Final = ("CPU", "CPU:1")
+_REFUSALS: Final = (ShardError, DeviceMismatchError)
+"""What is drawn at random, or gathered, is on one device, which others do not mix with."""
 
 Runs = Iterator[tuple[int, Sequence[Any]]]
 """Results as arrays, each time with the version of the inputs and variables that they are of."""
@@ -171,7 +173,7 @@ def _jit_on_results(program: Program, config: PrepareConfig) -> Runs:
 
 
 def _donate(program: Program, config: PrepareConfig) -> Runs:
-    if set(program.roots) & {step.results[0] for step in program.inputs}:
+    if not program.inputs or set(program.roots) & {step.results[0] for step in program.inputs}:
         return
     run = _capture(program, config, donate=True)
     for version in (0, 1, 0):
@@ -212,6 +214,6 @@ MODES: Final[dict[str, Mode]] = {
     "threads": Mode(_prepare, least_work=1, weight=0.5),
     "one thread": Mode(_realize, least_work=1 << 62, weight=0.1),
     "c": Mode(_realize, PrepareConfig(backend="c"), weight=0.1),
-    "replicate": Mode(_replicate, weight=0.4, refuses=(ShardError, DeviceMismatchError)),
-    "split": Mode(_split, weight=0.4, refuses=(ShardError, DeviceMismatchError)),
+    "replicate": Mode(_replicate, weight=0.4, refuses=_REFUSALS),
+    "split": Mode(_split, weight=0.4, refuses=_REFUSALS),
 }
