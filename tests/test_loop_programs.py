@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from svod_ir.testing import count_examples
 from svod_tensor.testing.loop_programs import (
     Expected,
     NumpyLibrary,
@@ -20,8 +21,13 @@ from svod_tensor.testing.loop_programs import (
     run_program,
     shrink,
 )
+from svod_tensor.testing.programs import run_programs
 
-pytestmark = pytest.mark.xdist_group("loop programs")  # they share what takes long to draw
+LANGUAGE = "svod_tensor.testing.loop_programs"
+N_PARTS = 4
+N_PROGRAMS = count_examples(400)
+
+drawing = pytest.mark.xdist_group("loop programs")  # they share what takes long to draw
 
 
 def count_iterations(step: Step) -> int:
@@ -41,10 +47,23 @@ def draw_short_programs() -> list[tuple[Program, list[Expected]]]:
     return [(p, evaluate_program(p)) for p in programs if len(list(p.iter_steps())) < 40]
 
 
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_random_programs_agree_with_pythons_loops_over_numpy(part: int):
+    n = N_PROGRAMS // N_PARTS
+    report = run_programs(range(part * n, (part + 1) * n), n_drawn=1, language=LANGUAGE)
+    assert report.n_programs == n
+    assert not report.found, "\n\n".join(
+        f"{f.kind}: python -m {LANGUAGE} --programs 1 --seed {f.seed} --modes '{f.mode}'\n{f.program}\n{f.message}"
+        for f in report.found.values()
+    )
+
+
+@drawing
 def test_a_seed_gives_one_program():
     assert [generate(seed) for seed in range(5)] == draw_programs()[:5]
 
 
+@drawing
 def test_programs_have_every_kind_of_loop_and_loops_in_loops():
     found = {step.operation for program in draw_programs() for step in program.iter_steps()}
     assert {"scan", "fori", "while", "cond", "switch", "write_row", "set_row", "random_ones"} <= found
@@ -221,6 +240,7 @@ def is_found(program: Program, fault: type[NumpyLibrary], expected: list[Expecte
     return any(find_difference(found, e) is not None for found, e in zip(kept, expected, strict=True))
 
 
+@drawing
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_planted_fault_of_a_loop_is_found(fault: type[NumpyLibrary]):
     programs = draw_short_programs()
@@ -230,10 +250,12 @@ def test_a_planted_fault_of_a_loop_is_found(fault: type[NumpyLibrary]):
         assert any(is_found(program, fault, expected) for program, expected in programs), fault.__doc__
 
 
+@drawing
 def test_no_fault_is_found_where_none_is():
     assert not any(is_found(program, NumpyLibrary, expected) for program, expected in draw_short_programs())
 
 
+@drawing
 @pytest.mark.parametrize("fault", [Ignored, Stale, OtherSide], ids=lambda fault: fault.__name__)
 def test_a_failing_program_is_shrunk_to_the_loop_that_fails(fault: type[NumpyLibrary]):
     fails: Callable[[Program], bool] = lambda p: is_found(p, fault, evaluate_program(p))  # noqa: E731

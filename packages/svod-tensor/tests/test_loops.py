@@ -397,6 +397,29 @@ def test_inner_writes_to_outer_tensors_are_carried_through_all_loops():
     assert found[0] == 11 and found[1].tolist() == [[5, 6, 7], [8, 9, 10]]
 
 
+def test_a_body_writes_to_what_the_functions_and_bodies_around_it_made():
+    @jit
+    def run(x: Tensor) -> tuple[Tensor, Tensor]:
+        memory = Tensor.zeros(3)
+
+        def outer(total: Tensor, row: Tensor) -> tuple[Tensor, None]:
+            sums = Tensor.zeros(2)
+
+            def inner(i: Tensor, count: Tensor) -> Tensor:
+                memory[i] = memory[i] + row[i]
+                sums[1:] = sums[1:] + row[i]
+                return count + 1
+
+            fori_loop(0, 3, inner, 0)
+            return total + sums.sum(), None
+
+        return scan(outer, 0.0, x)[0], memory
+
+    total, memory = run(Tensor(X))
+    np.testing.assert_allclose(total.numpy(), X.sum(), rtol=1e-4)
+    np.testing.assert_allclose(memory.numpy(), X.sum(0), rtol=1e-4)
+
+
 def test_captured_functions_are_part_of_a_body():
     step = jit(lambda x: x * 2 + 1)
     assert_equal(fori_loop(0, 3, lambda i, x: step(x), Tensor([1, 2])), [15, 23])

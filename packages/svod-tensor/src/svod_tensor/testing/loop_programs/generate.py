@@ -21,6 +21,8 @@ _LARGE: Final = (257, 1009, 2000)
 _MAX_SIZE: Final = 300
 _MAX_DEPTH: Final = 3
 _BOOL: Final = "bool"
+_VIEWS: Final = ("reshape", "permute", "expand", "flip", "slice")
+"""What may show the memory of its operand."""
 _SCALAR: Final = Kind((), "int32")
 
 
@@ -241,7 +243,7 @@ class _Draw:
         def finish(params: list[int]) -> list[int]:
             made = [self.value() for _ in range(n_stacked)]
             stacked[:] = made
-            return [*self.next_carried(params[:n_carried]), *made]
+            return [*self.next_carried(params[:n_carried], made), *made]
 
         block = self.block(kinds, finish, self.body_size())
         results = [self.new(self.kinds[v]) for v in inits]
@@ -350,19 +352,19 @@ class _Draw:
 
     # What is carried.
 
-    def next_carried(self, params: Sequence[int]) -> list[int]:
-        """The next values of what is carried, some of them swapped, kept, or written where they are."""
+    def next_carried(self, params: Sequence[int], kept: Sequence[int] = ()) -> list[int]:
+        """The next values of what is carried, some of them swapped, kept, or written where they are; `kept` are other results."""
         found: list[int] = []
         for param in params:
             kind = self.kinds[param]
-            alike = [p for p in params if self.kinds[p] == kind]
+            alike = [p for p in params if self.kinds[p] == kind and p in self.scope]
             chosen = self.rng.random()
             if chosen < 0.07:
                 found.append(param)
             elif chosen < 0.17 and len(alike) > 1:
                 found.append(self.choose(alike))
             elif chosen < 0.37 and kind.ndim and kind.size and param in self.scope:
-                found.append(self.update(param))
+                found.append(self.update(param, [*found, *kept]))
             else:
                 found.append(self.bounded(param, self.fit(self.value(), kind)))
         return found
@@ -378,10 +380,11 @@ class _Draw:
             return self.add(self.choose(("xor", "or", "and")), (old, new), kind)
         return self.add(self.choose(("add", "sub", "xor", "max")), (old, new), kind)
 
-    def update(self, target: int) -> int:
-        """A carried value with some elements replaced, in its memory or not."""
+    def update(self, target: int, results: Sequence[int]) -> int:
+        """A carried value with some elements replaced, in its memory or not: not where a result, or a view, shows it."""
         kind = self.kinds[target]
-        is_in_place = self.chance(0.6)
+        shown = {*results, *(v for step in self.steps if step.operation in _VIEWS for v in step.operands)}
+        is_in_place = self.chance(0.7) and target not in shown
         if self.chance(0.6):
             row = self.fit(self.value(), _row(kind))
             row = self.add("sin", (row,), _row(kind)) if kind.is_float else row
