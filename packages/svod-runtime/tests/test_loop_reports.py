@@ -14,7 +14,7 @@ from svod_device import Buffer, HostAllocator, Memory, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_ir.origins import Origin
-from svod_runtime import ExecutionPlan, NonFiniteError, PlannerMode, ProfileReport
+from svod_runtime import ExecutionPlan, NonFiniteError, PlannerMode, PreparedLoop, ProfileReport
 
 if TYPE_CHECKING:
     from conftest import Array, Loops, Plans
@@ -240,3 +240,31 @@ def test_executing_a_loop_that_a_launcher_runs_allocates_nothing(plans: Plans) -
         tracemalloc.stop()
     grown = [d for d in after_bytes.compare_to(before_bytes, "filename") if "svod_runtime" in d.traceback[0].filename]
     assert sum(d.size_diff for d in grown) == 0
+
+
+@pytest.mark.parametrize("mode", ["arena", "remap"])
+@pytest.mark.parametrize("is_read_later", [False, True])
+def test_what_a_loop_changes_in_place_begins_where_it_ends_unless_somebody_else_needs_it(
+    plans: Plans, mode: PlannerMode, is_read_later: bool
+) -> None:
+    x, first, result, last = plans.buffer(256), *(plans.intermediate(256) for _ in range(3))
+    plans.op(plans.kernel(add_one, [first], [x]))
+    outer = plans.body()
+    state, _ = outer.carry(first, result)
+    middle, done = outer.intermediate(256), outer.intermediate(256)
+    outer.op(outer.kernel(add_one, [middle], [state]))
+    inner = outer.body()
+    into, _ = inner.carry(middle, done)
+    inner.op(inner.kernel(lambda out: out.__iadd__(1), [into]))
+    outer.op(inner.loop(3))
+    outer.op(outer.kernel(add_one, [state], [done]))
+    plans.op(outer.loop(2))
+    plans.op(plans.kernel(lambda out, a, b: np.add(a, b, out), [last], [result, first if is_read_later else x]))
+    plan = plans.plan(mode, last)
+    plan.execute()
+    assert plan.output_buffers[0].as_numpy().tolist() == [12.0 if is_read_later else 11.0] * 256
+    [loop] = [op for op in plan.prepared_ops if isinstance(op, PreparedLoop)]
+    initial, result, _ = loop.body.carried[0]
+    assert (loop.buffer_indices[initial] == loop.buffer_indices[result]) == (not is_read_later)
+    # The state, with what it began with if that is read later, and what lives within an iteration.
+    assert plan.memory_report.bytes_after == 1024 * (3 if is_read_later else 2)

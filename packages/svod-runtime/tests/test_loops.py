@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from svod_device import Buffer, Variable
+from svod_device import Buffer, HostAllocator, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_runtime import (
@@ -449,3 +449,48 @@ def test_a_loop_and_its_neighbours_are_one_call(plans: Plans) -> None:
     assert launcher.n_runs == 1
     plan.execute()
     assert (launcher.n_runs, len(launcher.tables)) == (2, 1)
+
+
+class Far(HostAllocator):
+    """Memory of a device that the host reads by copies alone."""
+
+    is_host_addressable = False
+
+
+def test_a_number_of_iterations_and_a_condition_may_be_on_another_device(plans: Plans, way: str) -> None:
+    plans.allocator = Far("CPU:7")
+    number, given, start = filled(plans, [9]), filled(plans, [[20.0]]), filled(plans, [[0.0]])
+    body, result = plans.body(), plans.intermediate(1)
+    body.allocator = plans.allocator
+    before, after = body.carry(start, result, plans.intermediate(1))
+    is_below = body.add(Buffer(plans.allocator, bool_, 1))
+
+    def compare(out: Any, x: Array, limit: Array) -> None:
+        out[:] = x < limit
+
+    body.op(body.kernel(grow, [after], [before], device="CPU:7"))
+    body.op(body.kernel(compare, [is_below], [after, body.whole(given)], device="CPU:7"))
+    plans.op(body.loop(None, count_position=body.operand(number), go_on=is_below))
+    plan = plans.plan("arena", result)
+    plan.execute()
+    assert np.frombuffer(plan.output_buffers[0].to_bytes(), np.float32).tolist() == [31]
+    plans.buffers[number].copyin(np.array([2]))
+    plan.execute()
+    assert np.frombuffer(plan.output_buffers[0].to_bytes(), np.float32).tolist() == [3]
+
+
+def test_a_body_copies_between_devices(plans: Plans, way: str) -> None:
+    body, near = plans.body(), plans.allocator
+    before, after, result = carry(plans, body, filled(plans, [1.0]))
+    far, doubled, back = (body.add(Buffer(a, float32, 1)) for a in (Far("CPU:7"), Far("CPU:7"), near))
+    body.op(PreparedCopy(70, (far, before)))
+    body.op(body.kernel(grow, [doubled], [far], device="CPU:7"))
+    body.op(PreparedCopy(71, (back, doubled)))
+    body.op(body.kernel(add, [after], [before, back]))
+    plans.op(body.loop(4))
+    plan = plans.plan("arena", result)
+    plan.execute()
+    value = 1.0
+    for _ in range(4):
+        value += 2 * value + 1
+    assert outputs(plan) == [[value]]

@@ -18,6 +18,7 @@ from svod_runtime._loop_order import BodyDependencies
 from svod_runtime._memory_report import PlannerMode
 from svod_runtime._prepared import PreparedOp
 from svod_runtime._prepared_loop import Binding, PreparedLoop, Whole
+from svod_runtime.memory.joining import join_initials
 from svod_runtime.memory.lives import list_lives
 from svod_runtime.memory.placing import date_lives, place_lives
 
@@ -57,13 +58,19 @@ def _place_body(loop: PreparedLoop, around: list[Buffer], mode: PlannerMode, sav
     bindings: list[Binding | None] = [*body.bindings, *([None] * (len(local) - len(body.buffers)))]
     body = replace(body, ops=tuple(ops), buffers=tuple(local), bindings=tuple(bindings))
     loop = replace(loop, body=body)
+    bound = {buffer.storage_id for buffer, binding in zip(local, bindings, strict=True) if binding is not None}
+    if mode != "disabled":
+        fixed = {index for index, buffer in enumerate(local) if buffer.storage_id in bound or index == body.go_on}
+        ops, _ = join_initials(ops, BodyDependencies(loop).order, local, fixed)
+        body = replace(body, ops=tuple(ops))
+        loop = replace(loop, body=body)
     levels = BodyDependencies(loop).get_levels(body.buffers)
     if _can_move(ops):
         # Who waits for whom on shared memory follows from the order of the ops: those that share it must come one level later.
         body = replace(body, ops=tuple(ops[index] for level in levels for index in level))
         loop = replace(loop, body=body)
-    bound = {buffer.storage_id for buffer, binding in zip(local, bindings, strict=True) if binding is not None}
-    own = [index for index, buffer in enumerate(local) if buffer.storage_id not in bound]
+    touched = {index for op in body.ops for index in op.buffer_indices} | {body.go_on}
+    own = [index for index, buffer in enumerate(local) if buffer.storage_id not in bound and index in touched]
     if not own:
         return loop
     new = [*local]

@@ -18,6 +18,7 @@ from svod_runtime._memory_report import MemoryReport, PlannerMode
 from svod_runtime._parts import PlanParts
 from svod_runtime._prepared import PreparedBufferView, PreparedKernel, PreparedOp
 from svod_runtime.memory.bodies import Saved
+from svod_runtime.memory.joining import join_initials
 from svod_runtime.memory.lives import Life, is_fresh, list_lives
 from svod_runtime.memory.order import declare_units, order_in_units
 from svod_runtime.memory.packing import Block, get_most_live
@@ -42,8 +43,11 @@ def plan_memory(
     own = {i for op in ops for i in op.buffer_indices if buffers[i] not in given} - results
     if not parts.owners and (mode == "disabled" or len(own) + saved.n_buffers < 2):
         return _merge(replace(parts, memory_report=MemoryReport(mode)), dependencies.declared)
-    predecessors = dependencies.get_predecessors(buffers)
     fixed = [i for i, buffer in enumerate(buffers) if i not in own or not is_fresh(buffer)]
+    if mode != "disabled":
+        ops, buffers = join_initials(ops, dependencies.order, buffers, fixed)
+        parts, dependencies = replace(parts, ops=ops, buffers=buffers), Dependencies(ops, dependencies.declared)
+    predecessors = dependencies.get_predecessors(buffers)
     lives = list_lives(ops, dependencies.order, buffers, fixed)
     units = order_in_units(ops, dependencies.order, predecessors, buffers, lives)
     time_of = date_lives(lives, units)
