@@ -675,3 +675,14 @@ def test_shards_of_different_sizes_are_given_one_after_the_other() -> None:
         {shards[0]: np.array([7], np.int32), shards[1]: np.array([8, 9], np.int32)},
     )
     assert found.tolist() == [7, 8, 9]
+
+
+def test_a_state_of_memory_is_read_as_it_is_before_later_assignments() -> None:
+    memory = buffer(1, 4)
+    first = memory.after(assign(memory, memory * 2.0))
+    second = first.source.after(assign(make_shrink(first, [(0, 2)]), UOp.const(float32, 7)))
+    data = np.arange(4, dtype=np.float32)
+    for sink in (UOp.sink(second, first + 1.0), UOp.sink(first + 1.0, second)):
+        found = dict(zip(sink.src, evaluate(sink, {memory: data.copy()}), strict=True))
+        np.testing.assert_array_equal(found[first + 1.0], data * 2 + 1)
+        np.testing.assert_array_equal(found[second], [7, 7, 4, 6])

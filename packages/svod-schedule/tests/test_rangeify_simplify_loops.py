@@ -28,7 +28,7 @@ from svod_ir import (
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.loops import iter_nodes, make_counter, make_loop, make_parameter, make_switch
 from svod_ir.testing import assert_same, count_examples, loops
-from svod_ir.testing.nodes import bind, buffer, contiguous
+from svod_ir.testing.nodes import assign, bind, buffer, contiguous
 from svod_ir.testing.programs import tensor
 from svod_schedule.rangeify.simplify_loops import simplify_loops
 
@@ -215,3 +215,49 @@ def test_a_cheap_choice_is_selected_only_where_its_number_is_on_the_same_device(
     near = make_reshape(buffer(6, 1, int64), ())
     (found,) = make_switch(near, [UOp.sink(STATE), UOp.sink(-STATE)], (X,))
     assert not check(found)
+
+
+def test_loops_in_bodies_are_not_computed_for_all_slices_at_once() -> None:
+    inner = UOp.sink(make_parameter(ROW, 0).alu(Op.SIN))
+    (nested,) = make_loop(inner, 100, (ROW,), n_carried=1)
+    _, stacked = make_loop(UOp.sink(STATE, nested), 100, (X, ROWS), n_carried=1, n_sliced=1)
+    assert [loop.op for loop in check(stacked)] == [Op.LOOP, Op.LOOP]
+
+
+def write(state: UOp, view: UOp, value: UOp) -> UOp:
+    """All of the memory of a tensor after `value` was written to a view of it."""
+    memory = state
+    while memory.op is Op.RESHAPE:
+        memory = memory.source
+    return make_reshape(memory.after(assign(view, value)), state.shape)
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda x: make_shrink(x, [(0, 1), (0, 3)]),
+        lambda x: make_shrink(make_permute(x, (1, 0)), [(1, 3), (0, 2)]),
+        lambda x: make_shrink(make_flip(x, (False, True)), [(1, 2), (0, 2)]),
+        lambda x: make_reshape(make_shrink(make_reshape(x, (6,)), [(1, 5)]), (2, 2)),
+        lambda x: x,
+    ],
+)
+def test_what_is_written_in_the_only_iteration_is_a_value(show: Callable[[UOp], UOp]) -> None:
+    view = show(STATE)
+    first = write(STATE, view, view * 2.0)
+    second = make_reshape(first.source.after(assign(show(first), UOp.const(float32, 7))), first.shape)
+    assert not check(*make_loop(UOp.sink(second, first * 2.0), 1, (X,), n_carried=1))
+    assert not check(*make_switch(UOp.const(int64, 0), [UOp.sink(second + first)], (X,)))
+    (loop,) = check(*make_loop(UOp.sink(second), 100, (X,), n_carried=1))
+    assert list(loop.arg.body.iter_ops(Op.ASSIGN))
+
+
+def test_memory_that_is_written_but_not_carried_on_keeps_its_content() -> None:
+    row = make_shrink(STATE, [(0, 1), (0, 3)])
+    written = write(STATE, row, -row)
+    (loop,) = check(*make_loop(UOp.sink(written * 0.5), 100, (X,), n_carried=1))
+    assert not list(loop.arg.body.iter_ops(Op.ASSIGN))
+    other = make_parameter(W, 1)
+    results = make_loop(UOp.sink(other, written), 100, (X, W), n_carried=2)
+    (loop,) = check(*results)
+    assert not list(loop.arg.body.iter_ops(Op.ASSIGN))

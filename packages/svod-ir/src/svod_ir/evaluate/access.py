@@ -175,12 +175,14 @@ def view_chain(node: UOp) -> list[UOp]:
 
 
 def assigned_before(node: UOp) -> tuple[UOp, ...]:
+    """What happens before an assignment to this target: earlier assignments, and reading the states after them."""
     found: tuple[UOp, ...] = ()
     while node.op in MOVEMENT or node.op in (Op.AFTER, Op.ASSIGN, Op.DETACH):
         if node.op is Op.ASSIGN:
             found += (node,)
         elif node.op is Op.AFTER:
-            found += node.dependencies
+            # Whoever reads this state gets the memory as it is before the assignment.
+            found += (*node.dependencies, node)
         node = node.src[0]
     return found
 

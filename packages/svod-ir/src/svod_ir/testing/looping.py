@@ -95,7 +95,10 @@ class _Drawn:
             made += [*alone, make_alu(Op.ADD, alone[-1], made[-1])]
         following = self.pick([*inside, *made], n_carried, n_carried)
         if self.flip_coin():
-            following[0] = _write_row(inside[0], made[-1])
+            written = _write_row(inside[0], made[-1])
+            # What is written may also be read alone, or be carried elsewhere.
+            following[self.draw(st.integers(0, n_carried - 1))] = written
+            made.append(make_alu(Op.ADD, written, made[-1]))
         stacked = [] if is_computed or is_conditional else self.pick(made, 0, 2)
         go_on = [_sum(made[-1]) < self.draw(st.integers(0, 40))] if is_conditional else []
         if is_computed:

@@ -62,17 +62,18 @@ class _Batch:
             if node in self.slices or any(s in self.reads for s in node.src):
                 self.reads.add(node)
         for node in order:
-            if node in self.reads:
-                if (
-                    prod(map(max_size, (self.size, *node.shape))) > MAX_BATCHED
-                    and node.op not in MOVEMENT | ELEMENTWISE
-                ):
-                    return None
-                made = self._write(node)
-                if made is None:
-                    return None
+            made = self._write(node) if node in self.reads and self._is_small(node) else None
+            if made is not None:
                 self.done[node] = made
+            elif node in self.reads:
+                return None
         return self.done.get(root)
+
+    def _is_small(self, node: UOp) -> bool:
+        shape = node.find_shape()
+        if shape is None:
+            return False
+        return node.op in MOVEMENT or node.op in ELEMENTWISE or prod(map(max_size, (self.size, *shape))) <= MAX_BATCHED
 
     def _write(self, node: UOp) -> UOp | None:
         if node.op is Op.PARAM:

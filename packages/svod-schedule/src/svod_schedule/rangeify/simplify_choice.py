@@ -14,6 +14,7 @@ from svod_ir import Op, UOp, make_alu, make_empty
 from svod_ir.args import SwitchArg
 from svod_ir.loops import iter_nodes, make_parameter
 from svod_ir.sizes import max_size
+from svod_schedule.rangeify.functional_writes import write_as_values
 from svod_schedule.rangeify.loop_costs import count_nodes, is_cheap, is_made_of_numbers
 from svod_schedule.rangeify.loop_draft import (
     bind_operands,
@@ -39,7 +40,8 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
     operands = dict(enumerate(switch.src[1:]))
     parameters = {slot: make_parameter(operand, slot) for slot, operand in operands.items()}
     low, high = (min(max(int(bound), 0), len(bodies) - 1) for bound in switch.src[0].bounds)
-    bodies = [bodies[low]] if low == high else bodies
+    if low == high:
+        bodies = [write_as_values(bodies[low], list_written_slots(bodies[low]))]
     results: dict[int, UOp] = {}
     for k, position in enumerate(read):
         # What every branch gives is no choice.

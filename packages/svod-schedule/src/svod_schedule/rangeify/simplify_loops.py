@@ -18,6 +18,7 @@ from svod_ir import Op, SInt, UOp, make_empty, make_expand, make_reshape
 from svod_ir.loops import get_bodies, iter_nodes, list_free_variables
 from svod_ir.origins import make_images
 from svod_schedule.rangeify.batch_slices import make_batch
+from svod_schedule.rangeify.functional_writes import find_written_slot, write_as_values
 from svod_schedule.rangeify.loop_costs import is_expensive, is_made_of_numbers
 from svod_schedule.rangeify.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
 from svod_schedule.rangeify.simplify_choice import simplify_choice
@@ -71,6 +72,7 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     scope = draft.scope if draft.counter is None else draft.scope | {draft.counter}
     draft.set_body(_simplify(draft.body, scope))
     _take_out_empty(draft)
+    _write_as_values(draft)
     _keep_unchanged(draft)
     draft.drop_unread()
     _batch(draft)
@@ -100,6 +102,15 @@ def _take_out_empty(draft: LoopDraft) -> None:
         parameter = draft.parameter(slot)
         if 0 in parameter.shape:
             draft.replace(slot, make_empty(parameter.dtype, parameter.shape))
+
+
+def _write_as_values(draft: LoopDraft) -> None:
+    """Only a carried value that becomes the memory that is written is updated in place, and only where there is a next iteration."""
+    written = list_written_slots(draft.body)
+    in_place = {slot for slot in draft.carried if find_written_slot(draft.values[slot]) == slot}
+    lost = written if draft.size == 1 else written - in_place
+    if lost:
+        draft.set_body(write_as_values(draft.body, lost))
 
 
 def _keep_unchanged(draft: LoopDraft) -> None:
