@@ -115,6 +115,17 @@ def test_the_nonlinearity_of_a_plain_layer_may_be_another(rng) -> None:
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
+@pytest.mark.parametrize(("batch", "width"), [(1, 64), (6, 64), (3, 40), (2, 0)])
+def test_the_weights_of_every_width_are_laid_out_for_products(rng, kind, batch, width) -> None:
+    x = rng.standard_normal((3, batch, 4)).astype("float32")
+    weights = {name: w / 4 for name, w in make_weights(rng, kind, 4, width).items()}
+    states = [rng.standard_normal((1, batch, width)).astype("float32") for _ in range(1 + (kind == "lstm"))]
+    hx = tuple(Tensor(s) for s in states)
+    found = FUNCTIONS[kind](Tensor(x), to_tensors(weights), hx if kind == "lstm" else hx[0])
+    compare(kind, found, compute(kind, x, weights, states))
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize("shape", [(0, 3, 4), (1, 3, 4), (4, 0, 4), (4, 1, 4), (3, 2, 0), (2, 3, 1)])
 def test_every_size_may_be_none_or_one(rng, shape, kind) -> None:
     x, weights = rng.standard_normal(shape).astype("float32"), make_weights(rng, kind, shape[2], 3)

@@ -5,6 +5,7 @@ What the inputs of all steps add to the gates is one product before the loop; a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from svod_ir import OperandError
@@ -161,32 +162,30 @@ def rnn(
     return output, h
 
 
-def _lstm_step(state: State, inputs: Tensor, own: Tensor) -> State:
-    _, c = state
-    enter, keep, candidate, leave = (inputs + own).unbind()
-    c = keep.sigmoid() * c + enter.sigmoid() * candidate.tanh()
+def _lstm_step(state: State, gates: Sequence[Tensor]) -> State:
+    enter, keep, candidate, leave = gates[0].unbind()
+    c = keep.sigmoid() * state[1] + enter.sigmoid() * candidate.tanh()
     return leave.sigmoid() * c.tanh(), c
 
 
-def _gru_step(state: State, inputs: Tensor, own: Tensor) -> State:
-    (h,) = state
-    (reset, update, candidate), (own_reset, own_update, own_candidate) = inputs.unbind(), own.unbind()
+def _gru_step(state: State, gates: Sequence[Tensor]) -> State:
+    (reset, update, candidate), (own_reset, own_update, own_candidate) = (g.unbind() for g in gates)
     update = (update + own_update).sigmoid()
     candidate = (candidate + (reset + own_reset).sigmoid() * own_candidate).tanh()
-    return ((1 - update) * candidate + update * h,)
+    return ((1 - update) * candidate + update * state[0],)
 
 
-def _tanh_step(_: State, inputs: Tensor, own: Tensor) -> State:
-    return ((inputs + own)[0].tanh(),)
+def _tanh_step(_: State, gates: Sequence[Tensor]) -> State:
+    return (gates[0][0].tanh(),)
 
 
-def _relu_step(_: State, inputs: Tensor, own: Tensor) -> State:
-    return ((inputs + own)[0].relu(),)
+def _relu_step(_: State, gates: Sequence[Tensor]) -> State:
+    return (gates[0][0].relu(),)
 
 
 _LSTM = CellKind("lstm", n_gates=4, n_states=2, step=_lstm_step)
-# A step resets a part of what the state adds, with the bias in it.
-_GRU = CellKind("gru", n_gates=3, n_states=1, step=_gru_step, has_own_bias=True)
+# A step resets a part of what the hidden state adds, with the bias in it.
+_GRU = CellKind("gru", n_gates=3, n_states=1, step=_gru_step, keeps_apart=True)
 _RNN = {
     "tanh": CellKind("rnn", n_gates=1, n_states=1, step=_tanh_step),
     "relu": CellKind("rnn", n_gates=1, n_states=1, step=_relu_step),

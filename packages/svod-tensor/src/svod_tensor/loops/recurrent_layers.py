@@ -45,16 +45,15 @@ class CellKind(NamedTuple):
         operation: what errors call it.
         n_gates: how often the rows of its weights have the width.
         n_states: of how many tensors its state is.
-        step: from its state, and what the inputs and the hidden state add to the gates, each of shape (gates, batch, width), to
-            the next state.
-        has_own_bias: whether `bias_hh` is in what the hidden state adds; otherwise it is in what the inputs add.
+        step: from its state, and from what the gates get, of shape (gates, batch, width), to the next state.
+        keeps_apart: whether the step gets what the inputs and what the hidden state add to the gates one by one; otherwise their sum.
     """
 
     operation: str
     n_gates: int
     n_states: int
-    step: Callable[[State, Tensor, Tensor], State]
-    has_own_bias: bool = False
+    step: Callable[[State, Sequence[Tensor]], State]
+    keeps_apart: bool = False
 
 
 def run_layers(
@@ -102,28 +101,54 @@ def _run_cell(
 ) -> tuple[State, Tensor]:
     """The state after the last step, and the outputs after each."""
     batch, width = begin[0].shape
-    _check_weights(kind, name, weights, x, width)
-    hh, bias_hh = weights.hh.cast(x.dtype), None if weights.bias_hh is None else weights.bias_hh.cast(x.dtype)
-    own_bias = bias_hh.reshape(kind.n_gates, 1, -1) if kind.has_own_bias and bias_hh is not None else None
+    width = _check_weights(kind, name, weights, x, width)
     bias_ih = None if weights.bias_ih is None else weights.bias_ih.cast(x.dtype)
+    bias_hh = None if weights.bias_hh is None else weights.bias_hh.cast(x.dtype)
     inputs = _add(x.linear(weights.ih.cast(x.dtype)), bias_ih)
-    if not kind.has_own_bias:
+    if not kind.keeps_apart:
         inputs = _add(inputs, bias_hh)
-    # Each gate is a product of its own, whose rows lie near each other.
-    own_weights = hh.reshape(kind.n_gates, width, width).transpose(1, 2)
-    if not isinstance(batch, int) or batch > _FEW_ROWS:
-        own_weights = own_weights.contiguous()
+    row = None if bias_hh is None else bias_hh.unsqueeze(0)
+    project = _make_projection(weights.hh.cast(x.dtype), kind.n_gates, width, batch)
 
     def run_step(state: State, inputs: Tensor) -> tuple[State, Tensor]:
-        gates = inputs.reshape(batch, kind.n_gates, width).transpose(0, 1)
-        state = kind.step(state, gates, _add(state[0] @ own_weights, own_bias))
+        h = state[0]
+        if kind.keeps_apart:
+            gates = [inputs.reshape(batch, kind.n_gates, width).transpose(0, 1), project(h, row)]
+        else:
+            gates = [project(h, inputs)]
+        state = kind.step(state, gates)
         return state, state[0]
 
     return scan(run_step, begin, inputs, reverse=reverse)
 
 
-_FEW_ROWS = 4
-"""A product of so many rows reads the weights as they come; for more rows it is faster with one column beside the other."""
+_PANEL = 32
+"""Columns that the product of a step reads beside each other: as many as the vectors of a tile have lanes."""
+
+
+def _make_projection(
+    weight: Tensor, n_gates: int, width: int, batch: SInt
+) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """From the hidden state, of shape (batch, width), and what is added to its product with the weights, of shape
+    (batch, gates * width) or (1, gates * width), to what the gates get, of shape (gates, batch, width).
+
+    The weights are laid out once for all steps: for several rows in panels of columns, each of which a product reads from end
+    to end; one row reads them as they come.
+    """
+    size = _PANEL if width % _PANEL == 0 else width
+    n_panels = n_gates * width // size
+    panels = weight.reshape(n_panels, size, width).transpose(1, 2)
+    if not isinstance(batch, int) or batch > 1:
+        panels = panels.contiguous()
+
+    def project(h: Tensor, added: Tensor | None) -> Tensor:
+        made = h @ panels
+        if added is not None:
+            # As panels, so that the product adds it before it stores.
+            made = made + added.reshape(added.shape[0], n_panels, size).transpose(0, 1)
+        return made.reshape(n_gates, width // size, batch, size).transpose(1, 2).reshape(n_gates, batch, width)
+
+    return project
 
 
 def _add(x: Tensor, bias: Tensor | None) -> Tensor:
@@ -150,7 +175,8 @@ def _make_states(
     return [s if len(batch) else s.unsqueeze(1) for s in hx]
 
 
-def _check_weights(kind: CellKind, name: str, weights: _CellWeights, x: Tensor, width: SInt) -> None:
+def _check_weights(kind: CellKind, name: str, weights: _CellWeights, x: Tensor, width: SInt) -> int:
+    """The width, which is known."""
     if not isinstance(width, int):
         raise SymbolicShapeError(operation=kind.operation, shape=weights.hh.shape)
     rows = kind.n_gates * width
@@ -158,6 +184,7 @@ def _check_weights(kind: CellKind, name: str, weights: _CellWeights, x: Tensor, 
     for which, tensor, shape in zip(_NAMES, weights, wanted, strict=True):
         if tensor is not None and tensor.shape != shape:
             _refuse_shape(kind, tensor, f"{which}_{name}", shape)
+    return width
 
 
 def _refuse_shape(kind: CellKind, tensor: Tensor, name: str, wanted: tuple[SInt, ...]) -> NoReturn:
