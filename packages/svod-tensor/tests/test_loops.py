@@ -475,3 +475,119 @@ def test_a_tensor_that_a_captured_function_makes_can_be_assigned_to_in_a_body():
         found = run(Tensor(array[:]))
         np.testing.assert_allclose(found[0].numpy(), sums, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(found[1].numpy(), log, rtol=1e-5)
+
+
+def draw_in_python(generator: Generator, *numbers_of_iterations: int) -> list[np.ndarray]:
+    return [
+        np.array([Tensor.rand(2, generator=generator).numpy() for _ in range(n)], np.float32)
+        for n in numbers_of_iterations
+    ]
+
+
+def test_a_loop_that_draws_does_not_carry_the_state_and_later_draws_do_not_wait_for_it():
+    first, between, second = draw_in_python(Generator(5), 3, 1, 2)
+    generator = Generator(5)
+
+    def draw(n: int) -> Tensor:
+        return scan(lambda c, x: (c + 1, Tensor.rand(2, generator=generator)), 0, None, n)[1]
+
+    one = draw(3)
+    assert find_loop(one).arg.n_carried == 0
+    np.testing.assert_array_equal(Tensor.rand(2, generator=generator).numpy(), between[0])
+    assert not one.is_realized and generator.get_state() == (5, 4)
+    np.testing.assert_array_equal(draw(2).numpy(), second)
+    np.testing.assert_array_equal(one.numpy(), first)
+
+
+def test_plans_and_captured_functions_with_loops_draw_anew():
+    expected = draw_in_python(Generator(5), 3, 3, 3, 3)
+    generator = Generator(5)
+
+    def draw() -> Tensor:
+        return scan(lambda c, x: (c, Tensor.rand(2, generator=generator)), None, None, 3)[1]
+
+    step = jit(draw)
+    np.testing.assert_array_equal(step().numpy(), expected[0])
+    np.testing.assert_array_equal(step().numpy(), expected[1])
+    numbers = draw()
+    plan = numbers.prepare()
+    for row in expected[2:]:
+        plan.execute()
+        np.testing.assert_array_equal(numbers.numpy(), row)
+    assert generator.get_state() == (5, 12)
+
+
+@pytest.mark.parametrize("kind", ["computed", "while", "branch", "nested"])
+def test_draws_whose_number_is_computed_are_those_of_python(kind: str):
+    [rows] = draw_in_python(Generator(5), 6)
+    generator = Generator(5)
+
+    def draw(i: Any, x: Tensor) -> Tensor:
+        return x * 2 + Tensor.rand(2, generator=generator)
+
+    if kind == "computed":
+        found, n = fori_loop(0, Tensor(4), draw, Tensor.zeros(2)), 4
+    elif kind == "while":
+        found, n = while_loop(lambda s: s[1] < 5, lambda s: (draw(0, s[0]), s[1] + 1), (Tensor.zeros(2), 0))[0], 5
+    elif kind == "branch":
+        body = lambda i, x: cond(i % 2 > 0, lambda: draw(i, x), lambda: x)  # noqa: E731
+        found, n = fori_loop(0, 6, body, Tensor.zeros(2)), 3
+    else:
+        found, n = fori_loop(0, 2, lambda i, x: draw(i, fori_loop(0, 2, draw, x)), Tensor.zeros(2)), 6
+    expected = np.zeros(2)
+    for row in rows[:n]:
+        expected = expected * 2 + row
+    assert_equal(found, expected)
+    assert generator.get_state() == (5, n)
+
+
+def test_what_each_iteration_adds_to_an_integer_is_computed_from_its_number():
+    step = Tensor([2, 3], dtype="int8")
+    (x, n), ys = scan(
+        lambda c, s: ((c[0] + step, c[1] + 1), c[0] * c[1]), (Tensor([100, 0], dtype="int8"), 5), None, 20
+    )
+    assert find_loop(ys).arg.n_carried == 0
+    steps = np.arange(21)[:, None] * np.array([2, 3])
+    xs = (np.array([100, 0]) + steps).astype(np.int8)
+    found = mean(x, n, ys)
+    np.testing.assert_array_equal(found[0], xs[20])
+    assert found[1] == 25
+    np.testing.assert_array_equal(found[2], xs[:20].astype(np.int32) * (np.arange(20) + 5)[:, None])
+
+
+def test_captured_functions_and_plans_run_loops_again_on_other_values():
+    n = Variable("n", 0, 20)
+    total = Tensor(np.zeros((), np.float32)).realize()
+
+    def repeat(x: Tensor, count: Any) -> Tensor:
+        def body(i: Tensor, v: Tensor) -> Tensor:
+            total.assign(total + v.sum())
+            return v * 2 + i
+
+        return fori_loop(0, count, body, x)
+
+    step = jit(repeat)
+    sums = 0.0
+    for count, start in ((3, [1.0, 2.0]), (5, [0.5, 1.0]), (0, [1.0, 1.0])):
+        expected = np.array(start)
+        for i in range(count):
+            sums += expected.sum()
+            expected = expected * 2 + i
+        np.testing.assert_allclose(step(Tensor(start), n.bind(count)).numpy(), expected)
+        np.testing.assert_allclose(total.numpy(), sums)
+    assert step.n_captures == 1
+
+
+def test_a_donated_cache_is_filled_by_a_loop():
+    @jit(donate="cache")
+    def fill(cache: Tensor, x: Tensor) -> Tensor:
+        def body(i: Tensor, cache: Tensor) -> Tensor:
+            cache[i] = cache[i] + x[i]
+            return cache
+
+        return fori_loop(0, 6, body, cache)
+
+    cache = Tensor(np.zeros_like(X)).realize()
+    for _ in range(3):
+        cache = fill(cache, Tensor(X))
+    np.testing.assert_allclose(cache.numpy(), 3 * X, rtol=1e-6)

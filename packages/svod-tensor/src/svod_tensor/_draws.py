@@ -10,7 +10,7 @@ and a draw in a graph is an assignment to it, as any other.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from svod_dtype import uint64
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from svod_tensor.cells.cell import Live
 
-__all__ = ["draw_again", "draw_in_graph", "make_words", "note_draw"]
+__all__ = ["draw_again", "draw_in_graph", "find_n_draws", "make_words", "note_draw", "note_draws"]
 
 
 def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
@@ -42,6 +42,9 @@ def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
     step = make_iota(2, uint64)
     if given is not None:
         step = given[0].where(UOp.const(uint64, 0), step)
+    capture = registry.find_capture()
+    if capture is not None:
+        capture.record_draw(state)
     write(state, (), state.node + step)
     # Who reads the state after the draw makes sure that it is done.
     words = state.node - step
@@ -49,6 +52,9 @@ def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
     key = number.eq(0).where(seed, make_alu(Op.THREEFRY, -number, seed))
     if given is not None:
         key = given[0].where(given[1], key)
+    if capture is not None and not capture.writes_memory:
+        # The state is a value, of which nothing is lost.
+        return key
     # Stored, so that it is read before the state changes again, and that no kernel differs for it.
     stored = UOp(Op.CONTIGUOUS, uint64, (key,))
     add_line(stored)
@@ -59,7 +65,27 @@ def note_draw(key: UOp, state: Cell) -> None:
     """Remember that `key`, which is memory, was drawn from the generator with this state, outside of captured functions."""
     memory = find_base(key)
     assert memory is not None, key
-    _drawn[memory] = state
+    _drawn[memory] = _Drawn(state, None)
+
+
+def note_draws(words: UOp, state: Cell, n_draws: int) -> None:
+    """Remember that `words`, which is memory, were the generator's state before so many draws, which a loop makes."""
+    memory = find_base(words)
+    assert memory is not None, words
+    _drawn[memory] = _Drawn(state, n_draws)
+
+
+def find_n_draws(step: UOp) -> int | None:
+    """How many draws add `step` to a state; None if it is not made of draws alone."""
+    if step is make_iota(2, uint64):
+        return 1
+    if step.op is Op.ADD:
+        counts = [find_n_draws(operand) for operand in step.src]
+        return None if None in counts else sum(count or 0 for count in counts)
+    if step.op is Op.MUL and step.right.op is Op.CONST:
+        count = find_n_draws(step.left)
+        return None if count is None else count * int(step.right.arg)
+    return None
 
 
 def draw_again(tensors: Iterable[Live]) -> None:
@@ -69,6 +95,7 @@ def draw_again(tensors: Iterable[Live]) -> None:
 
         where(n_executions = 1, the key, that of the generator's next draw)
 
+    (and the state that a loop began to draw from by the state now)
     which counts executions, and advances the generator, in memory. Other tensors keep the numbers that were drawn.
     """
     found = list(tensors)
@@ -81,8 +108,13 @@ def draw_again(tensors: Iterable[Live]) -> None:
     is_first = make_reshape(n_executions.node.eq(1), ())
     keys: dict[UOp, UOp] = {}
     for memory in sorted(memories, key=lambda memory: memory.arg.id):
-        key = draw_in_graph(_drawn[memory], (is_first, make_reshape(memory, ())))
-        keys[memory] = make_reshape(key, (1,))
+        state, n_draws = _drawn[memory]
+        if n_draws is None:
+            keys[memory] = make_reshape(draw_in_graph(state, (is_first, make_reshape(memory, ()))), (1,))
+            continue
+        step = is_first.where(UOp.const(uint64, 0), make_iota(2, uint64) * n_draws)
+        write(state, (), state.node + step)
+        keys[memory] = UOp(Op.CONTIGUOUS, uint64, (is_first.where(memory, state.node - step),))
     new = [one.node.substitute(keys) for one in found]
     # Assignments that pend are everybody's, and stay the same for everybody.
     with registry.lock:
@@ -98,5 +130,12 @@ def make_words(*words: int) -> NDArray[np.uint64]:
     return np.array(words, np.uint64)
 
 
-_drawn: Final[WeakKeyDictionary[UOp, Cell]] = WeakKeyDictionary()
-"""The memory of each key that was drawn outside of captured functions, with the state of the generator that it comes from."""
+class _Drawn(NamedTuple):
+    """What memory was drawn from: the state of a generator, and how many draws a loop makes; None for one key."""
+
+    state: Cell
+    n_draws: int | None
+
+
+_drawn: Final[WeakKeyDictionary[UOp, _Drawn]] = WeakKeyDictionary()
+"""The memory of each key, and of each state, that was drawn outside of captured functions."""

@@ -25,7 +25,7 @@ from svod_dtype import uint64
 from svod_ir import OperandError, UOp, make_concat, make_reshape, threefry
 from svod_ir.forks import make_lock
 from svod_tensor._data import copy_to_device, make_array_node, make_node
-from svod_tensor._draws import draw_in_graph, make_words, note_draw
+from svod_tensor._draws import draw_in_graph, make_words, note_draw, note_draws
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.registry import check_not_capturing
@@ -34,7 +34,7 @@ from svod_tensor.engine.memory_nodes import find_base, find_buffer
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
 
-__all__ = ["Generator", "Seed", "default_generator", "get_key", "manual_seed"]
+__all__ = ["Generator", "Seed", "default_generator", "draw_ahead", "get_key", "manual_seed"]
 
 Seed: TypeAlias = "int | TensorBase | UOp"
 """An integer (modulo 2^64), a tensor of one, or a bound variable."""
@@ -150,29 +150,16 @@ class Generator:
     def __reduce__(self) -> tuple[object, ...]:
         return Generator.from_state, (self.get_state(),)
 
-    def _update(self, state: State | int | None) -> State:
+    def _update(self, change: State | int | None) -> State:
         """The state, which is then set, or counts so many draws more."""
-        import numpy as np
+        return _update(self._state, change)
 
-        while True:
-            with registry.lock:
-                registry.wait_for_capture()
-                node = find_base(self._state.node)
-                buffer = None if node is None else find_buffer(node)
-                if buffer is not None:
-                    storage = (buffer.storage_id,)
-                    computation = registry.start_computation(storage, storage, {})
-                    if computation is None:
-                        registry.wait_if_refused()
-                        continue
-                    words = buffer.as_numpy()
-                    found = int(words[0]), int(words[1])
-                    if state is not None:
-                        new = (found[0], (found[1] + state) & _MASK) if isinstance(state, int) else state
-                        words[:] = np.array(new, np.uint64)
-                    registry.end_computation(computation)
-                    return found
-            _realize(self._state)
+
+def draw_ahead(state: Cell, n_draws: int) -> UOp:
+    """The state of a generator, in memory of its own, which has made so many draws afterwards: a loop makes them."""
+    words = make_array_node(make_words(*_update(state, n_draws)), may_share=False)
+    note_draws(words, state, n_draws)
+    return words
 
 
 def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
@@ -264,6 +251,31 @@ def _read_seed(seed: TensorBase | UOp) -> UOp:
 
 def _make_state(seed: int, number: int) -> Cell:
     return Cell(make_array_node(make_words(seed, number), may_share=False), owns=True)
+
+
+def _update(cell: Cell, change: State | int | None) -> State:
+    """The state, which is then set, or counts so many draws more."""
+    import numpy as np
+
+    while True:
+        with registry.lock:
+            registry.wait_for_capture()
+            node = find_base(cell.node)
+            buffer = None if node is None else find_buffer(node)
+            if buffer is not None:
+                storage = (buffer.storage_id,)
+                computation = registry.start_computation(storage, storage, {})
+                if computation is None:
+                    registry.wait_if_refused()
+                    continue
+                words = buffer.as_numpy()
+                found = int(words[0]), int(words[1])
+                if change is not None:
+                    new = (found[0], (found[1] + change) & _MASK) if isinstance(change, int) else change
+                    words[:] = np.array(new, np.uint64)
+                registry.end_computation(computation)
+                return found
+        _realize(cell)
 
 
 def _realize(state: Cell) -> None:

@@ -27,6 +27,7 @@ class Capture:
     """What one run of a function makes and writes.
 
     Attributes:
+        writes_memory: whether what assignments write is memory, which must be read before they do; otherwise they make values.
         name: of the function.
         outer: the capture that this one is inside of.
         states: the last pending state of each BUFFER that was assigned to.
@@ -37,6 +38,8 @@ class Capture:
         moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
             is not where later calls find it.
     """
+
+    writes_memory = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -91,6 +94,9 @@ class Capture:
     def record_write(self, cell: Cell) -> None:
         """Remember that `cell` is written."""
         self._written.append(weakref.ref(cell))
+
+    def record_draw(self, state: Cell) -> None:
+        """Remember that the generator with this state was drawn from."""
 
     def record_state(self, state: UOp, before: UOp) -> None:
         """Remember an assignment, which leads from one state of a BUFFER to another."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_dtype import DType, bool_, promote_types, promote_with_scalar
-from svod_ir import Op, Sharding, SInt, UOp, make_empty
+from svod_ir import Op, Sharding, SInt, UOp, make_empty, make_reshape
 from svod_ir.loops import make_counter, make_loop
+from svod_ir.sizes import product
 from svod_tensor._counters import name_counter
-from svod_tensor._generator import default_generator
+from svod_tensor._draws import find_n_draws
+from svod_tensor._generator import default_generator, draw_ahead
+from svod_tensor.cells import registry
 from svod_tensor.cells.writing import write
 from svod_tensor.errors import CarriedValueError, TraceError
-from svod_tensor.loops.closing import Open, OperandPart, close
+from svod_tensor.loops.closing import Open, OperandPart, close, reads
 from svod_tensor.loops.tracing import Mask, Placeholder, Trace, count_loops, make_placeholder, start_trace
 from svod_tensor.loops.values import Leaf, cast, describe, is_number, place, read_leaf, unbind_shape
 from svod_tensor.options import DEFAULT_DEVICE
@@ -73,6 +78,7 @@ class _Traced(NamedTuple):
     go_on: UOp | None
     masks: list[Mask]
     mask_values: list[UOp]
+    drawn: Mapping[int, Cell]
 
 
 @dataclass
@@ -137,7 +143,7 @@ def _trace(wanted: Repeated, counter: UOp, kinds: list[_CarriedForm], written: d
         written[id(mask.cell)] = mask.cell
     if has_changed or trace.has_missed:
         return None
-    return _Traced(operands, placeholders, slices, next_values, stacked, go_on, masks, mask_values)
+    return _Traced(operands, placeholders, slices, next_values, stacked, go_on, masks, mask_values, trace.drawn)
 
 
 def _make_carried(trace: Trace, operand: UOp, placeholder: Placeholder | None) -> Tensor:
@@ -185,51 +191,120 @@ def _make_error(wanted: Repeated, leaf: Leaf, operand: UOp, node: UOp) -> Carrie
     return CarriedValueError(operation=wanted.operation, path=leaf.path, before=describe(operand), after=describe(node))
 
 
+@dataclass(eq=False)
+class _Entry:
+    """A value that changes from iteration to iteration, or might.
+
+    Attributes:
+        operand: its initial value.
+        placeholder: what stands for it.
+        value: what an iteration makes of it.
+        result: what it is after the loop.
+        mask: the cell that it is the content of, if it is no value of the caller's.
+        is_done: whether the cell has the result already.
+    """
+
+    operand: UOp
+    placeholder: Placeholder
+    value: UOp
+    result: UOp
+    mask: Mask | None = None
+    is_done: bool = False
+
+
 def _finish(wanted: Repeated, counter: UOp, traced: _Traced) -> tuple[list[Tensor], list[Tensor]]:
     """The LOOP of what a body gave, and its results; what it assigned to is assigned."""
-    everything = [
-        (operand, placeholder, value)
-        for operand, placeholder, value in zip(traced.operands, traced.placeholders, traced.next_values, strict=True)
-        if placeholder is not None
-    ]
-    everything += [
-        (mask.node, mask.placeholder, value) for mask, value in zip(traced.masks, traced.mask_values, strict=True)
-    ]
-    values = [value for *_, value in everything]
+    entries = _list_entries(traced)
     slices = [(leaf.node, p) for leaf, p in zip(wanted.sliced, traced.slices, strict=True) if p is not None]
-    stacked = [leaf for leaf in traced.stacked if not leaf.is_empty]
-    roots = [*values, *(leaf.node for leaf in stacked), *([] if traced.go_on is None else [traced.go_on])]
-    assigned = {m for node in UOp.sink(*roots).iter_ops(Op.ASSIGN) for m in node.target.iter_ops(Op.BUFFER)}
-    # What no iteration changes is one of the things that each reads.
-    carried = [e for e in everything if e[2] is not e[1].node or not assigned.isdisjoint(e[1].memories)]
-    fixed = [e for e in everything if e not in carried]
-    results: dict[UOp, UOp] = {placeholder.node: operand for operand, placeholder, _ in fixed}
+    stacked = [leaf.node for leaf in traced.stacked if not leaf.is_empty]
+    go_on = [] if traced.go_on is None else [traced.go_on]
     stacks: list[UOp] = []
-    if wanted.count == 0:
-        results.update((placeholder.node, operand) for operand, placeholder, _ in carried)
-    elif carried or stacked:
-        operands = [e[0] for e in carried] + [node for node, _ in slices] + [e[0] for e in fixed]
-        shown = [e[1] for e in carried] + [p for _, p in slices] + [e[1] for e in fixed]
-        places = {m: OperandPart(n, s) for n, p in enumerate(shown) for s, m in enumerate(p.memories)}
-        roots = [
-            *(e[2] for e in carried), *(leaf.node for leaf in stacked), *([] if traced.go_on is None else [traced.go_on])
-        ]  # fmt: skip
-        closed = close([Open(roots, places, counter.arg.name)], operands)
-        found = make_loop(
-            closed.bodies[0], wanted.count, closed.operands, n_carried=len(carried), n_sliced=len(slices),
-            counter=counter.arg.name, is_reversed=wanted.is_reversed, is_conditional=traced.go_on is not None,
-        )  # fmt: skip
-        results.update((e[1].node, result) for e, result in zip(carried, found, strict=False))
-        stacks = list(found[len(carried) :])
     if wanted.count != 0:
-        for mask, value in zip(traced.masks, traced.mask_values, strict=True):
-            if value is not mask.placeholder.node:
-                write(mask.cell, (), results[mask.placeholder.node])
+        roots = [*(entry.value for entry in entries), *stacked, *go_on]
+        assigned = {m for node in UOp.sink(*roots).iter_ops(Op.ASSIGN) for m in node.target.iter_ops(Op.BUFFER)}
+        free = [entry for entry in entries if assigned.isdisjoint(entry.placeholder.memories)]
+        # What no iteration changes is one of the things that each reads; what each adds the same to, it can compute.
+        fixed = [entry for entry in free if entry.value is entry.placeholder.node]
+        memories = {m for p in (*(e.placeholder for e in entries), *(p for _, p in slices)) for m in p.memories}
+        counted = {} if go_on else _count_up(wanted.count, counter, free, memories, traced.drawn)
+        carried = [e for e in entries if e not in fixed and counted.keys().isdisjoint(e.placeholder.memories)]
+        if carried or stacked:
+            operands = [*(e.operand for e in carried), *(node for node, _ in slices), *(e.operand for e in fixed)]
+            shown = [*(e.placeholder for e in carried), *(p for _, p in slices), *(e.placeholder for e in fixed)]
+            places = {m: OperandPart(n, s) for n, p in enumerate(shown) for s, m in enumerate(p.memories)}
+            roots = UOp.sink(*(e.value for e in carried), *stacked, *go_on).substitute(counted).src
+            closed = close([Open(roots, places, counter.arg.name)], operands)
+            found = make_loop(
+                closed.bodies[0], wanted.count, closed.operands, n_carried=len(carried), n_sliced=len(slices),
+                counter=counter.arg.name, is_reversed=wanted.is_reversed, is_conditional=bool(go_on),
+            )  # fmt: skip
+            for entry, result in zip(carried, found, strict=False):
+                entry.result = result
+            stacks = list(found[len(carried) :])
+        for entry in entries:
+            if entry.mask is not None and entry.value is not entry.placeholder.node and not entry.is_done:
+                write(entry.mask.cell, (), entry.result)
+    results = {entry.placeholder.node: entry.result for entry in entries}
     after = [
         operand if placeholder is None else results[placeholder.node]
         for operand, placeholder in zip(traced.operands, traced.placeholders, strict=True)
     ]
     return [Tensor.from_uop(node) for node in after], _list_stacked(wanted, traced.stacked, stacks)
+
+
+def _list_entries(traced: _Traced) -> list[_Entry]:
+    own = [
+        _Entry(operand, placeholder, value, operand)
+        for operand, placeholder, value in zip(traced.operands, traced.placeholders, traced.next_values, strict=True)
+        if placeholder is not None
+    ]
+    pairs = zip(traced.masks, traced.mask_values, strict=True)
+    return [*own, *(_Entry(mask.node, mask.placeholder, value, mask.node, mask) for mask, value in pairs)]
+
+
+def _count_up(
+    count: SInt, counter: UOp, entries: Sequence[_Entry], memories: set[UOp], drawn: Mapping[int, Cell]
+) -> dict[UOp, UOp]:
+    """What the placeholders of integers are in each iteration, by their memory, where all iterations add the same to them."""
+    found: dict[UOp, UOp] = {}
+    for entry in entries:
+        step = _find_step(entry, memories, counter.arg.name)
+        if step is None:
+            continue
+        dtype, shape = entry.operand.dtype, entry.operand.shape
+        cell = None if entry.mask is None else drawn.get(id(entry.mask.cell))
+        n_draws = None if cell is None else find_n_draws(step)
+        start = entry.operand
+        if cell is not None and n_draws is not None and isinstance(count, int):
+            capture = registry.find_capture()
+            if capture is None:
+                # The generator goes on at once: what it draws next does not wait for the loop.
+                start, entry.is_done = draw_ahead(cell, n_draws * count), True
+            else:
+                capture.record_draw(cell)
+        entry.result = start + step * _to_number(count, dtype)
+        found[entry.placeholder.memories[0]] = make_reshape(start + step * counter.cast(dtype), (product(shape),))
+    return found
+
+
+def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
+    """What each iteration adds to an integer; None where it does anything else."""
+    is_plain = len(entry.placeholder.memories) == 1 and all(isinstance(s, int) for s in entry.operand.shape)
+    if not is_plain or not entry.operand.dtype.is_int:
+        return None
+    steps: list[UOp] = []
+    node = entry.value
+    while node is not entry.placeholder.node:
+        if node.op is not Op.ADD or reads(node.right, memories, [counter]):
+            return None
+        steps.append(node.right)
+        node = node.left
+    return reduce(operator.add, steps) if steps else None
+
+
+def _to_number(count: SInt, dtype: DType) -> UOp:
+    """A number of iterations as a number of a dtype."""
+    return UOp.const(dtype, count) if isinstance(count, int) else count.maximum(0).cast(dtype)
 
 
 def _list_stacked(wanted: Repeated, stacked: Sequence[Leaf], stacks: Sequence[UOp]) -> list[Tensor]:

@@ -69,13 +69,17 @@ class Trace(Capture):
         masks: the cells that were there before and that it writes to, by id.
         has_missed: whether it wrote to one that did not stand for a placeholder from the start.
         counter: the name of the variable that counts iterations, if it is the body of a loop.
+        drawn: the states of generators that it draws from, by id.
     """
+
+    writes_memory = False
 
     def __init__(self, operation: str, function: str, counter: str | None) -> None:
         super().__init__(function)
         self.operation, self.counter = operation, counter
         self.masks: dict[int, Mask] = {}
         self.has_missed = False
+        self.drawn: dict[int, Cell] = {}
         self._carried: dict[int, tuple[UOp, ...]] = {}
 
     def prepare_write(self, cell: Cell) -> None:
@@ -91,6 +95,9 @@ class Trace(Capture):
             and states.is_memory(cell.node)
             and tuple(states.iter_memories(cell.node)) == memories
         )
+
+    def record_draw(self, state: Cell) -> None:
+        self.drawn[id(state)] = state
 
     def make_error(self, action: str) -> UserError:
         return TraceError(
