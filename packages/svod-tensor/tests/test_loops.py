@@ -591,3 +591,13 @@ def test_a_donated_cache_is_filled_by_a_loop():
     for _ in range(3):
         cache = fill(cache, Tensor(X))
     np.testing.assert_allclose(cache.numpy(), 3 * X, rtol=1e-6)
+
+
+def test_a_variable_is_the_number_of_iterations_of_a_loop_in_a_loop() -> None:
+    n = Variable("n", 0, 9).bind(3)
+    found = fori_loop(0, 20, lambda i, x: fori_loop(0, n, lambda j, y: y * 0.5 + j, x), Tensor([1.0, 2.0]))
+    expected = np.array([1.0, 2.0], np.float32)
+    for _ in range(20):
+        for j in range(3):
+            expected = expected * np.float32(0.5) + j
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)

@@ -170,8 +170,8 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp]) -> UOp
             done[node] = UOp(node.op, node.dtype, (done[node.src[0]], done[node.src[1]]), node.arg)
         elif get_bodies(node):
             # Variables are bound around the outermost loop.
-            operands = [done[s] for s in node.src if s.op is not Op.BIND]
-            done[node] = node.with_src(tuple(operands))
+            operands = [done[s] for s in node.src[1:] if s.op is not Op.BIND]
+            done[node] = node.with_src((done[node.src[0]], *operands))
         else:
             done[node] = node.with_src(tuple([done[s] for s in node.src]))
     return done[sink]
