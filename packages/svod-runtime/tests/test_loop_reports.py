@@ -14,7 +14,7 @@ from svod_device import Buffer, HostAllocator, Memory, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_ir.origins import Origin
-from svod_runtime import ExecutionPlan, NonFiniteError, PlannerMode, PreparedLoop, ProfileReport
+from svod_runtime import ExecutionPlan, NonFiniteError, PlannerMode, PreparedLoop, ProfileReport, Whole
 
 if TYPE_CHECKING:
     from conftest import Array, Loops, Plans
@@ -268,3 +268,29 @@ def test_what_a_loop_changes_in_place_begins_where_it_ends_unless_somebody_else_
     assert (loop.buffer_indices[initial] == loop.buffer_indices[result]) == (not is_read_later)
     # The state, with what it began with if that is read later, and what lives within an iteration.
     assert plan.memory_report.bytes_after == 1024 * (3 if is_read_later else 2)
+
+
+@pytest.mark.parametrize("n_filled", [2, 3])
+def test_what_one_of_all_branches_fills_shares_memory(plans: Plans, n_filled: int) -> None:
+    index = plans.add(Buffer(plans.allocator, int64, 1).ensure_allocated())
+    last = plans.buffer(256)
+    plans.buffers[index].copyin(np.array([1]))
+    for _ in range(4):
+        result = plans.intermediate(256)
+        for branch in range(n_filled):
+            body = plans.body()
+
+            def add(out: Array, x: Array, branch: int = branch) -> None:
+                out[:] = x + 10**branch
+
+            out = body.bind(256, Whole(body.operand(result, is_written=True)))
+            body.op(body.kernel(add, [out], [body.whole(last)]))
+            plans.op(body.loop(None, count_position=body.operand(index), branch=branch, n_branches=3))
+        last = result
+    end = plans.intermediate(256)
+    plans.op(plans.kernel(add_one, [end], [last]))
+    plan = plans.plan("arena", end)
+    plan.execute()
+    assert plan.output_buffers[0].as_numpy().tolist() == [41.0] * 256
+    # Where a branch is left out, what was there before may be the result.
+    assert plan.memory_report.bytes_after == (2 * 1024 if n_filled == 3 else 0)

@@ -282,6 +282,28 @@ def test_launch_sizes_may_depend_on_the_iteration(plans: Plans, way: str) -> Non
     assert [size for _, size in plans.log] == [(1, 1, 1), (3, 1, 1), (5, 1, 1), (7, 1, 1)]
 
 
+def test_launch_sizes_in_loops_follow_variables(plans: Plans, way: str) -> None:
+    outer = plans.body()
+    before, after, result = carry(plans, outer, filled(plans, [0.0]))
+    inner = outer.body()
+    into, out = inner.carry(before, after, outer.intermediate(1))
+    sizes = (2 * UOp.variable("n", 1, 9), 1, 1)
+    kernel = inner.kernel(add_number, [out], [into], variables=[Variable("n", 1, 9)], values=[1], global_size=sizes)
+    inner.op(kernel)
+    outer.op(inner.loop(2))
+    plans.op(outer.loop(3))
+    plan = plans.plan("arena", result)
+    for n in (1, 4):
+        plans.log.clear()
+        plan.execute_with_vars({"n": n})
+        assert outputs(plan) == [[6 * n]]
+        assert {size for _, size in plans.log} == {(2 * n, 1, 1)}
+
+
+def add_number(out: Array, x: Array, n: int) -> None:
+    out[:] = x + n
+
+
 def test_bodies_see_parts_of_what_is_bound_and_copy_within_an_iteration(plans: Plans, way: str) -> None:
     xs, body = filled(plans, np.arange(12.0)), plans.body()
     before, after, result = carry(plans, body, filled(plans, [1.0, 2.0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,15 @@ from svod_device import Buffer, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_ir.testing import count_examples
-from svod_runtime import ExecutionPlan, PlannerMode, PreparedCopy, PreparedKernel, Whole
+from svod_runtime import (
+    ExecutionPlan,
+    PlannerMode,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    Whole,
+    register_custom_function,
+)
 
 if TYPE_CHECKING:
     from conftest import Loops, Plans
@@ -32,6 +40,11 @@ def mix(out: Any, *arguments: Any) -> None:
     out[:] = total % 251
 
 
+def mix_buffers(buffers: Sequence[Buffer], variables: object, attrs: object) -> None:
+    out, *ins = [buffer.as_numpy() for buffer in buffers]
+    mix(out, *ins)
+
+
 def compare(out: Any, x: Any) -> None:
     out[:] = x[0] % 4 != 1
 
@@ -42,6 +55,7 @@ class Drawing:
     def __init__(self, plans: Plans, seed: int) -> None:
         self.plans, self.random = plans, random.Random(seed)
         plans.sees_all = True
+        register_custom_function("mix", mix_buffers)
         self.n = Variable("n", 0, 4)
         # Integers that computed numbers of iterations are.
         self.counts = [self._add_count(value) for value in (-1, 0, 1, 3, 4)]
@@ -83,6 +97,11 @@ class Drawing:
             mean(lambda memory, values: memory[target].__setitem__(slice(None), memory[source]))
             return target
         new = place.intermediate(self.random.choice([1, 2, 4, 8])) if out is None else out
+        if self.random.random() < 0.1:
+            # What it is called with is what it may write; it reads only what it is given first.
+            add(PreparedCustomFunction(next(place.ids), "mix", (new, *ins)))
+            mean(lambda memory, values: mix(memory[new], *[memory[i] for i in ins]))
+            return new
         names = [name for name in (*counters, "n") if self.random.random() < 0.4]
         variables = [Variable(name, 0, 9) if name != "n" else self.n for name in names]
         op: PreparedKernel = place.kernel(

@@ -90,11 +90,6 @@ class LoopForm:
         return self._arrangement
 
     @property
-    def has_constant_sizes(self) -> bool:
-        """Whether the launches of all kernels, those of inner loops included, are all alike."""
-        return self._has_constant_sizes and all(loop.has_constant_sizes for loop in self.loops)
-
-    @property
     def count_variables(self) -> frozenset[str]:
         """The variables that the number of iterations depends on."""
         count = self.op.count

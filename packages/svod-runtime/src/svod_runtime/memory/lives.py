@@ -8,7 +8,7 @@ touches the second.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from svod_device import Buffer
 from svod_ir import UOp
@@ -44,24 +44,55 @@ def list_lives(
     """The intermediates that may share memory, in the order of their first use; those in `fixed` never do.
 
     What copies, views and custom functions touch is left alone, and so is what a kernel touches that stores in part, and
-    what an iteration of a loop may leave as it was. What a loop fills that may run no iteration is needed for the next
-    op that reads it, so that it is shared only if nobody else does.
+    what an iteration of a loop may leave as it was. What a loop fills that may run no iteration is shared only if nobody
+    else reads it, or if one of the branches of a switch fills it in any case.
     """
     fixed = set(fixed)
-    unsure: set[int] = set()
+    unsure: dict[int, _Unsure] = {}
     lives: dict[int, Life] = {}
     for number in order:
         op = ops[number]
         written = get_written(op)
         kept = _list_kept(op)
-        unsure.update(index for index in _list_unsure(op) if index not in lives)
+        filled = set(_list_unsure(op))
+        for index in filled - lives.keys():
+            unsure[index] = _Unsure(_get_switch(op))
         for index in dict.fromkeys(op.buffer_indices):
             is_read_first = index not in lives and index not in written
             if is_read_first or index in kept:
                 fixed.add(index)
+            if index in unsure and unsure[index].see(op, index in filled):
+                del unsure[index]
             lives.setdefault(index, Life(index, buffers[index], [])).users.append(number)
     fixed.update(index for index in unsure if len(lives[index].users) > 1)
     return [life for life in lives.values() if life.index not in fixed]
+
+
+@dataclass(slots=True)
+class _Unsure:
+    """What a loop fills that may not run: by which switch, and in which of its branches so far.
+
+    The switch is None for other loops, and once somebody else touched the buffer before all branches did.
+    """
+
+    switch: object
+    branches: set[int] = field(default_factory=set[int])
+
+    def see(self, op: PreparedOp, is_filled: bool) -> bool:
+        """Note that an op touches the buffer, and say whether all branches of the switch filled it."""
+        if not is_filled or not isinstance(op, PreparedLoop) or op.branch is None or _get_switch(op) != self.switch:
+            self.switch = None
+            return False
+        self.branches.add(op.branch)
+        return len(self.branches) == op.n_branches
+
+
+def _get_switch(op: PreparedOp) -> object:
+    """The same for all branches of a switch: how many there are, and what says which one runs."""
+    if not isinstance(op, PreparedLoop) or op.branch is None:
+        return None
+    position = op.count_position
+    return op.n_branches, op.count, None if position is None or op.count is not None else op.buffer_indices[position]
 
 
 def _list_kept(op: PreparedOp) -> Collection[int]:
