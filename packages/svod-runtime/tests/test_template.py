@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -324,3 +324,88 @@ def test_which_inputs_share_memory_is_part_of_how_they_do(plans: Plans) -> None:
     assert two.as_numpy().tolist() == [2] * 4
     with pytest.raises(PlanError, match="in another way"):
         template.bind(last)
+
+
+def make_sum(plans: Plans, middle_size: int = 4) -> PlanTemplate:
+    """out = x + y + 1, by way of an intermediate."""
+    x, y, middle, out = plans.buffer(), plans.buffer(), fresh(plans, middle_size), fresh(plans)
+
+    def add(out: Array, x: Array, y: Array) -> None:
+        out[:] = x + y
+
+    launcher = plans.launcher()
+    plans.op(plans.kernel(add, [middle], [x, y], launcher=launcher))
+    plans.op(plans.kernel(plans.add_one, [out], [middle], launcher=launcher))
+    plans.builder.set_output_buffer(out)
+    return plans.builder.build_template([plans.buffers[x], plans.buffers[y]], [7, 8])
+
+
+def test_a_plan_that_nobody_has_any_more_is_used_for_the_next_one(plans: Plans) -> None:
+    template = make_sum(plans)
+    inputs = [filled(1), filled(2)]
+    first = template.bind(inputs)
+    first.execute()
+    result = first.output_buffer
+    assert result is not None
+    first.retire()
+    assert not {id(buffer) for buffer in first.buffers} & {id(buffer) for buffer in (*inputs, result)}
+    second = template.bind([filled(10), filled(20)], ids=[70, 80])
+    assert second is first
+    second.execute()
+    assert second.output_buffer is not None
+    assert second.output_buffer.as_numpy().tolist() == [31] * 4
+    assert result.as_numpy().tolist() == [4] * 4
+    assert {70, 80} <= second.ast_to_buffer.keys()
+    third = template.bind([filled(5), filled(6)])
+    assert third is not second
+    third.execute()
+    assert find_sharing([*second.buffers, *third.buffers, result]) is None
+    with pytest.raises(PlanError, match="cannot be"):
+        third.retire()
+        template.bind([filled(1, 5), filled(2)])
+
+
+def test_who_executes_a_retired_plan_writes_to_nobodys_memory(plans: Plans) -> None:
+    template = make_sum(plans)
+    plan = template.bind([filled(1), filled(2)])
+    plan.execute()
+    result = plan.output_buffer
+    plan.retire()
+    plan.execute()
+    assert result is not None
+    assert result.as_numpy().tolist() == [4] * 4
+    assert plan.output_buffer is not None
+    assert plan.output_buffer.as_numpy().tolist() == [1] * 4
+
+
+def test_plans_that_differ_in_more_than_memory_are_made_anew(plans: Plans, new_plans: type[Plans]) -> None:
+    def is_used_again(template: PlanTemplate, first: dict[str, Any], second: dict[str, Any]) -> bool:
+        plan = template.bind([filled(1), filled(2)], **first)
+        plan.retire()
+        return template.bind([filled(1), filled(2)], **second) is plan
+
+    def guard(*_: object) -> None: ...
+
+    assert is_used_again(make_sum(new_plans()), {}, {})
+    assert not is_used_again(make_sum(new_plans()), {"guard": guard}, {})
+    assert not is_used_again(make_sum(new_plans()), {}, {"guard": guard})
+    assert not is_used_again(make_sum(new_plans()), {"watched": "nan"}, {})
+    assert not is_used_again(make_sum(new_plans()), {}, {"watched": "nan"})
+    # Much memory, or variables.
+    assert not is_used_again(make_sum(new_plans(), 1 << 16), {}, {})
+    assert not is_used_again(add_and_double(plans)[0], {}, {})
+
+
+def test_parts_of_inputs_are_made_anew(plans: Plans) -> None:
+    whole, out = plans.buffer(8, 1), fresh(plans)
+    part = plans.view(whole, 4, 4)
+    plans.op(plans.kernel(plans.add_one, [out], [part]))
+    plans.builder.set_output_buffer(out)
+    template = plans.builder.build_template([plans.buffers[whole]])
+    plan = template.bind([filled(1, 8)])
+    plan.retire()
+    again = template.bind([filled(5, 8)])
+    again.execute()
+    assert again.output_buffer is not None
+    assert again.output_buffer.as_numpy().tolist() == [6] * 4
+    assert again is not plan

@@ -173,6 +173,15 @@ class ExecutionPlan(ChangingPlan):
                     self._let_go()
         return True
 
+    @property
+    def is_special(self) -> bool:
+        """Whether it has something that other plans of its template may not have: a guard, values of variables, origins."""
+        return bool(self._guard or self._watched or self._given or self._origins or self._forks)
+
+    def retire(self) -> None:
+        """Let the template use this plan, which nobody else has any more, for one that is bound later."""
+        self._template.retire(self)
+
     def fork(self) -> ExecutionPlan:
         """Another plan on the same inputs, with memory of its own for everything else: both can run at once.
 

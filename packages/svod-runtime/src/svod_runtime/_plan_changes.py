@@ -70,6 +70,20 @@ class ChangingPlan(PlanView):
             self._take_back()
             self._replace(replacements)
 
+    def lend(self, indices: frozenset[int]) -> None:
+        """Know that these buffers are others' alone, and keep none of them."""
+        with self._lock:
+            self._lent = indices
+            if self._blanks.keys() != indices:
+                self._blanks = {index: _make_blank(self._buffers[index]) for index in indices}
+            self._let_go()
+
+    def renew(self, buffers: Mapping[int, Buffer], input_ids: Sequence[int] | None) -> None:
+        """Be a plan on these buffers, all that were lent, of which the inputs have these AST ids."""
+        with self._lock:
+            self._lent, self._input_ids = (), input_ids
+            self._replace(buffers)
+
     def _borrow(self, lent: Collection[int], replacements: Mapping[int, Buffer]) -> None:
         """Know that those of `replacements` are the caller's, after the execution too."""
         if not replacements.keys() >= set(self._lent):

@@ -88,6 +88,9 @@ class PlanForm:
         counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._forms)} inputs"
         return f"{type(self).__name__}({counts} on {self.device})"
 
+    def retire(self, plan: object) -> None:
+        """Take back a plan that nobody else has any more. A form makes no plans, and has no use for it."""
+
     def place(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """The buffers of a plan on these inputs, with new memory for everything else.
 

@@ -9,12 +9,16 @@ buffer, the bounds of variables, and how much memory there must be besides the i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_device import Buffer
 from svod_runtime._plan import ExecutionPlan, Guard
+from svod_runtime._plan_changes import LARGE
 from svod_runtime._plan_form import PlanForm
+from svod_runtime._prepared import PreparedCopy, PreparedKernel
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
@@ -22,9 +26,74 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanTemplate"]
 
+_MAX_RETIRED: Final = 2
+"""How many plans a template keeps to use them again: as many as threads are likely to execute equal graphs at once."""
+
+
+class _Renewal(NamedTuple):
+    """What a plan needs to be used again.
+
+    Attributes:
+        inputs: the index of each input among its buffers.
+        outputs: the index of each output that is memory of its own, and how that is made.
+        indices: of both.
+    """
+
+    inputs: tuple[int | None, ...]
+    outputs: tuple[tuple[int, Callable[[], Buffer]], ...]
+    indices: frozenset[int]
+
 
 class PlanTemplate(PlanForm):
     """A form that makes plans; made by `ExecutionPlanBuilder`."""
+
+    @cached_property
+    def _retired(self) -> list[ExecutionPlan]:
+        return []
+
+    @cached_property
+    def _renewal(self) -> _Renewal | None:
+        """How plans are used again; None where they hold more than a little memory, or not only kernels and copies."""
+        is_plain = all(isinstance(op, (PreparedKernel, PreparedCopy)) for op in self.ops)
+        if not is_plain or self.bounds or self.donated_indices or self.guarded_indices or self._sharing is not None:
+            return None
+        n_inputs, n_parts = len(self._forms), Counter(place.base for place in self._places)
+        outputs: dict[int, int] = {}
+        for index, (base, part) in enumerate(self._places):
+            is_own = base >= n_inputs and index in self.output_indices
+            if (base < n_inputs or is_own) and (part is not None or n_parts[base] > 1):
+                return None
+            if is_own:
+                outputs[index] = base - n_inputs
+        others = set(range(len(self._makers))) - set(outputs.values())
+        if sum(self._makers[number]().nbytes for number in others) >= LARGE:
+            return None
+        made = [(index, self._makers[number]) for index, number in outputs.items()]
+        indices = frozenset([i for i in (*self._input_indices, *outputs) if i is not None])
+        return _Renewal(tuple(self._input_indices), tuple(made), indices)
+
+    def retire(self, plan: object) -> None:
+        """Use a plan of this template that nobody else has any more for one that is bound later, on other memory."""
+        renewal = self._renewal
+        if renewal is None or not isinstance(plan, ExecutionPlan) or len(self._retired) >= _MAX_RETIRED:
+            return
+        if not plan.is_special:
+            plan.lend(renewal.indices)
+            self._retired.append(plan)
+
+    def _use_again(self, inputs: Sequence[Buffer], ids: Sequence[int] | None) -> ExecutionPlan | None:
+        try:
+            plan = self._retired.pop()
+        except IndexError:
+            # Another thread has it.
+            return None
+        renewal = self._renewal
+        assert renewal is not None
+        self._check_inputs(inputs)
+        buffers = {i: buffer for i, buffer in zip(renewal.inputs, inputs, strict=True) if i is not None}
+        buffers.update((index, make()) for index, make in renewal.outputs)
+        plan.renew(buffers, ids)
+        return plan
 
     def bind(
         self,
@@ -52,4 +121,8 @@ class PlanTemplate(PlanForm):
             VariableBoundsError: if a value is outside its variable's bounds.
             OutOfMemoryError: if a buffer gets no memory.
         """
+        if self._retired and not (values or origins or guard or watched):
+            again = self._use_again(inputs, ids)
+            if again is not None:
+                return again
         return ExecutionPlan(self, self.place(inputs), values or {}, ids, origins or {}, guard, watched)

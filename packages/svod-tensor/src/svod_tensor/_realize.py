@@ -69,6 +69,7 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
                 tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                 adopted = adopt_outputs(work, plan, range(len(work.results)))
                 overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
+            plan.retire()
         finally:
             registry.end_computation(work.computation)
 
