@@ -195,6 +195,15 @@ def test_a_small_state_is_written_out_whole() -> None:
     check(results, {1: np.eye(4), 2: RNG.normal(size=(1, 4)), 3: RNG.normal(size=(4, 4)) * 0.4}, n_kernels=1)
 
 
+@pytest.mark.parametrize(("n", "is_kernel"), [(3, True), (4, True), (6, False)])
+def test_products_of_wider_matrices_are_kernels_of_vectors(n: int, is_kernel: bool) -> None:
+    def body(p: UOp, m: UOp) -> list[UOp]:
+        return [matvec(m, make_permute(matvec(m, p), (1, 0)))]
+
+    made = fuse(loop_of(body, 100, [tensor(1, (n, n))], constants=[tensor(2, (n, n))]))
+    assert (made is not None) is is_kernel
+
+
 def test_a_scan_along_an_axis_that_is_written_out() -> None:
     results = loop_of(lambda s: [make_scan_axis(s, Op.ADD, 1) * const(s, 0.5)], 3, [tensor(1, (5, 4))])
     check(results, {1: RNG.normal(size=(5, 4))})

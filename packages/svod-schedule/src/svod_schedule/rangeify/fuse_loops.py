@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn
 from svod_dtype import float32, index, void
 from svod_ir import AxisType, Op, SInt, UOp, make_alu
 from svod_ir.loops import LoopParts, find_count, get_bodies, read_loop
-from svod_ir.ops import ELEMENTWISE, MOVEMENT
+from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move_reshape
@@ -38,8 +38,16 @@ MAX_ROW = 64
 """Elements of one value that are written out: code grows with them."""
 
 MAX_CELLS = 128
-MAX_OPERATIONS = 4096
-"""Operations of one iteration, which LLVM compiles in some tenths of a second."""
+MAX_OPERATIONS = 1536
+"""Operations of one iteration, which LLVM compiles in less than a second."""
+
+MIN_LANES = 8
+"""From so many elements on that go through a loop together, they are vectors; fewer are taken one by one."""
+
+KERNEL_INSTRUCTIONS = 100
+"""So many instructions on single numbers take the time of a small kernel of vectors that the launcher repeats: for A P A' + Q of
+4 x 4 (two products) both ways take 30 ns, of 8 x 8 kernels take 60 ns and single numbers 160; a Kalman filter of 4 x 4, of eleven
+products, takes 70 ns as single numbers and 104 as kernels."""
 
 MAX_BRANCH = 256
 """Operations of a branch that is computed though another one is taken."""
@@ -151,7 +159,9 @@ def _fill_group(
     if frame.parts.go_on is not None:
         frame.go_on = frame.pull(frame.parts.go_on, Coordinates(()))
         frame.close()
-    return _bind(loop, frame.finish(final, stacked, elements))
+    effect = frame.finish(final, stacked, elements)
+    _check_gain(loop, effect, domain, rows)
+    return _bind(loop, effect)
 
 
 def _map_owners(
@@ -540,6 +550,23 @@ def _group(effects: Sequence[UOp]) -> UOp:
     return effects[0] if len(effects) == 1 else UOp(Op.GROUP, void, tuple(effects))
 
 
+def _list_operations(effect: UOp) -> list[UOp]:
+    return [n for n in effect.toposort() if n.op in ELEMENTWISE and n.dtype is not index]
+
+
 def _check_length(effect: UOp) -> None:
-    if sum(n.op in ELEMENTWISE and n.dtype is not index for n in effect.toposort()) > MAX_OPERATIONS:
+    if len(_list_operations(effect)) > MAX_OPERATIONS:
+        raise _NotFusableError
+
+
+def _check_gain(loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[int, set[int]]) -> None:
+    """Kernels that are repeated compute rows in vectors; a row that is written out is computed element by element."""
+    body = loop.arg.body
+    sources = body.src
+    widest = max((prod(max_size(sources[k].shape[a]) for a in row) for k, row in rows.items()), default=1)
+    nodes = body.toposort()
+    if prod(map(max_size, domain)) >= MIN_LANES or widest <= 2 or any(n.op in (Op.LOOP, Op.SWITCH) for n in nodes):
+        return
+    n_kernels = len(sources) + sum(n.op in (Op.REDUCE_AXIS, Op.SCAN_AXIS) for n in nodes)
+    if sum(TABLE[n.op].instructions for n in _list_operations(effect)) > KERNEL_INSTRUCTIONS * n_kernels:
         raise _NotFusableError
