@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from svod_device import Buffer, HostAllocator, Variable
+from svod_device import Buffer, HostAllocator, Launch, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_runtime import (
@@ -516,3 +516,33 @@ def test_a_body_copies_between_devices(plans: Plans, way: str) -> None:
     for _ in range(4):
         value += 2 * value + 1
     assert outputs(plan) == [[value]]
+
+
+@pytest.mark.parametrize("refused", ["nothing", "loops", "k1", "all"])
+def test_what_a_launcher_refuses_is_launched_one_by_one(plans: Plans, refused: str) -> None:
+    tables: list[list[str]] = []
+
+    class Choosy(type(plans.looping_launcher())):
+        def make_table(self, launches: Any) -> object:
+            names = [item.program.name if isinstance(item, Launch) else "loops" for item in launches]
+            if refused in names or refused == "all":
+                raise ValueError("not in a batch")
+            tables.append(names)
+            return super().make_table(launches)
+
+    plans.default_launcher = Choosy()
+    x, first, last = filled(plans, [0.0]), plans.intermediate(1), plans.intermediate(1)
+    plans.op(plans.kernel(grow, [first], [x], name="k0"))
+    body = plans.body()
+    before, after, result = carry(plans, body, first)
+    middle = body.intermediate(1)
+    body.op(body.kernel(grow, [middle], [before], name="k2"))
+    body.op(body.kernel(grow, [after], [middle], name="k3"))
+    plans.op(body.loop(2))
+    plans.op(plans.kernel(grow, [last], [result], name="k1"))
+    plan = plans.plan("arena", last)
+    assert tables == {
+        "nothing": [["k0", "loops", "k1"]], "loops": [["k0"], ["k2", "k3"], ["k1"]], "k1": [["k0"], ["loops"]], "all": []
+    }[refused]  # fmt: skip
+    plan.execute()
+    assert outputs(plan) == [[2.0**6 - 1]]

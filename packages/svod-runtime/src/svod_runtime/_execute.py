@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, cast
 
 from svod_device import BatchItem, BatchLauncher, Buffer, DeviceLostError, copy_buffer
-from svod_runtime._arrange import Arrangement, CopyUnit, Group, LoopUnit
+from svod_runtime._arrange import Arrangement, CopyUnit, LoopUnit
 from svod_runtime._custom_function import get_custom_function
 from svod_runtime._iterate import iterate
 from svod_runtime._kernel_state import KernelState
@@ -273,19 +273,25 @@ def make_steps(
             case PreparedCustomFunction():
                 steps.append(_Custom(call, buffers, variables))
             case _:
-                steps.append(_make_step(call, states, loops))
+                groups = [loops[u.number] if isinstance(u, LoopUnit) else [states[n] for n in u.numbers] for u in call]
+                steps.extend(_make_batches(call[0].launcher, groups))
     return steps
 
 
-def _make_step(call: Sequence[Group | LoopUnit], states: Sequence[KernelState], loops: Sequence[LoopState]) -> Step:
-    launcher = call[0].launcher
-    groups = [loops[u.number] if isinstance(u, LoopUnit) else [states[n] for n in u.numbers] for u in call]
+def _make_batches(
+    launcher: BatchLauncher | None, groups: Sequence[Sequence[KernelState] | LoopState]
+) -> Iterable[Step]:
+    """One batch, or more steps if the launcher refuses it: what it takes by itself, and what nobody launches in a batch."""
     if launcher is not None:
-        return _Batch(launcher, groups)
+        try:
+            return [_Batch(launcher, groups)]
+        except ValueError:
+            if len(groups) > 1:
+                return [step for group in groups for step in _make_batches(launcher, [group])]
     group = groups[0]
     if isinstance(group, LoopState):
-        return HostLoop(group)
-    return _Single(group[0]) if len(group) == 1 else _Parallel(group)
+        return [HostLoop(group)]
+    return [_Single(group[0]) if len(group) == 1 else _Parallel(group)]
 
 
 @lru_cache(maxsize=1)

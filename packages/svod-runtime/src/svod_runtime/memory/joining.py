@@ -30,7 +30,7 @@ def join_initials(
         buffers: theirs.
         fixed: the buffers that are no intermediates: none of them goes.
     """
-    joined = _find_joined(ops, order, buffers, fixed)
+    joined = _collect_joined(ops, order, buffers, fixed)
     if not joined:
         return list(ops), list(buffers)
 
@@ -43,7 +43,7 @@ def join_initials(
     return moved, [buffers[follow(index)] for index in range(len(buffers))]
 
 
-def _find_joined(
+def _collect_joined(
     ops: Sequence[PreparedOp], order: Sequence[int], buffers: Sequence[Buffer], fixed: Collection[int]
 ) -> Mapping[int, int]:
     """For each initial value that goes the result that it is in."""
