@@ -288,3 +288,11 @@ def test_random_loops_hold_to_the_specification_and_read_back_and_have_values(gr
     verify(graph, "graph")
     assert parse_graph(print_graph(graph)) is graph
     assert_same(graph, graph)
+
+
+def test_a_value_that_comes_from_no_memory_is_carried_where_the_others_are() -> None:
+    zero, x = UOp.const(float32, 0), buffer(1, 3, device="CPU:1")
+    body = UOp.sink(make_parameter(zero, 0) + 1.0, make_parameter(x, 1) * 2.0)
+    assert [result.placement for result in make_loop(body, 4, (zero, x), n_carried=2)] == ["CPU:1", "CPU:1"]
+    (alone,) = make_loop(UOp.sink(make_parameter(zero, 0) + 1.0), 4, (zero,), n_carried=1)
+    assert alone.placement is None

@@ -204,6 +204,34 @@ def test_shards_made_inside_a_loop_are_written_there() -> None:
     check_loop(last)
 
 
+def test_what_comes_from_no_memory_is_carried_on_every_device() -> None:
+    numbers = make_cast(make_iota(100, int64), float32)
+    start, state, table = (
+        UOp.const(float32, 1),
+        spread(1, 5, axis=0),
+        make_cast(make_iota(5, int64), float32).alu(Op.EXP),
+    )
+    count, inside = make_parameter(start, 0), make_parameter(state, 1)
+    number, row = make_parameter(numbers, 3, is_slice=True), make_parameter(table, 4)
+    body = UOp.sink(count + 1.0, inside * 0.5 + number + count + row, number * 2.0)
+    last, shards, doubled = make_loop(body, 100, (start, state, numbers, table), n_carried=2, n_sliced=1)
+    assert last.placement == Sharding(DEVICES)
+    for results in ((last, shards, doubled), (shards,), (last,), (doubled,)):
+        check_loop(*results)
+        kernels = run_pipeline(
+            "kernelize", run_pipeline("rangeify", UOp.sink(*map(contiguous, results)), CHECKED), CHECKED
+        )
+        for call in (n for n in kernels.iter_ops(Op.CALL) if n.arg is not None):
+            check_devices(call.body)
+
+
+def test_a_choice_between_numbers_is_on_the_devices_of_its_operands() -> None:
+    x = spread(1, 5, axis=0)
+    numbers = make_cast(make_iota(5, int64), float32)
+    bodies = [UOp.sink(make_parameter(x, 0).alu(Op.EXP), numbers), UOp.sink(make_parameter(x, 0), -numbers)]
+    check_loop(*make_switch(make_reshape(tensor(7, 1, dtype=int64), ()), bodies, (x,)))
+
+
 def test_results_of_shards_that_nobody_reads_are_on_their_devices_too() -> None:
     state, rows = spread(1, 5, axis=0), spread(3, 100, 5, axis=1)
     total, row = make_parameter(state, 0), make_parameter(rows, 2, is_slice=True)

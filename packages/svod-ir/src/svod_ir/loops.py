@@ -215,13 +215,14 @@ def get_result_placement(result: UOp) -> Placement:
     position: int = result.arg
     placement = next((p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None)
     is_loop = node.op is Op.LOOP
-    if is_loop and position < node.arg.n_carried:
-        return node.src[1 + position].placement if placement is None else placement
+    is_carried = is_loop and position < node.arg.n_carried
+    if is_carried and placement is None:
+        placement = node.src[1 + position].placement
     if placement is None:
         # What is made from no memory is stored where the others are.
         found = next((p for s in node.src if (p := s.placement) is not None), None)
         return found.replicated if isinstance(found, Sharding) else found
-    if is_loop and isinstance(placement, Sharding) and placement.axis is not None:
+    if is_loop and not is_carried and isinstance(placement, Sharding) and placement.axis is not None:
         return placement._replace(axis=placement.axis + 1)
     return placement
 

@@ -14,7 +14,8 @@ _EXPENSIVE: Final = 4
 """So many additions are worth being computed once where every iteration would compute the same."""
 
 _ALWAYS_EXPENSIVE: Final = frozenset({Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.RESULT, Op.COPY, Op.CONTIGUOUS, Op.ALLREDUCE})
-_NUMBERS: Final = MOVEMENT | {Op.CONST, Op.IOTA}
+_NUMBERS: Final = MOVEMENT | {Op.CONST, Op.IOTA, Op.COPY}
+"""A COPY of numbers says where they are computed."""
 _FREE: Final = MOVEMENT | {
     Op.CONST,
     Op.PARAM,

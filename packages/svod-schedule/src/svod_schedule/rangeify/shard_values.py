@@ -20,7 +20,7 @@ A LOOP or SWITCH takes the shards of its operands, each as an operand of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from svod_ir import (
@@ -40,7 +40,15 @@ from svod_ir import (
     make_shrink,
 )
 from svod_ir.build import make_copy
-from svod_ir.loops import count_results, get_bodies, iter_nodes, map_bodies
+from svod_ir.loops import (
+    count_results,
+    count_slots,
+    get_bodies,
+    get_slots,
+    iter_nodes,
+    make_parameter,
+    map_bodies,
+)
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import hand_on, make_images
 from svod_ir.placement import Placement, lay_out
@@ -62,6 +70,7 @@ class _Writer:
     def __init__(self, sink: UOp) -> None:
         self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
+        self.placed: dict[UOp, UOp] = {}
         for node in sink.toposort():
             self.visit(node)
 
@@ -120,9 +129,11 @@ class _Writer:
 
     def _write_bodies(self, node: UOp) -> UOp:
         """A LOOP or SWITCH on shards."""
+        self.placed[node] = node = self._place_operands(node)
         operands = [self._expand(operand) for operand in node.src[1:]]
         placements = [_get_placement(node, position) for position in range(len(get_bodies(node)[0].src))]
-        written = map_bodies(node, lambda body: _write_body(body, placements))
+        device = next((p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None)
+        written = map_bodies(node, lambda body: _write_body(body, placements, device))
         if node.op is Op.LOOP:
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
             n_carried, n_sliced = (
@@ -131,10 +142,43 @@ class _Writer:
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         return written.with_src((self._expand(node.src[0])[0], *(shard for part in operands for shard in part)))
 
+    def _place_operands(self, node: UOp) -> UOp:
+        """A LOOP or SWITCH of shards in which every device has what comes from no memory."""
+        devices = next((p.devices for s in node.src[1:] if isinstance(p := s.placement, Sharding)), ())
+        operands = [self._copy_to(s, devices) if devices and _is_nowhere(s) else s for s in node.src[1:]]
+        if operands == list(node.src[1:]):
+            return node
+        slots = zip(node.src[1:], get_slots(node.src[1:]), operands, get_slots(operands), strict=True)
+        end_sliced = node.arg.n_carried + node.arg.n_sliced if node.op is Op.LOOP else 0
+        first_sliced = node.arg.n_carried if node.op is Op.LOOP else 0
+        forms: dict[UOp, UOp] = {}
+        shifts: dict[int, int] = {}
+        for position, (old, old_slot, new, new_slot) in enumerate(slots):
+            if new is old:
+                shifts.update((old_slot + i, new_slot + i) for i in range(count_slots(old)))
+                continue
+            is_slice = first_sliced <= position < end_sliced
+            form = make_parameter(new, new_slot, is_slice=is_slice)
+            memory = make_parameter(old, old_slot, is_slice=is_slice)
+            forms[memory] = form
+            while memory.op is not Op.PARAM:
+                memory = memory.source
+            if all(isinstance(size, int) for size in form.shape):
+                forms.setdefault(memory, make_reshape(form, memory.shape))
+        return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_src((node.src[0], *operands))
+
+    def _copy_to(self, node: UOp, devices: Sequence[str]) -> UOp:
+        copies = tuple(UOp(Op.COPY, node.dtype, (node,), device) for device in devices)
+        stack = UOp(Op.MSTACK, node.dtype, copies)
+        multi = UOp(Op.MULTI, node.dtype, (stack,))
+        for made in (*copies, stack, multi):
+            self.visit(made)
+        return multi
+
     def _write_result(self, node: UOp, placement: Placement) -> None:
         """A RESULT: those of all shards, or one that is then copied to every device."""
-        owner = self.plain[node.source]
-        counts = [_count_devices(_get_placement(node.source, p)) for p in range(node.arg + 1)]
+        owner, placed = self.plain[node.source], self.placed[node.source]
+        counts = [_count_devices(_get_placement(placed, p)) for p in range(node.arg + 1)]
         first = sum(counts[:-1])
         results = tuple(UOp(Op.RESULT, node.dtype, (owner,), first + i) for i in range(counts[-1]))
         if not isinstance(placement, Sharding):
@@ -175,6 +219,19 @@ class _Writer:
         return make_copy(make_empty(node.dtype, tuple(shape)), device)
 
 
+def _is_nowhere(operand: UOp) -> bool:
+    """Whether an operand is a value that comes from no memory; a variable is none."""
+    return operand.placement is None and operand.op not in (Op.BIND, Op.DEFINE_VAR)
+
+
+def _move_parameters(body: UOp, forms: Mapping[UOp, UOp], shifts: Mapping[int, int]) -> UOp:
+    """A body with other parameters, and with other slots for those that stay."""
+    moved = {
+        p: p.with_arg(p.arg._replace(slot=shifts[p.arg.slot])) for p in body.iter_ops(Op.PARAM) if p.arg.slot in shifts
+    }
+    return body.substitute({**moved, **forms})
+
+
 def _get_placement(node: UOp, position: int) -> Placement:
     """Where the value at `position` of the bodies of a LOOP or SWITCH is; what decides whether to go on is on one device."""
     if node.op is Op.LOOP and position < node.arg.n_carried:
@@ -188,9 +245,18 @@ def _count_devices(placement: Placement) -> int:
     return len(placement.devices) if isinstance(placement, Sharding) else 1
 
 
-def _write_body(body: UOp, placements: Sequence[Placement]) -> UOp:
+def _write_body(body: UOp, placements: Sequence[Placement], device: str | None) -> UOp:
+    """The body on shards; what no shard and no memory says the place of is on the `device`."""
     writer = _Writer(body)
-    return body.with_src(tuple(s for x, p in zip(body.src, placements, strict=True) for s in writer.fetch_all(x, p)))
+    values: list[UOp] = []
+    for x, place in zip(body.src, placements, strict=True):
+        devices = place.devices if isinstance(place, Sharding) else (device,)
+        values += map(_put_on, writer.fetch_all(x, place), devices)
+    return body.with_src(tuple(values))
+
+
+def _put_on(x: UOp, device: str | None) -> UOp:
+    return x if device is None or x.placement is not None else make_copy(x, device)
 
 
 def _rebuild(node: UOp, operands: Shards) -> UOp:
