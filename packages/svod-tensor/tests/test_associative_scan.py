@@ -122,6 +122,17 @@ def test_the_number_of_elements_may_be_a_variable(rng, low) -> None:
         check(step(size.bind(n)), np.cumsum(a[:n], 0, dtype=np.int32))
 
 
+@pytest.mark.parametrize("split", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_may_be_shards(rng, axis, split) -> None:
+    a = make_array(rng, (6, 4), "int32")
+    x = Tensor(a).shard(("CPU:0", "CPU:1"), split)
+    found = associative_scan(lambda u, v: u + v, x, axis=axis)
+    check(found, np.cumsum(a, axis, dtype=np.int32))
+    assert found.sharding is not None
+    assert found.sharding.axis == (None if axis == split else split)
+
+
 def test_mistakes_name_the_part() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(

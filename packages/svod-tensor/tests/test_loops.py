@@ -436,6 +436,16 @@ def test_sizes_may_be_variables():
     assert_equal(after, X[:4] + 3 * (total + 4))
 
 
+def test_what_is_made_of_constants_goes_to_the_devices_of_the_rest():
+    x = Tensor(X).shard(("CPU:0", "CPU:1"), 0)
+    after, steps = scan(lambda c, _: ((c[0] * 2 + c[1], c[1] + 1), c[1]), (x, 1), length=5)
+    expected, n = X, 1
+    for _ in range(5):
+        expected, n = expected * 2 + n, n + 1
+    np.testing.assert_allclose(after[0].numpy(), expected, rtol=1e-6)
+    assert (after[0].sharding, after[1].item(), steps.tolist()) == (x.sharding, 6, [1, 2, 3, 4, 5])
+
+
 def test_shards_are_carried_and_brought_to_their_places():
     devices = ("CPU", "CPU:1")
     x, w = Tensor(X).shard(devices, 0), Tensor(W).shard(devices)

@@ -157,6 +157,30 @@ def test_the_number_of_steps_may_be_a_variable(rng) -> None:
         np.testing.assert_allclose(output.numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_a_batch_may_be_split_over_devices(rng) -> None:
+    x, weights = rng.standard_normal((5, 4, 3)).astype("float32"), make_weights(rng, "lstm", 3, 8)
+    devices = ("CPU:0", "CPU:1")
+    split = {name: tensor.shard(devices) for name, tensor in to_tensors(weights).items()}
+    output, ends = lstm(Tensor(x).shard(devices, 1), split)
+    assert output.sharding is not None
+    assert output.sharding.axis == 1
+    compare("lstm", (output, ends), compute("lstm", x, weights, [np.zeros((1, 4, 8))] * 2))
+
+
+def test_a_stream_goes_on_where_it_ended(rng) -> None:
+    x, weights = rng.standard_normal((6, 2, 3)).astype("float32"), make_weights(rng, "lstm", 3, 4)
+    given = to_tensors(weights)
+    run = jit(lambda x, h, c: lstm(x, given, (h, c)), donate=("h", "c"))
+    h = c = np.zeros((1, 2, 4), "float32")
+    h, c, outputs = Tensor(h), Tensor(c), []
+    for begin in range(0, 6, 2):
+        output, (h, c) = run(Tensor(x[begin : begin + 2]), h, c)
+        outputs.append(output.numpy())
+    wanted, ends = compute("lstm", x, weights, [np.zeros((1, 2, 4))] * 2)
+    np.testing.assert_allclose(np.concatenate(outputs), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(c.numpy(), ends[1], rtol=1e-5, atol=1e-6)
+
+
 def test_mistakes_are_named(rng) -> None:
     x, weights = Tensor.zeros(4, 2, 3), to_tensors(make_weights(rng, "lstm", 3, 5, layers=2))
     with pytest.raises(OperandError, match="not weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"):

@@ -87,9 +87,9 @@ def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structu
 
 
 def _make_start(x: Tensor, axis: int, n: SInt) -> Tensor:
-    """Some element, which the function can take."""
+    """Some element, which the function can take; zeros where there may be none, or some devices have none."""
     sizes = [1 if a == axis else size for a, size in enumerate(x.shape)]
-    if bounds_of_size(n)[0] < 1:
+    if bounds_of_size(n)[0] < 1 or (x.sharding is not None and x.sharding.axis == axis):
         return Tensor.zeros(sizes, dtype=x.dtype)
     return x.shrink(*((0, size) for size in sizes))
 

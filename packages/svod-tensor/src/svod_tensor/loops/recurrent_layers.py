@@ -168,7 +168,7 @@ def _make_states(
     first = next(iter(cells.values())).hh
     wanted = (len(cells), *batch, *first.shape[-1:])
     if hx is None:
-        hx = tuple([Tensor.zeros(wanted, dtype=x.dtype, device=str(x.device)) for _ in range(kind.n_states)])
+        hx = tuple([Tensor.zeros(wanted, dtype=x.dtype) for _ in range(kind.n_states)])
     for state in hx:
         if state.shape != wanted:
             _refuse_shape(kind, state, "hx", wanted)

@@ -109,8 +109,10 @@ def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
 
 def _trace(wanted: Repeated, counter: UOp, kinds: list[_CarriedForm], written: dict[int, Cell]) -> _Traced | None:
     """One run of the body; None if it must run again, with other `kinds`, or for what it wrote to."""
-    device = next((p for k in kinds if (p := k.placement) is not None), None)
-    device = device if isinstance(device, str) else DEFAULT_DEVICE
+    # What is made of constants goes where the rest is: whole on each of several devices.
+    given = (*(k.placement for k in kinds), *(leaf.node.placement for leaf in wanted.sliced))
+    device = next((p for p in given if p is not None), DEFAULT_DEVICE)
+    device = device.replicated if isinstance(device, Sharding) else device
     operands = [
         place(cast(leaf, kind.dtype), kind.placement or device)
         for leaf, kind in zip(wanted.carried, kinds, strict=True)
