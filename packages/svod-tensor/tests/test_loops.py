@@ -611,3 +611,31 @@ def test_a_variable_is_the_number_of_iterations_of_a_loop_in_a_loop() -> None:
         for j in range(3):
             expected = expected * np.float32(0.5) + j
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_numbers_and_constants_are_where_what_they_meet_is():
+    devices = ("CPU", "CPU:1")
+    x = Tensor(X).shard(devices, 0)
+    zeros = Tensor.zeros(6, 3)
+    after, _ = scan(lambda c, i: (c + x * i, None), zeros, Tensor.arange(3))
+    assert after.sharding == x.sharding
+    assert_equal(after.to("CPU"), 3 * X)
+    assert_equal(scan(lambda c, i: (c * i, None), x, Tensor.arange(1, 4))[0].to("CPU"), 6 * X)
+    assert_equal(cond(Tensor(1) > 0, lambda c: c, lambda c: c + x, zeros).to("CPU"), 0 * X)
+    there = fori_loop(0, 2, lambda i, c: c + Tensor(X).to("CPU:1"), zeros)
+    assert there.device == "CPU:1"
+    assert_equal(there, 2 * X)
+
+
+def test_branches_compute_nothing_that_the_other_one_needs():
+    x, y = Tensor(X), Tensor(W).exp()
+
+    def left() -> Tensor:
+        return fori_loop(0, 5, lambda i, v: v * 2, x.sum(0)).sin() + y.sum()
+
+    chosen = cond(Tensor(1) > 2, left, lambda: x[0] * 3)
+    switch_node = find_loop(chosen)
+    assert all(node.op in (Op.BUFFER, Op.RESHAPE, Op.EXP) for node in switch_node.src[1:])
+    assert any(node.op is Op.LOOP for node in switch_node.arg.bodies[1].toposort())
+    assert_equal(chosen, X[0] * 3)
+    assert_equal(cond(True, left, lambda: x[0] * 3), np.sin(X.sum(0) * 32) + np.exp(W).sum())

@@ -14,7 +14,7 @@ from svod_tensor._variable import Variable
 from svod_tensor.cells.writing import write
 from svod_tensor.errors import BranchError, LoopArgumentError
 from svod_tensor.loops.closing import Open, OperandPart, close
-from svod_tensor.loops.tracing import Mask, Placeholder, Trace, make_placeholder, start_trace
+from svod_tensor.loops.tracing import Mask, Placeholder, Trace, list_known, make_placeholder, start_trace
 from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.loops.values import (
     Given,
@@ -37,8 +37,8 @@ __all__ = ["cond", "switch"]
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`; one node of the graph, which computes one of them.
 
-    Both functions run once, on tensors without values, as that of `scan` does. What they compute from other tensors alone is
-    computed before, whichever is taken; what they assign to other tensors is assigned where they are.
+    Both functions run once, on tensors without values, as that of `scan` does. Nothing of what they compute is computed where the
+    other one is taken; what they assign to other tensors is assigned where they are.
 
     Args:
         pred: a bool of shape ().
@@ -140,6 +140,7 @@ def _choose(
     # A generator outlives the branch that is the first to draw from it.
     default_generator()
     given = read_given(operation, "operands", tuple(operands))
+    known = list_known()
     branches = [_trace(operation, f, n, given) for f, n in zip(functions, names, strict=True)]
     for branch in branches[1:]:
         found = branches[0].structure.find_difference(branch.structure)
@@ -167,7 +168,7 @@ def _choose(
         bodies.append(Open([values[position] for values in kept], places))
     made = iter(())
     if kept:
-        closed = close(bodies, shown)
+        closed = close(bodies, shown, known)
         made = iter(make_switch(number, closed.bodies, closed.operands))
     nodes = [values[0] if 0 in values[0].shape else next(made) for values in results]
     for mask, node in zip(cells, nodes[branches[0].structure.n_leaves :], strict=True):

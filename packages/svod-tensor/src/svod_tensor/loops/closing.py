@@ -9,7 +9,7 @@ of memory stay in the body, so that nothing is copied, and so does what is made 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from svod_ir import Op, ParamArg, UOp, make_empty
@@ -25,6 +25,7 @@ _CHEAP: Final = (
 )
 _SEEN_THROUGH: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.DETACH})
 _PARTS: Final = frozenset({Op.SHRINK, Op.PAD})
+_MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM})
 _STORED: Final = frozenset({Op.BUFFER, Op.AFTER, Op.RESULT, Op.MULTI, Op.CONTIGUOUS, Op.COPY, Op.BUFFER_VIEW})
 
 
@@ -56,15 +57,21 @@ class Closed(NamedTuple):
     operands: tuple[UOp, ...]
 
 
-def close(bodies: Sequence[Open], operands: Sequence[UOp]) -> Closed:
-    """The closed bodies, and their common operands, of which `operands` are the first."""
+def close(bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp] | None = None) -> Closed:
+    """The closed bodies, and their common operands, of which `operands` are the first.
+
+    Args:
+        bodies: the bodies.
+        operands: what their placeholders stand for.
+        known: what may be computed outside besides memory. By default it is all that does not depend on placeholders.
+    """
     constants: dict[UOp, None] = {}
     binds: dict[UOp, None] = {}
     inner = [_collect_inside(body) for body in bodies]
     cheap = _collect_cheap(bodies)
     for body, inside in zip(bodies, inner, strict=True):
         for node in _list_borders(body, inside):
-            _collect(node, cheap, constants, binds)
+            _collect(node, cheap, known, constants, binds)
     # Bound variables come last: they take slots, of which bodies have no PARAM.
     found = (*operands, *constants, *binds)
     slots = get_slots(found)
@@ -124,7 +131,9 @@ def _collect_cheap(bodies: Sequence[Open]) -> set[UOp]:
     return cheap
 
 
-def _collect(root: UOp, cheap: set[UOp], constants: dict[UOp, None], binds: dict[UOp, None]) -> None:
+def _collect(
+    root: UOp, cheap: set[UOp], known: Collection[UOp] | None, constants: dict[UOp, None], binds: dict[UOp, None]
+) -> None:
     """Enter what `root` is made of: nodes to be operands, and bound variables."""
     stack = [root]
     seen: set[UOp] = set()
@@ -137,8 +146,12 @@ def _collect(root: UOp, cheap: set[UOp], constants: dict[UOp, None], binds: dict
             binds[node] = None
         elif node in cheap or _is_view(node):
             stack.extend(reversed(node.src))
-        elif 0 not in node.shape:
+        elif node.find_shape() is not None and 0 in node.shape:
+            continue
+        elif known is None or node in known or node.op in _MEMORY or states.is_later_state(node):
             constants[node] = None
+        else:
+            stack.extend(reversed(node.src))
 
 
 def _is_view(node: UOp) -> bool:

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_dtype import DType, bool_, promote_types, promote_with_scalar
-from svod_ir import Op, Sharding, SInt, UOp, make_empty, make_reshape
+from svod_ir import DeviceMismatchError, Op, Sharding, SInt, UOp, make_empty, make_reshape
 from svod_ir.loops import make_counter, make_loop
 from svod_ir.sizes import product
 from svod_tensor._counters import name_counter
@@ -102,32 +102,44 @@ def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
     kinds = [_CarriedForm(leaf.node.dtype, leaf.node.placement) for leaf in wanted.carried]
     written: dict[int, Cell] = {}
     traced = None
+    placements = {leaf.node.placement for leaf in (*wanted.carried, *wanted.sliced)}
+    # Nearly always there is one device; else what comes from no memory is where what it meets in the body is.
+    device = DEFAULT_DEVICE if placements <= {None, DEFAULT_DEVICE} else None
     while traced is None:
-        traced = _trace(wanted, counter, kinds, written)
+        try:
+            traced = _trace(wanted, counter, kinds, written, device)
+        except DeviceMismatchError:
+            if device is None or None not in placements:
+                raise
+            device = None
     return _finish(wanted, counter, traced)
 
 
-def _trace(wanted: Repeated, counter: UOp, kinds: list[_CarriedForm], written: dict[int, Cell]) -> _Traced | None:
-    """One run of the body; None if it must run again, with other `kinds`, or for what it wrote to."""
-    # What is made of constants goes where the rest is: whole on each of several devices.
-    given = (*(k.placement for k in kinds), *(leaf.node.placement for leaf in wanted.sliced))
-    device = next((p for p in given if p is not None), DEFAULT_DEVICE)
-    device = device.replicated if isinstance(device, Sharding) else device
-    operands = [
-        place(cast(leaf, kind.dtype), kind.placement or device)
-        for leaf, kind in zip(wanted.carried, kinds, strict=True)
-    ]
+def _trace(
+    wanted: Repeated, counter: UOp, kinds: list[_CarriedForm], written: dict[int, Cell], device: str | None
+) -> _Traced | None:
+    """One run of the body; None if it must run again, with other `kinds`, or for what it wrote to.
+
+    What comes from no memory is on `device`, or on none.
+    """
+    operands = [place(cast(leaf, kind.dtype), kind.placement) for leaf, kind in zip(wanted.carried, kinds, strict=True)]
     trace = Trace(wanted.operation, wanted.function, counter.arg.name)
     with start_trace(trace, written):
-        placeholders = [None if 0 in node.shape else make_placeholder(node) for node in operands]
-        slices = [None if leaf.is_empty else make_placeholder(leaf.node, is_slice=True) for leaf in wanted.sliced]
+        placeholders = [
+            None if 0 in node.shape else make_placeholder(node, device=_get_device(kind.placement, device))
+            for node, kind in zip(operands, kinds, strict=True)
+        ]
+        slices = [
+            None if leaf.is_empty else make_placeholder(leaf.node, is_slice=True, device=device)
+            for leaf in wanted.sliced
+        ]
         carried = [_make_carried(trace, o, p) for o, p in zip(operands, placeholders, strict=True)]
         sliced = [_make_slice(leaf, p) for leaf, p in zip(wanted.sliced, slices, strict=True)]
         outcome = wanted.run(carried, sliced, counter)
         has_changed = False
         next_values: list[UOp] = []
         for leaf, operand, kind, value in zip(wanted.carried, operands, kinds, outcome.carried, strict=True):
-            node = _settle(wanted, leaf, operand, kind, value)
+            node = _settle(wanted, leaf, operand, kind, value, device)
             has_changed = has_changed or node is None
             next_values.append(operand if node is None else node)
         go_on = None
@@ -148,6 +160,10 @@ def _trace(wanted: Repeated, counter: UOp, kinds: list[_CarriedForm], written: d
     return _Traced(operands, placeholders, slices, next_values, stacked, go_on, masks, mask_values, trace.drawn)
 
 
+def _get_device(placement: str | Sharding | None, device: str | None) -> str | None:
+    return placement if isinstance(placement, str) else device
+
+
 def _make_carried(trace: Trace, operand: UOp, placeholder: Placeholder | None) -> Tensor:
     if placeholder is None:
         return Tensor.from_uop(operand)
@@ -162,7 +178,9 @@ def _make_slice(leaf: Leaf, placeholder: Placeholder | None) -> Tensor:
     )
 
 
-def _settle(wanted: Repeated, leaf: Leaf, operand: UOp, kind: _CarriedForm, value: object) -> UOp | None:
+def _settle(
+    wanted: Repeated, leaf: Leaf, operand: UOp, kind: _CarriedForm, value: object, device: str | None
+) -> UOp | None:
     """What becomes of a carried value, as it is carried; None if `kind`, which is changed, must be that of another run."""
     if is_number(value):
         dtype = promote_with_scalar(operand.dtype, value)  # pyright: ignore[reportArgumentType]
@@ -176,13 +194,13 @@ def _settle(wanted: Repeated, leaf: Leaf, operand: UOp, kind: _CarriedForm, valu
             raise _make_error(wanted, leaf, operand, node)
         kind.dtype = wider
         return None
-    if node.placement in (None, operand.placement or DEFAULT_DEVICE) or 0 in node.shape:
+    if node.placement in (None, kind.placement or device) or 0 in node.shape:
         return node
     if kind.placement is None:
         kind.placement = node.placement
         return None
-    if isinstance(operand.placement, Sharding) and node.device == operand.device:
-        return place(node, operand.placement)
+    if isinstance(kind.placement, Sharding) and node.device == kind.placement.devices:
+        return place(node, kind.placement)
     raise CarriedValueError(
         operation=wanted.operation, path=leaf.path, before=describe(operand, with_place=True),
         after=describe(node, with_place=True),

@@ -7,14 +7,16 @@ to be known from the start, since the body may have read the tensor before: a bo
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from svod_dtype import UserError
-from svod_ir import Op, UOp
+from svod_ir import Op, ParamArg, UOp
 from svod_ir.loops import make_parameter
+from svod_ir.ops import MOVEMENT
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.recording import Capture
@@ -25,7 +27,10 @@ from svod_tensor.loops.closing import reads
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
-__all__ = ["Mask", "Placeholder", "Trace", "count_loops", "make_placeholder", "start_trace"]
+__all__ = ["Mask", "Placeholder", "Trace", "count_loops", "list_known", "make_placeholder", "start_trace"]
+
+
+_numbers = itertools.count(1 << 32)
 
 
 class Placeholder(NamedTuple):
@@ -33,7 +38,7 @@ class Placeholder(NamedTuple):
 
     Attributes:
         node: in the shape of the value.
-        memories: the BUFFER that it is made of; of a sharded one, those of its shards.
+        memories: the BUFFER that it is made of, or a PARAM where it is on no device; of a sharded one, those of its shards.
     """
 
     node: UOp
@@ -50,16 +55,25 @@ class Mask(NamedTuple):
     placeholder: Placeholder
 
 
-def make_placeholder(like: UOp, *, is_slice: bool = False) -> Placeholder:
-    """What stands for a value as `like`, or for one slice of it along its first axis."""
+def make_placeholder(like: UOp, *, is_slice: bool = False, device: str | None = None) -> Placeholder:
+    """What stands for a value as `like`, or for one slice of it along its first axis.
+
+    What comes from no memory is on `device`, or on none: then it is computed where what it meets is, and cannot be written.
+    """
     form = make_parameter(like, 0, is_slice=is_slice)
     made = {
-        param: memory_nodes.make_memory(param.dtype, param.arg.size, param.arg.device or DEFAULT_DEVICE)
+        param: _make_memory(param, param.arg.device or device)
         for param in sorted(form.iter_ops(Op.PARAM), key=lambda param: param.arg.slot)
     }
     # In the body sizes are written as outside of it.
     binds = {bind.symbol: bind for size in like.shape if isinstance(size, UOp) for bind in size.iter_ops(Op.BIND)}
     return Placeholder(form.substitute({**made, **binds}), tuple(made.values()))
+
+
+def _make_memory(param: UOp, device: str | None) -> UOp:
+    if device is not None:
+        return memory_nodes.make_memory(param.dtype, param.arg.size, device)
+    return UOp(Op.PARAM, param.dtype, (), ParamArg(next(_numbers), param.arg.size, None))
 
 
 class Trace(Capture):
@@ -107,7 +121,7 @@ class Trace(Capture):
 
     def mask(self, cell: Cell) -> None:
         """Let `cell` stand for a placeholder until the end of the run; the caller holds `registry.lock`."""
-        placeholder = make_placeholder(cell.node)
+        placeholder = make_placeholder(cell.node, device=DEFAULT_DEVICE)
         self.masks[id(cell)] = Mask(cell, cell.node, cell.owns, cell.is_patched, placeholder)
         cell.owns = False
         cell.set_node(placeholder.node)
@@ -143,6 +157,23 @@ class Trace(Capture):
             problem=f"a tensor of shape {leaked.shape} that it computes is still held after it returned",
             hint="return the tensor, or assign it to one that was there before",
         )  # fmt: skip
+
+
+def list_known() -> set[UOp]:
+    """What is computed for tensors that are there now, without the movements that show it."""
+    found: set[UOp] = set()
+    with registry.lock:
+        cells = [cell.node for cell in registry.iter_pending_cells()]
+        capture = registry.find_capture()
+        while capture is not None:
+            cells += [one.node for one in capture.iter_made()]
+            capture = capture.outer
+    for node in cells:
+        base = node
+        while base.op in MOVEMENT:
+            base = base.src[0]
+        found.add(base)
+    return found
 
 
 def count_loops() -> int:
