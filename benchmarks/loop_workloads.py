@@ -35,13 +35,13 @@ class Workload:
     tolerance: float = 1e-3
 
 
-def run_tiny(n_steps: int) -> Callable[..., Any]:
-    """Ten operations of 16 elements in each iteration, kept apart: what starting a kernel costs."""
+def run_tiny(n_steps: int, *, is_mixing: bool = False) -> Callable[..., Any]:
+    """Ten operations of 16 elements in each iteration, kept apart; if mixing, each second one reads another element."""
 
     def run(lib: Any, x: Any, y: Any) -> Any:
         def step(_: Any, x: Any) -> Any:
             for _ in range(5):
-                x = lib.keep(x + y)
+                x = lib.keep((x[::-1] if is_mixing else x) + y)
                 x = lib.keep(x * 0.5)
             return x
 
@@ -236,6 +236,7 @@ def make_workloads(*, is_quick: bool = False) -> list[Workload]:
     u[0] = 1
     return [
         Workload(f"tiny10 x{n_tiny}", run_tiny(n_tiny), (normal(16), normal(16)), n_tiny),
+        Workload(f"mixing10 x{n_tiny}", run_tiny(n_tiny, is_mixing=True), (normal(16), normal(16)), n_tiny),
         make_kalman(500 // small, normal),
         Workload(
             f"lorenz{systems} x{n_long}", run_lorenz(n_long), tuple(normal(systems) + 5 for _ in range(3)), n_long

@@ -420,6 +420,16 @@ def test_a_body_writes_to_what_the_functions_and_bodies_around_it_made():
     np.testing.assert_allclose(memory.numpy(), X.sum(0), rtol=1e-4)
 
 
+def test_a_choice_between_values_of_a_slice_is_made_for_each_slice():
+    def body(_: tuple[()], row: Tensor) -> tuple[tuple[()], Tensor]:
+        chosen = cond(row[0] > 0, lambda r: (Tensor(W) @ r).max().expand(2, 3), lambda r: Tensor.full((2, 3), 0.5), row)
+        return (), (chosen @ Tensor(W)).sum()
+
+    found = scan(body, (), Tensor(X))[1].numpy()
+    expected = [(np.full((2, 3), (W @ row).max() if row[0] > 0 else 0.5) @ W).sum() for row in X]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
 def test_captured_functions_are_part_of_a_body():
     step = jit(lambda x: x * 2 + 1)
     assert_equal(fori_loop(0, 3, lambda i, x: step(x), Tensor([1, 2])), [15, 23])

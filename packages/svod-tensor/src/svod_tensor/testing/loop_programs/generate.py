@@ -133,6 +133,10 @@ class _Draw:
     def draw_memory(self) -> None:
         """Memory that blocks write to."""
         source = self.value(lambda k: k.ndim > 0 and k.size > 0)
+        kind = self.kinds[source]
+        # A copy of an input would be made once, before what is repeated.
+        changed = {"k": 0.25 if kind.is_float else 1} if kind.dtype != _BOOL else {}
+        source = self.add("shift" if changed else "not", (source,), kind, **changed)
         memory = self.add("make_memory", (source,), self.kinds[source])
         self.scope.remove(memory)
         self.memory.append(memory)
