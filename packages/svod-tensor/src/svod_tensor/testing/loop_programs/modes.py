@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from svod_ir import DeviceMismatchError
 from svod_tensor.capture.function import jit
+from svod_tensor.engine.caches import clear_caches
 from svod_tensor.errors import ShardError
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
@@ -29,12 +32,18 @@ from svod_tensor.testing.loop_programs.meaning import (
 from svod_tensor.testing.loop_programs.program import Program
 from svod_tensor.testing.programs.modes import Failure, describe_error, using_threads
 
-__all__ = ["MODES", "Mode", "check_program"]
+__all__ = ["MODES", "Mode", "check_program", "using_settings"]
 
 _USUAL: Final = PrepareConfig()
 _DEVICES: Final = ("CPU", "CPU:1")
 _REFUSALS: Final = (ShardError, DeviceMismatchError)
 """What is drawn at random, or gathered, is on one device, which others do not mix with."""
+
+Setting = tuple[str, str, object]
+_IN_KERNELS: Final[Setting] = ("svod_schedule.rangeify.fuse_loops", "MAX_OPERATIONS", -1)
+_WRITTEN_OUT: Final[Setting] = ("svod_schedule.rangeify.write_out_loops", "MAX_UNROLLED_NODES", 0)
+_IN_LAUNCHER: Final[Setting] = ("svod_codegen.launcher.batch", "CpuBatchLauncher.runs_loops", False)
+"""What keeps a loop from being part of a kernel, a flat list of kernels, or a loop of the launcher."""
 
 Runs = Iterator[tuple[int, Sequence[Any]]]
 """Results as arrays, each time with the version of the inputs and variables that they are of."""
@@ -48,6 +57,7 @@ class Mode:
         run: gives the results of each time.
         config: how kernels are prepared.
         least_work: from how much work on a kernel is split over threads; None leaves that as it is.
+        settings: limits of the compiler that are other ones meanwhile: module, name and value.
         weight: how often it is drawn.
         refuses: errors that say that a program is not for this mode.
     """
@@ -55,6 +65,7 @@ class Mode:
     run: Callable[[Program, PrepareConfig], Runs]
     config: PrepareConfig = _USUAL
     least_work: int | None = None
+    settings: tuple[Setting, ...] = ()
     weight: float = 1.0
     refuses: tuple[type[Exception], ...] = ()
 
@@ -77,7 +88,7 @@ def check_program(
         return None
     bits: dict[int, list[bytes]] = {}
     try:
-        with using_threads(chosen.least_work):
+        with using_threads(chosen.least_work), using_settings(*chosen.settings):
             for number, (version, found) in enumerate(chosen.run(program, chosen.config)):
                 for place, (array, result) in enumerate(zip(found, expected[version], strict=True)):
                     difference = find_difference(array, result)
@@ -93,6 +104,27 @@ def check_program(
     except Exception as error:
         return Failure(mode, describe_error(error), "".join(traceback.format_exception(error)))
     return None
+
+
+@contextmanager
+def using_settings(*settings: Setting) -> Generator[None]:
+    """Let limits of the compiler be other ones, with caches that hold nothing else."""
+    if not settings:
+        yield
+        return
+    before: list[tuple[Any, str, object]] = []
+    try:
+        for module, path, value in settings:
+            *owners, name = path.split(".")
+            owner = functools.reduce(getattr, owners, importlib.import_module(module))
+            before.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+        clear_caches()
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+        clear_caches()
 
 
 def _loops() -> Any:
@@ -132,6 +164,16 @@ def _plan_memory(program: Program, config: PrepareConfig) -> Runs:
         results = _build(program, _tensors(program))
         Tensor.realize_batch_with(results, PrepareConfig(memory_planner=planner, opts=config.opts))
         yield 0, _read(results)
+
+
+def _launch_either_way(program: Program, config: PrepareConfig) -> Runs:
+    """The same kernels in a loop of the launcher and in one of Python: they give the same bits."""
+    for settings in ((), (_IN_LAUNCHER,)):
+        with using_settings(*settings):
+            results = _build(program, _tensors(program))
+            Tensor.realize_batch_with(results, config)
+            yield 0, _read(results)
+        clear_caches()
 
 
 def _prepare(program: Program, config: PrepareConfig) -> Runs:
@@ -207,6 +249,12 @@ MODES: Final[dict[str, Mode]] = {
     "donate": Mode(_donate),
     "memory": Mode(_plan_memory),
     "memory, no opts": Mode(_plan_memory, PrepareConfig(opts=()), weight=0.3),
+    "kernels": Mode(_launch_either_way, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=2.0),
+    "kernels, jit": Mode(_jit, settings=(_IN_KERNELS, _WRITTEN_OUT)),
+    "kernels, prepare": Mode(_prepare, settings=(_IN_KERNELS, _WRITTEN_OUT)),
+    "kernels, memory": Mode(_plan_memory, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.5),
+    "kernels, split": Mode(_split, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.4, refuses=_REFUSALS),
+    "launched": Mode(_launch_either_way),
     "each": Mode(_realize_each, weight=0.4),
     "no schedule cache": Mode(_realize, PrepareConfig(disable_schedule_cache=True), weight=0.4),
     "no opts": Mode(_realize, PrepareConfig(opts=()), weight=0.5),
