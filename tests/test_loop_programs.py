@@ -25,7 +25,7 @@ from svod_tensor.testing.programs import run_programs
 
 LANGUAGE = "svod_tensor.testing.loop_programs"
 N_PARTS = 4
-N_PROGRAMS = count_examples(400)
+N_PROGRAMS = count_examples(200)
 
 drawing = pytest.mark.xdist_group("loop programs")  # they share what takes long to draw
 
