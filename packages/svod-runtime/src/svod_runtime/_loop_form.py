@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from svod_device import Buffer, LoopingLauncher
@@ -112,13 +112,6 @@ class LoopForm:
     def _outer_counters(self) -> frozenset[str]:
         return self.counters - {self.body.counter}
 
-    def iter_kernels(self) -> Iterator[PreparedKernel]:
-        """Every kernel of the body, those of inner loops included."""
-        for op, _ in self.kernels:
-            yield op
-        for loop in self.loops:
-            yield from loop.iter_kernels()
-
     def _find_launcher(self) -> LoopingLauncher | None:
         """The launcher of all kernels, if it runs loops and everything else in the body is something that it can do."""
         launchers = {op.kernel.launcher for op, _ in self.kernels} | {loop.launcher for loop in self.loops}
@@ -131,9 +124,7 @@ class LoopForm:
             return None
         if any(loop.has_varying_count and loop.copied_counter is None for loop in self.loops):
             return None
-        homes = {_home_of(self.body.buffers[i]) for op in self.body.ops for i in op.buffer_indices}
-        homes |= {_home_of(buffer) for buffer in self.body.buffers}
-        return launcher if len(homes) == 1 else None
+        return launcher if len({_home_of(buffer) for buffer in self.body.buffers}) == 1 else None
 
 
 def list_loop_forms(ops: Iterable[object]) -> list[tuple[int, LoopForm]]:

@@ -9,6 +9,7 @@ it has memory while the loop runs, and other intermediates have it before and af
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -101,9 +102,8 @@ def _share(loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Sav
     body = loop.body
     dependencies = BodyDependencies(loop)
     local = set(own)
-    fixed = [
-        index for index, buffer in enumerate(body.buffers) if index not in local or _has_parts(buffer, body.buffers)
-    ]
+    n_handles = Counter(buffer.storage_id for buffer in body.buffers)
+    fixed = [i for i, buffer in enumerate(body.buffers) if i not in local or n_handles[buffer.storage_id] > 1]
     if body.go_on is not None:
         fixed.append(body.go_on)
     lives = list_lives(body.ops, dependencies.order, body.buffers, fixed)
@@ -122,8 +122,3 @@ def _share(loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Sav
 def _can_move(ops: Sequence[PreparedOp]) -> bool:
     """Whether an id means the same op in any order."""
     return len({op.id for op in ops}) == len(ops) or not any(op.dependencies for op in ops)
-
-
-def _has_parts(buffer: Buffer, buffers: Sequence[Buffer]) -> bool:
-    """Whether other local buffers lie on the same memory."""
-    return sum(other.storage_id == buffer.storage_id for other in buffers) > 1
