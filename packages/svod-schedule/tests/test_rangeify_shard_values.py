@@ -225,6 +225,18 @@ def test_what_comes_from_no_memory_is_carried_on_every_device() -> None:
             check_devices(call.body)
 
 
+def test_what_is_carried_on_one_device_stays_there_beside_shards() -> None:
+    start, state = UOp.const(float32, 1), spread(1, 5, axis=0)
+    count = make_parameter(start, 0)
+    (memory,) = count.src
+    near = make_reshape(memory.with_arg(memory.arg._replace(device="CPU:1")), ())
+    body = UOp.sink(near + 1.0, make_parameter(state, 1) * 0.5)
+    last, shards = make_loop(body, 100, (start, state), n_carried=2)
+    assert last.placement == "CPU:1"
+    check_loop(last, shards)
+    check_loop(last)
+
+
 def test_a_choice_between_numbers_is_on_the_devices_of_its_operands() -> None:
     x = spread(1, 5, axis=0)
     numbers = make_cast(make_iota(5, int64), float32)

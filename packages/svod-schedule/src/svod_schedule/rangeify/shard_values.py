@@ -47,6 +47,7 @@ from svod_ir.loops import (
     get_slots,
     iter_nodes,
     make_parameter,
+    make_results,
     map_bodies,
 )
 from svod_ir.ops import ELEMENTWISE
@@ -145,16 +146,20 @@ class _Writer:
     def _place_operands(self, node: UOp) -> UOp:
         """A LOOP or SWITCH of shards in which every device has what comes from no memory."""
         devices = next((p.devices for s in node.src[1:] if isinstance(p := s.placement, Sharding)), ())
-        operands = [self._copy_to(s, devices) if devices and _is_nowhere(s) else s for s in node.src[1:]]
+        slots = get_slots(node.src[1:])
+        operands = [
+            self._place(node, position, slots[position], devices) if devices and _is_nowhere(s) else s
+            for position, s in enumerate(node.src[1:])
+        ]
         if operands == list(node.src[1:]):
             return node
-        slots = zip(node.src[1:], get_slots(node.src[1:]), operands, get_slots(operands), strict=True)
+        pairs = zip(node.src[1:], slots, operands, get_slots(operands), strict=True)
         end_sliced = node.arg.n_carried + node.arg.n_sliced if node.op is Op.LOOP else 0
         first_sliced = node.arg.n_carried if node.op is Op.LOOP else 0
         forms: dict[UOp, UOp] = {}
         shifts: dict[int, int] = {}
-        for position, (old, old_slot, new, new_slot) in enumerate(slots):
-            if new is old:
+        for position, (old, old_slot, new, new_slot) in enumerate(pairs):
+            if new is old or isinstance(new.placement, str):
                 shifts.update((old_slot + i, new_slot + i) for i in range(count_slots(old)))
                 continue
             is_slice = first_sliced <= position < end_sliced
@@ -167,7 +172,20 @@ class _Writer:
                 forms.setdefault(memory, make_reshape(form, memory.shape))
         return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_src((node.src[0], *operands))
 
+    def _place(self, node: UOp, position: int, slot: int, devices: Sequence[str]) -> UOp:
+        """An operand that is nowhere yet, where its PARAM or its result is, or on all devices."""
+        operand = node.src[1 + position]
+        place = next((p.arg.device for b in get_bodies(node) for p in b.iter_ops(Op.PARAM) if p.arg.slot == slot), None)
+        if place is None and node.op is Op.LOOP and position < node.arg.n_carried:
+            place = make_results(node)[position].placement
+        if isinstance(place, str):
+            placed = make_copy(operand, place)
+            self.visit(placed)
+            return placed
+        return self._copy_to(operand, devices)
+
     def _copy_to(self, node: UOp, devices: Sequence[str]) -> UOp:
+        """A value on each of some devices."""
         copies = tuple(UOp(Op.COPY, node.dtype, (node,), device) for device in devices)
         stack = UOp(Op.MSTACK, node.dtype, copies)
         multi = UOp(Op.MULTI, node.dtype, (stack,))
@@ -250,7 +268,7 @@ def _write_body(body: UOp, placements: Sequence[Placement], device: str | None) 
     writer = _Writer(body)
     values: list[UOp] = []
     for x, place in zip(body.src, placements, strict=True):
-        devices = place.devices if isinstance(place, Sharding) else (device,)
+        devices = place.devices if isinstance(place, Sharding) else (place or device,)
         values += map(_put_on, writer.fetch_all(x, place), devices)
     return body.with_src(tuple(values))
 
