@@ -130,7 +130,8 @@ class DirectCall:
                 # Every argument of every such call comes through here.
                 while node.op is _RESHAPE:
                     node = node.src[0]
-                if node.op is not _BUFFER or (memory := memory_nodes.find_buffer(node)) is None:
+                memory = node.attached
+                if node.op is not _BUFFER or not isinstance(memory, Buffer):
                     return None
             if place is not None:
                 buffers[place] = memory
