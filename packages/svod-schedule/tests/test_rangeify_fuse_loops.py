@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,12 @@ from svod_dtype import DType, bool_, float16, float32, float64, index, int8, int
 from svod_ir import (
     AxisType,
     BufferArg,
+    IROptions,
+    KernelInfo,
     Op,
+    ParamArg,
     SInt,
+    Target,
     UOp,
     make_alu,
     make_cast,
@@ -31,6 +36,7 @@ from svod_ir.evaluate import evaluate, evaluate_kernel
 from svod_ir.loops import get_slots, make_counter, make_loop, make_parameter, make_switch
 from svod_ir.testing import assert_close
 from svod_ir.testing.nodes import bind
+from svod_schedule.pipeline import Context, run_pipeline
 from svod_schedule.rangeify.fuse_loops import fuse_loop
 
 Body = Callable[..., Sequence[UOp]]
@@ -91,6 +97,25 @@ def fuse(results: Sequence[UOp]) -> tuple[list[UOp], dict[int, UOp]] | None:
     return None if effects is None else (effects, targets)
 
 
+CPU = replace(Target.generic(cores=3), has_masked_access=True, has_gather=True)
+GPU = replace(
+    Target.generic(cores=60), l3_bytes=0, has_local=True, has_shared=True, shared_bytes=48 << 10,
+    max_global=(2**31 - 1, 65535, 65535), max_local=1024, max_local_dims=(1024, 1024, 64), lockstep=32,
+)  # fmt: skip
+TARGETS = (CPU, GPU)
+
+
+def run(effect: UOp, memory: Mapping[UOp, Any], target: Target | None) -> None:
+    """Run a kernel as it is, or as it is lowered for a target."""
+    kernel = UOp.sink(effect.substitute({b: b.symbol for b in effect.iter_ops(Op.BIND)}), arg=KernelInfo())
+    params = {b: UOp(Op.PARAM, b.dtype, (), ParamArg(i, b.arg.size)) for i, b in enumerate(memory)}
+    kernel = kernel.substitute(params)
+    if target is not None:
+        context = Context(target=target, options=IROptions(check="1"))
+        kernel = run_pipeline("lower", run_pipeline("optimize", kernel, context), context)
+    evaluate_kernel(kernel, dict(enumerate(memory.values())))
+
+
 def check(results: Sequence[UOp], arrays: dict[int, Any], n_kernels: int = 1) -> list[UOp]:
     """Compare what the kernels compute with what the loop means."""
     made = fuse(results)
@@ -99,13 +124,14 @@ def check(results: Sequence[UOp], arrays: dict[int, Any], n_kernels: int = 1) ->
     assert len(effects) == n_kernels
     loop = results[0].source
     memory = {b: np.ascontiguousarray(arrays[b.arg.id], b.dtype.numpy).reshape(-1) for b in loop.iter_ops(Op.BUFFER)}
-    found = {t: np.full(t.arg.size, 77, t.dtype.numpy) for t in targets.values()}
-    for effect in effects:
-        unbound = effect.substitute({b: b.symbol for b in effect.iter_ops(Op.BIND)})
-        evaluate_kernel(UOp.sink(unbound), {**memory, **found})
-    for result in results:
-        expected = np.asarray(evaluate(result, memory))
-        assert_close(found[targets[result.arg]][: expected.size].reshape(expected.shape), expected, loose=1e-5)
+    for target in (None, *TARGETS):
+        found = {t: np.full(t.arg.size, 77, t.dtype.numpy) for t in targets.values()}
+        for effect in effects:
+            run(effect, {**memory, **found}, target)
+        for result in results:
+            expected = np.asarray(evaluate(result, memory))
+            values = found[targets[result.arg]][: expected.size].reshape(expected.shape)
+            assert_close(values, expected, loose=1e-3 if result.dtype is float16 else 1e-5)
     return effects
 
 
@@ -122,6 +148,17 @@ def test_elements_go_through_a_loop_by_themselves(count: int) -> None:
     x, a = tensor(1, (2, 3)), tensor(2, (2, 3))
     results = loop_of(lambda s, c: [s * c + const(s, 1)], count, [x], constants=[a])
     check(results, {1: RNG.normal(size=(2, 3)), 2: RNG.normal(size=(2, 3))})
+
+
+@pytest.mark.parametrize("n", [8, 37, 100])
+def test_elements_are_lanes_and_parts_of_threads(n: int) -> None:
+    def body(s: UOp, c: UOp, x: UOp) -> list[UOp]:
+        flag = make_reduce_axis(s, Op.MAX, (1,)) < 0
+        turned = make_permute(make_shrink(x, [(0, 3), (0, n)]), (1, 0)) - s
+        return [s * const(s, 0.5) + turned, c + make_cast(make_reshape(flag, (n,)), int32), turned]
+
+    results = loop_of(body, 6, [tensor(1, (n, 3)), tensor(2, (n,), int32)], [tensor(3, (6, 3, n))])
+    check(results, {1: RNG.normal(size=(n, 3)), 2: np.zeros(n), 3: RNG.normal(size=(6, 3, n))})
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
