@@ -13,6 +13,7 @@ from svod_dtype import DType, bool_, float16, float32, float64, index, int8, int
 from svod_ir import (
     AxisType,
     BufferArg,
+    BufferizeArg,
     IROptions,
     KernelInfo,
     Op,
@@ -148,6 +149,23 @@ def test_elements_go_through_a_loop_by_themselves(count: int) -> None:
     x, a = tensor(1, (2, 3)), tensor(2, (2, 3))
     results = loop_of(lambda s, c: [s * c + const(s, 1)], count, [x], constants=[a])
     check(results, {1: RNG.normal(size=(2, 3)), 2: RNG.normal(size=(2, 3))})
+
+
+def test_what_is_computed_from_nothing_is_no_memory() -> None:
+    def stored(value: UOp, *ranges: UOp) -> UOp:
+        return UOp(Op.BUFFERIZE, value.dtype, (value, *ranges), BufferizeArg("CPU"))
+
+    x, rows = tensor(1, (2, 3)), tensor(2, (5, 3))
+    loop = loop_of(lambda s, r: [s + make_expand(make_reshape(r, (1, 3)), (2, 3))], 5, [x], [rows])[0].source
+    first, second = UOp.range(5, 0, AxisType.LOOP), UOp.range(3, 1, AxisType.LOOP)
+    zeros = stored(UOp.const(float32, 0.5), UOp.range(2, 0, AxisType.LOOP), second)
+    counted = stored((first * 3 + second).cast(float32), first, second)
+    target = UOp(Op.BUFFER, float32, (), BufferArg(100, 6, "CPU"))
+    effects = fuse_loop(loop, [loop.src[0], zeros, counted], {0: target})
+    assert effects is not None
+    out = np.zeros((2, 3), np.float32)
+    run(effects[0], {target: out}, None)
+    np.testing.assert_array_equal(out, np.broadcast_to(np.arange(15).reshape(5, 3).sum(0) + 0.5, (2, 3)))
 
 
 @pytest.mark.parametrize("n", [8, 37, 100])

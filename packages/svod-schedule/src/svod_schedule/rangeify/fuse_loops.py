@@ -41,6 +41,9 @@ MAX_CELLS = 128
 MAX_OPERATIONS = 1536
 """Operations of one iteration, which LLVM compiles in less than a second."""
 
+MAX_FREE = 16
+"""Nodes of what is computed from nothing, in each iteration, rather than stored and read."""
+
 MIN_LANES = 8
 """From so many elements on that go through a loop together, they are vectors; fewer are taken one by one."""
 
@@ -454,14 +457,14 @@ class _OuterLoop(_LoopFrame):
                 self.kernel.get_place(place)
 
     def read_initial(self, slot: int, at: tuple[UOp, ...]) -> UOp:
-        return self.memory[1 + slot].index(flatten_index(at, self.sources[slot].shape))
+        return _read_memory(self.memory[1 + slot], flatten_index(at, self.sources[slot].shape), None)
 
     def read_other(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
         memory = self.memory[1 + slot]
         flat = flatten_index(at.indices, shape)
         if slot < self.n_carried + self.arg.n_sliced:
             flat = simplify(self.slice_number * to_node(product(shape)) + flat)
-        return memory.index(flat, gate=at.valid)
+        return _read_memory(memory, flat, at.valid)
 
     def finish(self, final: list[tuple[UOp, UOp]], stacked: list[tuple[UOp, UOp]], elements: Sequence[UOp]) -> UOp:
         """The effect that stores what is stacked in each iteration, and the final values after the last one."""
@@ -510,6 +513,21 @@ class _InnerLoop(_LoopFrame):
         if self.end is None and self.size not in (0, 1):
             self.end = self.make_end(self.find_needed(list(self.next)), [])
         return self.get_final(cell, self.end)
+
+
+def _read_memory(memory: UOp, flat: UOp, gate: UOp | None) -> UOp:
+    """An element of memory; what is computed from nothing, as zeros are, is computed where it is read."""
+    if memory.op is not Op.BUFFERIZE or not _is_from_nothing(memory.source):
+        return memory.index(flat, gate=gate)
+    shape = memory.shape
+    places = move_reshape(shape, (product(shape),), (flat,))
+    value = memory.source.substitute({r: i for r, i in zip(memory.loops, places, strict=True) if r.op is Op.RANGE})
+    return value if gate is None else gate.where(value, 0)
+
+
+def _is_from_nothing(value: UOp) -> bool:
+    nodes = value.toposort()
+    return len(nodes) <= MAX_FREE and all(n.op in _PLACED for n in nodes)
 
 
 def _pull_operand(frame: _Frame, operand: UOp, shape: Sequence[SInt], at: Coordinates) -> UOp:
