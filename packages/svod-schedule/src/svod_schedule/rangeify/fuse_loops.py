@@ -392,7 +392,7 @@ class _LoopFrame(_Frame):
     def read_other(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
         raise NotImplementedError
 
-    def find_needed(self, roots: Sequence[UOp]) -> list[UOp]:
+    def list_needed(self, roots: Sequence[UOp]) -> list[UOp]:
         """The cells that `roots` depend on, in the order of their numbers."""
         needed: set[UOp] = set()
         stack = list(roots)
@@ -469,7 +469,7 @@ class _OuterLoop(_LoopFrame):
     def finish(self, final: list[tuple[UOp, UOp]], stacked: list[tuple[UOp, UOp]], elements: Sequence[UOp]) -> UOp:
         """The effect that stores what is stacked in each iteration, and the final values after the last one."""
         asked = [] if self.go_on is None else [self.go_on]
-        cells = self.find_needed([*(v for _, v in stacked), *(c for _, c in final), *asked])
+        cells = self.list_needed([*(v for _, v in stacked), *(c for _, c in final), *asked])
         end: UOp | None = None
         stores = [UOp(Op.STORE, void, pair) for pair in stacked]
         if self.size == 1:
@@ -511,7 +511,7 @@ class _InnerLoop(_LoopFrame):
     def read_final(self, position: int, at: tuple[UOp, ...]) -> UOp:
         cell = self.cells[(position, at)]
         if self.end is None and self.size not in (0, 1):
-            self.end = self.make_end(self.find_needed(list(self.next)), [])
+            self.end = self.make_end(self.list_needed(list(self.next)), [])
         return self.get_final(cell, self.end)
 
 
