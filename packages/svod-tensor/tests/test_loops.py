@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -649,3 +650,89 @@ def test_branches_compute_nothing_that_the_other_one_needs():
     assert any(node.op is Op.LOOP for node in switch_node.arg.bodies[1].toposort())
     assert_equal(chosen, X[0] * 3)
     assert_equal(cond(True, left, lambda: x[0] * 3), np.sin(X.sum(0) * 32) + np.exp(W).sum())
+
+
+def test_a_body_may_return_a_tensor_that_it_writes_and_begin_with_it():
+    start = np.array([1, 2, 3], np.float32)
+    x = Tensor(start)
+
+    def body(i: Tensor, v: Tensor) -> Tensor:
+        x[i] = v.sum() * 0.5
+        return x
+
+    after = fori_loop(0, 3, body, x)
+    array, v = start.copy(), start
+    for i in range(3):
+        array[i] = v.sum() * 0.5
+        v = array.copy()
+    found = mean(after, x)
+    np.testing.assert_allclose(found[0], array)
+    np.testing.assert_allclose(found[1], array)
+
+
+def test_a_body_may_write_to_what_the_loop_begins_with():
+    x = Tensor([1.0, 2.0])
+
+    def body(i: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        x.assign(x * 2)
+        v[0] = v[0] + x[1]
+        return v + i, v
+
+    after, ys = scan(lambda v, i: body(i, v), x, Tensor([0, 1, 2]))
+    array, v, rows = np.array([1.0, 2.0]), np.array([1.0, 2.0]), []
+    for i in range(3):
+        array = array * 2
+        v = np.array([v[0] + array[1], v[1]])
+        rows.append(v)
+        v = v + i
+    for value, expected in zip(mean(after, ys, x), (v, rows, array), strict=True):
+        np.testing.assert_allclose(value, expected)
+
+
+def test_loops_that_write_follow_each_other_in_the_order_of_the_program():
+    x = Tensor(np.zeros(4, np.float32))
+
+    def add(i: Tensor, v: Tensor) -> Tensor:
+        x[i] = x[i] + v
+        return v + x.sum()
+
+    first = fori_loop(0, 4, add, 1.0)
+    between = x * 1
+    x[1] = -5.0
+    second = fori_loop(0, 4, add, first)
+    array, v, expected = np.zeros(4), 1.0, []
+    for _ in range(2):
+        for i in range(4):
+            array[i] += v
+            v += array.sum()
+        expected += [v, array.copy()]
+        array[1] = -5 if len(expected) == 2 else array[1]
+    for value, wanted in zip(mean(first, between, second, x), expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
+
+
+def test_threads_make_loops_at_once():
+    log = [Tensor(np.zeros(3, np.float32)) for _ in range(4)]
+    shared, found = Tensor(W), [0.0] * 4
+
+    def work(number: int) -> None:
+        for _ in range(5):
+
+            def body(i: Tensor, v: Tensor) -> Tensor:
+                log[number][i] = v.sum()
+                return v @ shared + number
+
+            found[number] = float(fori_loop(0, 3, body, Tensor([1.0, 0.0, 0.0])).sum().item())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        v, sums = np.array([1.0, 0, 0]), []
+        for _ in range(3):
+            sums.append(v.sum())
+            v = v @ W + number
+        np.testing.assert_allclose(found[number], v.sum(), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(log[number].numpy(), sums, rtol=1e-3, atol=1e-4)
