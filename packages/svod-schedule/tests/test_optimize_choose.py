@@ -214,6 +214,19 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
     assert copied == {2}
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("n_columns", [16, 17, 24, 40])
+def test_a_few_columns_that_lie_across_are_packed_once_for_all_rows(
+    make_kernel: MakeKernel, n_columns: int, cores: int
+) -> None:
+    kernel = make_kernel(matmul(tensor(1, 4096, 8), make_permute(tensor(2, n_columns, 8), (1, 0))))
+    scheduler = choose(kernel, replace(AVX512, cores=cores)).scheduler
+    registers = [n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1]
+    fills = [n for n in scheduler.sink.iter_ops(Op.STORE) if any(r in n.src[0].toposort() for r in registers)]
+    copied = {n.src[0].arg.slot for f in fills for n in f.src[1].toposort() if n.op is Op.INDEX}
+    assert copied == {2}
+
+
 def test_a_kernel_with_much_work_is_split_over_all_threads_once(make_kernel: MakeKernel, target: Target) -> None:
     (opt,) = opts_of(choose(make_kernel(tensor(1, 1 << 20) * 2), target), OptOp.THREAD)
     assert opt.amount == target.cores

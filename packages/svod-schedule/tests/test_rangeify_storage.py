@@ -224,3 +224,14 @@ def test_a_sum_of_what_is_read_again_and_again_is_looked_at_once() -> None:
     for _ in range(60):
         value = value * value
     assert count_kernels(make_reduce_axis(value * value, Op.ADD, [1])) == 1
+
+
+def test_a_few_sums_across_a_large_result_have_a_kernel_of_their_own_and_many_do_not() -> None:
+    def add_sums(rows: int) -> UOp:
+        sums = make_reshape(make_reduce_axis(tensor(2, 16, 8), Op.ADD, [1]), (1, 16))
+        return tensor(1, rows, 16) - make_expand(sums, (rows, 16))
+
+    assert [count_kernels(add_sums(rows)) for rows in (64, 20_000)] == [1, 2]
+    columns = tensor(3, 20_000, 16)
+    whole = make_expand(make_reduce_axis(columns, Op.ADD, [0]), columns.shape)
+    assert count_kernels(columns / whole) == count_kernels(columns - whole)

@@ -49,11 +49,11 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
     """A panel along each axis that only one operand depends on, those along which results are stored first."""
     outside = [a for a in facts.accesses if not any(map(a.depends_on, reduction.loops))]
     fitting = max_panel_bytes(facts.target) // (_column_bytes(reduction) * facts.lanes)
-    # A single panel is for all results: it can be copied only if there is a loop around those that use it.
-    n_least = 1 if len(reduction.results) > 2 else 2
     for axis in sorted(facts.results, key=lambda a: not facts.is_stored_along(a)):
         packed = [a for a in reduction.operands if a.depends_on(axis)]
         size = max_size(exact_trips(axis))
+        # A single panel is for all results: worth it where they lie along it, or where loops stand around those that use it.
+        n_least = 1 if facts.is_stored_along(axis) or len(reduction.results) > 2 else 2
         if len(packed) != 1 or size < facts.lanes * n_least:
             continue
         n_rows = reduction.reuse(packed[0])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
+from svod_ir import AxisType, Opt, OptOp, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question, Weighed
@@ -303,7 +303,6 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
         r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)
     ]
     where = f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
-    yield [
-        Proposal(f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work", (Move(OptOp.PACK, r),))
-        for r in loops[:1]
-    ]
+    why = f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work"
+    # A single panel is for all results: where no loop stands around those that use it, it is packed before all of them.
+    yield [*(Proposal(why, (Move(OptOp.PACK, r),)) for r in loops[:1]), Proposal(why, (Opt(OptOp.PACK, None),))]

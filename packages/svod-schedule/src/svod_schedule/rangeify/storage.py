@@ -57,6 +57,9 @@ MAX_ROW = 1 << 14
 MAX_KERNEL_COST = 256
 """A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
 
+FEW_TRIPS = 16
+"""A reduction of so many times fewer elements than a kernel's results costs little beside them."""
+
 PARALLEL_ROWS = 8
 SERIAL_TRIPS = 1 << 15
 """A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many elements."""
@@ -244,6 +247,9 @@ class _StorageChooser:
         if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
             return False
         if max_trips(*rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
+            return False
+        if loops[-1] in rows and trips * FEW_TRIPS <= max_trips(*loops):
+            # Rows across the result would take the loops out of the order in which it lies in memory, to store a few elements less.
             return False
         return form_chain(rows, kernel.rows)
 
