@@ -1,4 +1,4 @@
-"""The Python code in the READMEs, and in the pages about debugging, passes of one's own and random numbers, runs as it stands."""
+"""The Python code in the READMEs, and in the pages about debugging, loops, passes of one's own and random numbers, runs as it stands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
     ROOT / "docs/debugging.md",
+    ROOT / "docs/loops.md",
     ROOT / "docs/own-passes.md",
     ROOT / "docs/random.md",
     *sorted(ROOT.glob("packages/*/README.md")),

@@ -18,7 +18,7 @@ import numpy as np
 from svod_ir import DeviceMismatchError
 from svod_tensor.capture.function import jit
 from svod_tensor.engine.caches import clear_caches
-from svod_tensor.errors import ShardError
+from svod_tensor.errors import BranchError, CarriedValueError, ShardError
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 from svod_tensor.testing.loop_programs.code import bind_variables, build
@@ -36,7 +36,7 @@ __all__ = ["MODES", "Mode", "check_program", "using_settings"]
 
 _USUAL: Final = PrepareConfig()
 _DEVICES: Final = ("CPU", "CPU:1")
-_REFUSALS: Final = (ShardError, DeviceMismatchError)
+_REFUSALS: Final = (ShardError, DeviceMismatchError, BranchError, CarriedValueError)
 """What is drawn at random, or gathered, is on one device, which others do not mix with."""
 
 Setting = tuple[str, str, object]
