@@ -237,6 +237,17 @@ def test_what_is_carried_on_one_device_stays_there_beside_shards() -> None:
     check_loop(last)
 
 
+def test_loops_in_loops_on_shards_read_what_comes_from_no_memory() -> None:
+    start, state = UOp.const(float32, 1), spread(1, 5, axis=0)
+    table = make_cast(make_iota(5, int64), float32).alu(Op.EXP)
+    count, inside, row = make_parameter(start, 0), make_parameter(state, 1), make_parameter(table, 3)
+    inner = UOp.sink(make_parameter(inside, 0) * make_parameter(count, 2) * 0.1 + make_parameter(row, 3))
+    (nested,) = make_loop(inner, 100, (inside, count, row), n_carried=1)
+    last, shards = make_loop(UOp.sink(count + 1.0, nested), 100, (start, state, table), n_carried=2)
+    check_loop(last, shards)
+    check_loop(shards)
+
+
 def test_a_choice_between_numbers_is_on_the_devices_of_its_operands() -> None:
     x = spread(1, 5, axis=0)
     numbers = make_cast(make_iota(5, int64), float32)

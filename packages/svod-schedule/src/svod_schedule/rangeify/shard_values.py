@@ -176,8 +176,14 @@ class _Writer:
         """An operand that is nowhere yet, where its PARAM or its result is, or on all devices."""
         operand = node.src[1 + position]
         place = next((p.arg.device for b in get_bodies(node) for p in b.iter_ops(Op.PARAM) if p.arg.slot == slot), None)
-        if place is None and node.op is Op.LOOP and position < node.arg.n_carried:
+        is_carried = node.op is Op.LOOP and position < node.arg.n_carried
+        if place is None and is_carried:
             place = make_results(node)[position].placement
+        if any(_is_read_by_loop(body, slot) for body in get_bodies(node)):
+            # The bodies in the body know it as one value.
+            place = (place if isinstance(place, str) else devices[0]) if is_carried else place
+            if not isinstance(place, str):
+                return operand
         if isinstance(place, str):
             placed = make_copy(operand, place)
             self.visit(placed)
@@ -240,6 +246,15 @@ class _Writer:
 def _is_nowhere(operand: UOp) -> bool:
     """Whether an operand is a value that comes from no memory; a variable is none."""
     return operand.placement is None and operand.op not in (Op.BIND, Op.DEFINE_VAR)
+
+
+def _is_read_by_loop(body: UOp, slot: int) -> bool:
+    """Whether a loop or choice in a body depends on the PARAM in a slot."""
+    reads: set[UOp] = set()
+    for node in body.toposort():
+        if (node.op is Op.PARAM and node.arg.slot == slot) or not reads.isdisjoint(node.src):
+            reads.add(node)
+    return any(get_bodies(node) for node in reads)
 
 
 def _move_parameters(body: UOp, forms: Mapping[UOp, UOp], shifts: Mapping[int, int]) -> UOp:
