@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from svod_codegen.launcher import CpuBatchLauncher
+from svod_device import BatchItem, Repeat
 from svod_ir.testing import count_examples
 from svod_tensor.testing.loop_programs import (
     Expected,
     NumpyLibrary,
     Program,
     Step,
+    check_program,
     evaluate_program,
     find_difference,
     generate,
@@ -266,3 +270,41 @@ def test_a_failing_program_is_shrunk_to_the_loop_that_fails(fault: type[NumpyLib
     assert len(shrunk.roots) == 1
     assert sum(1 for step in steps if step.blocks) == 1
     assert len(steps) <= 12, steps
+
+
+def swap_spares(loop: Repeat) -> Repeat:
+    """What is carried is left in the spare."""
+    return replace(
+        loop, carried=tuple(c if c.spare is None else c._replace(result=c.spare, spare=c.result) for c in loop.carried)
+    )
+
+
+LAUNCHER_FAULTS: dict[str, tuple[str, Callable[[Repeat], Repeat]]] = {
+    "runs backwards as forwards": ("scan", lambda loop: replace(loop, is_reversed=False)),
+    "takes the first slice each time": ("scan", lambda loop: replace(loop, slices=tuple(s._replace(stride=0) for s in loop.slices))),
+    "leaves what is carried in the spare": ("fori", swap_spares),
+    "numbers no iteration": ("fori", lambda loop: replace(loop, counters=())),
+    "begins with what lies in the result": (
+        "fori", lambda loop: replace(loop, carried=tuple(c._replace(initial=c.result) for c in loop.carried)),
+    ),
+    "runs another branch": (
+        "switch", lambda loop: loop if loop.branch is None else replace(loop, branch=(loop.branch + 1) % loop.n_branches),
+    ),
+}  # fmt: skip
+
+
+@drawing
+@pytest.mark.parametrize("fault", LAUNCHER_FAULTS)
+def test_a_fault_that_is_planted_in_the_launcher_is_found(fault: str, monkeypatch: pytest.MonkeyPatch):
+    operation, change = LAUNCHER_FAULTS[fault]
+    make_table = CpuBatchLauncher.make_table
+
+    def spoil(item: BatchItem) -> BatchItem:
+        return change(replace(item, body=tuple(map(spoil, item.body)))) if isinstance(item, Repeat) else item
+
+    monkeypatch.setattr(
+        CpuBatchLauncher, "make_table", lambda self, launches: make_table(self, [spoil(item) for item in launches])
+    )
+    programs = [p for p, _ in draw_short_programs() if any(s.operation == operation for s in p.iter_steps())]
+    found = (check_program(program, "kernels") for program in programs)
+    assert any(failure.kind.startswith(("wrong", "other bits")) for failure in found if failure is not None)
