@@ -338,6 +338,18 @@ def test_a_choice_takes_for_each_element_what_its_number_says() -> None:
     check(loop_of(body, 7, [tensor(1, (4,))], counter="loop_counter_0"), {1: np.arange(4) / 8})
 
 
+@pytest.mark.parametrize(("n", "is_kernel"), [(20, True), (500, False)])
+def test_a_long_row_of_choices_is_no_kernel(n: int, is_kernel: bool) -> None:
+    def body(i: UOp, s: UOp) -> list[UOp]:
+        param, number = make_parameter(s, 0), make_cast(i, int64) % 2
+        for _ in range(n):
+            (s,) = make_switch(number, [UOp.sink(param + const(param, 1)), UOp.sink(param * const(param, 0.5))], [s])
+        return [s]
+
+    results = loop_of(body, 3, [tensor(1, (4,))], counter="loop_counter_0")
+    assert (fuse(results) is not None) is is_kernel
+
+
 def test_a_loop_in_a_loop_is_a_loop_in_the_kernel() -> None:
     def body(i: UOp, s: UOp, x: UOp) -> list[UOp]:
         operands = [s, x]

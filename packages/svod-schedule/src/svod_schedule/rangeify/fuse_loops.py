@@ -55,6 +55,9 @@ products, takes 70 ns as single numbers and 104 as kernels."""
 MAX_BRANCH = 256
 """Operations of a branch that is computed though another one is taken."""
 
+MAX_NESTED = 32
+"""Loops and choices in a body: one may need the last one, and each is pulled from inside of the next."""
+
 MAX_REDUCED = 64
 """Elements that a reduction inside takes; longer ones are kernels with lanes and tiles of their own."""
 
@@ -111,7 +114,7 @@ class _Axis(NamedTuple):
 
 
 def _can_be_read(loop: UOp) -> bool:
-    stack = [loop]
+    stack, n_nested = [loop], 0
     while stack:
         for body in get_bodies(stack.pop()):
             for node in body.toposort():
@@ -119,7 +122,8 @@ def _can_be_read(loop: UOp) -> bool:
                     return False
                 if node.op in (Op.LOOP, Op.SWITCH):
                     stack.append(node)
-    return True
+                    n_nested += 1
+    return n_nested <= MAX_NESTED
 
 
 def _fill(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], rows: dict[int, set[int]]) -> list[UOp]:
