@@ -736,3 +736,19 @@ def test_threads_make_loops_at_once():
             v = v @ W + number
         np.testing.assert_allclose(found[number], v.sum(), rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(log[number].numpy(), sums, rtol=1e-3, atol=1e-4)
+
+
+def test_loops_of_other_numbers_of_iterations_draw_one_after_the_other() -> None:
+    n = Variable("n", 0, 40)
+    generator, other = Generator(7), Generator(7)
+
+    def draw(_i: Tensor, total: Tensor) -> Tensor:
+        return total + Tensor.rand(3, generator=generator)
+
+    for count in (13, 2, 0, 5):
+        found = fori_loop(0, n.bind(count), draw, Tensor.zeros(3)).numpy()
+        want = np.zeros(3, np.float32)
+        for _ in range(count):
+            want = want + Tensor.rand(3, generator=other).numpy()
+        np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(Tensor.rand(3, generator=generator).numpy(), Tensor.rand(3, generator=other).numpy())

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from svod_device import evaluate_expression
+from svod_dtype import index
 from svod_ir import Op, SInt, UOp
 from svod_ir.sizes import unbind
 from svod_tensor.errors import BoundsConflictError, VariableConflictError
 
 __all__ = [
-    "add_binding", "add_variable", "bind_to_call", "bind_to_plan", "check_variables", "collect_bindings", "is_bound", "resolve_size",
-    "settle_bindings",
+    "add_binding", "add_variable", "bind_to_call", "bind_to_plan", "check_variables", "collect_bindings", "find_size", "is_bound",
+    "resolve_size", "settle_bindings",
 ]  # fmt: skip
 
 _numbers = itertools.count(1)
@@ -126,6 +127,14 @@ def resolve_size(size: SInt) -> int:
     if isinstance(size, int):
         return size
     return int(evaluate_expression(unbind(size), collect_bindings(size)))
+
+
+def find_size(size: UOp) -> int | None:
+    """The value of an expression of bound variables; None where one of them is not bound, or it is computed."""
+    binds = list(size.iter_ops(Op.BIND))
+    known = {node for bind in binds for node in bind.src}
+    is_known = size.dtype is index and all(map(is_bound, binds)) and known.issuperset(size.iter_ops(Op.DEFINE_VAR))
+    return resolve_size(size) if is_known else None
 
 
 def _value_of(bind: UOp) -> int:

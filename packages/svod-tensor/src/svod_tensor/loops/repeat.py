@@ -17,6 +17,7 @@ from svod_tensor._draws import find_n_draws
 from svod_tensor._generator import default_generator, draw_ahead
 from svod_tensor.cells import registry
 from svod_tensor.cells.writing import write
+from svod_tensor.engine.bindings import find_size
 from svod_tensor.errors import CarriedValueError, TraceError
 from svod_tensor.loops.closing import Open, OperandPart, close, reads
 from svod_tensor.loops.tracing import Mask, Placeholder, Trace, count_loops, make_placeholder, start_trace
@@ -295,11 +296,13 @@ def _count_up(
         cell = None if entry.mask is None else drawn.get(id(entry.mask.cell))
         n_draws = None if cell is None else find_n_draws(step)
         start = entry.operand
-        if cell is not None and n_draws is not None and isinstance(count, int):
-            capture = registry.find_capture()
+        capture = registry.find_capture()
+        # Outside of captured functions a variable has its value.
+        n_iterations = count if isinstance(count, int) else find_size(count) if capture is None else None
+        if cell is not None and n_draws is not None and n_iterations is not None:
             if capture is None:
                 # The generator goes on at once: what it draws next does not wait for the loop.
-                start, entry.is_done = draw_ahead(cell, n_draws * count), True
+                start, entry.is_done = draw_ahead(cell, n_draws * max(n_iterations, 0)), True
             else:
                 capture.record_draw(cell)
         entry.result = start + step * _to_number(count, dtype)
