@@ -752,3 +752,12 @@ def test_loops_of_other_numbers_of_iterations_draw_one_after_the_other() -> None
             want = want + Tensor.rand(3, generator=other).numpy()
         np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(Tensor.rand(3, generator=generator).numpy(), Tensor.rand(3, generator=other).numpy())
+
+
+def test_a_branch_reads_constants_that_have_memory_by_the_time_it_is_computed():
+    fours = Tensor.full((4,), 4, dtype="int32")[1:]
+    total = fours.sum()
+    rest = total % 4
+    chosen = switch(rest + -1, [lambda x: rest & total, lambda x: fours.max()], Tensor([1.0]))
+    rest.realize()
+    assert_equal(chosen, 0)

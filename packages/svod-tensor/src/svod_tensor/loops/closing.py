@@ -16,7 +16,9 @@ from svod_ir import Op, ParamArg, UOp, make_empty
 from svod_ir.loops import get_bodies, get_slots, make_parameter
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.origins import make_images
+from svod_tensor._data import copy_to_device
 from svod_tensor.engine import states
+from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = ["Closed", "Open", "OperandPart", "close", "reads"]
 
@@ -73,14 +75,35 @@ def close(bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp
         for node in _list_borders(body, inside):
             _collect(node, cheap, known, constants, binds)
     # Bound variables come last: they take slots, of which bodies have no PARAM.
-    found = (*operands, *constants, *binds)
+    device = _find_device(bodies, (*operands, *constants))
+    found = [*(_place(node, device) for node in (*operands, *constants)), *binds]
     slots = get_slots(found)
     images = {
-        node: make_parameter(node, slot)
-        for node, slot in zip(constants, slots[len(operands) : len(operands) + len(constants)], strict=True)
+        node: _make_form(found[len(operands) + n], slots[len(operands) + n], device) for n, node in enumerate(constants)
     }
     images.update((bind, bind.symbol) for bind in binds)
-    return Closed(tuple(_rebuild(body, slots, images) for body in bodies), found)
+    return Closed(tuple(_rebuild(body, slots, images, device) for body in bodies), tuple(found))
+
+
+def _find_device(bodies: Sequence[Open], operands: Sequence[UOp]) -> str | None:
+    """The only device of bodies, on which what comes from no memory is too; None where there are several."""
+    places = {operand.placement for operand in operands}
+    for node in UOp.sink(*(root for body in bodies for root in body.roots)).iter_ops(Op.COPY):
+        places.add(node.arg)
+    only = places - {None} or {DEFAULT_DEVICE}
+    device = only.pop()
+    return device if isinstance(device, str) and not only else None
+
+
+def _place(node: UOp, device: str | None) -> UOp:
+    return node if device is None or node.placement is not None else copy_to_device(node, device)
+
+
+def _make_form(node: UOp, slot: int, device: str | None) -> UOp:
+    form = make_parameter(node, slot)
+    return form.substitute(
+        {p: p.with_arg(p.arg._replace(device=device)) for p in form.iter_ops(Op.PARAM) if p.arg.device is None}
+    )
 
 
 def reads(node: UOp, memories: Iterable[UOp], counters: Iterable[str]) -> bool:
@@ -164,7 +187,7 @@ def _is_view(node: UOp) -> bool:
     return node.op in _PARTS and base.op in _STORED
 
 
-def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp]) -> UOp:
+def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device: str | None) -> UOp:
     done = make_images()
     done.update(images)
     sink = UOp.sink(*body.roots)
@@ -174,7 +197,10 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp]) -> UOp
         place = body.places.get(node)
         if place is not None:
             done[node] = UOp(
-                Op.PARAM, node.dtype, (), ParamArg(slots[place.operand] + place.shard, node.arg.size, node.arg.device)
+                Op.PARAM,
+                node.dtype,
+                (),
+                ParamArg(slots[place.operand] + place.shard, node.arg.size, node.arg.device or device),
             )
         elif node.op is not Op.SINK and node.find_shape() is not None and 0 in node.shape:
             done[node] = make_empty(node.dtype, node.shape)
