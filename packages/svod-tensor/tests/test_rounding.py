@@ -48,7 +48,7 @@ REDUCTIONS = {
     for name in (
         "sum", "prod", "max", "min", "any", "all", "count_nonzero", "mean", "var", "std", "logsumexp", "norm", "argmax", "argmin",
         "cumsum", "cumprod", "cummax", "cummin", "nansum", "nanprod", "nanmean", "nanmax", "nanmin", "softmax", "log_softmax",
-        "layernorm", "rms_norm", "glu", "median", "cumulative_sum", "cumulative_prod", "cumargmax", "cumargmin", "logcumsumexp",
+        "layernorm", "rms_norm", "glu", "median", "cumulative_sum", "cumulative_prod", "cumargmax", "cumargmin",
     )
 } | {
     "var_corrected": lambda x: x.var(1, correction=1), "norm_1": lambda x: x.norm(1, ord=1), "norm_3": lambda x: x.norm(1, ord=3),

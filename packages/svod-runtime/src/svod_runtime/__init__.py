@@ -6,28 +6,21 @@ from svod_runtime._builder import ExecutionPlanBuilder
 from svod_runtime._custom_function import CustomFunction, clear_custom_functions, register_custom_function
 from svod_runtime._dependencies import get_hazards, list_accesses
 from svod_runtime._limits import Limits
+from svod_runtime._loop_bindings import Binding, Carried, CarriedIn, CarriedOut, Slice, Whole
 from svod_runtime._memory_report import MemoryReport, PlannerMode
 from svod_runtime._plan import ExecutionPlan, Guard
 from svod_runtime._plan_form import find_sharing
 from svod_runtime._plan_view import PlannedKernel
 from svod_runtime._prepared import (
     CachedKernel,
+    LoopBody,
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
     PreparedKernel,
+    PreparedLoop,
     PreparedOp,
     describe_op,
-)
-from svod_runtime._prepared_loop import (
-    Binding,
-    Carried,
-    CarriedIn,
-    CarriedOut,
-    LoopBody,
-    PreparedLoop,
-    Slice,
-    Whole,
 )
 from svod_runtime._profile import KernelProfile
 from svod_runtime._report import KernelSummary, ProfileReport, ScopeSummary

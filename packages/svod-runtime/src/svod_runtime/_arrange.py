@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING
 
 from svod_device import BatchLauncher
 from svod_runtime._grouping import Load, group_loads
-from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedOp
-from svod_runtime._prepared_loop import PreparedLoop
+from svod_runtime._prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedLoop,
+    PreparedOp,
+)
 
 if TYPE_CHECKING:
     from svod_runtime._kernel_state import KernelState
-    from svod_runtime._loop_form import LoopForm
 
 __all__ = ["MAX_BATCH_WORK", "Arrangement", "CopyUnit", "Group", "LoopUnit", "arrange"]
 
@@ -64,9 +69,9 @@ def arrange(
     ops: Sequence[PreparedOp],
     levels: Sequence[Sequence[int]],
     states: Sequence[KernelState],
-    loops: Sequence[LoopForm] = (),
+    loops: Sequence[BatchLauncher | None] = (),
 ) -> Arrangement:
-    """Put the ops into calls; `states` are those of the kernels, in schedule order, and `loops` the loops."""
+    """Put the ops into calls; `states` are those of the kernels, in schedule order, `loops` those who run the loops in one call."""
     calls: list[Call] = []
     batch: list[Group | LoopUnit] = []
     n_work = 0
@@ -97,7 +102,7 @@ def _iter_units(
     ops: Sequence[PreparedOp],
     levels: Sequence[Sequence[int]],
     states: Sequence[KernelState],
-    loops: Sequence[LoopForm],
+    loops: Sequence[BatchLauncher | None],
 ) -> Iterator[_Unit]:
     """Groups of kernels that may run at the same time, and the other ops, each by itself; a view costs no call."""
     number_of = _number_by_kind(ops)
@@ -114,7 +119,7 @@ def _iter_units(
                 case PreparedKernel():
                     yield Group(states[number_of[index]].launcher, (number_of[index],))
                 case PreparedLoop():
-                    yield LoopUnit(loops[number_of[index]].launcher, number_of[index])
+                    yield LoopUnit(loops[number_of[index]], number_of[index])
                 case PreparedCopy():
                     yield CopyUnit(op, number_of[index])
                 case PreparedCustomFunction():

@@ -7,8 +7,15 @@ from itertools import combinations
 
 from svod_device import Buffer
 from svod_ir import UOp
-from svod_runtime._prepared import PreparedBufferView, PreparedCustomFunction, get_written
-from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, LoopBody, PreparedLoop, Slice, Whole, list_parts
+from svod_runtime._loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
+from svod_runtime._prepared import (
+    LoopBody,
+    PreparedBufferView,
+    PreparedCustomFunction,
+    PreparedLoop,
+    get_written,
+    list_parts,
+)
 from svod_runtime.errors import PlanError
 
 __all__ = ["check_bindings", "check_writes"]

@@ -11,10 +11,10 @@ from svod_runtime._prepared import (
     PreparedCopy,
     PreparedCustomFunction,
     PreparedKernel,
+    PreparedLoop,
     PreparedOp,
     describe_op,
 )
-from svod_runtime._prepared_loop import PreparedLoop
 from svod_runtime.errors import PlanError
 
 __all__ = ["check_indices", "check_op"]

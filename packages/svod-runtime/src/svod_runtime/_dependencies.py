@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from svod_device import Buffer
 from svod_ir import sort_by_dependencies
-from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedOp
-from svod_runtime._prepared_loop import PreparedLoop
+from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedLoop, PreparedOp
 from svod_runtime.errors import DependencyError
 
 __all__ = [

@@ -9,9 +9,9 @@ from svod_device import Buffer, LoopingLauncher
 from svod_ir import Op, UOp
 from svod_runtime._arrange import Arrangement, arrange
 from svod_runtime._kernel_state import KernelState, find_constant_sizes, has_varying_sizes
+from svod_runtime._loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
 from svod_runtime._loop_order import BodyDependencies
-from svod_runtime._prepared import PreparedCopy, PreparedCustomFunction, PreparedKernel
-from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, PreparedLoop, Slice, Whole, list_parts
+from svod_runtime._prepared import PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedLoop, list_parts
 
 __all__ = ["LoopForm", "User", "list_loop_forms"]
 
@@ -84,9 +84,9 @@ class LoopForm:
     def arrange(self, states: Sequence[KernelState]) -> Arrangement:
         """What each call of an iteration runs; the same for all plans unless launch sizes say otherwise."""
         if not self._has_constant_sizes:
-            return arrange(self.body.ops, self.levels, states, self.loops)
+            return arrange(self.body.ops, self.levels, states, [form.launcher for form in self.loops])
         if self._arrangement is None:
-            self._arrangement = arrange(self.body.ops, self.levels, states, self.loops)
+            self._arrangement = arrange(self.body.ops, self.levels, states, [form.launcher for form in self.loops])
         return self._arrangement
 
     @property

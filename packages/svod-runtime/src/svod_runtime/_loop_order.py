@@ -15,8 +15,8 @@ from typing import Final
 
 from svod_device import Buffer
 from svod_runtime._dependencies import Access, Dependencies, resolve_dependencies
-from svod_runtime._prepared import PreparedOp
-from svod_runtime._prepared_loop import Binding, CarriedIn, CarriedOut, PreparedLoop, Slice, Whole
+from svod_runtime._loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
+from svod_runtime._prepared import PreparedLoop, PreparedOp
 
 __all__ = ["BodyDependencies"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from svod_device import Buffer, LaunchSizeError, Word, evaluate_expression
 from svod_ir import UOp
 from svod_runtime._kernel_state import KernelState
+from svod_runtime._loop_bindings import Slice, Whole
 from svod_runtime._prepared import describe_op
-from svod_runtime._prepared_loop import Slice, Whole
 from svod_runtime.errors import ExecutionError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from svod_runtime._kernel_state import KernelState, find_constant_sizes
 from svod_runtime._loop_form import list_loop_forms
 from svod_runtime._op_variables import collect_bounds, get_initial_values
 from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedBufferView, PreparedKernel, get_written
-from svod_runtime._prepared_loop import PreparedLoop
+from svod_runtime._prepared import PreparedBufferView, PreparedKernel, PreparedLoop, get_written
 from svod_runtime.errors import PlanError
 
 if TYPE_CHECKING:
@@ -130,9 +129,9 @@ class PlanForm:
     def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
         """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""
         if levels is not self.levels or not self._has_constant_sizes:
-            return arrange(self.ops, levels, states, [form for _, form in self.loops])
+            return arrange(self.ops, levels, states, [form.launcher for _, form in self.loops])
         if self._arrangement is None:
-            self._arrangement = arrange(self.ops, levels, states, [form for _, form in self.loops])
+            self._arrangement = arrange(self.ops, levels, states, [form.launcher for _, form in self.loops])
         return self._arrangement
 
     def map_ids(self, input_ids: Sequence[int] | None) -> dict[int, int]:

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from svod_device import BatchLauncher, Program, ProgramSpec, Variable
+from svod_device import BatchLauncher, Buffer, Program, ProgramSpec, Variable
 from svod_ir import UOp
-from svod_runtime._prepared_loop import PreparedLoop
+from svod_runtime._loop_bindings import Binding, Carried
 
 __all__ = [
     "CachedKernel",
+    "LoopBody",
+    "Part",
     "PreparedBufferView",
     "PreparedCopy",
     "PreparedCustomFunction",
     "PreparedKernel",
+    "PreparedLoop",
     "PreparedOp",
     "describe_op",
     "get_written",
+    "list_parts",
 ]
 
 
@@ -112,6 +117,62 @@ class PreparedCustomFunction:
     values: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopBody:
+    """The ops of one iteration, on buffers of their own numbering.
+
+    Attributes:
+        buffers: local buffers. Of one that is bound, size, dtype and device count alone, and it is all of its storage;
+            one that is not bound has no memory yet, or is a part of one that is bound.
+        ops: on indices of `buffers`; `dependencies` name ops of this body.
+        bindings: for each local buffer what memory it is; None for what lives within an iteration, and for parts.
+        carried: the carried values.
+        counter: the variable that is the number of the iteration, from 0 on in the order of execution.
+        is_reversed: whether iteration t has slice count - 1 - t.
+        go_on: the index of a local buffer, one bool: after an iteration that leaves it false the loop ends.
+    """
+
+    buffers: tuple[Buffer, ...]
+    ops: tuple[PreparedOp, ...]
+    bindings: tuple[Binding | None, ...]
+    carried: tuple[Carried, ...] = ()
+    counter: str | None = None
+    is_reversed: bool = False
+    go_on: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLoop:
+    """Run a body `count` times, or until it says that it is done.
+
+    Attributes:
+        id: of the op in the schedule. Ops of the body with ids of their own may have origins of their own.
+        buffer_indices: indices of the plan's buffers that it touches: operands, results, spares, and the computed count.
+        output_indices: positions within `buffer_indices` that it writes, spares among them.
+        body: what runs in each iteration.
+        count: how many iterations there are at most, a number or an expression of variables; None if it is an int64 in memory.
+        count_position: the position of the buffer which that number is read from when the loop begins; below 0 is none.
+        branch: of several loops of which one runs, once: the number of this one. The count, clamped to those that there
+            are, then says which one runs.
+        n_branches: how many of them there are.
+        fixedvars: values of variables that the schedule fixed; no caller overrides them.
+        dependencies: ids of ops that must have run before.
+        values: initial values of the variables of `count`, where they are not the smallest ones.
+    """
+
+    id: int
+    buffer_indices: tuple[int, ...]
+    output_indices: tuple[int, ...]
+    body: LoopBody
+    count: UOp | int | None
+    count_position: int | None = None
+    branch: int | None = None
+    n_branches: int = 0
+    fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
+    dependencies: tuple[int, ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
 PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction | PreparedLoop
 
 
@@ -139,3 +200,20 @@ def describe_op(op: PreparedOp) -> str:
             return f"custom function {op.kind!r} (op {op.id})"
         case PreparedLoop():
             return f"loop (op {op.id})"
+
+
+class Part(NamedTuple):
+    """A local buffer on the memory of another one, from a byte on."""
+
+    local: int
+    offset: int
+
+
+def list_parts(body: LoopBody) -> dict[int, list[Part]]:
+    """For each local buffer that is bound what lies on it: itself, and its parts."""
+    owners = {buffer.storage_id: i for i, buffer in enumerate(body.buffers) if body.bindings[i] is not None}
+    parts: dict[int, list[Part]] = {index: [] for index in owners.values()}
+    for index, buffer in enumerate(body.buffers):
+        if buffer.storage_id in owners:
+            parts[owners[buffer.storage_id]].append(Part(index, buffer.offset))
+    return parts

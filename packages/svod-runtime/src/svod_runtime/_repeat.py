@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from svod_device import BatchItem, Launch, LoopCarried, LoopSlice, Move, Repeat, Word
 from svod_runtime._arrange import CopyUnit, Group
 from svod_runtime._kernel_state import KernelState
+from svod_runtime._loop_bindings import Carried, CarriedIn, CarriedOut
 from svod_runtime._loop_state import LoopState
-from svod_runtime._prepared_loop import Carried, CarriedIn, CarriedOut
 
 __all__ = ["make_launch", "make_repeat"]
 

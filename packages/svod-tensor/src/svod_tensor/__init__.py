@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.loops.associative import associative_scan
     from svod_tensor.loops.choose import cond, switch
+    from svod_tensor.loops.cumulative import logcumsumexp
     from svod_tensor.loops.fori import fori_loop, while_loop
     from svod_tensor.loops.recurrent import gru, lstm, rnn
     from svod_tensor.loops.scan import scan
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "clear_caches",
     "cond", "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "fori_loop",
-    "gru", "int8", "int16", "int32", "int64", "jit", "load_safetensors", "lstm", "manual_seed", "register_custom_function", "rnn",
+    "gru", "int8", "int16", "int32", "int64", "jit", "load_safetensors", "logcumsumexp", "lstm", "manual_seed", "register_custom_function",
+    "rnn",
     "save_safetensors", "scan", "scope", "switch", "track_origins", "uint8", "uint16", "uint32", "uint64", "while_loop",
 ]  # fmt: skip
 
@@ -58,6 +60,7 @@ __all__ = [
 _LAZY = {
     "Generator": "_generator",
     "associative_scan": "loops.associative",
+    "logcumsumexp": "loops.cumulative",
     "caches": "engine.caches",
     "clear_caches": "engine.caches",
     "cond": "loops.choose",

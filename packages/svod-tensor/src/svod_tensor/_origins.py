@@ -15,22 +15,19 @@ import operator
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import update_wrapper
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from svod_ir.origins import Origin, add_origin, needs_origin
-from svod_tensor.options import read_origins
+from svod_tensor._scopes import current_scope
 
 if TYPE_CHECKING:
     from svod_ir import UOp
 
 __all__ = [
     "add_line",
-    "current_scope",
     "scope",
-    "skip_line",
     "track_origins",
     "wrap",
 ]
@@ -41,9 +38,6 @@ R = TypeVar("R")
 _OWN: Final = frozenset(
     {"svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor"}
 )
-
-# None where lines are not tracked, "" outside all scopes.
-current_scope: Final = ContextVar[str | None]("current_scope", default="" if read_origins() else None)
 
 
 @contextmanager
@@ -108,12 +102,6 @@ def add_line(node: UOp) -> None:
         # `inspect.currentframe` does the same, but takes 4 ms to import.
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         add_origin(node, _find_origin(frame, name))
-
-
-def skip_line(node: UOp) -> None:
-    """Say that no line built `node`; where lines are tracked."""
-    if current_scope.get() is not None:
-        add_origin(node, None)
 
 
 def _find_origin(frame: FrameType | None, name: str) -> Origin | None:

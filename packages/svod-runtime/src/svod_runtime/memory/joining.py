@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from svod_device import Buffer
-from svod_runtime._prepared import PreparedOp
-from svod_runtime._prepared_loop import PreparedLoop
+from svod_runtime._prepared import PreparedLoop, PreparedOp
 from svod_runtime.memory.lives import is_fresh, list_lives
 
 __all__ = ["join_initials"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from svod_dtype import DType
 from svod_ir import Sharding, UOp
 from svod_ir.sizes import unbind
-from svod_tensor._origins import skip_line
+from svod_tensor._scopes import skip_line
 from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic

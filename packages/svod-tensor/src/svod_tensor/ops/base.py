@@ -9,7 +9,8 @@ from svod_dtype import DType, to_dtype
 from svod_ir import Sharding, SInt, UOp, format_shape
 from svod_ir.placement import check_devices
 from svod_ir.sizes import max_size, product
-from svod_tensor._origins import add_line, current_scope
+from svod_tensor._origins import add_line
+from svod_tensor._scopes import current_scope
 from svod_tensor._shapes import Shape
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step

@@ -101,29 +101,6 @@ class Cumulative(Theme):
         found = is_new.where(places, 0).pad(*(first if a == axis else (0, 0) for a in range(self.ndim)))
         return found.cummax(axis)
 
-    @rounds_once
-    def logcumsumexp(self, axis: int | None = None) -> Self:
-        """`log(cumsum(exp(x)))` without overflow, in the shape of this tensor. Integers become float32.
-
-        Args:
-            axis: along which; None flattens first.
-
-        Raises:
-            AxisError: if there is no such axis.
-
-        Example:
-            >>> Tensor([1000.0, 1000.0, -float("inf")]).logcumsumexp().round(2).numpy()
-            array([1000.  , 1000.69, 1000.69], dtype=float32)
-        """
-        from svod_tensor.loops.associative import associative_scan
-
-        if axis is None:
-            return self.flatten().logcumsumexp(0)
-        axis = normalize_axis("logcumsumexp", axis, self.ndim)
-        x = self._to_float()
-        peak, total = associative_scan(_add_powers, (x, x.ones_like()), axis=axis)
-        return peak.add(total.log())
-
     def _scan(self, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Self:
         if axis is None:
             return self.flatten()._scan(operation, op, 0, dtype)
@@ -219,12 +196,3 @@ class Cumulative(Theme):
             last, first = x._slice_axis(axis, min(1, size), size), x._slice_axis(axis, 0, max(size - 1, 0))
             x = last.ne(first) if x.dtype.is_bool else last.sub(first)
         return x.clone() if x is self else x
-
-
-def _add_powers(left: tuple[T, T], right: tuple[T, T]) -> tuple[T, T]:
-    """Sums of powers, each as the largest exponent m and the sum divided by exp(m)."""
-    (a, x), (b, y) = left, right
-    is_first = a.ge(b)
-    # Two infinities are as large as each other; their difference would be NaN.
-    scale = a.eq(b).where(0.0, a.sub(b).abs().neg()).exp()
-    return a.maximum(b), is_first.where(x.add(y.mul(scale)), x.mul(scale).add(y))

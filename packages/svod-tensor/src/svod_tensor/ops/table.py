@@ -134,7 +134,6 @@ TABLE: Final = (
     Operation("cummin", "cumulative", "", "test_reduction.py::test_running_reductions_agree_with_numpy"),
     Operation("cumargmax", "cumulative", "", "test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"),
     Operation("cumargmin", "cumulative", "", "test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"),
-    Operation("logcumsumexp", "cumulative", "", "test_cumulative.py::test_running_logsumexp_agrees_with_numpy_in_float64"),
     Operation("cumulative_sum", "cumulative", "cumulative_sum", "test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element"),
     Operation("cumulative_prod", "cumulative", "cumulative_prod", "test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element"),
     Operation("diff", "cumulative", "diff", "test_cumulative.py::test_differences_of_neighbours"),

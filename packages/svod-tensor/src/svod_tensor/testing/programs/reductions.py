@@ -183,10 +183,6 @@ def _iter_scans() -> Iterator[Drawable]:
             _draw_scanned, orders=True, weight=0.4,
         )  # fmt: skip
     yield Drawable(
-        "logcumsumexp", "{0}.logcumsumexp({axis})", lambda a, axis: np.logaddexp.accumulate(a.astype(np.float64), axis),
-        lambda d, axis: float_of(d), _draw_scanned, "absolutely", weight=0.4,
-    )  # fmt: skip
-    yield Drawable(
         "diff",
         "{0}.diff(1, {axis})",
         lambda a, axis: np.diff(a, 1, axis),
