@@ -42,7 +42,7 @@ def count_iterations(step: Step) -> int:
 
 @functools.cache
 def draw_programs() -> list[Program]:
-    return [generate(seed) for seed in range(120)]
+    return [generate(seed) for seed in range(160)]
 
 
 @functools.cache
@@ -200,13 +200,11 @@ class FirstBranch(NumpyLibrary):
 
 
 class Unstored(NumpyLibrary):
-    """Loses writes to memory outside a body but the first."""
+    """Loses writes to memory outside a body."""
 
     def apply(self, operation: str, operands: Any, args: Any, kinds: Any) -> Any:
         if operation.startswith("write"):
-            if getattr(self, "has_written", False):
-                return operands[0]
-            self.has_written = True
+            return operands[0]
         return super().apply(operation, operands, args, kinds)
 
 
@@ -268,7 +266,7 @@ def test_a_failing_program_is_shrunk_to_the_loop_that_fails(fault: type[NumpyLib
     steps = list(shrunk.iter_steps())
     assert fails(shrunk)
     assert len(shrunk.roots) == 1
-    assert sum(1 for step in steps if step.blocks) == 1
+    assert sum(1 for step in steps if step.blocks) <= 2
     assert len(steps) <= 12, steps
 
 

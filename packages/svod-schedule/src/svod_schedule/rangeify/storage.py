@@ -248,7 +248,7 @@ class _StorageChooser:
             return False
         if max_trips(*rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
-        if loops[-1] in rows and trips * FEW_TRIPS <= max_trips(*loops):
+        if loops and loops[-1] in rows and trips * FEW_TRIPS <= max_trips(*loops):
             # Rows across the result would take the loops out of the order in which it lies in memory, to store a few elements less.
             return False
         return form_chain(rows, kernel.rows)
