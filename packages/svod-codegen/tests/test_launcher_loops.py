@@ -641,6 +641,7 @@ def test_an_interrupt_ends_a_loop_between_iterations_and_the_table_runs_again_fr
     out = run_script(
         SCRIPT_HEAD.replace("N_PARTS", str(n_parts))
         + """
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell turns off in the background
 def interrupt():
     while counter[0] < 100:
         pass
