@@ -68,6 +68,8 @@ def make_captured(
         bound = dict.fromkeys(bind for graph in graphs for bind in graph.iter_ops(Op.BIND) if bind not in own)
         given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
+        memories = {i.memory for i in inputs}
+        capture.forget(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
     foreign = states.get_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
     if capture.lacking:
         # Calls write to memory, which has to be there.

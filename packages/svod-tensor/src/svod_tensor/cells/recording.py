@@ -33,6 +33,7 @@ class Capture:
         states: the last pending state of each BUFFER that was assigned to.
         assigned: every state that an assignment of it leads to, and the one before the first of them.
         made: the cells and views that the run made, by id.
+        spent: the ids of those among them that are made of placeholders, which have no memory: nobody can compute them after the run.
         lacking: the cells that were there before this run and that it wrote to, but have no memory for what calls write; and
             what they held.
         moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
@@ -49,6 +50,7 @@ class Capture:
         self.lacking: list[tuple[Cell, UOp]] = []
         self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
         self.made: dict[int, weakref.ref[Live]] = {}
+        self.spent: set[int] = set()
         self._written: list[weakref.ref[Cell]] = []
 
     def is_known(self, cell: Cell) -> bool:
@@ -71,6 +73,10 @@ class Capture:
             if found is None:
                 break
         return found
+
+    def forget(self, depends: Callable[[UOp], bool]) -> None:
+        """Let what depends on placeholders be live for nobody after this run."""
+        self.spent.update(id(one) for one in self.iter_made() if depends(one.node))
 
     def get_written(self) -> list[weakref.ref[Cell]]:
         """The cells that were there before this run and that it wrote to."""

@@ -173,7 +173,8 @@ def end_capture() -> None:
         else:
             _captures[thread] = ended.outer
         for one in _iter(ended.made):
-            tables.add(one)
+            if id(one) not in ended.spent:
+                tables.add(one)
         if ended.outer is None:
             _ended.notify_all()
 

@@ -151,6 +151,7 @@ class Trace(Capture):
         sources, counters = set(memories), [] if self.counter is None else [self.counter]
         leaked = self.find_leak([t.content for t in kept], lambda node: reads(node, sources, counters))
         if leaked is None:
+            self.forget(lambda node: reads(node, sources, counters))
             return
         raise TraceError(
             operation=self.operation, function=self.name,
