@@ -14,9 +14,9 @@ from svod_device import BatchItem, Repeat
 from svod_ir.testing import count_examples
 from svod_tensor.testing.loop_programs import (
     Expected,
+    LoopProgram,
+    LoopStep,
     NumpyLibrary,
-    Program,
-    Step,
     check_program,
     evaluate_program,
     find_difference,
@@ -34,19 +34,19 @@ N_PROGRAMS = count_examples(200)
 drawing = pytest.mark.xdist_group("loop programs")  # they share what takes long to draw
 
 
-def count_iterations(step: Step) -> int:
+def count_iterations(step: LoopStep) -> int:
     """Of a loop by itself, where it is a number."""
     count = step.args.get("length") or step.args.get("upper") or step.args.get("k") or 0
     return int(count) if isinstance(count, (int, float)) else 10
 
 
 @functools.cache
-def draw_programs() -> list[Program]:
+def draw_programs() -> list[LoopProgram]:
     return [generate(seed) for seed in range(160)]
 
 
 @functools.cache
-def draw_short_programs() -> list[tuple[Program, list[Expected]]]:
+def draw_short_programs() -> list[tuple[LoopProgram, list[Expected]]]:
     programs = [p for p in draw_programs() if sum(map(count_iterations, p.iter_steps())) < 50]
     return [(p, evaluate_program(p)) for p in programs if len(list(p.iter_steps())) < 40]
 
@@ -78,7 +78,7 @@ def test_programs_have_every_kind_of_loop_and_loops_in_loops():
     assert any(program.variables for program in draw_programs())
 
 
-def measure_depth(program: Program) -> int:
+def measure_depth(program: LoopProgram) -> int:
     def measure(steps: Any) -> int:
         return max((1 + max(measure(b.steps) for b in s.blocks) for s in steps if s.blocks), default=0)
 
@@ -163,7 +163,7 @@ class OneMore(NumpyLibrary):
 class OldCount(NumpyLibrary):
     """Keeps to the number of iterations of the first execution."""
 
-    def __init__(self, program: Program, version: int) -> None:
+    def __init__(self, program: LoopProgram, version: int) -> None:
         super().__init__({name: given[2] for name, given in program.variables.items()})
 
 
@@ -233,7 +233,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-def is_found(program: Program, fault: type[NumpyLibrary], expected: list[Expected], version: int = 0) -> bool:
+def is_found(program: LoopProgram, fault: type[NumpyLibrary], expected: list[Expected], version: int = 0) -> bool:
     variables = {name: given[2 + version] for name, given in program.variables.items()}
     library = fault(program, version) if fault is OldCount else fault(variables)  # type: ignore[arg-type]
     arrays = make_arrays(program, version)
@@ -260,7 +260,7 @@ def test_no_fault_is_found_where_none_is():
 @drawing
 @pytest.mark.parametrize("fault", [Ignored, Stale, OtherSide], ids=lambda fault: fault.__name__)
 def test_a_failing_program_is_shrunk_to_the_loop_that_fails(fault: type[NumpyLibrary]):
-    fails: Callable[[Program], bool] = lambda p: is_found(p, fault, evaluate_program(p))  # noqa: E731
+    fails: Callable[[LoopProgram], bool] = lambda p: is_found(p, fault, evaluate_program(p))  # noqa: E731
     program = next(p for p, _ in draw_short_programs() if sum(1 for _ in p.iter_steps()) > 15 and fails(p))
     shrunk = shrink(program, fails)
     steps = list(shrunk.iter_steps())

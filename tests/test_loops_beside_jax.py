@@ -16,7 +16,7 @@ from svod_ir.testing import count_examples
 from svod_tensor.testing.loop_programs import (
     OPERATIONS,
     Kind,
-    Program,
+    LoopProgram,
     compile_line,
     evaluate_program,
     find_difference,
@@ -72,12 +72,12 @@ def _namespace() -> dict[str, Any]:
     return {"np": jnp, "set_items": set_items}
 
 
-def _writes(program: Program) -> bool:
+def _writes(program: LoopProgram) -> bool:
     """Memory outside the body: jax has nothing like it."""
     return any(step.operation.startswith("write") for step in program.iter_steps())
 
 
-def _compute(program: Program, version: int) -> list[Any]:
+def _compute(program: LoopProgram, version: int) -> list[Any]:
     library = JaxLibrary({name: given[2 + version] for name, given in program.variables.items()})
     numbers = [step.results[0] for step in program.inputs]
 

@@ -18,7 +18,6 @@ from svod_tensor.testing.loop_programs.interpret import Library, run_program
 from svod_tensor.testing.loop_programs.meaning import (
     Expected,
     NumpyLibrary,
-    UnstableError,
     evaluate_program,
     find_difference,
     make_array,
@@ -26,8 +25,9 @@ from svod_tensor.testing.loop_programs.meaning import (
 )
 from svod_tensor.testing.loop_programs.modes import MODES, check_program
 from svod_tensor.testing.loop_programs.operations import OPERATIONS, compile_line
-from svod_tensor.testing.loop_programs.program import Block, Kind, Program, Step
+from svod_tensor.testing.loop_programs.program import Block, Kind, LoopProgram, LoopStep
 from svod_tensor.testing.loop_programs.shrink import shrink
+from svod_tensor.testing.programs.oracle import UnstableError
 
 __all__ = [
     "MODES",
@@ -37,9 +37,9 @@ __all__ = [
     "Expected",
     "Kind",
     "Library",
+    "LoopProgram",
+    "LoopStep",
     "NumpyLibrary",
-    "Program",
-    "Step",
     "UnstableError",
     "check_program",
     "compile_line",

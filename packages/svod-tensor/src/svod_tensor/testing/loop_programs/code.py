@@ -16,7 +16,7 @@ import numpy as np
 from svod_tensor._variable import Variable
 from svod_tensor.tensor import Tensor
 from svod_tensor.testing.loop_programs.operations import OPERATIONS
-from svod_tensor.testing.loop_programs.program import Block, Program, Step, Tree
+from svod_tensor.testing.loop_programs.program import Block, LoopProgram, LoopStep, Tree
 
 __all__ = ["LOOPS", "PREAMBLE", "bind_variables", "build", "write_program"]
 
@@ -28,7 +28,7 @@ PREAMBLE: Final = (
 """What a printed program needs before its first line."""
 
 
-def write_program(program: Program, *, with_inputs: bool = True) -> str:
+def write_program(program: LoopProgram, *, with_inputs: bool = True) -> str:
     """The lines of the program; without its inputs and variables, they are what `build` runs."""
     lines: list[str] = []
     if with_inputs:
@@ -42,7 +42,7 @@ def write_program(program: Program, *, with_inputs: bool = True) -> str:
     return "\n".join([*lines, f"results = [{_names(program.roots)}]"])
 
 
-def build(program: Program, inputs: Mapping[int, object], variables: Mapping[str, object], loops: Any) -> list[Any]:
+def build(program: LoopProgram, inputs: Mapping[int, object], variables: Mapping[str, object], loops: Any) -> list[Any]:
     """The result tensors of the program on these tensors, with these bound variables, by the loops of a namespace."""
     names: dict[str, Any] = {f"x{v}": tensor for v, tensor in inputs.items()}
     names |= {name: getattr(loops, name) for name in LOOPS}
@@ -53,7 +53,7 @@ def build(program: Program, inputs: Mapping[int, object], variables: Mapping[str
     return names["build"]()
 
 
-def bind_variables(program: Program, version: int = 0) -> dict[str, object]:
+def bind_variables(program: LoopProgram, version: int = 0) -> dict[str, object]:
     """The variables of a program with the values of a version."""
     return {
         name: Variable(name, given[0], given[1]).bind(given[2 + version]) for name, given in program.variables.items()
@@ -65,7 +65,7 @@ def _compile(text: str) -> CodeType:
     return compile(text, "<program>", "exec")
 
 
-def _iter_lines(steps: Sequence[Step]) -> Iterator[str]:
+def _iter_lines(steps: Sequence[LoopStep]) -> Iterator[str]:
     for step in steps:
         match step.operation:
             case "input":
@@ -82,7 +82,7 @@ def _iter_lines(steps: Sequence[Step]) -> Iterator[str]:
                 yield _write_step(step)
 
 
-def _write_step(step: Step) -> str:
+def _write_step(step: LoopStep) -> str:
     row = OPERATIONS[step.operation]
     line = row.svod or row.numpy
     values = dict(zip("abc", (f"x{v}" for v in step.operands), strict=False))
@@ -105,7 +105,7 @@ def _write_block(name: str, parameters: str, taken: Mapping[int, str], block: Bl
         yield "    " + line.replace("\n", "\n    ")
 
 
-def _write_scan(step: Step) -> Iterator[str]:
+def _write_scan(step: LoopStep) -> Iterator[str]:
     args, n, (block,) = step.args, step.args["n_carried"], step.blocks
     taken = _take(args["carried"], "carry", block.params[:n]) | _take(args["sliced"], "part", block.params[n:])
     name = f"body{step.results[0] if step.results else 0}"
@@ -119,7 +119,7 @@ def _write_scan(step: Step) -> Iterator[str]:
     yield from _write_taken(_take(args["stacked"], "made", step.results[n:]))
 
 
-def _write_fori(step: Step) -> Iterator[str]:
+def _write_fori(step: LoopStep) -> Iterator[str]:
     args, n, (block,) = step.args, step.args["n_carried"], step.blocks
     name = f"body{step.results[0]}"
     taken = {block.params[0]: 'number.cast("int32")', **_take(args["carried"], "carry", block.params[1:])}
@@ -129,7 +129,7 @@ def _write_fori(step: Step) -> Iterator[str]:
     yield from _write_taken(_take(args["carried"], "last", step.results))
 
 
-def _write_while(step: Step) -> Iterator[str]:
+def _write_while(step: LoopStep) -> Iterator[str]:
     tree, (condition, block), number = step.args["carried"], step.blocks, step.results[0]
     taken = _take(tree, "carry", condition.params)
     yield from _write_block(f"goes_on{number}", "carry", taken, condition, f"x{condition.results[0]}")
@@ -139,7 +139,7 @@ def _write_while(step: Step) -> Iterator[str]:
     yield from _write_taken(_take(tree, "last", step.results))
 
 
-def _write_branch(step: Step) -> Iterator[str]:
+def _write_branch(step: LoopStep) -> Iterator[str]:
     given, made, number = step.args["given"], step.args["made"], step.results[0]
     names = [f"branch{number}_{n}" for n in range(len(step.blocks))]
     for name, block in zip(names, step.blocks, strict=True):

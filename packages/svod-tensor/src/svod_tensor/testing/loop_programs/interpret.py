@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from svod_tensor.testing.loop_programs.program import Block, Kind, Program, Step, pack, unpack
+from svod_tensor.testing.loop_programs.program import Block, Kind, LoopProgram, LoopStep, pack, unpack
 
 __all__ = ["Library", "run_program"]
 
@@ -40,7 +40,7 @@ class Library(Protocol):
     def switch(self, index: Any, branches: Sequence[Function], *operands: Any) -> Any: ...
 
 
-def run_program(program: Program, library: Library, inputs: Mapping[int, Any]) -> list[Any]:
+def run_program(program: LoopProgram, library: Library, inputs: Mapping[int, Any]) -> list[Any]:
     """The results of a program on these inputs."""
     return _Run(program.kinds, library).run_steps(program.steps, dict(inputs), program.roots)
 
@@ -50,7 +50,7 @@ class _Run:
         self._kinds = kinds
         self._library = library
 
-    def run_steps(self, steps: Sequence[Step], values: dict[int, Any], results: Sequence[int]) -> list[Any]:
+    def run_steps(self, steps: Sequence[LoopStep], values: dict[int, Any], results: Sequence[int]) -> list[Any]:
         for step in steps:
             if step.operation == "input":
                 continue
@@ -73,7 +73,7 @@ class _Run:
     def _call(self, block: Block, leaves: Sequence[Any], values: dict[int, Any]) -> list[Any]:
         return self.run_steps(block.steps, values | dict(zip(block.params, leaves, strict=True)), block.results)
 
-    def _scan(self, step: Step, operands: list[Any], values: dict[int, Any]) -> list[Any]:
+    def _scan(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
         args, n_carried = step.args, step.args["n_carried"]
         carried, sliced, stacked = args["carried"], args["sliced"], args["stacked"]
 
@@ -88,7 +88,7 @@ class _Run:
         last, ys = self._library.scan(body, init, xs, length=length, reverse=args["reverse"], made=made)
         return [*unpack(carried, last), *unpack(stacked, ys)]
 
-    def _fori(self, step: Step, operands: list[Any], values: dict[int, Any]) -> list[Any]:
+    def _fori(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
         carried, n_carried = step.args["carried"], step.args["n_carried"]
 
         def body(number: Any, carry: Any) -> Any:
@@ -103,7 +103,7 @@ class _Run:
         init = pack(carried, operands[:n_carried])
         return unpack(carried, self._library.fori_loop(step.args["lower"], upper, body, init))
 
-    def _while(self, step: Step, operands: list[Any], values: dict[int, Any]) -> list[Any]:
+    def _while(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
         carried = step.args["carried"]
 
         def goes_on(carry: Any) -> Any:
@@ -114,7 +114,7 @@ class _Run:
 
         return unpack(carried, self._library.while_loop(goes_on, body, pack(carried, operands)))
 
-    def _branch(self, step: Step, operands: list[Any], values: dict[int, Any]) -> list[Any]:
+    def _branch(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
         given, made = step.args["given"], step.args["made"]
 
         def make(block: Block) -> Function:

@@ -19,13 +19,13 @@ import numpy as np
 
 from svod_tensor.testing.loop_programs.interpret import Function, run_program
 from svod_tensor.testing.loop_programs.operations import OPERATIONS, compile_line
-from svod_tensor.testing.loop_programs.program import Kind, Program
+from svod_tensor.testing.loop_programs.program import Kind, LoopProgram
+from svod_tensor.testing.programs.oracle import UnstableError
 
 __all__ = [
     "Expected",
     "NumpyLibrary",
     "PythonLoops",
-    "UnstableError",
     "evaluate_program",
     "find_difference",
     "make_array",
@@ -39,10 +39,6 @@ _LARGEST: Final = 1e4
 _EPSILON: Final = {"float64": 2.0**-52, "float32": 2.0**-23}
 _SLACK: Final = 32.0
 _MARGIN: Final = 1e-3
-
-
-class UnstableError(Exception):
-    """A program that is not for a test: too large, too long or ill-conditioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +172,7 @@ def _write(array: Any, index: Any, value: Any) -> Any:
     return array
 
 
-def make_arrays(program: Program, version: int = 0) -> dict[int, Any]:
+def make_arrays(program: LoopProgram, version: int = 0) -> dict[int, Any]:
     """The data of the inputs, in their dtypes; another version has other numbers."""
     kinds = {s.results[0]: program.kinds[s.results[0]] for s in program.inputs}
     seeds = [s.args["seed"] + 1000 * version for s in program.inputs]
@@ -194,7 +190,7 @@ def make_array(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
     return spread.reshape(kind.shape).astype(kind.dtype)
 
 
-def evaluate_program(program: Program, version: int = 0) -> list[Expected]:
+def evaluate_program(program: LoopProgram, version: int = 0) -> list[Expected]:
     """The results of a program.
 
     Args:

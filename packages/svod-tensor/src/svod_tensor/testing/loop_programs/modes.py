@@ -24,15 +24,15 @@ from svod_tensor.tensor import Tensor
 from svod_tensor.testing.loop_programs.code import bind_variables, build
 from svod_tensor.testing.loop_programs.meaning import (
     Expected,
-    UnstableError,
     evaluate_program,
     find_difference,
     make_arrays,
 )
-from svod_tensor.testing.loop_programs.program import Program
+from svod_tensor.testing.loop_programs.program import LoopProgram
 from svod_tensor.testing.programs.modes import Failure, describe_error, using_threads
+from svod_tensor.testing.programs.oracle import UnstableError
 
-__all__ = ["MODES", "Mode", "check_program", "using_settings"]
+__all__ = ["MODES", "LoopMode", "check_program", "using_settings"]
 
 _USUAL: Final = PrepareConfig()
 _DEVICES: Final = ("CPU", "CPU:1")
@@ -50,7 +50,7 @@ Runs = Iterator[tuple[int, Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class LoopMode:
     """A way to compute the results of a program, perhaps several times.
 
     Attributes:
@@ -62,7 +62,7 @@ class Mode:
         refuses: errors that say that a program is not for this mode.
     """
 
-    run: Callable[[Program, PrepareConfig], Runs]
+    run: Callable[[LoopProgram, PrepareConfig], Runs]
     config: PrepareConfig = _USUAL
     least_work: int | None = None
     settings: tuple[Setting, ...] = ()
@@ -71,7 +71,7 @@ class Mode:
 
 
 def check_program(
-    program: Program, mode: str, *, device: str | None = None, values: list[Expected] | None = None
+    program: LoopProgram, mode: str, *, device: str | None = None, values: list[Expected] | None = None
 ) -> Failure | None:
     """What is wrong with the results that a program has in a mode, None where they are right.
 
@@ -132,11 +132,11 @@ def _loops() -> Any:
     return importlib.import_module("svod_tensor")
 
 
-def _tensors(program: Program, version: int = 0) -> dict[int, Tensor]:
+def _tensors(program: LoopProgram, version: int = 0) -> dict[int, Tensor]:
     return {v: Tensor(array).clone().realize() for v, array in make_arrays(program, version).items()}
 
 
-def _build(program: Program, tensors: Mapping[int, Tensor], version: int = 0) -> list[Any]:
+def _build(program: LoopProgram, tensors: Mapping[int, Tensor], version: int = 0) -> list[Any]:
     return build(program, tensors, bind_variables(program, version), _loops())
 
 
@@ -144,21 +144,21 @@ def _read(results: Sequence[Any]) -> list[Any]:
     return [result.numpy(copy=True) for result in results]
 
 
-def _realize(program: Program, config: PrepareConfig) -> Runs:
+def _realize(program: LoopProgram, config: PrepareConfig) -> Runs:
     for version in (0, 1):
         results = _build(program, _tensors(program, version), version)
         Tensor.realize_batch_with(results, config)
         yield version, _read(results)
 
 
-def _realize_each(program: Program, config: PrepareConfig) -> Runs:
+def _realize_each(program: LoopProgram, config: PrepareConfig) -> Runs:
     results = _build(program, _tensors(program))
     for result in results:
         result.realize_with(config)
     yield 0, _read(results)
 
 
-def _plan_memory(program: Program, config: PrepareConfig) -> Runs:
+def _plan_memory(program: LoopProgram, config: PrepareConfig) -> Runs:
     """The same kernels on memory that is planned in each way: they give the same bits."""
     for planner in ("arena", "remap", "disabled"):
         results = _build(program, _tensors(program))
@@ -166,7 +166,7 @@ def _plan_memory(program: Program, config: PrepareConfig) -> Runs:
         yield 0, _read(results)
 
 
-def _launch_either_way(program: Program, config: PrepareConfig) -> Runs:
+def _launch_either_way(program: LoopProgram, config: PrepareConfig) -> Runs:
     """The same kernels in a loop of the launcher and in one of Python: they give the same bits."""
     for settings in ((), (_IN_LAUNCHER,)):
         with using_settings(*settings):
@@ -176,7 +176,7 @@ def _launch_either_way(program: Program, config: PrepareConfig) -> Runs:
         clear_caches()
 
 
-def _prepare(program: Program, config: PrepareConfig) -> Runs:
+def _prepare(program: LoopProgram, config: PrepareConfig) -> Runs:
     tensors = _tensors(program)
     results = _build(program, tensors)
     pending = [r for r in results if r.size and not r.is_realized]
@@ -192,20 +192,20 @@ def _prepare(program: Program, config: PrepareConfig) -> Runs:
         yield version, _read(results)
 
 
-def _capture(program: Program, config: PrepareConfig, donate: bool = False) -> Callable[..., tuple[Any, ...]]:
+def _capture(program: LoopProgram, config: PrepareConfig, donate: bool = False) -> Callable[..., tuple[Any, ...]]:
     def run(inputs: dict[int, Tensor], variables: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(build(program, inputs, variables, _loops()))
 
     return jit(run, config=config, donate=("inputs",) if donate else ())
 
 
-def _jit(program: Program, config: PrepareConfig) -> Runs:
+def _jit(program: LoopProgram, config: PrepareConfig) -> Runs:
     run = _capture(program, config)
     for version in (0, 0, 1, 0):
         yield version, _read(run(_tensors(program, version), bind_variables(program, version)))
 
 
-def _jit_on_results(program: Program, config: PrepareConfig) -> Runs:
+def _jit_on_results(program: LoopProgram, config: PrepareConfig) -> Runs:
     """Results of the first call stay what they are while the same function is called again."""
     run = _capture(program, config)
     first = run(_tensors(program), bind_variables(program))
@@ -214,7 +214,7 @@ def _jit_on_results(program: Program, config: PrepareConfig) -> Runs:
     yield 1, _read(again)
 
 
-def _donate(program: Program, config: PrepareConfig) -> Runs:
+def _donate(program: LoopProgram, config: PrepareConfig) -> Runs:
     if not program.inputs or set(program.roots) & {step.results[0] for step in program.inputs}:
         return
     run = _capture(program, config, donate=True)
@@ -222,7 +222,7 @@ def _donate(program: Program, config: PrepareConfig) -> Runs:
         yield version, _read(run(_tensors(program, version), bind_variables(program, version)))
 
 
-def _shard(program: Program, config: PrepareConfig, *, splits: bool) -> Runs:
+def _shard(program: LoopProgram, config: PrepareConfig, *, splits: bool) -> Runs:
     for version in (0, 1):
         sharded: dict[int, Tensor] = {}
         for number, tensor in _tensors(program, version).items():
@@ -233,35 +233,35 @@ def _shard(program: Program, config: PrepareConfig, *, splits: bool) -> Runs:
         yield version, _read(results)
 
 
-def _replicate(program: Program, config: PrepareConfig) -> Runs:
+def _replicate(program: LoopProgram, config: PrepareConfig) -> Runs:
     return _shard(program, config, splits=False)
 
 
-def _split(program: Program, config: PrepareConfig) -> Runs:
+def _split(program: LoopProgram, config: PrepareConfig) -> Runs:
     return _shard(program, config, splits=True)
 
 
-MODES: Final[dict[str, Mode]] = {
-    "batch": Mode(_realize),
-    "prepare": Mode(_prepare),
-    "jit": Mode(_jit),
-    "jit on results": Mode(_jit_on_results, weight=0.5),
-    "donate": Mode(_donate),
-    "memory": Mode(_plan_memory),
-    "memory, no opts": Mode(_plan_memory, PrepareConfig(opts=()), weight=0.3),
-    "kernels": Mode(_launch_either_way, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=2.0),
-    "kernels, jit": Mode(_jit, settings=(_IN_KERNELS, _WRITTEN_OUT)),
-    "kernels, prepare": Mode(_prepare, settings=(_IN_KERNELS, _WRITTEN_OUT)),
-    "kernels, memory": Mode(_plan_memory, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.5),
-    "kernels, split": Mode(_split, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.4, refuses=_REFUSALS),
-    "launched": Mode(_launch_either_way),
-    "each": Mode(_realize_each, weight=0.4),
-    "no schedule cache": Mode(_realize, PrepareConfig(disable_schedule_cache=True), weight=0.4),
-    "no opts": Mode(_realize, PrepareConfig(opts=()), weight=0.5),
-    "prepare, no opts": Mode(_prepare, PrepareConfig(opts=()), weight=0.3),
-    "threads": Mode(_prepare, least_work=1, weight=0.5),
-    "one thread": Mode(_realize, least_work=1 << 62, weight=0.1),
-    "c": Mode(_realize, PrepareConfig(backend="c"), weight=0.1),
-    "replicate": Mode(_replicate, weight=0.4, refuses=_REFUSALS),
-    "split": Mode(_split, weight=0.4, refuses=_REFUSALS),
+MODES: Final[dict[str, LoopMode]] = {
+    "batch": LoopMode(_realize),
+    "prepare": LoopMode(_prepare),
+    "jit": LoopMode(_jit),
+    "jit on results": LoopMode(_jit_on_results, weight=0.5),
+    "donate": LoopMode(_donate),
+    "memory": LoopMode(_plan_memory),
+    "memory, no opts": LoopMode(_plan_memory, PrepareConfig(opts=()), weight=0.3),
+    "kernels": LoopMode(_launch_either_way, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=2.0),
+    "kernels, jit": LoopMode(_jit, settings=(_IN_KERNELS, _WRITTEN_OUT)),
+    "kernels, prepare": LoopMode(_prepare, settings=(_IN_KERNELS, _WRITTEN_OUT)),
+    "kernels, memory": LoopMode(_plan_memory, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.5),
+    "kernels, split": LoopMode(_split, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.4, refuses=_REFUSALS),
+    "launched": LoopMode(_launch_either_way),
+    "each": LoopMode(_realize_each, weight=0.4),
+    "no schedule cache": LoopMode(_realize, PrepareConfig(disable_schedule_cache=True), weight=0.4),
+    "no opts": LoopMode(_realize, PrepareConfig(opts=()), weight=0.5),
+    "prepare, no opts": LoopMode(_prepare, PrepareConfig(opts=()), weight=0.3),
+    "threads": LoopMode(_prepare, least_work=1, weight=0.5),
+    "one thread": LoopMode(_realize, least_work=1 << 62, weight=0.1),
+    "c": LoopMode(_realize, PrepareConfig(backend="c"), weight=0.1),
+    "replicate": LoopMode(_replicate, weight=0.4, refuses=_REFUSALS),
+    "split": LoopMode(_split, weight=0.4, refuses=_REFUSALS),
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Block", "Kind", "Program", "Step", "Tree", "pack", "unpack"]
+__all__ = ["Block", "Kind", "LoopProgram", "LoopStep", "Tree", "pack", "unpack"]
 
 Tree: TypeAlias = "int | list[Tree] | tuple[Tree, ...] | dict[str, Tree] | None"
 """How the leaves of a structure are nested: each leaf is its position in a list."""
@@ -47,12 +47,12 @@ class Block:
     """A function of `params`; its steps also read the values of the blocks around it."""
 
     params: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[LoopStep, ...]
     results: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoopStep:
     """One operation, or one loop.
 
     Attributes:
@@ -71,45 +71,45 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LoopProgram:
     """Steps in order, which of their values are its results, and what is known of every value.
 
     Attributes:
         variables: bounds and two values for each variable, by name: of the first executions, and of later ones.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[LoopStep, ...]
     roots: tuple[int, ...]
     kinds: dict[int, Kind]
     variables: dict[str, tuple[int, int, int, int]] = field(default_factory=dict[str, tuple[int, int, int, int]])
 
     @property
-    def inputs(self) -> tuple[Step, ...]:
+    def inputs(self) -> tuple[LoopStep, ...]:
         return tuple(s for s in self.steps if s.operation == "input")
 
-    def iter_steps(self) -> Iterator[Step]:
+    def iter_steps(self) -> Iterator[LoopStep]:
         """All steps, those of bodies after their loop."""
         yield from _iter_steps(self.steps)
 
-    def renumbered(self) -> Program:
+    def renumbered(self) -> LoopProgram:
         """The same: values keep their numbers, by which the blocks name what is around them."""
         return self
 
-    def without_dead_steps(self) -> Program:
+    def without_dead_steps(self) -> LoopProgram:
         """The steps that results need, and those that write."""
         steps, _ = _drop_dead(self.steps, set(self.roots))
-        return Program(steps, self.roots, self.kinds, self.variables)
+        return LoopProgram(steps, self.roots, self.kinds, self.variables)
 
 
-def _iter_steps(steps: Sequence[Step]) -> Iterator[Step]:
+def _iter_steps(steps: Sequence[LoopStep]) -> Iterator[LoopStep]:
     for step in steps:
         yield step
         for block in step.blocks:
             yield from _iter_steps(block.steps)
 
 
-def _drop_dead(steps: Sequence[Step], needed: set[int]) -> tuple[tuple[Step, ...], set[int]]:
-    kept: list[Step] = []
+def _drop_dead(steps: Sequence[LoopStep], needed: set[int]) -> tuple[tuple[LoopStep, ...], set[int]]:
+    kept: list[LoopStep] = []
     for step in reversed(steps):
         if not (needed.intersection(step.results) or _writes(step)):
             continue
@@ -119,11 +119,11 @@ def _drop_dead(steps: Sequence[Step], needed: set[int]) -> tuple[tuple[Step, ...
             blocks.append(Block(block.params, inner, block.results))
             needed |= wanted
         needed.update(step.operands)
-        kept.append(Step(step.operation, step.operands, step.results, step.args, tuple(blocks)))
+        kept.append(LoopStep(step.operation, step.operands, step.results, step.args, tuple(blocks)))
     return tuple(reversed(kept)), needed
 
 
-def _writes(step: Step) -> bool:
+def _writes(step: LoopStep) -> bool:
     return any(s.operation.startswith("write") for s in _iter_steps((step,)))
 
 

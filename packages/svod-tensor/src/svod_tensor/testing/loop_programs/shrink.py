@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from svod_tensor.testing.loop_programs.meaning import UnstableError, evaluate_program
-from svod_tensor.testing.loop_programs.program import Block, Program, Step
+from svod_tensor.testing.loop_programs.meaning import evaluate_program
+from svod_tensor.testing.loop_programs.program import Block, LoopProgram, LoopStep
+from svod_tensor.testing.programs.oracle import UnstableError
 
 __all__ = ["shrink"]
 
@@ -18,7 +19,7 @@ _LOOPS: Final = ("scan", "fori", "while")
 _INVALID: Final = (UnstableError, ArithmeticError, LookupError, TypeError, ValueError, AssertionError)
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], *, max_tries: int = 400) -> Program:
+def shrink(program: LoopProgram, fails: Callable[[LoopProgram], bool], *, max_tries: int = 400) -> LoopProgram:
     """The shortest program that is found for which `fails` holds; it holds for the one given."""
     tries, is_shorter = 0, True
     while is_shorter:
@@ -51,7 +52,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], *, max_tries: int
     return program
 
 
-def _is_valid(program: Program) -> bool:
+def _is_valid(program: LoopProgram) -> bool:
     if not program.roots:
         return False
     try:
@@ -62,7 +63,7 @@ def _is_valid(program: Program) -> bool:
     return True
 
 
-def _fewer_roots(program: Program) -> Iterator[Program]:
+def _fewer_roots(program: LoopProgram) -> Iterator[LoopProgram]:
     if len(program.roots) > 1:
         for root in program.roots:
             yield replace(program, roots=(root,)).without_dead_steps()
@@ -70,16 +71,16 @@ def _fewer_roots(program: Program) -> Iterator[Program]:
             yield replace(program, roots=tuple(r for r in program.roots if r != root)).without_dead_steps()
 
 
-Change = Callable[[Step], "Sequence[Step] | None"]
+Change = Callable[[LoopStep], "Sequence[LoopStep] | None"]
 """What stands in the place of a step; None leaves it as it is."""
 
 
-def _with_steps(program: Program, change: Change) -> Program:
+def _with_steps(program: LoopProgram, change: Change) -> LoopProgram:
     return replace(program, steps=_change_steps(program.steps, change)).without_dead_steps()
 
 
-def _change_steps(steps: Sequence[Step], change: Change) -> tuple[Step, ...]:
-    made: list[Step] = []
+def _change_steps(steps: Sequence[LoopStep], change: Change) -> tuple[LoopStep, ...]:
+    made: list[LoopStep] = []
     for step in steps:
         changed = change(step)
         if changed is not None:
@@ -90,17 +91,17 @@ def _change_steps(steps: Sequence[Step], change: Change) -> tuple[Step, ...]:
     return tuple(made)
 
 
-def _in_place_of(old: Step, new: Sequence[Step]) -> Change:
+def _in_place_of(old: LoopStep, new: Sequence[LoopStep]) -> Change:
     return lambda step: new if step is old else None
 
 
-def _constant(program: Program, result: int) -> Step:
+def _constant(program: LoopProgram, result: int) -> LoopStep:
     kind = program.kinds[result]
     fill: Any = True if kind.dtype == "bool" else 0.5 if kind.is_float else 1
-    return Step("full", (), (result,), {"shape": kind.shape, "k": fill, "dtype": kind.dtype})
+    return LoopStep("full", (), (result,), {"shape": kind.shape, "k": fill, "dtype": kind.dtype})
 
 
-def _without_steps(program: Program) -> Iterator[Program]:
+def _without_steps(program: LoopProgram) -> Iterator[LoopProgram]:
     """Constants, or inputs, in the place of what a step makes."""
     outer = [id(step) for step in program.steps]
     for step in reversed(list(program.iter_steps())):
@@ -111,11 +112,11 @@ def _without_steps(program: Program) -> Iterator[Program]:
             continue
         yield _with_steps(program, _in_place_of(step, [_constant(program, v) for v in step.results]))
         if id(step) in outer:
-            inputs = [Step("input", (), (v,), {"seed": 1}) for v in step.results]
+            inputs = [LoopStep("input", (), (v,), {"seed": 1}) for v in step.results]
             yield _with_steps(program, _in_place_of(step, inputs))
 
 
-def _bypassed(program: Program) -> Iterator[Program]:
+def _bypassed(program: LoopProgram) -> Iterator[LoopProgram]:
     """An operand of the same kind in the place of what a step makes."""
     for step in reversed(list(program.iter_steps())):
         for operand in step.operands:
@@ -123,11 +124,11 @@ def _bypassed(program: Program) -> Iterator[Program]:
                 yield _renamed(_with_steps(program, _in_place_of(step, ())), step.results[0], operand)
 
 
-def _renamed(program: Program, old: int, new: int) -> Program:
+def _renamed(program: LoopProgram, old: int, new: int) -> LoopProgram:
     def rename(numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(new if v == old else v for v in numbers)
 
-    def change(steps: Sequence[Step]) -> tuple[Step, ...]:
+    def change(steps: Sequence[LoopStep]) -> tuple[LoopStep, ...]:
         return tuple(
             replace(
                 step, operands=rename(step.operands),
@@ -139,7 +140,7 @@ def _renamed(program: Program, old: int, new: int) -> Program:
     return replace(program, steps=change(program.steps), roots=rename(program.roots)).without_dead_steps()
 
 
-def _fewer_leaves(program: Program) -> Iterator[Program]:
+def _fewer_leaves(program: LoopProgram) -> Iterator[LoopProgram]:
     """A carried, sliced or stacked value less; constants stand for it."""
     for step in program.iter_steps():
         if step.operation not in _LOOPS:
@@ -160,7 +161,7 @@ def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
     return (*values[:place], *values[place + 1 :])
 
 
-def _drop_carried(program: Program, step: Step, place: int, n_carried: int) -> list[Step]:
+def _drop_carried(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
     blocks: list[Block] = []
     for number, block in enumerate(step.blocks):
         param = place + 1 if step.operation == "fori" else place
@@ -173,26 +174,28 @@ def _drop_carried(program: Program, step: Step, place: int, n_carried: int) -> l
         args["n_carried"] = n_carried - 1
     if step.operation == "scan" and args["length"] is None and not step.operands[n_carried:]:
         return [step]
-    changed = Step(step.operation, _without(step.operands, place), _without(step.results, place), args, tuple(blocks))
+    changed = LoopStep(
+        step.operation, _without(step.operands, place), _without(step.results, place), args, tuple(blocks)
+    )
     return [changed, _constant(program, step.results[place])]
 
 
-def _drop_sliced(program: Program, step: Step, place: int, n_carried: int) -> list[Step]:
+def _drop_sliced(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
     (block,) = step.blocks
     steps = (_constant(program, block.params[place]), *block.steps)
     n_sliced = len(step.operands) - n_carried - 1
     args = {**step.args, "sliced": _flat(n_sliced) if n_sliced else None}
     args["length"] = program.kinds[step.operands[place]].shape[0]
     inner = Block(_without(block.params, place), steps, block.results)
-    return [Step("scan", _without(step.operands, place), step.results, args, (inner,))]
+    return [LoopStep("scan", _without(step.operands, place), step.results, args, (inner,))]
 
 
-def _drop_stacked(program: Program, step: Step, place: int, n_carried: int) -> list[Step]:
+def _drop_stacked(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
     (block,) = step.blocks
     n_stacked = len(step.results) - n_carried - 1
     args = {**step.args, "stacked": _flat(n_stacked) if n_stacked else None}
     inner = replace(block, results=_without(block.results, place))
-    changed = Step("scan", step.operands, _without(step.results, place), args, (inner,))
+    changed = LoopStep("scan", step.operands, _without(step.results, place), args, (inner,))
     return [changed, _constant(program, step.results[place])]
 
 
@@ -200,7 +203,7 @@ def _flat(n_leaves: int) -> Any:
     return 0 if n_leaves == 1 else list(range(n_leaves))
 
 
-def _taken_branches(program: Program) -> Iterator[Program]:
+def _taken_branches(program: LoopProgram) -> Iterator[LoopProgram]:
     """The steps of a branch, or of one iteration, in the place of it."""
     for step in program.iter_steps():
         if step.operation in ("input", *_LOOPS) or not step.blocks:
@@ -215,7 +218,7 @@ def _taken_branches(program: Program) -> Iterator[Program]:
             yield kept
 
 
-def _fewer_iterations(program: Program) -> Iterator[Program]:
+def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
     for step in program.iter_steps():
         args = step.args
         if step.operation == "fori":
@@ -240,7 +243,7 @@ def _fewer_iterations(program: Program) -> Iterator[Program]:
                 yield replace(program, variables={**program.variables, name: (low, high, *values)})
 
 
-def _shorter_scans(program: Program, step: Step) -> Iterator[Program]:
+def _shorter_scans(program: LoopProgram, step: LoopStep) -> Iterator[LoopProgram]:
     if step.args["reverse"]:
         yield _with_steps(program, _in_place_of(step, [replace(step, args={**step.args, "reverse": False})]))
     n_carried, length = step.args["n_carried"], step.args["length"]
@@ -250,7 +253,7 @@ def _shorter_scans(program: Program, step: Step) -> Iterator[Program]:
                 yield _with_steps(program, _in_place_of(step, [replace(step, args={**step.args, "length": count})]))
 
 
-def _plain(program: Program) -> Iterator[Program]:
+def _plain(program: LoopProgram) -> Iterator[LoopProgram]:
     """Structures that are lists, and inputs that are smaller."""
     for step in program.iter_steps():
         for name in ("carried", "sliced", "stacked", "made"):
