@@ -235,3 +235,13 @@ def test_a_few_sums_across_a_large_result_have_a_kernel_of_their_own_and_many_do
     columns = tensor(3, 20_000, 16)
     whole = make_expand(make_reduce_axis(columns, Op.ADD, [0]), columns.shape)
     assert count_kernels(columns / whole) == count_kernels(columns - whole)
+
+
+def test_sums_of_long_columns_are_not_added_up_beside_lanes_along_another_axis() -> None:
+    def divide_by_sums(rows: int) -> UOp:
+        sums = make_reshape(make_reduce_axis(tensor(1, rows, 16), Op.ADD, [0]), (16, 1))
+        return tensor(2, 16, 8) / make_expand(sums, (16, 8))
+
+    assert [count_kernels(divide_by_sums(rows)) for rows in (8, 20_000)] == [1, 2]
+    along = make_reshape(make_reduce_axis(tensor(1, 16, 2000), Op.ADD, [1]), (16, 1))
+    assert count_kernels(tensor(2, 16, 8) / make_expand(along, (16, 8))) == 1

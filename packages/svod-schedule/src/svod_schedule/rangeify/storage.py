@@ -251,6 +251,9 @@ class _StorageChooser:
         if loops and loops[-1] in rows and trips * FEW_TRIPS <= max_trips(*loops):
             # Rows across the result would take the loops out of the order in which it lies in memory, to store a few elements less.
             return False
+        if loops and loops[-1] not in rows and _is_of_columns(node) and trips >= FEW_TRIPS * max_trips(*loops):
+            # Columns are added up side by side, as lanes; beside other lanes they would be walked through one by one.
+            return False
         return form_chain(rows, kernel.rows)
 
     def _enter(self, node: UOp, use: _Use) -> None:
@@ -321,6 +324,12 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
         is_cut = is_stored or node.op is Op.PAD
         heads[node] = node.op is Op.REDUCE_AXIS or (not is_cut and any(heads[s] for s in operands))
     return cost, heads
+
+
+def _is_of_columns(reduce: UOp) -> bool:
+    """Whether a reduction leaves the axis along which its operand lies."""
+    live = [a for a, size in enumerate(reduce.source.shape) if size != 1]
+    return bool(live) and live[-1] not in reduce.arg.axes
 
 
 def _ranges_of(at: Coordinates) -> frozenset[UOp]:
