@@ -18,26 +18,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as combinations
 from math import prod
-from typing import NamedTuple, NoReturn
 
-from svod_dtype import float32, index, void
-from svod_ir import AxisType, Op, SInt, UOp, make_alu
-from svod_ir.loops import LoopParts, find_count, get_bodies, read_loop
+from svod_dtype import index, void
+from svod_ir import AxisType, Op, SInt, UOp
+from svod_ir.loops import get_bodies
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move_reshape
-from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.pull import Puller, Pulling
-from svod_schedule.rangeify.storage import Storage
+from svod_schedule.rangeify.fused_bodies import PLACED, LoopFrame, clip_count, group_effects
+from svod_schedule.rangeify.fused_kernel import (
+    MAX_WRITTEN_OUT,
+    ElementAxis,
+    FusedKernel,
+    NotFusableError,
+    WrittenOutError,
+)
 from svod_schedule.symbolic import simplify
 
 __all__ = ["fuse_loop"]
 
-MAX_ROW = 64
-"""Elements of one value that are written out: code grows with them."""
-
-MAX_CELLS = 128
 MAX_OPERATIONS = 1536
 """Operations of one iteration, which LLVM compiles in less than a second."""
 
@@ -52,21 +52,13 @@ KERNEL_INSTRUCTIONS = 100
 4 x 4 (two products) both ways take 30 ns, of 8 x 8 kernels take 60 ns and single numbers 160; a Kalman filter of 4 x 4, of eleven
 products, takes 70 ns as single numbers and 104 as kernels."""
 
-MAX_BRANCH = 256
-"""Operations of a branch that is computed though another one is taken."""
-
 MAX_NESTED = 32
 """Loops and choices in a body: one may need the last one, and each is pulled from inside of the next."""
 
-MAX_REDUCED = 64
-"""Elements that a reduction inside takes; longer ones are kernels with lanes and tiles of their own."""
-
-_MOST_ITERATIONS = (1 << 31) - 1
 _READ = ELEMENTWISE | MOVEMENT | {
     Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.PARAM, Op.IOTA, Op.GATHER, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.DETACH, Op.CHECK,
     Op.CONTIGUOUS, Op.RESULT, Op.LOOP, Op.SWITCH, Op.SINK,
 }  # fmt: skip
-_PLACED = frozenset({Op.RANGE, Op.CONST, Op.DEFINE_VAR, Op.BIND}) | ELEMENTWISE
 
 
 def fuse_loop(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp]) -> list[UOp] | None:
@@ -84,33 +76,17 @@ def fuse_loop(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp]) ->
         sources = loop.arg.body.src[: loop.arg.n_carried]
         sizes = [size for source in sources for size in source.shape]
         if any(not isinstance(size, int) for size in sizes) or any(
-            prod(map(max_size, s.shape)) > MAX_ROW for s in sources
+            prod(map(max_size, s.shape)) > MAX_WRITTEN_OUT for s in sources
         ):
             return None
         rows = {position: set(range(len(source.shape))) for position, source in enumerate(sources)}
     while True:
         try:
             return _fill(loop, operands, targets, rows)
-        except _WrittenOutError:
+        except WrittenOutError:
             continue
-        except _NotFusableError:
+        except NotFusableError:
             return None
-
-
-class _NotFusableError(Exception):
-    """A body is more than one kernel, or a long one."""
-
-
-class _WrittenOutError(Exception):
-    """An axis more is to be written out."""
-
-
-class _Axis(NamedTuple):
-    """An axis of the result with this position."""
-
-    position: int
-    axis: int
-    size: SInt
 
 
 def _can_be_read(loop: UOp) -> bool:
@@ -147,7 +123,7 @@ def _is_element(rows: Mapping[int, set[int]], position: int, axis: int, size: SI
 def _fill_group(
     loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], domain: tuple[SInt, ...], rows: dict[int, set[int]]
 ) -> UOp:
-    kernel = _Kernel(rows)
+    kernel = FusedKernel(rows, max_values=4 * MAX_OPERATIONS)
     elements = tuple(kernel.loops.make(size, AxisType.LOOP) for size in domain)
     frame = _OuterLoop(loop, operands, kernel, elements)
     final: list[tuple[UOp, UOp]] = []
@@ -167,15 +143,16 @@ def _fill_group(
         frame.go_on = frame.pull(frame.parts.go_on, Coordinates(()))
         frame.close()
     effect = frame.finish(final, stacked, elements)
+    _check_length(effect)
     _check_gain(loop, effect, domain, rows)
     return _bind(loop, effect)
 
 
 def _map_owners(
     position: int, shape: Sequence[SInt], elements: Sequence[UOp], rows: Mapping[int, set[int]]
-) -> dict[UOp, _Axis]:
+) -> dict[UOp, ElementAxis]:
     axes = [a for a, size in enumerate(shape) if _is_element(rows, position, a, size)]
-    return {r: _Axis(position, a, shape[a]) for r, a in zip(elements, axes, strict=True)}
+    return {r: ElementAxis(position, a, shape[a]) for r, a in zip(elements, axes, strict=True)}
 
 
 def _iter_coordinates(
@@ -204,248 +181,15 @@ def _bind(loop: UOp, effect: UOp) -> UOp:
     return effect.substitute({**binds, **{b: b for b in binds.values()}}) if binds else effect
 
 
-class _Kernel:
-    """What the frames of one kernel share: numbers, and the axes that are written out."""
-
-    def __init__(self, rows: dict[int, set[int]]) -> None:
-        self.rows = rows
-        self.owners: dict[UOp, _Axis] = {}
-        self.loops = KernelLoops()
-        self.n_cells = self.n_values = 0
-
-    def make_carry(self, initial: UOp, elements: Sequence[UOp]) -> UOp:
-        self.n_cells += 1
-        if self.n_cells > MAX_CELLS:
-            raise _NotFusableError
-        return UOp(Op.CARRY, initial.dtype, (initial, *elements), self.n_cells - 1)
-
-    def count_value(self) -> None:
-        self.n_values += 1
-        if self.n_values > 4 * MAX_OPERATIONS:
-            raise _NotFusableError
-
-    def write_out(self, position: int, axis: int, size: SInt) -> NoReturn:
-        """Begin again with this axis written out."""
-        row = self.rows.setdefault(position, set())
-        if not isinstance(size, int) or size > MAX_ROW or axis in row:
-            raise _NotFusableError
-        row.add(axis)
-        raise _WrittenOutError
-
-    def get_place(self, i: UOp) -> int:
-        """A constant coordinate; the axis that a loop is over is written out."""
-        place = simplify(i)
-        if place.op is not Op.CONST:
-            owner = next((o for r in place.ranges if (o := self.owners.get(r)) is not None), None)
-            if owner is None:
-                raise _NotFusableError
-            self.write_out(*owner)
-        return int(place.arg)
-
-
-class _Frame(Puller):
-    """A body, with what its PARAMs are."""
-
-    def __init__(self, body: UOp, kernel: _Kernel, around: _Frame | None, varying: set[int]) -> None:
-        super().__init__(Storage(set(), {}), {})
-        self.kernel, self.around, self.loops = kernel, around, kernel.loops
-        self.sources = body.src
-        self.varying = _collect_varying(body, varying)
-        self.choices: dict[tuple[UOp, int], _Frame] = {}
-        self.inner: dict[UOp, list[_InnerLoop]] = {}
-
-    def read_parameter(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
-        """The element of an operand at coordinates in the shape in which the body sees it."""
-        raise NotImplementedError
-
-    def _read(self, node: UOp, at: Coordinates) -> Pulling:
-        self.kernel.count_value()
-        param = _find_parameter(node)
-        if param is not None:
-            return self.read_parameter(param.arg.slot, node.shape, at)
-        if node.op is Op.RESULT:
-            return self._read_result(node, at)
-        if node in self.varying:
-            if node.op is Op.REDUCE_AXIS:
-                return (yield from self._write_out(node, at, [range(s) for s in _get_reduced(node)]))
-            if node.op is Op.SCAN_AXIS:
-                axis: int = node.arg.axis
-                return (yield from self._write_out(node, at, [range(self.kernel.get_place(at.indices[axis]) + 1)]))
-        elif node.op is Op.SCAN_AXIS or (node.op is Op.REDUCE_AXIS and prod(_get_reduced(node)) > MAX_REDUCED):
-            raise _NotFusableError
-        return (yield from super()._read(node, at))
-
-    def _write_out(self, node: UOp, at: Coordinates, places: list[range]) -> Pulling:
-        """A reduction or scan of what is carried, element by element; narrow floats are added up in float32."""
-        if prod(map(len, places)) > MAX_REDUCED:
-            raise _NotFusableError
-        axes = (node.arg.axis,) if node.op is Op.SCAN_AXIS else node.arg.axes
-        op: Op = node.arg.op
-        is_narrow = node.dtype.is_float and node.dtype.itemsize < float32.itemsize
-        total: UOp | None = None
-        for place in combinations(*places):
-            taken = dict(zip(axes, place, strict=True))
-            coordinates = tuple(UOp.const(index, taken[a]) if a in taken else i for a, i in enumerate(at.indices))
-            value = yield node.source, Coordinates(coordinates)
-            value = value.cast(float32) if is_narrow else value
-            if total is None:
-                total = value
-            else:
-                total = UOp(op, total.dtype, (total, value)) if total.dtype.is_float else make_alu(op, total, value)
-        assert total is not None
-        return total.cast(node.dtype) if is_narrow else total
-
-    def _read_result(self, node: UOp, at: Coordinates) -> UOp:
-        if node.source.op is Op.SWITCH:
-            return self._choose(node, at)
-        return self._read_inner(node, at)
-
-    def _choose(self, node: UOp, at: Coordinates) -> UOp:
-        """All branches of a SWITCH, of which each element takes one."""
-        switch, position = node.source, int(node.arg)
-        bodies = get_bodies(switch)
-        number = self.pull(switch.src[0], Coordinates(()))
-        values: list[UOp] = []
-        for i, body in enumerate(bodies):
-            frame = self.choices.get((switch, i))
-            if frame is None:
-                frame = self.choices[(switch, i)] = _Branch(switch, body, self.kernel, self)
-            values.append(frame.pull(body.src[position], at))
-        chosen = values[-1]
-        for i in reversed(range(len(values) - 1)):
-            chosen = (number <= i).where(values[i], chosen)
-        return chosen
-
-    def _read_inner(self, node: UOp, at: Coordinates) -> UOp:
-        """A result of a LOOP inside this body, which is a loop inside the loop."""
-        loop, position = node.source, node.arg
-        if loop.arg.is_conditional or position >= loop.arg.n_carried:
-            raise _NotFusableError
-        coordinates = tuple(map(simplify, at.indices))
-        known = self.inner.setdefault(loop, [])
-        frame = next((f for f in known if (position, coordinates) in f.cells), None)
-        if frame is None:
-            frame = _InnerLoop(loop, self.kernel, self)
-            frame.open_cell(position, coordinates)
-            frame.close()
-            known.append(frame)
-        return frame.read_final(position, coordinates)
-
-
-class _Branch(_Frame):
-    def __init__(self, switch: UOp, body: UOp, kernel: _Kernel, around: _Frame) -> None:
-        self.switch, self.outside = switch, around
-        operands = switch.src[1:]
-        if sum(n.op in ELEMENTWISE for n in body.toposort()) > MAX_BRANCH:
-            raise _NotFusableError
-        super().__init__(body, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying})
-
-    def read_parameter(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
-        return _pull_operand(self.outside, self.switch.src[1 + slot], shape, at)
-
-
-class _LoopFrame(_Frame):
-    """The body of a LOOP: a cell for each element that is carried, as far as they are asked for."""
-
-    def __init__(self, loop: UOp, kernel: _Kernel, around: _Frame | None, varying: set[int]) -> None:
-        self.parts: LoopParts = read_loop(loop)
-        self.n_carried: int = loop.arg.n_carried
-        super().__init__(loop.arg.body, kernel, around, {*range(self.n_carried), *varying})
-        self.arg = loop.arg
-        self.size: SInt | None = find_count(loop)
-        self.loop = UOp.const(index, 0)
-        self.cells: dict[tuple[int, tuple[UOp, ...]], UOp] = {}
-        self.next: dict[UOp, UOp] = {}
-        self.go_on: UOp | None = None
-        self.waiting: list[tuple[int, tuple[UOp, ...]]] = []
-
-    def read_initial(self, slot: int, at: tuple[UOp, ...]) -> UOp:
-        raise NotImplementedError
-
-    def check_cell(self, slot: int, at: tuple[UOp, ...]) -> None:
-        """Raise where an element at such coordinates is none that one cell can be for."""
-        for node in UOp.sink(*at).toposort()[:-1]:
-            is_own = node is self.loop or (node.op is Op.DEFINE_VAR and node.arg.name == self.arg.counter)
-            if is_own or node.op not in _PLACED or (node.op is Op.RANGE and node.arg.kind is AxisType.REDUCE):
-                raise _NotFusableError
-
-    def open_cell(self, slot: int, at: Sequence[UOp]) -> UOp:
-        """The CARRY of an element of what is carried."""
-        key = (slot, tuple(map(simplify, at)))
-        cell = self.cells.get(key)
-        if cell is None:
-            self.check_cell(*key)
-            ranges = frozenset[UOp]().union(*(i.ranges for i in key[1]))
-            cell = self.kernel.make_carry(self.read_initial(*key), sorted(ranges, key=lambda r: r.arg.id))
-            self.cells[key] = cell
-            self.waiting.append(key)
-        return cell
-
-    def close(self) -> None:
-        """Pull the next values of all cells, and of those that they read."""
-        while self.waiting:
-            slot, at = key = self.waiting.pop()
-            self.next[self.cells[key]] = self.pull(self.sources[slot], Coordinates(at))
-
-    def read_parameter(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
-        if slot < self.n_carried:
-            places = move_reshape(self.sources[slot].shape, shape, at.indices)
-            return self.open_cell(slot, places).after(self.loop)
-        return self.read_other(slot, shape, at)
-
-    def read_other(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
-        raise NotImplementedError
-
-    def list_needed(self, roots: Sequence[UOp]) -> list[UOp]:
-        """The cells that `roots` depend on, in the order of their numbers."""
-        needed: set[UOp] = set()
-        stack = list(roots)
-        while stack:
-            for cell in UOp.sink(stack.pop()).iter_ops(Op.CARRY):
-                if cell in self.next and cell not in needed and self.next[cell] is not self.read(cell):
-                    needed.add(cell)
-                    stack.append(self.next[cell])
-        return sorted(needed, key=lambda c: c.arg)
-
-    def make_end(self, cells: Sequence[UOp], stores: Sequence[UOp]) -> UOp:
-        """The loop over iterations, in any order where none needs another one."""
-        effects = list(stores)
-        if cells:
-            effects.append(UOp(Op.ADVANCE, void, (*map(self.read, cells), *(self.next[c] for c in cells))))
-        if self.go_on is not None:
-            effects.append(UOp(Op.LEAVE, void, (~self.go_on, self.loop, *effects)))
-        body = _group(effects)
-        loop = self.loop if cells else self.loop.with_arg(self.loop.arg._replace(kind=AxisType.LOOP))
-        return self.place(body).substitute({self.loop: loop}).end(loop)
-
-    def place(self, node: UOp) -> UOp:
-        """`node` with the number of the iteration, and what no iteration changes, in place of their names."""
-        names = {n: self.loop for n in node.iter_ops(Op.DEFINE_VAR) if n.arg.name == self.arg.counter}
-        same = {self.read(c): c.src[0] for c, value in self.next.items() if value is self.read(c)}
-        return node.substitute(names | same)
-
-    def read(self, cell: UOp) -> UOp:
-        """What is carried, as it is in an iteration."""
-        return cell.after(self.loop)
-
-    def get_final(self, cell: UOp, end: UOp | None) -> UOp:
-        """What is carried after the last iteration."""
-        if self.next[cell] is self.read(cell) or self.size == 0:
-            return cell.src[0]
-        if self.size == 1:
-            return self.place(self.next[cell]).substitute({self.read(c): c.src[0] for c in self.next})
-        return cell if end is None else cell.after(end)
-
-
-class _OuterLoop(_LoopFrame):
+class _OuterLoop(LoopFrame):
     """The LOOP that a kernel is made of, on memory."""
 
-    def __init__(self, loop: UOp, operands: Sequence[UOp], kernel: _Kernel, elements: Sequence[UOp]) -> None:
+    def __init__(self, loop: UOp, operands: Sequence[UOp], kernel: FusedKernel, elements: Sequence[UOp]) -> None:
         super().__init__(loop, kernel, None, set())
         self.memory = operands
         self.elements = frozenset(elements)
         self.count_size: SInt = 0 if self.size is None else self.size
-        stop = _clip_count(operands[0].index(UOp.const(index, 0))) if self.size is None else self.size
+        stop = clip_count(operands[0].index(UOp.const(index, 0))) if self.size is None else self.size
         self.loop = kernel.loops.make(stop, AxisType.SCAN)
         self.slice_number = to_node(self.count_size) - 1 - self.loop if loop.arg.is_reversed else self.loop
 
@@ -485,38 +229,7 @@ class _OuterLoop(_LoopFrame):
             effects.append(end)
         elif end is None:
             effects += stores
-        body = _group(effects)
-        _check_length(body)
-        return body.end(*(r for r in elements if r.op is Op.RANGE))
-
-
-class _InnerLoop(_LoopFrame):
-    """A LOOP inside another one."""
-
-    def __init__(self, loop: UOp, kernel: _Kernel, around: _Frame) -> None:
-        operands = loop.src[1:]
-        super().__init__(loop, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying})
-        self.node, self.outside = loop, around
-        stop = _clip_count(around.pull(loop.src[0], Coordinates(()))) if self.size is None else self.size
-        self.loop = kernel.loops.make(stop, AxisType.SCAN)
-        self.end: UOp | None = None
-
-    def read_initial(self, slot: int, at: tuple[UOp, ...]) -> UOp:
-        return self.outside.pull(self.node.src[1 + slot], Coordinates(at))
-
-    def read_other(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
-        operand = self.node.src[1 + slot]
-        if slot < self.n_carried + self.arg.n_sliced:
-            number = to_node(find_count(self.node) or 0) - 1 - self.loop if self.arg.is_reversed else self.loop
-            places = move_reshape(operand.shape[1:], shape, at.indices)
-            return self.outside.pull(operand, Coordinates((number, *places), at.valid))
-        return _pull_operand(self.outside, operand, shape, at)
-
-    def read_final(self, position: int, at: tuple[UOp, ...]) -> UOp:
-        cell = self.cells[(position, at)]
-        if self.end is None and self.size not in (0, 1):
-            self.end = self.make_end(self.list_needed(list(self.next)), [])
-        return self.get_final(cell, self.end)
+        return group_effects(effects).end(*(r for r in elements if r.op is Op.RANGE))
 
 
 def _read_memory(memory: UOp, flat: UOp, gate: UOp | None) -> UOp:
@@ -531,45 +244,7 @@ def _read_memory(memory: UOp, flat: UOp, gate: UOp | None) -> UOp:
 
 def _is_from_nothing(value: UOp) -> bool:
     nodes = value.toposort()
-    return len(nodes) <= MAX_FREE and all(n.op in _PLACED for n in nodes)
-
-
-def _pull_operand(frame: _Frame, operand: UOp, shape: Sequence[SInt], at: Coordinates) -> UOp:
-    return frame.pull(operand, Coordinates(move_reshape(operand.shape, shape, at.indices), at.valid))
-
-
-def _find_parameter(node: UOp) -> UOp | None:
-    """The PARAM that `node` is, in its shape."""
-    if node.op is Op.RESHAPE:
-        node = node.source
-        if node.op is Op.SHRINK and node.arg == (0, None):
-            node = node.source
-    return node if node.op is Op.PARAM else None
-
-
-def _collect_varying(body: UOp, slots: set[int]) -> set[UOp]:
-    """The nodes of a body that depend on what changes from iteration to iteration, apart from its number."""
-    found: set[UOp] = set()
-    for node in body.toposort():
-        if any(s in found for s in node.src) or (node.op is Op.PARAM and node.arg.slot in slots):
-            found.add(node)
-    return found
-
-
-def _get_reduced(node: UOp) -> list[int]:
-    axes: tuple[int, ...] = node.arg.axes
-    sizes = [node.source.shape[a] for a in axes]
-    if any(not isinstance(s, int) for s in sizes):
-        raise _NotFusableError
-    return [s for s in sizes if isinstance(s, int)]
-
-
-def _clip_count(count: UOp) -> UOp:
-    return count.cast(index).maximum(0).minimum(_MOST_ITERATIONS)
-
-
-def _group(effects: Sequence[UOp]) -> UOp:
-    return effects[0] if len(effects) == 1 else UOp(Op.GROUP, void, tuple(effects))
+    return len(nodes) <= MAX_FREE and all(n.op in PLACED for n in nodes)
 
 
 def _list_operations(effect: UOp) -> list[UOp]:
@@ -578,7 +253,7 @@ def _list_operations(effect: UOp) -> list[UOp]:
 
 def _check_length(effect: UOp) -> None:
     if len(_list_operations(effect)) > MAX_OPERATIONS:
-        raise _NotFusableError
+        raise NotFusableError
 
 
 def _check_gain(loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[int, set[int]]) -> None:
@@ -591,4 +266,4 @@ def _check_gain(loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[in
         return
     n_kernels = len(sources) + sum(n.op in (Op.REDUCE_AXIS, Op.SCAN_AXIS) for n in nodes)
     if sum(TABLE[n.op].instructions for n in _list_operations(effect)) > KERNEL_INSTRUCTIONS * n_kernels:
-        raise _NotFusableError
+        raise NotFusableError
