@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def measure(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least seconds of each call, in turns for about so long in all; slow calls have two turns at least.
+    """The least seconds of each call, in turns for about so long in all; slow calls have two rounds at least.
 
     `measure_in_turns` would repeat calls of seconds ten times.
     """

@@ -30,10 +30,13 @@ from svod_ir.sizes import max_size, normalize_size, product, unbind
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
-    "LoopParts", "count_results", "count_slots", "find_count", "find_loop_fault", "get_bodies", "get_result_placement",
+    "MAX_ITERATIONS", "LoopParts", "count_results", "count_slots", "find_count", "find_loop_fault", "get_bodies", "get_result_placement",
     "get_result_shape", "get_slots", "iter_nodes", "list_free_variables", "make_counter", "make_loop", "make_parameter",
     "make_results", "make_switch", "map_bodies", "read_loop",
 ]  # fmt: skip
+
+MAX_ITERATIONS: Final = (1 << 31) - 1
+"""A computed number of iterations is at most this."""
 
 _BODIES: Final = frozenset({Op.LOOP, Op.SWITCH})
 

@@ -8,7 +8,7 @@
         if go_on is not None and not go_on: break
     result[k] = the last CarriedOut(k), or initial[k] if there was none
 
-A carried value with a spare lies in result and spare by turns, so that what is carried in can be read until the iteration
+A carried value with a spare alternates between result and spare, so that what is carried in can be read until the iteration
 ends. One without a spare is in its result all the time: the body changes it in place.
 """
 

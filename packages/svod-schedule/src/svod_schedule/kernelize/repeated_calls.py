@@ -10,13 +10,13 @@ body updates it in place. A choice is one such CALL for each branch, repeated on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Final, TypeAlias
 
 from svod_dtype import DType, index, void
 from svod_ir import AxisType, BufferArg, Op, ParamArg, RepeatArg, UOp
-from svod_ir.loops import find_count
+from svod_ir.loops import MAX_ITERATIONS, find_count
 from svod_ir.origins import hand_on
 from svod_ir.sizes import max_size
 
@@ -26,8 +26,6 @@ MakeBody: TypeAlias = Callable[[UOp, str], UOp]
 """Gives the kernel graph of a SINK of values and assignments; what comes from no memory is computed on the device."""
 
 _VARIABLES: Final = frozenset({Op.BIND, Op.DEFINE_VAR})
-_MOST_ITERATIONS: Final = (1 << 31) - 1
-"""The bound of a loop whose count is read from memory."""
 
 
 class NewBuffers:
@@ -37,6 +35,7 @@ class NewBuffers:
         self._n_made = 0
 
     def make(self, dtype: DType, size: int, device: str) -> UOp:
+        """A new one of so many elements."""
         self._n_made += 1
         return UOp(Op.BUFFER, dtype, (), BufferArg(-self._n_made, size, device))
 
@@ -109,7 +108,7 @@ class _Repeat:
         operands = self._protect(_list_written(body) - set(in_place))
         buffers = [self.new.make(r.dtype, r.arg.size, r.arg.device) for r in (self.results[k] for k in spares)]
         is_count_read = find_count(self.loop) is None
-        stop = UOp.const(index, _MOST_ITERATIONS) if is_count_read else self.count
+        stop = UOp.const(index, MAX_ITERATIONS) if is_count_read else self.count
         repeat = RepeatArg(
             arg.n_carried, arg.n_sliced, len(self.results) - arg.n_carried, spares, arg.counter, arg.is_reversed,
             arg.is_conditional, is_count_read,
@@ -182,10 +181,5 @@ def _is_param(filled: UOp, slot: int) -> bool:
 
 def _list_written(body: UOp) -> set[int]:
     """The slots of the PARAMs that the calls of a kernel graph write."""
-    return {memory.arg.slot for memory in _iter_written(body) if memory.op is Op.PARAM}
-
-
-def _iter_written(body: UOp) -> Iterator[UOp]:
-    for node in body.toposort(enter_calls=False):
-        if node.op is Op.AFTER:
-            yield node.unordered
+    written = (node.unordered for node in body.toposort(enter_calls=False) if node.op is Op.AFTER)
+    return {memory.arg.slot for memory in written if memory.op is Op.PARAM}

@@ -53,7 +53,7 @@ KERNEL_INSTRUCTIONS = 100
 products, takes 70 ns as single numbers and 104 as kernels."""
 
 MAX_NESTED = 32
-"""Loops and choices in a body: one may need the last one, and each is pulled from inside of the next."""
+"""Loops and choices in a body: where each reads the one before, they are pulled recursively."""
 
 _READ = ELEMENTWISE | MOVEMENT | {
     Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.PARAM, Op.IOTA, Op.GATHER, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.DETACH, Op.CHECK,
@@ -257,7 +257,7 @@ def _check_length(effect: UOp) -> None:
 
 
 def _check_gain(loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[int, set[int]]) -> None:
-    """Kernels that are repeated compute rows in vectors; a row that is written out is computed element by element."""
+    """Raise where repeated kernels, which compute rows as vectors, take less time than rows that are written out."""
     body = loop.arg.body
     sources = body.src
     widest = max((prod(max_size(sources[k].shape[a]) for a in row) for k, row in rows.items()), default=1)

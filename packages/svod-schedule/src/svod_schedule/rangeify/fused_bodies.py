@@ -12,7 +12,7 @@ from math import prod
 
 from svod_dtype import float32, index, void
 from svod_ir import AxisType, Op, SInt, UOp, make_alu
-from svod_ir.loops import LoopParts, find_count, get_bodies, read_loop
+from svod_ir.loops import MAX_ITERATIONS, LoopParts, find_count, get_bodies, read_loop
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.coordinates import Coordinates, move_reshape
@@ -31,8 +31,6 @@ MAX_REDUCED = 64
 
 PLACED = frozenset({Op.RANGE, Op.CONST, Op.DEFINE_VAR, Op.BIND}) | ELEMENTWISE
 """What coordinates consist of."""
-
-_MOST_ITERATIONS = (1 << 31) - 1
 
 
 class _Frame(Puller):
@@ -144,7 +142,7 @@ class LoopFrame(_Frame):
         raise NotImplementedError
 
     def check_cell(self, slot: int, at: tuple[UOp, ...]) -> None:
-        """Raise where an element at such coordinates is none that one cell can be for."""
+        """Raise unless one cell can stand for the element at these coordinates in every iteration."""
         for node in UOp.sink(*at).toposort()[:-1]:
             is_own = node is self.loop or (node.op is Op.DEFINE_VAR and node.arg.name == self.arg.counter)
             if is_own or node.op not in PLACED or (node.op is Op.RANGE and node.arg.kind is AxisType.REDUCE):
@@ -262,7 +260,7 @@ class _InnerLoop(LoopFrame):
 
 def clip_count(count: UOp) -> UOp:
     """The size of a loop of a computed number of iterations, which may be below 0."""
-    return count.cast(index).maximum(0).minimum(_MOST_ITERATIONS)
+    return count.cast(index).maximum(0).minimum(MAX_ITERATIONS)
 
 
 def group_effects(effects: Sequence[UOp]) -> UOp:

@@ -83,7 +83,7 @@ class LoopDraft:
         return self.parameter(slot)
 
     def settle(self, position: int, result: UOp) -> None:
-        """Let `result` stand for a result; what is carried there must not be read any more, or is made a constant."""
+        """Let `result` stand for a result; the operand that was carried there becomes a constant one."""
         self.results[position] = result
         del self.values[position]
         if position in self.carried:

@@ -36,7 +36,7 @@ MAX_SELECTED_NODES: Final = 8
 
 
 def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapping[int, UOp]:
-    """What stands for the results of a SWITCH that are read, of which its `bodies` give no others."""
+    """What stands for the results of a SWITCH that are `read`; its `bodies` give these alone."""
     operands = dict(enumerate(switch.src[1:]))
     parameters = {slot: make_parameter(operand, slot) for slot, operand in operands.items()}
     low, high = (min(max(int(bound), 0), len(bodies) - 1) for bound in switch.src[0].bounds)

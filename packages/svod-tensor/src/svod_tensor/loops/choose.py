@@ -37,8 +37,8 @@ __all__ = ["cond", "switch"]
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`; one node of the graph, which computes one of them.
 
-    Both functions run once, on tensors without values, as that of `scan` does. Nothing of what they compute is computed where the
-    other one is taken; what they assign to other tensors is assigned where they are.
+    Both functions run once, on tensors without values, as that of `scan` does. Only what the function that is taken computes is
+    computed, and only what it assigns to other tensors is assigned.
 
     Args:
         pred: a bool of shape ().

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from svod_ir import Op, ParamArg, UOp, make_empty
-from svod_ir.loops import get_bodies, get_slots, make_parameter
+from svod_ir.loops import get_bodies, get_slots, list_free_variables, make_parameter
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.origins import make_images
 from svod_tensor._data import copy_to_device
@@ -117,20 +117,10 @@ def _collect_inside(body: Open, counters: Iterable[str] = ()) -> set[UOp]:
     inside: set[UOp] = set()
     for node in UOp.sink(*body.roots).toposort()[:-1]:
         is_source = node in body.places or (node.op is Op.DEFINE_VAR and node.arg.name in names)
-        if is_source or not inside.isdisjoint(node.src) or not names.isdisjoint(_list_free(node)):
+        free = {variable.arg.name for variable in list_free_variables(node)} if get_bodies(node) else set[str]()
+        if is_source or not inside.isdisjoint(node.src) or not names.isdisjoint(free):
             inside.add(node)
     return inside
-
-
-def _list_free(node: UOp) -> set[str]:
-    """The variables in the bodies of a LOOP or SWITCH, and in bodies inside these, which those do not count with."""
-    found: set[str] = set()
-    for body in get_bodies(node):
-        for one in body.toposort():
-            found |= {one.arg.name} if one.op is Op.DEFINE_VAR else _list_free(one)
-    if node.op is Op.LOOP:
-        found.discard(node.arg.counter)
-    return found
 
 
 def _list_borders(body: Open, inside: set[UOp]) -> list[UOp]:

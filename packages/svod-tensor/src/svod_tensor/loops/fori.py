@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from svod_dtype import DType, int32, int64, promote_types
 from svod_ir import OperandError, SInt, UOp
+from svod_ir.loops import MAX_ITERATIONS
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._variable import Variable
@@ -21,8 +22,6 @@ __all__ = ["Bound", "fori_loop", "while_loop"]
 V = TypeVar("V")
 
 Bound: TypeAlias = "int | Variable | UOp | Tensor"
-
-_MOST = (1 << 31) - 1
 
 
 def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], init_val: V) -> V:
@@ -105,7 +104,7 @@ def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_va
         return RepeatOutcome(leaves, find_go_on=holds)
 
     is_begun = holds([Tensor.from_uop(leaf.node) for leaf in given.leaves])
-    count = is_begun.where(UOp.const(int64, _MOST), 0)
+    count = is_begun.where(UOp.const(int64, MAX_ITERATIONS), 0)
     after, _ = make_repeated(Repeated("while_loop", name, given.leaves, count, run))
     return given.structure.unflatten(after)  # pyright: ignore[reportReturnType]
 

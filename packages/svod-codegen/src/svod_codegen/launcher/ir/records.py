@@ -66,7 +66,7 @@ class Copy(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop."""
+    """A loop: what its iterations change, how many there are, and where it is."""
 
     updates: int
     updates_of_carried: int
@@ -92,7 +92,7 @@ class Update(NamedTuple):
     target: int
     next: int = 0
     stride: int = 0
-    mask: int = 0  # of the two addresses of a carried value, which take turns
+    mask: int = 0  # of the two addresses of a carried value, which alternate
     base_at: int = 0  # the first value is what lies here, and base_offset more
     base_offset: int = 0
     step: int = 0  # the stride of a loop that is not reversed

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from svod_tensor.testing.loop_programs.program import Kind, LoopStep
-from svod_tensor.testing.programs.draw import RejectedError
+from svod_tensor.testing.programs.draw import Choices, RejectedError
 
 __all__ = ["BOOL", "DTYPES", "SCALAR", "SIZES", "ValueDraw", "find_broadcast", "get_row"]
-
-T = TypeVar("T")
 
 DTYPES: Final = ("float32",) * 12 + ("int32",) * 5 + ("float64", "int64", "bool", "uint8", "int8")
 SIZES: Final = (1, 2, 3, 3, 4, 5, 5, 7, 8, 11, 13, 16)
@@ -21,29 +18,15 @@ SCALAR: Final = Kind((), "int32")
 _MAX_SIZE: Final = 300
 
 
-class ValueDraw:
+class ValueDraw(Choices):
     """A program in the making: the steps of the innermost block, and what may be read there."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
+        super().__init__(seed)
         self.kinds: dict[int, Kind] = {}
         self.steps: list[LoopStep] = []
         self.scope: list[int] = []
         self.memory: list[int] = []
-
-    # Choices.
-
-    def choose(self, choices: Sequence[T]) -> T:
-        if not choices:
-            raise RejectedError
-        return choices[int(self.rng.random() * len(choices))]
-
-    def chance(self, probability: float) -> bool:
-        return self.rng.random() < probability
-
-    def number(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
-        return self.rng.randint(low, high)
 
     def kind(self) -> Kind:
         shape = tuple(self.choose(SIZES) for _ in range(self.choose((0, 0, 1, 1, 1, 2, 2, 3))))

@@ -10,7 +10,7 @@ from svod_tensor.testing.programs.operation import Drawable
 from svod_tensor.testing.programs.oracle import UnstableError, Value, evaluate_step
 from svod_tensor.testing.programs.program import Argument, Step
 
-__all__ = ["Draw", "RejectedError"]
+__all__ = ["Choices", "Draw", "RejectedError"]
 
 T = TypeVar("T")
 
@@ -22,17 +22,14 @@ class RejectedError(Exception):
     """Nothing that fits is there to be drawn."""
 
 
-class Draw:
-    """The program so far, and choices for its next step."""
+class Choices:
+    """Random choices, the same for a seed."""
 
-    def __init__(self, seed: int, operations: dict[str, Drawable]) -> None:
+    def __init__(self, seed: int) -> None:
         self.rng: Final = random.Random(seed)
-        self.steps: list[Step] = []
-        self.values: dict[int, Value] = {}
-        self.readers: dict[int, list[int]] = {}
-        self._operations = operations
 
     def choose(self, choices: Sequence[T]) -> T:
+        """One of the choices; raises RejectedError if there is none."""
         if not choices:
             raise RejectedError
         return choices[int(self.rng.random() * len(choices))]
@@ -43,6 +40,17 @@ class Draw:
     def number(self, low: int, high: int) -> int:
         """From `low` to `high`, both included."""
         return self.rng.randint(low, high)
+
+
+class Draw(Choices):
+    """The program so far, and choices for its next step."""
+
+    def __init__(self, seed: int, operations: dict[str, Drawable]) -> None:
+        super().__init__(seed)
+        self.steps: list[Step] = []
+        self.values: dict[int, Value] = {}
+        self.readers: dict[int, list[int]] = {}
+        self._operations = operations
 
     def add(self, name: str, operands: Sequence[int] = (), **args: Argument) -> tuple[int, ...]:
         """Take this step into the program, and give the numbers of its results.
