@@ -11,6 +11,7 @@ import pytest
 from svod_dtype import float32, int8, int32
 from svod_ir import (
     Op,
+    ParamArg,
     Target,
     UOp,
     make_alu,
@@ -245,3 +246,14 @@ def test_sums_of_long_columns_are_not_added_up_beside_lanes_along_another_axis()
     assert [count_kernels(divide_by_sums(rows)) for rows in (8, 20_000)] == [1, 2]
     along = make_reshape(make_reduce_axis(tensor(1, 16, 2000), Op.ADD, [1]), (16, 1))
     assert count_kernels(tensor(2, 16, 8) / make_expand(along, (16, 8))) == 1
+
+
+def test_a_kernel_reads_a_parameter_of_the_graph_that_is_numbered_as_its_own_result():
+    # In the body of a loop, what is carried and is on no device is such a PARAM.
+    given = UOp(Op.PARAM, float32, (), ParamArg(0, 8))
+    (call,) = compile_graph(contiguous(given + 1)).iter_ops(Op.CALL)
+    _, result, *read = call.src
+    assert read == [given]
+    loads = [n.memory.arg.slot for n in call.src[0].iter_ops(Op.INDEX)]
+    assert sorted(loads) == [0, 1], "it writes argument 0 and reads argument 1"
+    assert result.op is Op.BUFFER

@@ -152,10 +152,9 @@ def _fill_fused(
 
 def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
     kernel = _Numbering([buffer], filled)
-    (target,) = kernel.targets
     if node.op is Op.AFTER:
         # In-place: what the kernel reads of its target is the same argument.
-        kernel.params[node.source] = target
+        kernel.params[node.source] = kernel.params[buffer]
         effect = node.src[1]
         ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
         store = effect.body if effect.op is Op.END else effect
@@ -171,7 +170,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         return UOp(Op.CALL, void, (body, *kernel.arguments, *arguments))
     ranges = order_loops(value, tuple(r for r in node.loops if r.op is Op.RANGE), filled)
     flat = flatten_index(node.loops, node.shape) if node.shape else UOp.const(index, 0)
-    return kernel.make_call(UOp(Op.STORE, void, (target.index(flat), value)), ranges)
+    return kernel.make_call(UOp(Op.STORE, void, (buffer.index(flat), value)), ranges)
 
 
 def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
@@ -195,8 +194,10 @@ class _Numbering:
         self.filled = filled
         self.arguments: list[UOp] = list(written)
         self.bindings: list[UOp] = []
-        self.targets = [UOp(Op.PARAM, m.dtype, (), ParamArg(i, m.unordered.arg.size)) for i, m in enumerate(written)]
-        self.params: dict[UOp, UOp] = dict(zip(written, self.targets, strict=True))
+        # A PARAM of the graph may be the same node as one of the kernel: only what is rewritten has the kernel's.
+        self.params: dict[UOp, UOp] = {
+            m: UOp(Op.PARAM, m.dtype, (), ParamArg(i, m.unordered.arg.size)) for i, m in enumerate(written)
+        }
         self.ranges: dict[UOp, UOp] = {}
         self.fresh = FreshIds()
 
@@ -230,10 +231,10 @@ class _Numbering:
 
     def rewrite(self, body: UOp) -> UOp:
         """`body` with memory, ranges and bindings numbered."""
-        done: dict[UOp, UOp] = {target: target for target in self.targets}
+        done: dict[UOp, UOp] = {}
         # Stored operands are arguments here; their own expressions belong to other kernels.
         for node in body.toposort(stop=self.filled):
-            if node in done or node in self.filled or node in self.params or node.op in MEMORY:
+            if node in self.filled or node in self.params or node.op in MEMORY:
                 continue
             if node.op not in _RENUMBERED:
                 done[node] = node.with_images(done)
@@ -244,7 +245,7 @@ class _Numbering:
             elif node.op is Op.BUFFERIZE:
                 done[node] = self._make_private(tuple(done[s] for s in node.src), node)
             else:
-                done[node] = node.with_images(done) if node.src[0] in self.targets else self._rewrite_index(node, done)
+                done[node] = self._rewrite_index(node, done)
         return done[body]
 
     def _rewrite_index(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
