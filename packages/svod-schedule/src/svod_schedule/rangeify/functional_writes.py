@@ -32,7 +32,7 @@ def write_as_values(body: UOp, slots: set[int]) -> UOp:
         if node.op is Op.AFTER and state.op is Op.PARAM and state.arg.slot in slots:
             done[node] = _apply(node, done)
         else:
-            done[node] = node.with_src(tuple(done[s] for s in node.src))
+            done[node] = node.with_images(done)
     return done[body]
 
 

@@ -73,7 +73,7 @@ def _with_number(body: UOp, counter: str, number: int) -> UOp:
             done[node] = UOp.const(node.dtype, number)
             continue
         new = map_bodies(node, lambda b: _with_number(b, counter, number)) if get_bodies(node) else node
-        done[node] = _with_known_sizes(new.with_src(tuple(done[s] for s in node.src)))
+        done[node] = _with_known_sizes(new.with_images(done))
     return done[body]
 
 

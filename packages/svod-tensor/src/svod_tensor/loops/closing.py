@@ -202,5 +202,5 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
             operands = [done[s] for s in node.src[1:] if s.op is not Op.BIND]
             done[node] = node.with_src((done[node.src[0]], *operands))
         else:
-            done[node] = node.with_src(tuple([done[s] for s in node.src]))
+            done[node] = node.with_images(done)
     return done[sink]
