@@ -101,3 +101,20 @@ def test_a_captured_loop_on_shards_runs_again_on_other_values() -> None:
             expected = expected * row + 1
         found = run(spread(start, 0), spread(ROWS, 1))
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("part", [slice(0, 1), slice(2, 3)], ids=["the last one", "the first one"])
+def test_what_is_carried_or_chosen_may_have_a_shard_without_elements(part: slice) -> None:
+    array = np.arange(3, dtype=np.float32) + 1
+    rows = Tensor(np.ones((100, 2), np.float32)).shard(DEVICES[:2])
+    x = Tensor(array).shard(DEVICES[:2], axis=0)[part]
+    last, stacked = scan(lambda c, row: (c * 0.5 + row.sum(), c), x, rows)
+    np.testing.assert_allclose(last.numpy(), 4, rtol=1e-6)
+    assert stacked.shape == (100, 1)
+    np.testing.assert_allclose(stacked.numpy()[:2, 0], [array[part][0], array[part][0] / 2 + 2])
+    chosen = cond(x.sum() > 0, lambda a: a.exp() + x, lambda a: a * 2, x)
+    np.testing.assert_allclose(chosen.numpy(), np.exp(array[part]) + array[part], rtol=1e-6)
+    x = x.realize()
+    np.testing.assert_allclose(
+        cond(x.sum() > 0, lambda: x.exp(), lambda: x * 2).numpy(), np.exp(array[part]), rtol=1e-6
+    )

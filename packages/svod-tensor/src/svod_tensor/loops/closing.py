@@ -70,10 +70,10 @@ def close(bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp
     constants: dict[UOp, None] = {}
     binds: dict[UOp, None] = {}
     inner = [_collect_inside(body) for body in bodies]
-    cheap = _collect_cheap(bodies)
+    cheap, shards = _collect_cheap(bodies), _collect_shards(bodies)
     for body, inside in zip(bodies, inner, strict=True):
         for node in _list_borders(body, inside):
-            _collect(node, cheap, known, constants, binds)
+            _collect(node, cheap, shards, known, constants, binds)
     # Bound variables come last: they take slots, of which bodies have no PARAM.
     device = _find_device(bodies, (*operands, *constants))
     found = [*(_place(node, device) for node in (*operands, *constants)), *binds]
@@ -144,8 +144,19 @@ def _collect_cheap(bodies: Sequence[Open]) -> set[UOp]:
     return cheap
 
 
+def _collect_shards(bodies: Sequence[Open]) -> set[UOp]:
+    """The nodes that shards are made of, which may be empty where the value is not."""
+    sink = UOp.sink(*(root for body in bodies for root in body.roots))
+    return {node for stack in sink.iter_ops(Op.MSTACK) for node in stack.toposort()}
+
+
 def _collect(
-    root: UOp, cheap: set[UOp], known: Collection[UOp] | None, constants: dict[UOp, None], binds: dict[UOp, None]
+    root: UOp,
+    cheap: set[UOp],
+    shards: set[UOp],
+    known: Collection[UOp] | None,
+    constants: dict[UOp, None],
+    binds: dict[UOp, None],
 ) -> None:
     """Enter what `root` is made of: nodes to be operands, and bound variables."""
     stack = [root]
@@ -159,7 +170,7 @@ def _collect(
             binds[node] = None
         elif node in cheap or _is_view(node):
             stack.extend(reversed(node.src))
-        elif node.find_shape() is not None and 0 in node.shape:
+        elif node not in shards and node.find_shape() is not None and 0 in node.shape:
             continue
         elif known is None or node in known or node.op in _MEMORY or states.is_later_state(node):
             constants[node] = None
@@ -181,6 +192,7 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
     done = make_images()
     done.update(images)
     sink = UOp.sink(*body.roots)
+    shards = _collect_shards([body])
     for node in sink.toposort(stop=set(images)):
         if node in done:
             continue
@@ -192,7 +204,7 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
                 (),
                 ParamArg(slots[place.operand] + place.shard, node.arg.size, node.arg.device or device),
             )
-        elif node.op is not Op.SINK and node.find_shape() is not None and 0 in node.shape:
+        elif node.op is not Op.SINK and node not in shards and node.find_shape() is not None and 0 in node.shape:
             done[node] = make_empty(node.dtype, node.shape)
         elif states.is_later_state(node):
             # Equal bodies are one: the number of an assignment is left out.
