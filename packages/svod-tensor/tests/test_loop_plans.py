@@ -10,7 +10,7 @@ import pytest
 
 from svod_ir import Op, UOp
 from svod_ir.loops import get_slots, make_counter, make_loop, make_parameter, make_switch
-from svod_tensor import PrepareConfig, Tensor, clear_caches, float32, int32, int64
+from svod_tensor import PrepareConfig, Tensor, clear_caches, float32, int32, int64, switch
 
 Body = Callable[..., Sequence[UOp]]
 MODES = ["arena", "remap", "disabled"]
@@ -257,3 +257,17 @@ def test_a_body_may_assign_to_what_it_carries_and_return_something_else() -> Non
             want = a @ changed
         np.testing.assert_allclose(found, want, rtol=1e-5)
         np.testing.assert_array_equal(start.numpy(), x)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_a_choice_reads_is_overwritten_when_each_branch_has_read_it(number: int) -> None:
+    rng = np.random.default_rng(number)
+    a, b = (rng.normal(size=(64, 64)).astype("f4") for _ in range(2))
+    x, w = Tensor(a).realize(), Tensor(b).realize()
+    branches = [lambda x: x @ w, lambda x: (x @ w).abs().sum(0).broadcast_to((64, 64)), lambda x: x.T @ w]
+    chosen = switch(Tensor(number).realize(), branches, x)
+    x[:10] = 5.0
+    Tensor.realize_batch([x, chosen])
+    want = [a @ b, np.broadcast_to(np.abs(a @ b).sum(0), (64, 64)), a.T @ b][number]
+    np.testing.assert_allclose(chosen.numpy(), want, rtol=1e-4, atol=1e-4)
+    assert (x.numpy()[:10] == 5).all()

@@ -59,7 +59,8 @@ def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) 
         else:
             memory = node.src[0]
             buffer = filled.get(memory, memory)
-        call = _make_call(node, buffer.after(*(filled[r].src[1] for r in readers)), filled)
+        effects = [effect for reader in readers for effect in filled[reader].dependencies]
+        call = _make_call(node, buffer.after(*effects), filled)
         hand_on(call, (node,))
         filled[node] = buffer.unordered.after(call)
     return UOp(Op.SINK, void, tuple(filled[s] for s in sink.src), sink.arg)
