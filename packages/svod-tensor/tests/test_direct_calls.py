@@ -138,7 +138,9 @@ def test_a_chain_that_gives_its_results_away_gets_no_nodes_and_no_memory() -> No
             last.numpy()
     del last
     gc.collect()
-    assert (count_interned(), count_used_bytes()) == before
+    # Garbage of other tests may leave meanwhile.
+    assert count_interned() <= before[0]
+    assert count_used_bytes() <= before[1]
     assert x.numpy().tolist() == a.tolist()
     with pytest.raises(DonatedTensorError):
         old.numpy()
