@@ -51,7 +51,8 @@ def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
     before = count_interned(), len(list(registry.iter_live()))
     for _ in range(20):
         x, y = step(x, y)
-    assert (count_interned(), len(list(registry.iter_live()))) == before
+    assert count_interned() <= before[0]
+    assert len(list(registry.iter_live())) <= before[1]
     assert x.content.cell.memory is not None
     assert x.is_realized
     assert x.shape == (4, 4)
