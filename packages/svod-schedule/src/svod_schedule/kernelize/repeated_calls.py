@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from svod_dtype import DType, index, void
 from svod_ir import AxisType, BufferArg, Op, ParamArg, RepeatArg, UOp
-from svod_ir.loops import MAX_ITERATIONS, find_count
+from svod_ir.loops import MAX_ITERATIONS, find_count, get_bodies, make_results
 from svod_ir.origins import hand_on
 from svod_ir.sizes import max_size
 
@@ -46,9 +46,9 @@ def fill_results(
     """The memory of the stored `results` of a LOOP or SWITCH, behind the calls that fill it."""
     device: str = results[0].arg.device
     repeat = _Repeat(loop, [filled.get(operand, operand) for operand in loop.src], results, new, device)
-    bodies = [loop.arg.body] if loop.op is Op.LOOP else loop.arg.bodies
     graphs = [
-        _separate(make_body(repeat.make_sink(body), device), repeat.n_carried, len(repeat.results)) for body in bodies
+        _separate(make_body(repeat.make_sink(body), device), repeat.n_carried, len(repeat.results))
+        for body in get_bodies(loop)
     ]
     if loop.op is Op.LOOP:
         calls = [repeat.make_loop(graphs[0])]
@@ -81,13 +81,10 @@ class _Repeat:
         self.operands = [operand for operand in operands if operand.op not in _VARIABLES]
         self.slots = {slot: i for i, slot in enumerate(s for s, o in enumerate(operands) if o.op not in _VARIABLES)}
         stored = {_position_of(node): node for node in results}
-        first = loop.arg.body if loop.op is Op.LOOP else loop.arg.bodies[0]
         self.n_carried = loop.arg.n_carried if loop.op is Op.LOOP else 0
-        n_results = len(first.src) - (loop.op is Op.LOOP and loop.arg.is_conditional)
-        self.results = [self._make_result(k, stored.get(k)) for k in range(n_results)]
+        self.results = [self._make_result(stored.get(k, result)) for k, result in enumerate(make_results(loop))]
 
-    def _make_result(self, position: int, stored: UOp | None) -> UOp:
-        node = UOp(Op.RESULT, _dtype_of(self.loop, position), (self.loop,), position) if stored is None else stored
+    def _make_result(self, node: UOp) -> UOp:
         device = node.placement if isinstance(node.placement, str) else self.device
         return self.new.make(node.dtype, prod(max_size(s) for s in node.shape), device)
 
@@ -140,11 +137,6 @@ class _Repeat:
 def _position_of(stored: UOp) -> int:
     """Which result a BUFFERIZE stores."""
     return stored.source.arg
-
-
-def _dtype_of(loop: UOp, position: int) -> DType:
-    body = loop.arg.body if loop.op is Op.LOOP else loop.arg.bodies[0]
-    return body.src[position].dtype
 
 
 def _separate(body: UOp, n_carried: int, n_results: int) -> UOp:
