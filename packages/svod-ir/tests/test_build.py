@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from svod_dtype import bool_, float32, index, int8, int32, uint8, void
+from svod_dtype import bool_, float16, float32, index, int8, int32, uint8, void
 from svod_ir import (
     AxisError,
     AxisType,
@@ -27,6 +27,7 @@ from svod_ir import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter_add,
     make_shrink,
 )
 from svod_ir.args import CheckArg
@@ -229,6 +230,35 @@ def test_gather_replaces_an_axis_by_those_of_the_positions() -> None:
         make_gather(x, _tensor(5), 1)
     with pytest.raises(AxisError, match="axis 3 is out of range for 3 dimensions"):
         make_gather(x, positions, 3)
+
+
+def test_scatter_add_puts_an_axis_in_place_of_those_of_the_positions() -> None:
+    x, positions, n = _tensor(2, 5, 6, 4), _tensor(5, 6, dtype=int32), UOp.variable("n", 1, 9)
+    assert make_scatter_add(x, positions, 1, 3).shape == (2, 3, 4)
+    assert make_scatter_add(x, positions, 1, n).shape == (2, n, 4)
+    assert make_scatter_add(x, _tensor(dtype=int32), 4, 3).shape == (2, 5, 6, 4, 3)
+    with pytest.raises(OperandError, match="integer positions"):
+        make_scatter_add(x, _tensor(5, 6), 1, 3)
+    with pytest.raises(AxisError, match="axis 4 is out of range for 4 dimensions"):
+        make_scatter_add(x, positions, 3, 3)
+    with pytest.raises(ShapeError, match=r"has \(2, 5\) in place of \(5, 6\)"):
+        make_scatter_add(x, positions, 0, 3)
+    with pytest.raises(ShapeError, match="has a negative size"):
+        make_scatter_add(x, positions, 1, -1)
+
+
+def test_scatter_add_adds_up_narrow_floats_in_float32() -> None:
+    node = make_scatter_add(_tensor(5, dtype=float16), _tensor(5, dtype=int32), 0, 3)
+    assert node.dtype is float16
+    assert node.source.op is Op.SCATTER_ADD
+    assert node.source.dtype is float32
+
+
+def test_the_bounds_of_sums_are_those_of_all_elements_at_one_place() -> None:
+    digits = make_iota(10, int32)
+    assert make_scatter_add(digits, _tensor(10, dtype=int32), 0, 3).bounds == (0, 90)
+    assert make_scatter_add(make_alu(Op.NEG, digits), _tensor(10, dtype=int32), 0, 3).bounds == (-90, 0)
+    assert make_scatter_add(_tensor(10, dtype=bool_), _tensor(10, dtype=int32), 0, 3).bounds == (False, True)
 
 
 def test_a_check_says_what_is_not_known_already() -> None:

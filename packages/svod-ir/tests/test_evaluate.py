@@ -25,6 +25,7 @@ from svod_ir import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter_add,
     make_shrink,
     parse_graph,
 )
@@ -97,6 +98,17 @@ def test_gather_gives_zero_outside() -> None:
     found = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
     expected = np.zeros((2, 2, 2, 4), np.float32)
     expected[:, 0, 0], expected[:, 1, 1] = CUBE[:, 2], CUBE[:, 0]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outside(dtype: DType) -> None:
+    x, positions = buffer(3, 8, dtype), buffer(2, 4, int32)
+    node = make_scatter_add(make_reshape(x, (2, 4)), positions, 1, 3)
+    data = np.array([[1, 0, 1, 1], [0, 1, 1, 1]]).astype(dtype.numpy)
+    found = evaluate(node, {x: data, positions: np.array([2, -1, 2, 3], np.int32)})
+    expected = np.zeros((2, 3), dtype.numpy)
+    expected[:, 2] = (True, True) if dtype.is_bool else (2, 1)
     np.testing.assert_array_equal(found, expected)
 
 

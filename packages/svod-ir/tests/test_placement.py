@@ -19,6 +19,7 @@ from svod_ir.build import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter_add,
     make_shrink,
 )
 from svod_ir.evaluate import evaluate
@@ -120,6 +121,10 @@ def test_the_reference_value_of_a_multi_is_its_shards_together() -> None:
         (make_gather(ROWS, make_iota(3, int32), 1), on(0, (3, 2)), (on(0, (3, 2)), on())),
         (make_gather(ROWS, make_iota(3, int32), 0), on(), (on(), on())),
         (make_gather(COLUMNS, make_reshape(make_iota(6, int32), (2, 3)), 0), on(2, (2, 2)), (on(1, (2, 2)), on())),
+        (make_scatter_add(ROWS, make_iota(4, int32), 1, 9), on(0, (3, 2)), (on(0, (3, 2)), on())),
+        (make_scatter_add(COLUMNS, make_iota(5, int32), 0, 9), on(1, (2, 2)), (on(1, (2, 2)), on())),
+        (make_scatter_add(ROWS, make_iota(5, int32), 0, 9), on(), (on(0, (3, 2)), on(0, (3, 2)))),
+        (make_scatter_add(WHOLE, make_reshape(make_iota(20, int32), (5, 4)), 0, 9), on(), (on(), on())),
     ],
 )
 def test_a_layout_follows_the_split_axis(node: UOp, result: Sharding, wanted: tuple[Sharding, ...]) -> None:

@@ -27,7 +27,7 @@ from svod_ir import (
     parse_graph,
     print_graph,
 )
-from svod_ir.args import LoopArg, SwitchArg
+from svod_ir.args import GradientArg, GradientRule, LoopArg, Mark, SwitchArg
 from svod_ir.ops import TABLE
 from svod_ir.testing import conditions, count_examples, expressions, graphs, parse_linear, parse_nodes
 from svod_ir.text import format_arg
@@ -59,6 +59,15 @@ EXAMPLES: dict[Op, UOp] = {
     Op.SHRINK: UOp(Op.SHRINK, float32, (MEMORY,), (0, 2)),
     Op.FLIP: UOp(Op.FLIP, float32, (MEMORY,), (True, False)),
     Op.GATHER: UOp(Op.GATHER, float32, (MEMORY, X), 0),
+    Op.SCATTER_ADD: UOp(Op.SCATTER_ADD, float32, (MEMORY, X, X), (0, None)),
+    Op.TRACED: UOp(Op.TRACED, float32, (MEMORY,), Mark(7)),
+    Op.GRADIENT: UOp(
+        Op.GRADIENT,
+        float32,
+        (MEMORY, F),
+        GradientArg(GradientRule("softmax"), (-1, (2, "same"), float32, None, 0.5), 2),
+    ),
+    Op.LATER: UOp(Op.LATER, float32, (MEMORY, F, MEMORY)),
     Op.MULTI: UOp(Op.MULTI, float32, (MEMORY,), 0),
     Op.REDUCE_AXIS: UOp(Op.REDUCE_AXIS, float32, (MEMORY,), (Op.MAX, (0,))),
     Op.SCAN_AXIS: UOp(Op.SCAN_AXIS, float32, (MEMORY,), (Op.ADD, 0)),

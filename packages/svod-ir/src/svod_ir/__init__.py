@@ -43,6 +43,7 @@ from svod_ir.build import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter_add,
     make_shrink,
 )
 from svod_ir.errors import (
@@ -52,6 +53,7 @@ from svod_ir.errors import (
     EvaluationError,
     GraphError,
     MeaningError,
+    NotDifferentiableError,
     OperandError,
     OptionError,
     ParseError,
@@ -76,12 +78,13 @@ from svod_ir.uop import SInt, UOp
 __all__ = [
     "AxisError", "AxisType", "BroadcastError", "BufferArg", "BufferizeArg", "CacheCounts", "CheckArg",
     "DeviceMismatchError", "EvaluationError", "FreshIds", "GraphError", "HitCounter", "IROptions", "KernelInfo",
-    "Match", "MeaningError", "Op", "OperandError", "Opt", "OptOp", "OptionError", "ParamArg", "ParseError", "Pattern",
-    "Rates", "RepeatArg", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt", "ShapeError", "Sharding", "SpecError", "Target",
-    "TensorCore", "UOp", "UnknownMeaningError", "compare_nodes", "count_matches", "dtype_bounds", "evaluate_scalar",
-    "exact_trips", "format_expression", "format_opts", "format_shape", "format_size", "get_logger", "graph_rewrite",
-    "index_dtype_for", "make_alu", "make_cast", "make_check", "make_concat", "make_constant_like", "make_empty",
-    "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_positions",
-    "make_reduce_axis", "make_reshape", "make_scan_axis", "make_shrink", "max_trips", "node_key", "parse_graph",
-    "parse_opts", "print_graph", "rule", "sort_by_dependencies", "threefry", "typical_trips", "verify", "watch_matches",
+    "Match", "MeaningError", "NotDifferentiableError", "Op", "OperandError", "Opt", "OptOp", "OptionError",
+    "ParamArg", "ParseError", "Pattern", "Rates", "RepeatArg", "RewriteError", "Rule", "RuleError", "RuleSet",
+    "SInt", "ShapeError", "Sharding", "SpecError", "Target", "TensorCore", "UOp", "UnknownMeaningError",
+    "compare_nodes", "count_matches", "dtype_bounds", "evaluate_scalar", "exact_trips", "format_expression",
+    "format_opts", "format_shape", "format_size", "get_logger", "graph_rewrite", "index_dtype_for", "make_alu",
+    "make_cast", "make_check", "make_concat", "make_constant_like", "make_empty", "make_expand", "make_flip",
+    "make_gather", "make_iota", "make_pad", "make_permute", "make_positions", "make_reduce_axis", "make_reshape",
+    "make_scan_axis", "make_scatter_add", "make_shrink", "max_trips", "node_key", "parse_graph", "parse_opts",
+    "print_graph", "rule", "sort_by_dependencies", "threefry", "typical_trips", "verify", "watch_matches",
 ]  # fmt: skip

@@ -18,7 +18,8 @@ from typing import Final
 
 from svod_dtype import DType
 from svod_ir.loops import get_bodies
-from svod_ir.ops import Op
+from svod_ir.ops import MARKS, Op
+from svod_ir.sizes import max_size
 from svod_ir.uop import UOp, defines
 
 __all__ = ["Bounds", "dtype_bounds", "infer_bounds"]
@@ -338,6 +339,16 @@ def _reduce(node: UOp) -> Bounds:
     return _fit(node.dtype, min(low * least, low * most), max(high * least, high * most))
 
 
+def _scattered(node: UOp) -> Bounds:
+    low, high = node.src[0].bounds
+    if node.dtype.kind == "float":
+        return _UNKNOWN_FLOAT
+    if node.dtype.kind == "bool":
+        return False, high
+    most = math.prod(map(max_size, node.src[1].shape))
+    return _fit(node.dtype, min(low * most, 0), max(high * most, 0))
+
+
 def _result(node: UOp) -> Bounds:
     owner = node.src[0]
     position: int = node.arg
@@ -365,12 +376,12 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     # The bound value of a variable is not its interval: a kernel is compiled for every value.
     Op.BIND: _first,
     Op.RESHAPE: _first, Op.PERMUTE: _first, Op.EXPAND: _first, Op.SHRINK: _first, Op.FLIP: _first, Op.PAD: _first_or_zero,
-    Op.GATHER: _first_or_zero, Op.COPY: _first, Op.DETACH: _first, Op.CHECK: _first, Op.CONTIGUOUS: _first,
-    Op.MULTI: _first, Op.MSELECT: _first, Op.MSTACK: _any_operand, Op.AFTER: _first,
+    Op.GATHER: _first_or_zero, Op.COPY: _first, **dict.fromkeys(MARKS, _first), Op.CHECK: _first, Op.CONTIGUOUS: _first,
+    Op.MULTI: _first, Op.MSELECT: _first, Op.MSTACK: _any_operand, Op.AFTER: _first, Op.LATER: _first,
     Op.VECTORIZE: _any_operand, Op.CAT: _any_operand, Op.BROADCAST: _first, Op.GEP: _first,
     Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.MULACC: _mulacc, Op.IDIV: _floor_divide, Op.MOD: _floor_mod,
     Op.CDIV: _truncated_divide, Op.CMOD: _truncated_mod, Op.NEG: _neg, Op.ABS: _abs, Op.SIGN: _sign, Op.POW: _pow,
     Op.MAX: _max, Op.MIN: _min, Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,
     Op.AND: _and, Op.OR: _or, Op.XOR: _bitwise, Op.NOT: _not, Op.SHL: _shl, Op.SHR: _shr,
-    Op.CAST: _cast, Op.REDUCE: _reduce, Op.RESULT: _result,
+    Op.CAST: _cast, Op.REDUCE: _reduce, Op.SCATTER_ADD: _scattered, Op.RESULT: _result,
 }  # fmt: skip

@@ -6,7 +6,7 @@ from svod_dtype import void
 from svod_ir._size_text import format_shape
 from svod_ir.errors import GraphError
 from svod_ir.loops import get_result_shape
-from svod_ir.ops import ELEMENTWISE, Op
+from svod_ir.ops import ELEMENTWISE, MARKS, Op
 from svod_ir.sizes import max_size, normalize_size
 from svod_ir.uop import SInt, UOp, defines
 
@@ -18,8 +18,8 @@ _SCALAR = frozenset({
 })  # fmt: skip
 _EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL, Op.ADVANCE, Op.LEAVE, Op.LOOP, Op.SWITCH})
 _LIKE_FIRST = frozenset({
-    Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.ASSIGN, Op.DETACH, Op.CHECK, Op.CONTIGUOUS,
-})  # fmt: skip
+    Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.LATER, Op.ASSIGN, Op.CHECK, Op.CONTIGUOUS,
+}) | MARKS  # fmt: skip
 
 
 @defines("_shape")
@@ -56,6 +56,10 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         case Op.GATHER:
             source, positions = node.src[0].shape, node.src[1].shape
             return (*source[: node.arg], *positions, *source[node.arg + 1 :])
+        case Op.SCATTER_ADD:
+            value, n_axes = node.src[0].shape, len(node.src[1].shape)
+            size = node.src[2] if node.arg.size is None else node.arg.size
+            return (*value[: node.arg.axis], size, *value[node.arg.axis + n_axes :])
         case Op.REDUCE_AXIS:
             return tuple(1 if a in node.arg.axes else s for a, s in enumerate(node.src[0].shape))
         case Op.CUSTOM_FUNCTION if node.dtype is not void:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from svod_ir._op import AxisType, Op
 
 __all__ = [
-    "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GridIndex", "KernelInfo", "LoopArg", "Opt", "OptOp", "ParamArg", "RangeArg",
-    "ReduceArg", "RepeatArg", "ScanArg", "ScratchArg", "SwitchArg", "VariableArg", "ViewArg", "find_grid_index", "format_opts",
-    "parse_opts",
+    "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GradientArg", "GradientRule", "GridIndex", "KernelInfo", "LoopArg", "Mark",
+    "Opt", "OptOp", "ParamArg", "RangeArg", "ReduceArg", "RepeatArg", "ScanArg", "ScatterArg", "ScratchArg", "SwitchArg",
+    "VariableArg", "ViewArg", "find_grid_index", "format_opts", "parse_opts",
 ]  # fmt: skip
 
 _OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
@@ -65,6 +66,13 @@ class ScanArg(NamedTuple):
     axis: int
 
 
+class ScatterArg(NamedTuple):
+    """Where the axes of the positions begin in what is added up, and the size of the axis in their place; None: an operand."""
+
+    axis: int
+    size: int | None = None
+
+
 class AllReduceArg(NamedTuple):
     """A reduction over shards, and the device that gets the result."""
 
@@ -89,10 +97,11 @@ class ParamArg(NamedTuple):
 
 
 class BufferizeArg(NamedTuple):
-    """How a BUFFERIZE stores its value."""
+    """How a BUFFERIZE stores its value; a number tells memory that is written to afterwards from other memory of the same value."""
 
     device: str
     space: AddressSpace = AddressSpace.GLOBAL
+    number: int = 0
 
 
 class CheckArg(NamedTuple):
@@ -118,6 +127,7 @@ class LoopArg(NamedTuple):
         counter: the name of the body's variable that is the number of the iteration, from 0 in the order of execution.
         is_reversed: whether the first iteration takes the last slices, and fills the last of what is stacked.
         is_conditional: whether the loop ends after an iteration whose last source is false.
+        is_recomputed: whether derivatives keep only what is carried into each iteration, and compute the rest of it again.
     """
 
     body: Any  # a UOp, of which this module knows nothing
@@ -126,12 +136,53 @@ class LoopArg(NamedTuple):
     counter: str | None = None
     is_reversed: bool = False
     is_conditional: bool = False
+    is_recomputed: bool = False
 
 
 class SwitchArg(NamedTuple):
     """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its operands."""
 
     bodies: tuple[Any, ...]  # UOps
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells a TRACED from all others. Equal for equal numbers.
+
+    Attributes:
+        number: of the mark, which no other of the process has.
+        computed_from: gives the graph whose values were computed into the memory that is marked, to which the derivative goes
+            then, of memory as it is now; None where it goes to the operand.
+    """
+
+    number: int
+    computed_from: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class GradientRule:
+    """How the derivatives of a GRADIENT by its operands are found. Equal for equal names.
+
+    Attributes:
+        name: which no other rule of the process has.
+        backward: from a GRADIENT, the cotangent of its value, and of which operands the cotangents are asked for, to
+            these; an operand that the value does not depend on gets None. Without it, the rule is known by its name alone.
+        is_checked: whether the nodes of the value have the same derivative, which forward mode takes then.
+    """
+
+    name: str
+    backward: Callable[[Any, Any, tuple[bool, ...]], tuple[Any, ...]] | None = field(
+        default=None, compare=False, repr=False
+    )
+    is_checked: bool = field(default=True, compare=False, repr=False)
+
+
+class GradientArg(NamedTuple):
+    """Whose rule gives the derivatives of values, what it takes besides the operands, and how many values there are."""
+
+    rule: GradientRule
+    parameters: tuple[object, ...] = ()
+    n_values: int = 1
 
 
 class RepeatArg(NamedTuple):

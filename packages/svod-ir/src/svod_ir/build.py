@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svod_dtype import DType, bool_, void
+from svod_dtype import DType, bool_, float32, void
 from svod_ir._constant import evaluate_scalar
 from svod_ir._size_text import format_shape, format_size
-from svod_ir.args import CheckArg, ReduceArg, ScanArg
+from svod_ir.args import CheckArg, ReduceArg, ScanArg, ScatterArg
 from svod_ir.errors import AxisError, OperandError, ShapeError
 from svod_ir.ops import BINARY, COMPARISON, DTYPE_CLASSES, TABLE, UNARY, Op
 from svod_ir.sizes import normalize_size, product
@@ -20,7 +20,7 @@ from svod_ir.uop import SInt, UOp, defines
 __all__ = [
     "make_alu", "make_cast", "make_check", "make_constant_like", "make_copy",
     "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
-    "make_reshape", "make_scan_axis", "make_shrink",
+    "make_reshape", "make_scan_axis", "make_scatter_add", "make_shrink",
 ]  # fmt: skip
 
 # Of ops that take any dtype, nothing need be asked.
@@ -232,6 +232,44 @@ def make_gather(x: UOp, positions: UOp, axis: int) -> UOp:
     if not positions.dtype.is_int:
         raise OperandError(operation="gather", found=positions.dtype, expected="integer positions")
     return UOp(Op.GATHER, x.dtype, (x, positions), axis)
+
+
+def make_scatter_add(x: UOp, positions: UOp, axis: int, size: SInt) -> UOp:
+    """The transpose of `make_gather`: an axis of `size` in place of those of the integer tensor `positions`.
+
+    Element i of it is the sum of what `x` has at the places where `positions` is i, 0 where there is none; of bool, whether
+    one is true. What has another position is left out. Narrow floats are added up in float32 and rounded once.
+
+    Args:
+        x: has the axes of `positions` from `axis` on.
+
+    Raises:
+        AxisError: if `x` has fewer axes.
+        OperandError: if the positions are no integers.
+        ShapeError: if `x` has other sizes than `positions`, or the size is negative.
+
+    Example:
+        >>> from svod_dtype import float32, int32
+        >>> make_scatter_add(make_reshape(make_iota(6, float32), (3, 2)), make_iota(3, int32), 0, 10).shape
+        (10, 2)
+    """
+    n_axes = len(positions.shape)
+    if not 0 <= axis <= len(x.shape) - n_axes:
+        raise AxisError(operation="scatter_add", axis=axis + max(n_axes - 1, 0), ndim=len(x.shape))
+    if not positions.dtype.is_int:
+        raise OperandError(operation="scatter_add", found=positions.dtype, expected="integer positions")
+    named = x.shape[axis : axis + n_axes]
+    if named != positions.shape:
+        raise ShapeError(
+            operation="scatter_add", shape=x.shape, problem=f"has {format_shape(named)} in place of {format_shape(positions.shape)}"
+        )  # fmt: skip
+    size = normalize_size(size)
+    if isinstance(size, int) and size < 0:
+        raise ShapeError(operation="scatter_add", shape=(size,), problem="has a negative size")
+    is_narrow = x.dtype.is_float and x.dtype.itemsize < float32.itemsize
+    wide = make_cast(x, float32) if is_narrow else x
+    operands, known = ((wide, positions, size), None) if isinstance(size, UOp) else ((wide, positions), size)
+    return make_cast(UOp(Op.SCATTER_ADD, wide.dtype, operands, ScatterArg(axis, known)), x.dtype)
 
 
 def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | None = None) -> UOp:

@@ -8,6 +8,7 @@ UserError
 ├── DeviceMismatchError (ValueError)
 ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
 │   └── UnknownMeaningError       one with a node that has no reference meaning
+├── NotDifferentiableError (TypeError)  a derivative of what has none
 ├── ParseError (ValueError)       text that is no graph
 ├── RuleError (TypeError)         a rule whose function does not fit its patterns, or that makes no node
 └── OptionError (ValueError)      an environment variable with a value that it does not take
@@ -26,7 +27,9 @@ from svod_dtype import InternalError, UserError
 from svod_ir._size_text import format_shape, format_size
 
 __all__ = [
-    "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError", "OperandError", "OptionError",
+    "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError",
+    "NotDifferentiableError", "OperandError",
+    "OptionError",
     "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "UnknownMeaningError",
 ]  # fmt: skip
 
@@ -69,6 +72,21 @@ class OperandError(UserError, TypeError):
     def __init__(self, *, operation: str, found: object, expected: str, hint: str | None = None) -> None:
         self.operation, self.found = operation, found
         super().__init__(f"{operation} takes {expected}, not {found}", hint=hint)
+
+
+class NotDifferentiableError(UserError, TypeError):
+    """A derivative of an operation that has none."""
+
+    def __init__(
+        self, *, operation: str, reason: str, lines: Sequence[str] = (),
+        hint: str = "leave it out with x.detach(), or say what its derivative is with custom_gradient",
+    ) -> None:  # fmt: skip
+        self.operation, self.reason, self.lines = operation, reason, tuple(lines)
+        super().__init__(
+            f"{operation} has no derivative: {reason}",
+            notes=tuple(f"it was built at {line}" for line in lines),
+            hint=hint,
+        )
 
 
 class GraphError(InternalError, ValueError):

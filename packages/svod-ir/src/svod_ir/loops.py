@@ -68,7 +68,7 @@ def read_loop(loop: UOp) -> LoopParts:
 
 def make_loop(
     body: UOp, count: SInt, operands: Sequence[UOp], *, n_carried: int, n_sliced: int = 0, counter: str | None = None,
-    is_reversed: bool = False, is_conditional: bool = False,
+    is_reversed: bool = False, is_conditional: bool = False, is_recomputed: bool = False,
 ) -> tuple[UOp, ...]:  # fmt: skip
     """The RESULTs of a LOOP: the carried values after the last iteration, then what is stacked (see `svod_ir.args.LoopArg`).
 
@@ -80,7 +80,7 @@ def make_loop(
     Raises:
         GraphError: if the body and the operands do not fit each other.
     """
-    arg = LoopArg(body, n_carried, n_sliced, counter, is_reversed, is_conditional)
+    arg = LoopArg(body, n_carried, n_sliced, counter, is_reversed, is_conditional, is_recomputed)
     return _make_checked(UOp(Op.LOOP, void, (_make_count(count), *operands), arg))
 
 

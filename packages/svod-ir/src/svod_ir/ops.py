@@ -29,12 +29,15 @@ from svod_ir import args
 from svod_ir._op import AxisType, Op
 
 __all__ = [
-    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS", "IDENTITIES", "MEMORY",
-    "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow", "count_operands", "get_identity", "takes",
+    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS", "IDENTITIES",
+    "MARKS", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow",
+    "count_operands", "get_identity", "takes",
 ]  # fmt: skip
 
 
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP})
+MARKS: Final = frozenset({Op.DETACH, Op.TRACED, Op.GRADIENT})
+"""What is its first operand, and says only how derivatives are taken."""
 MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
 STAGES: Final = {
     "graph": "graph",
@@ -132,6 +135,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.SHRINK: OpRow("source size*", "(begin0, end0, begin1, ...)", "source's", _G),
     Op.FLIP: OpRow("source", "tuple of bool, one an axis", "source's", _G),
     Op.GATHER: OpRow("source position", "axis: its dimension becomes those of positions", "source's", _G),
+    Op.SCATTER_ADD: OpRow("source position size?", args.ScatterArg, "source's", _G),
     Op.MULTI: OpRow("source", "axis along which the shards lie, or None: each is the whole", "source's", _G),
     Op.NEG: _UNARY._replace(is_common=True, is_proved=True),
     Op.NOT: _UNARY._replace(takes="bits", is_common=True, is_proved=True),
@@ -208,6 +212,9 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.CUSTOM_FUNCTION: OpRow("operand*", "kind", "of its memory; void in a CALL", _GR),
     Op.ASSIGN: OpRow("target value", "None", "target's", _G),
     Op.DETACH: OpRow("source", "None", "source's", _G),
+    Op.TRACED: OpRow("source", "Mark: a number that no other has", "source's", _G),
+    Op.GRADIENT: OpRow("source operand*", args.GradientArg, "source's", _G),
+    Op.LATER: OpRow("source event*", "None", "source's", _G),
     Op.CHECK: OpRow("source size?", args.CheckArg, "source's", _G),
     Op.CONTIGUOUS: OpRow("source", "None", "source's", _G),
     Op.BUFFERIZE: OpRow("source loops*", args.BufferizeArg, "source's", "ranged kernel"),

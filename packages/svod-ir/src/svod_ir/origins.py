@@ -24,6 +24,7 @@ from svod_ir.uop import UOp, defines
 __all__ = [
     "Labels",
     "Origin",
+    "add_gradient_origin",
     "add_origin",
     "clear_origins",
     "format_origins",
@@ -71,6 +72,17 @@ def has_origins() -> bool:
 def add_origin(root: UOp, origin: Origin | None) -> None:
     """Say that `origin` built all below `root` that has no origin yet; None for what is not known."""
     _label(_origins, root, frozenset() if origin is None else frozenset((origin,)))
+
+
+def add_gradient_origin(root: UOp, node: UOp) -> None:
+    """Say that what is below `root`, and has no origin yet, is part of the derivative of `node`."""
+    if _origins and (label := _origins.get(node)):
+        _label(_origins, root, frozenset(_differentiate(one) if isinstance(one, Origin) else one for one in label))
+
+
+def _differentiate(origin: Origin) -> Origin:
+    prefix = "gradient of "
+    return origin if origin.operation.startswith(prefix) else origin._replace(operation=prefix + origin.operation)
 
 
 def get_origins(node: UOp) -> frozenset[Origin]:

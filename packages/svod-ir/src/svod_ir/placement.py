@@ -27,7 +27,7 @@ from svod_dtype import void
 from svod_ir._sharding import Placement, Sharding
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.loops import get_result_placement
-from svod_ir.ops import ELEMENTWISE, MOVEMENT, Op
+from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
@@ -109,8 +109,8 @@ def lay_out(node: UOp) -> Partition:
         DeviceMismatchError: if operands are on different devices.
     """
     found = [None if is_file(p := s.placement) else p for s in node.src]
-    if node.op in (Op.AFTER, Op.BIND):
-        # What comes behind the first operand is an effect, or no tensor.
+    if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.LATER):
+        # What comes behind the first operand is an effect, no tensor, or not computed with.
         found[1:] = [None] * (len(found) - 1)
     first = _get_first(found)
     if not isinstance(first, Sharding):
@@ -197,10 +197,28 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
     return Partition(whole, (whole, whole))
 
 
+def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
+    """Other axes of the value may be split, or those of the positions: then every device adds up its part of the whole."""
+    value, positions = (s.placement for s in node.src[:2])
+    axis, n_axes = node.arg.axis, len(node.src[1].shape)
+    rest = (None,) * (len(node.src) - 2)
+    whole = first.replicated
+    split = value.axis if isinstance(value, Sharding) else None
+    if isinstance(value, Sharding) and split is not None and not axis <= split < axis + n_axes:
+        moved = split if split < axis else split - n_axes + 1
+        return Partition(value._replace(axis=moved), (value, whole, *rest))
+    if isinstance(value, Sharding) and split is not None:
+        return Partition(whole, (value, value._replace(axis=split - axis), *rest))
+    if isinstance(positions, Sharding) and positions.axis is not None:
+        return Partition(whole, (positions._replace(axis=axis + positions.axis), positions, *rest))
+    return Partition(whole, (whole, whole, *rest))
+
+
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
-    **dict.fromkeys((Op.CONTIGUOUS, Op.DETACH, Op.CHECK, Op.AFTER), _lay_out_first),
+    **dict.fromkeys((Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.LATER, *MARKS), _lay_out_first),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
     Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,
+    Op.SCATTER_ADD: _lay_out_scatter,
 }  # fmt: skip
 
 

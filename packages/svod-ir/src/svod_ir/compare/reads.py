@@ -14,7 +14,7 @@ __all__ = ["hide_reads"]
 
 _READS: Final = frozenset({
     Op.LOAD, Op.INDEX, Op.REDUCE, Op.SCAN, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.GATHER, Op.CONTIGUOUS, Op.ASSIGN, Op.AFTER,
-    Op.MULTI, Op.MSELECT, Op.ALLREDUCE, Op.CUSTOM_FUNCTION, Op.RESULT,
+    Op.SCATTER_ADD, Op.MULTI, Op.MSELECT, Op.ALLREDUCE, Op.CUSTOM_FUNCTION, Op.RESULT,
 })  # fmt: skip
 _ELEMENTS: Final = frozenset({Op.LOAD, Op.INDEX})
 _FIRST_ID: Final = 1 << 40

@@ -169,7 +169,7 @@ def view_chain(node: UOp) -> list[UOp]:
     while True:
         if node.op in MOVEMENT:
             chain.append(node)
-        elif node.op not in (Op.AFTER, Op.ASSIGN, Op.DETACH):
+        elif node.op not in (Op.AFTER, Op.ASSIGN, Op.DETACH, Op.TRACED):
             return chain[::-1]
         node = node.src[0]
 
@@ -177,7 +177,7 @@ def view_chain(node: UOp) -> list[UOp]:
 def assigned_before(node: UOp) -> tuple[UOp, ...]:
     """What happens before an assignment to this target: earlier assignments, and reading the states after them."""
     found: tuple[UOp, ...] = ()
-    while node.op in MOVEMENT or node.op in (Op.AFTER, Op.ASSIGN, Op.DETACH):
+    while node.op in MOVEMENT or node.op in (Op.AFTER, Op.ASSIGN, Op.DETACH, Op.TRACED):
         if node.op is Op.ASSIGN:
             found += (node,)
         elif node.op is Op.AFTER:

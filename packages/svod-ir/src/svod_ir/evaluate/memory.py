@@ -100,7 +100,7 @@ MEMORY_BASES: Final = frozenset({Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE
 
 def memory_of(node: UOp) -> UOp:
     """The node that stands for the memory below views and ordering edges."""
-    while node.op in (Op.AFTER, Op.INDEX, Op.ASSIGN, Op.DETACH) or node.op in MOVEMENT:
+    while node.op in (Op.AFTER, Op.INDEX, Op.ASSIGN, Op.DETACH, Op.TRACED) or node.op in MOVEMENT:
         node = node.src[0]
     return node
 

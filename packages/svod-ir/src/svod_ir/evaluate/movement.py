@@ -1,4 +1,4 @@
-"""The movement ops and GATHER on arrays."""
+"""The movement ops, GATHER and SCATTER_ADD on arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from svod_ir._arithmetic import Values
 from svod_ir.ops import Op
 
-__all__ = ["MOVES", "fill_sizes", "gather"]
+__all__ = ["MOVES", "fill_sizes", "gather", "scatter_add"]
 
 
 def gather(x: Values, positions: Values, axis: int) -> Values:
@@ -22,6 +22,17 @@ def gather(x: Values, positions: Values, axis: int) -> Values:
     found = np.take(x, where, axis=axis) if size else np.zeros(shape, x.dtype)
     inside = is_inside.reshape(positions.shape + (1,) * (x.ndim - axis - 1))
     return np.where(inside, found, np.zeros((), x.dtype))
+
+
+def scatter_add(x: Values, positions: Values, axis: int, size: int) -> Values:
+    """The sum of what `x` has at the places of each position."""
+    is_inside = (positions >= 0) & (positions < size)
+    n_axes = positions.ndim
+    rows = np.moveaxis(x, range(axis, axis + n_axes), range(n_axes))
+    found = np.zeros((size, *rows.shape[n_axes:]), x.dtype)
+    combine = np.logical_or if x.dtype.kind == "b" else np.add
+    combine.at(found, positions[is_inside].astype(np.int64), rows[is_inside])
+    return np.moveaxis(found, 0, axis)
 
 
 def fill_sizes(arg: tuple[Any, ...], sizes: Sequence[Any]) -> tuple[Any, ...]:

@@ -14,13 +14,14 @@ import numpy as np
 from svod_dtype import DType, float64, int64
 from svod_ir._arithmetic import Values, combine, convert, identity_value
 from svod_ir.evaluate.memory import checked
+from svod_ir.evaluate.movement import scatter_add
 from svod_ir.ops import Op
 from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 
 __all__ = [
     "accumulator_dtype", "all_reduce", "make_accumulate", "make_finish", "make_keep", "make_resume", "multiply_tiles",
-    "reduce_axes", "scan_axis", "scan_key",
+    "reduce_axes", "scan_axis", "scan_key", "scatter_sums",
 ]  # fmt: skip
 
 
@@ -98,6 +99,13 @@ def scan_axis(x: Values, node: UOp) -> Values:
     op, axis = node.arg
     wide = x.astype(accumulator_dtype(node.dtype))
     found = _UFUNCS[op, wide.dtype.kind == "b"].accumulate(wide, axis=axis, dtype=wide.dtype)
+    return convert(found, float64, node.dtype) if node.dtype.is_float else found
+
+
+def scatter_sums(x: Values, positions: Values, node: UOp, *sizes: Any) -> Values:
+    axis, size = node.arg
+    wide = x.astype(accumulator_dtype(node.dtype))
+    found = scatter_add(wide, positions, axis, int(sizes[0]) if size is None else size)
     return convert(found, float64, node.dtype) if node.dtype.is_float else found
 
 

@@ -16,7 +16,7 @@ from svod_ir.errors import UnknownMeaningError
 from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
 from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
-from svod_ir.evaluate.reduction import all_reduce, make_finish, multiply_tiles, reduce_axes, scan_axis
+from svod_ir.evaluate.reduction import all_reduce, make_finish, multiply_tiles, reduce_axes, scan_axis, scatter_sums
 from svod_ir.evaluate.repeat import make_loop_step, make_repeat_step, make_switch_step
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
@@ -77,6 +77,8 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda *size: np.arange(int(size[0]) if size else node.arg).astype(dtype.numpy)
         case Op.GATHER:
             return lambda x, positions: gather(x, positions, node.arg)
+        case Op.SCATTER_ADD:
+            return lambda x, positions, *size: scatter_sums(x, positions, node, *size)
         case Op.REDUCE_AXIS:
             return lambda x: reduce_axes(x, node)
         case Op.SCAN_AXIS:
@@ -85,8 +87,10 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return make_finish(node)
         case Op.BIND:
             return lambda value: value
-        case Op.COPY | Op.DETACH | Op.CONTIGUOUS:
+        case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.TRACED:
             return lambda x: x
+        case Op.GRADIENT | Op.LATER:
+            return lambda x, *_others: x
         case Op.CHECK:
             return lambda x, *_size: x
         case Op.MSTACK:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from svod_dtype import float32
 from svod_ir.loops import count_results, get_bodies
-from svod_ir.ops import MOVEMENT, REDUCTIONS, Op
+from svod_ir.ops import MARKS, MOVEMENT, REDUCTIONS, Op
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void
 from svod_ir.uop import UOp
 
@@ -84,6 +85,20 @@ def _rule_gather(node: UOp) -> str | None:
     return check_same_as_first(node)
 
 
+def _rule_scatter_add(node: UOp) -> str | None:
+    value, position = node.src[:2]
+    axis, size = node.arg
+    n_axes = len(position.shape)
+    if (size is None) != (len(node.src) == 3) or (size is not None and size < 0):
+        return "SCATTER_ADD has a size, as arg or as operand"
+    if node.dtype.is_float and node.dtype.itemsize < float32.itemsize:
+        return "SCATTER_ADD adds up floats of 32 bits or more"
+    is_inside = 0 <= axis <= len(value.shape) - n_axes
+    if not position.dtype.is_int or not is_inside or value.shape[axis : axis + n_axes] != position.shape:
+        return "SCATTER_ADD takes integer positions of the sizes that its value has from its axis on"
+    return check_same_as_first(node)
+
+
 def _rule_copy(node: UOp) -> str | None:
     return check_same_as_first(node) or (None if isinstance(node.arg, str) else "COPY holds a device")
 
@@ -146,9 +161,10 @@ def _rule_result(node: UOp) -> str | None:
 
 TENSOR_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(MOVEMENT, _rule_movement),
-    **dict.fromkeys((Op.DETACH, Op.CONTIGUOUS), check_same_as_first),
+    **dict.fromkeys((Op.CONTIGUOUS, Op.LATER, *MARKS), check_same_as_first),
     Op.IOTA: _rule_iota, Op.CHECK: _rule_check, Op.COPY: _rule_copy, Op.GATHER: _rule_gather, Op.MSTACK: _rule_stack,
     Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce, Op.REDUCE_AXIS: _rule_reduce_axis,
-    Op.SCAN_AXIS: _rule_scan_axis, Op.ASSIGN: _rule_assign, Op.LOOP: _rule_bodies, Op.SWITCH: _rule_bodies,
+    Op.SCATTER_ADD: _rule_scatter_add, Op.SCAN_AXIS: _rule_scan_axis,
+    Op.ASSIGN: _rule_assign, Op.LOOP: _rule_bodies, Op.SWITCH: _rule_bodies,
     Op.RESULT: _rule_result,
 }  # fmt: skip

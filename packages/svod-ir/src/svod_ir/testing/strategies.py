@@ -10,6 +10,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from svod_dtype import ALL_DTYPES, DType, bool_, index, uint64
+from svod_ir.args import GradientRule
 from svod_ir.build import (
     make_alu,
     make_check,
@@ -22,8 +23,10 @@ from svod_ir.build import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter_add,
     make_shrink,
 )
+from svod_ir.derivatives import make_gradient, make_later, make_traced
 from svod_ir.ops import BINARY, COMPARISON, FUNCTIONS, REDUCTIONS, UNARY, Op, takes
 from svod_ir.testing.nodes import alu, buffer
 from svod_ir.uop import UOp
@@ -150,7 +153,7 @@ class _Builder:
             self.unary, self.function, self.quotient, self.binary, self.binary, self.with_constant, self.shift, self.power,
             self.compare, self.select,
             self.cast, self.bitcast, self.reshape, self.permute, self.expand, self.pad, self.shrink, self.flip, self.gather,
-            self.reduce, self.reduce, self.scan, self.mark,
+            self.reduce, self.reduce, self.scan, self.scatter_add, self.mark,
         )  # fmt: skip
 
     @property
@@ -346,6 +349,30 @@ class _Builder:
         axis = self.draw(st.integers(0, len(shape) - 1))
         return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(positions)), axis))
 
+    def scatter_add(self, x: _Value) -> _Value | None:
+        shape = _sizes(x.node)
+        fitting = [
+            (v.node, axis)
+            for v in self.values
+            if v.node.dtype.is_int and v.node.shape
+            for axis in range(len(shape))
+            if shape[axis : axis + len(v.node.shape)] == v.node.shape
+        ]
+        integers = [d for d in self.kinds if d.is_int]
+        if shape and integers and (not fitting or self.flip_coin()):
+            axis = self.draw(st.integers(0, len(shape) - 1))
+            n_axes = self.draw(st.integers(1, min(2, len(shape) - axis)))
+            dtype = self.draw(st.sampled_from(integers))
+            fitting = [(self.new_buffer(dtype, shape[axis : axis + n_axes]), axis)]
+        if not fitting:
+            return None
+        positions, axis = self.draw(st.sampled_from(fitting))
+        size = self.draw(st.sampled_from(_SIZES[:8]))
+        kept = prod(shape) // max(1, prod(_sizes(positions)))
+        if kept * size > self.max_elements:
+            return None
+        return _Value(make_scatter_add(x.node, positions, axis, size), x.is_exact and not x.node.dtype.is_float)
+
     # Reductions.
 
     def reduce(self, x: _Value) -> _Value | None:
@@ -368,8 +395,20 @@ class _Builder:
         return _Value(make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact)
 
     def mark(self, x: _Value) -> _Value | None:
-        op = self.pick((Op.CONTIGUOUS, Op.DETACH, *((Op.CHECK,) if x.node.dtype.is_int else ())))
-        node = make_check(x.node, "divide") if op is Op.CHECK else UOp(op, x.node.dtype, (x.node,))
+        op = self.pick(
+            (Op.CONTIGUOUS, Op.DETACH, Op.TRACED, Op.GRADIENT, Op.LATER, *((Op.CHECK,) if x.node.dtype.is_int else ()))
+        )
+        match op:
+            case Op.CHECK:
+                node = make_check(x.node, "divide")
+            case Op.TRACED:
+                node = make_traced(x.node)
+            case Op.LATER:
+                node = make_later(x.node, (x.node,))
+            case Op.GRADIENT:
+                node = make_gradient(x.node, (x.node,), GradientRule("any"), (0, "axis"))
+            case _:
+                node = UOp(op, x.node.dtype, (x.node,))
         return _Value(node, x.is_exact)
 
 

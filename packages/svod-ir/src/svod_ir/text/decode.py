@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype
-from svod_ir.args import KernelInfo, Opt, OptOp, RepeatArg
+from svod_ir.args import GradientRule, KernelInfo, Mark, Opt, OptOp, RepeatArg
 from svod_ir.ops import ARG_TYPES, AxisType, Op
 from svod_ir.target import TensorCore
 from svod_ir.text.reader import Reader, Record, Symbol
@@ -193,15 +193,27 @@ def _space(value: object) -> AddressSpace:
     return _symbol(dict(AddressSpace.__members__), value)
 
 
+def _parameters(value: object) -> tuple[object, ...]:
+    """Values of any kind that has a text form, in tuples."""
+    return tuple(_dtype(v) if isinstance(v, Symbol) else _nested(v) for v in _tuple(value))
+
+
+def _nested(value: object) -> object:
+    return _parameters(cast("object", value)) if isinstance(value, tuple) else value
+
+
 def _axes(value: object) -> tuple[int, ...]:
     return tuple(_int(v) for v in _tuple(value))
 
 
 _FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
     Op.DEFINE_VAR: (_text, _int, _int), Op.RANGE: (_int, _axis_type), Op.DEFINE_LOCAL: (_int, _int), Op.DEFINE_REG: (_int, _int),
-    Op.BUFFER: (_int, _int, _text), Op.BUFFER_VIEW: (_int, _int), Op.PARAM: (_int, _int, _or_none(_text)), Op.BUFFERIZE: (_text, _space),
-    Op.LOOP: (_node, _int, _int, _or_none(_text), _flag, _flag), Op.SWITCH: (_nodes,),
-    Op.REDUCE_AXIS: (_op, _axes), Op.SCAN_AXIS: (_op, _int), Op.ALLREDUCE: (_op, _text), Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
+    Op.BUFFER: (_int, _int, _text), Op.BUFFER_VIEW: (_int, _int), Op.PARAM: (_int, _int, _or_none(_text)),
+    Op.BUFFERIZE: (_text, _space, _int),
+    Op.LOOP: (_node, _int, _int, _or_none(_text), _flag, _flag, _flag), Op.SWITCH: (_nodes,),
+    Op.REDUCE_AXIS: (_op, _axes), Op.SCAN_AXIS: (_op, _int), Op.SCATTER_ADD: (_int, _or_none(_int)),
+    Op.ALLREDUCE: (_op, _text), Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
+    Op.GRADIENT: (lambda value: GradientRule(_text(value)), _parameters, _int),
 }  # fmt: skip
 """How the fields of the args in `ARG_TYPES` are read."""
 
@@ -215,6 +227,7 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.COPY: _one(_text),
     Op.MSELECT: _one(_int),
     Op.RESULT: _one(_int),
+    Op.TRACED: _one(lambda value: Mark(_int(value))),
     Op.RESHAPE: _sizes,
     Op.EXPAND: _sizes,
     Op.PAD: _sizes,

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, cast
 
 from svod_dtype import DType, void
-from svod_ir.args import KernelInfo, LoopArg, Opt, ParamArg
+from svod_ir.args import BufferizeArg, GradientRule, KernelInfo, LoopArg, Mark, Opt, ParamArg
 from svod_ir.errors import GraphError
 from svod_ir.loops import get_bodies
 from svod_ir.ops import Op
@@ -91,6 +91,10 @@ def format_value(value: object, fallback: Callable[[object], str]) -> str:
             return value.name
         case DType():
             return value.short
+        case GradientRule():
+            return json.dumps(value.name)
+        case Mark():
+            return str(value.number)
         case _:
             return fallback(value)
 
@@ -134,6 +138,8 @@ def _refuse(node: UOp) -> Callable[[object], str]:
 def _trim(arg: tuple[object, ...]) -> tuple[object, ...]:
     # Optional last fields are left out where they have their defaults.
     if isinstance(arg, (ParamArg, KernelInfo)) and arg[-1] is None:
+        return arg[:-1]
+    if isinstance(arg, BufferizeArg) and not arg.number:
         return arg[:-1]
     if isinstance(arg, LoopArg):
         n_given = len(arg)

@@ -1,0 +1,308 @@
+"""The derivatives of LOOP.
+
+    forward: one loop that carries values and tangents
+    reverse: the loop again, which also stacks what is needed of each iteration, then one that goes back and carries cotangents
+
+The first of the two has the operands and values of the loop itself, and takes its place where graphs are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from svod_ir.args import LoopArg
+from svod_ir.build import make_alu, make_cast, make_reshape
+from svod_ir.derivatives.new_loop import NewLoop, group_params, make_placed, make_shaped, make_view, number_back
+from svod_ir.derivatives.residuals import choose_kept, list_depending
+from svod_ir.derivatives.rule import (
+    Dependence,
+    Mode,
+    MultipleDerivative,
+    Parts,
+    Wanted,
+    make_refusal,
+    make_zeros,
+    widen,
+)
+from svod_ir.derivatives.sums import StackedSums
+from svod_ir.loops import count_results, find_count, get_slots, iter_nodes, make_parameter, make_results
+from svod_ir.ops import Op
+from svod_ir.sizes import normalize_size, product, unbind
+from svod_ir.uop import SInt, UOp, to_node
+
+__all__ = ["LOOP"]
+
+
+_Replace: TypeAlias = Callable[[Sequence[UOp]], list[UOp]]
+"""From nodes of the body to what stands for them in a loop that goes back."""
+
+
+class _Activity(NamedTuple):
+    """Through which operands of a LOOP a derivative flows.
+
+    Attributes:
+        params: for each operand, the PARAMs of the body that stand for it.
+        active: the numbers of the operands through which a derivative may flow.
+        dependence: how the values of the body depend on them.
+    """
+
+    params: list[list[UOp]]
+    active: set[int]
+    dependence: Dependence
+
+    def list_sources(self, numbers: Sequence[int]) -> list[UOp]:
+        """The PARAMs of some operands."""
+        return [param for number in numbers for param in self.params[number]]
+
+
+def _get_activity(loop: UOp, wanted: Sequence[bool], mode: Mode) -> _Activity:
+    arg: LoopArg = loop.arg
+    params = group_params([arg.body], loop.src[1:])
+    values = arg.body.src[: count_results(loop)]
+    active = {n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_float}
+    while True:
+        dependence = mode.get_dependence(values, [p for n in active for p in params[n]])
+        more = {n for n in range(arg.n_carried) if values[n] in dependence.active} - active
+        if not more:
+            return _Activity(params, active, dependence)
+        active |= more
+
+
+# Forward.
+
+
+def _forward(loop: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
+    arg: LoopArg = loop.arg
+    operands, body = loop.src[1:], arg.body
+    activity = _get_activity(loop, [t is not None for t in tangents[1:]], mode)
+    new = NewLoop(loop)
+    new.keep_carried()
+    sources: list[UOp] = []
+    given: list[UOp] = []
+    slots = get_slots(operands)
+    carried = [n for n in sorted(activity.active) if n < arg.n_carried]
+    for number in sorted(activity.active):
+        operand, tangent = operands[number], tangents[1 + number]
+        tangent = make_zeros(operand) if tangent is None else tangent
+        is_slice = arg.n_carried <= number < arg.n_carried + arg.n_sliced
+        first = new.n_slots
+        add = new.carry if number < arg.n_carried else new.slice if is_slice else new.read
+        add(make_placed(tangent, operand))
+        for param in activity.params[number]:
+            sources.append(param)
+            given.append(param.with_arg(param.arg._replace(slot=first + param.arg.slot - slots[number])))
+    values = body.src[: count_results(loop)]
+    stacked = [n for n in range(arg.n_carried, len(values)) if values[n] in activity.dependence.active]
+    found = mode.derive([values[n] for n in (*carried, *stacked)], sources, given)
+    made = [
+        make_shaped(make_zeros(values[n]) if part is None else part, values[n])
+        for n, part in zip((*carried, *stacked), found, strict=True)
+    ]
+    results = new.make(
+        [*values[: arg.n_carried], *made[: len(carried)]], made[len(carried) :],
+        body.src[-1] if arg.is_conditional else None, is_reversed=arg.is_reversed,
+    )  # fmt: skip
+    return dict(zip((*carried, *stacked), results[arg.n_carried :], strict=True))
+
+
+# Reverse.
+
+_HINT: Final = (
+    "give the loop a number of iterations that is known, or a variable, as scan(..., length=n) does, or use jvp, "
+    "or detach() what it reads"
+)
+
+
+def _reverse(loop: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: Mode) -> Parts:
+    activity = _get_activity(loop, wanted[1:], mode)
+    values = loop.arg.body.src
+    if not any(n in activity.active or values[n] in activity.dependence.active for n in cotangents):
+        return [None] * len(loop.src)
+    count = find_count(loop)
+    if loop.arg.is_conditional or count is None:
+        raise make_refusal(
+            loop, "how often it is repeated is computed, and what each iteration leaves has no place", _HINT
+        )
+    return _Reverse(loop, count, cotangents, wanted, activity, mode).make()
+
+
+class _Reverse:
+    """The reverse mode of one LOOP."""
+
+    def __init__(
+        self, loop: UOp, count: SInt, cotangents: Mapping[int, UOp], wanted: Wanted, activity: _Activity, mode: Mode
+    ) -> None:
+        self.loop, self.count, self.cotangents, self.wanted, self.mode = loop, count, cotangents, wanted[1:], mode
+        self.arg: LoopArg = loop.arg
+        self.operands = loop.src[1:]
+        self.values: tuple[UOp, ...] = self.arg.body.src
+        self.results = make_results(loop)
+        self.activity = activity
+        self.n_carried, self.end_sliced = self.arg.n_carried, self.arg.n_carried + self.arg.n_sliced
+        self.new = NewLoop(loop)
+
+    def make(self) -> Parts:
+        """The cotangents of the operands."""
+        parts: list[UOp | None] = [None] * len(self.loop.src)
+        carried = self._list_carried()
+        outputs = [*carried, *(n for n in sorted(self.cotangents) if n >= self.n_carried)]
+        given = [self._enter(n) for n in outputs]
+        is_read = [n in carried if n < self.n_carried else self.wanted[n] for n in range(len(self.operands))]
+        numbers = [n for n in sorted(self.activity.active) if is_read[n]]
+        sources = self.activity.list_sources(numbers)
+        found = dict(zip(sources, self.mode.derive([self.values[n] for n in outputs], given, sources), strict=True))
+        shown = {n: self._show(n, found) for n in numbers}
+        next_values = [self._fill(shown[n], self._get_form(n)) for n in carried]
+        slices = [n for n in numbers if self.n_carried <= n < self.end_sliced and shown[n] is not None]
+        stacked = [self._fill(shown[n], self._get_form(n)) for n in slices]
+        constants = {n: value for n in numbers if n >= self.end_sliced and (value := shown[n]) is not None}
+        sums = self._make_sums(constants)
+        makers = {
+            n: make for n, value in sorted(constants.items(), key=_order) if (make := sums.take(value)) is not None
+        }
+        added = [n for n in constants if n not in makers]
+        for n in added:
+            next_values.append(self._accumulate(n, constants[n]))
+        replace = self._keep([*next_values, *stacked, *sums.stacked], [*sums.terms])
+        roots = replace([*next_values, *stacked, *sums.stacked])
+        n_next, n_slices = len(next_values), len(slices)
+        made = self.new.make(roots[:n_next], roots[n_next:], is_reversed=not self.arg.is_reversed)
+        for n, result in zip((*carried, *added), made, strict=False):
+            parts[1 + n] = make_cast(result, self.operands[n].dtype)
+        for n, result in zip(slices, made[n_next:], strict=False):
+            parts[1 + n] = result
+        terms = self._stack_terms(sums, dict(zip(sums.stacked, made[n_next + n_slices :], strict=True)), replace)
+        for n, make in makers.items():
+            parts[1 + n] = make_reshape(make(terms.__getitem__), self.operands[n].shape)
+        return [part if is_wanted else None for part, is_wanted in zip(parts, (False, *self.wanted), strict=True)]
+
+    def _list_carried(self) -> list[int]:
+        """The carried values whose cotangents are carried back: active ones that a result with a cotangent depends on."""
+        active = [n for n in sorted(self.activity.active) if n < self.n_carried]
+        carried = {n for n in active if n in self.cotangents}
+        stack = [self.values[n] for n in (*carried, *(n for n in self.cotangents if n >= self.n_carried))]
+        owners = {param: n for n in active for param in self.activity.params[n]}
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            number = owners.get(node)
+            below = [*self.activity.dependence.inputs.get(node, ())]
+            if number is not None and number not in carried:
+                carried.add(number)
+                below.append(self.values[number])
+            # A node that no derivative flows through is entered all the same where it has several results.
+            new = [s for s in below if s not in seen and s in self.activity.dependence.active]
+            seen.update(new)
+            stack.extend(new)
+        return sorted(carried)
+
+    def _enter(self, position: int) -> UOp:
+        """What the body has for the cotangent of one of its values."""
+        result, cotangent = self.results[position], self.cotangents.get(position)
+        if position >= self.n_carried:
+            assert cotangent is not None
+            return self.new.slice(make_placed(cotangent, result))
+        return self.new.carry(make_placed(make_zeros(result) if cotangent is None else cotangent, result))
+
+    def _get_form(self, number: int) -> UOp:
+        is_slice = self.n_carried <= number < self.end_sliced
+        return make_parameter(self.operands[number], get_slots(self.operands)[number], is_slice=is_slice)
+
+    def _show(self, number: int, found: Mapping[UOp, UOp | None]) -> UOp | None:
+        return make_view(self._get_form(number), {param: found[param] for param in self.activity.params[number]})
+
+    def _fill(self, value: UOp | None, form: UOp) -> UOp:
+        return make_shaped(make_zeros(form) if value is None else value, form)
+
+    def _accumulate(self, number: int, value: UOp) -> UOp:
+        """Carry the sum of what the iterations add to the cotangent of an operand."""
+        operand = self.operands[number]
+        wide = widen(operand.dtype)
+        total = self.new.carry(make_placed(UOp.const(wide, 0), operand))
+        return make_alu(Op.ADD, total, make_cast(value, wide))
+
+    def _list_entered(self, order: Sequence[UOp]) -> set[UOp]:
+        """The PARAMs that the body of the LOOP does not have."""
+        return {node for node in order if node.op is Op.PARAM and node.arg.slot >= self.new.first_slot}
+
+    def _make_sums(self, constants: Mapping[int, UOp]) -> StackedSums:
+        order = UOp.sink(*constants.values()).toposort()[:-1]
+        return StackedSums(list_depending(order, self._list_entered(order)), self.arg.counter)
+
+    def _keep(self, roots: Sequence[UOp], terms: Sequence[UOp]) -> _Replace:
+        """Let the loop keep what these need of its iterations; gives what stands for them in a loop that goes back."""
+        order = UOp.sink(*roots, *terms).toposort()[:-1]
+        varying = list_depending(order, self._list_entered(order))
+        needed = {s: None for node in order if node in varying for s in _list_read(node) if s not in varying}
+        needed.update((root, None) for root in (*roots, *terms) if root not in varying)
+        carried = {p for group in self.activity.params[: self.n_carried] for p in group}
+        changing = carried.union(*self.activity.params[self.n_carried : self.end_sliced])
+        counter = _find_counter(self.arg)
+        if self.arg.is_recomputed:
+            kept = [node for node in UOp.sink(*needed).toposort()[:-1] if node in carried]
+        else:
+            changing = changing if counter is None else {*changing, counter}
+            kept = choose_kept(list(needed), carried, changing, set(self.values[self.n_carried :]))
+        stacks = self._stack(kept)
+        images = {node: self.new.slice(stack) for node, stack in stacks.items()}
+
+        def replace(nodes: Sequence[UOp]) -> list[UOp]:
+            sink = _drop_events(UOp.sink(*nodes).substitute(images))
+            if counter is not None:
+                sink = number_back(sink, counter, to_node(normalize_size(_unbind(self.count) - 1)))
+            return list(sink.src)
+
+        return replace
+
+    def _stack(self, kept: Sequence[UOp]) -> dict[UOp, UOp]:
+        """All iterations' values of some nodes of the body."""
+        known = {self.values[n]: n for n in range(self.n_carried, len(self.values))}
+        missing = [node for node in kept if node not in known]
+        results = self.results
+        if missing:
+            known.update((node, len(self.values) + n) for n, node in enumerate(missing))
+            arg = self.arg._replace(body=UOp.sink(*self.values, *missing))
+            results = make_results(self.loop.with_arg(arg))
+        return {node: results[known[node]] for node in kept}
+
+    def _stack_terms(self, sums: StackedSums, stacks: Mapping[UOp, UOp], replace: _Replace) -> dict[UOp, UOp]:
+        """All iterations' values of the terms of sums."""
+        if not sums.terms:
+            return {}
+        images = zip(sums.stacked, replace([*sums.stacked]), strict=True)
+        shown = {image: self.new.slice(stacks[node]) for node, image in images}
+        roots = UOp.sink(*replace([*sums.terms])).substitute(shown).src
+        made = self.new.make([], roots, is_reversed=not self.arg.is_reversed)
+        return dict(zip(sums.terms, made, strict=True))
+
+
+def _list_read(node: UOp) -> tuple[UOp, ...]:
+    """What a node reads; not what a LATER waits for, since another loop has computed it."""
+    return node.src[:1] if node.op is Op.LATER else node.src
+
+
+def _drop_events(sink: UOp) -> UOp:
+    done: dict[UOp, UOp] = {}
+    for node in sink.toposort():
+        done[node] = done[node.source] if node.op is Op.LATER else node.with_images(done)
+    return done[sink]
+
+
+def _find_counter(arg: LoopArg) -> UOp | None:
+    nodes = iter_nodes(arg.body) if arg.counter is not None else ()
+    return next((node for node in nodes if node.op is Op.DEFINE_VAR and node.arg.name == arg.counter), None)
+
+
+def _unbind(size: SInt) -> SInt:
+    return size if isinstance(size, int) else normalize_size(unbind(size))
+
+
+def _order(item: tuple[int, UOp]) -> tuple[int, int]:
+    """The largest first: what is stacked for them may serve others."""
+    number, value = item
+    size = product(value.shape)
+    return (-size if isinstance(size, int) else 0, number)
+
+
+LOOP: Final = MultipleDerivative(_reverse, _forward)

@@ -1,0 +1,53 @@
+"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and LATER, and what says so of loops."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from svod_ir.args import GradientArg, GradientRule, Mark
+from svod_ir.loops import get_bodies, map_bodies
+from svod_ir.ops import MARKS, Op
+from svod_ir.uop import UOp
+
+__all__ = ["drop_marks", "make_gradient", "make_later", "make_traced"]
+
+_numbers: Final = itertools.count(1)
+
+
+def make_traced(x: UOp, computed_from: Callable[[], UOp] | None = None) -> UOp:
+    """The same values, told apart from all that is equal to them; of values that were computed, what from."""
+    return UOp(Op.TRACED, x.dtype, (x,), Mark(next(_numbers), computed_from))
+
+
+def make_gradient(
+    value: UOp, operands: Sequence[UOp], rule: GradientRule, parameters: tuple[object, ...] = (), n_values: int = 1
+) -> UOp:
+    """`value`, whose derivatives by `operands` the rule gives; in front of these are the others of several values."""
+    return UOp(Op.GRADIENT, value.dtype, (value, *operands), GradientArg(rule, parameters, n_values))
+
+
+def make_later(x: UOp, events: Sequence[UOp]) -> UOp:
+    """The same values, told apart from `x`, and read once `events` are computed, as far as these are needed for something else."""
+    return UOp(Op.LATER, x.dtype, (x, *events))
+
+
+def drop_marks(node: UOp) -> UOp:
+    """A LOOP or SWITCH without anything in its bodies that says how derivatives are taken."""
+    new = map_bodies(node, _drop_inside)
+    return new.with_arg(new.arg._replace(is_recomputed=False)) if new.op is Op.LOOP and new.arg.is_recomputed else new
+
+
+def _drop_inside(body: UOp) -> UOp:
+    order = body.toposort()
+    if not any(node.op in MARKS or get_bodies(node) for node in order):
+        return body
+    done: dict[UOp, UOp] = {}
+    for node in order:
+        if node.op in MARKS:
+            done[node] = done[node.source]
+        else:
+            new = node.with_src(tuple([done[s] for s in node.src])) if node.src else node
+            done[node] = drop_marks(new) if get_bodies(new) else new
+    return done[body]

@@ -1,0 +1,85 @@
+"""The derivatives of marks, and of the content of memory after an assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from svod_dtype import bool_
+from svod_ir.build import make_alu, make_constant_like
+from svod_ir.derivatives.movement import LINEAR, forward_first
+from svod_ir.derivatives.rule import Derivative, Parts, Wanted
+from svod_ir.ops import MOVEMENT, Op
+from svod_ir.uop import UOp
+
+__all__ = ["AFTER", "LATER", "TRACED"]
+
+
+def _reverse_traced(_: UOp, cotangent: UOp, __: Wanted) -> Parts:
+    return [cotangent]
+
+
+TRACED: Final = Derivative(_reverse_traced, forward_first)
+"""What was computed meanwhile has the derivative of what it was computed from."""
+
+
+def _list_later(node: UOp) -> Sequence[UOp]:
+    return (node.source,)
+
+
+LATER: Final = Derivative(_reverse_traced, forward_first, _list_later)
+
+
+def _list_after(node: UOp) -> Sequence[UOp]:
+    """The content before the assignment, and what is assigned; without one, the source."""
+    effect = node.src[1]
+    return (_list_target(effect.target)[-1], effect.value) if effect.op is Op.ASSIGN else (node.source,)
+
+
+def _list_target(target: UOp) -> list[UOp]:
+    """The views from a target of an assignment down to the content of the memory below."""
+    chain = [target]
+    while chain[-1].op in MOVEMENT:
+        chain.append(chain[-1].source)
+    return chain
+
+
+def _reverse_after(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
+    effect = node.src[1]
+    if effect.op is not Op.ASSIGN:
+        return [cotangent]
+    *views, content = _list_target(effect.target)
+    seen = cotangent
+    for view in reversed(views):
+        seen = view.with_src((seen, *view.src[1:]))
+    if not wanted[0]:
+        return [None, seen]
+    return [make_alu(Op.WHERE, _mark_written(views, content), UOp.const(cotangent.dtype, 0), cotangent), seen]
+
+
+def _forward_after(node: UOp, tangents: Parts) -> UOp | None:
+    effect = node.src[1]
+    if effect.op is not Op.ASSIGN:
+        return tangents[0]
+    *views, content = _list_target(effect.target)
+    before = make_constant_like(node, 0) if tangents[0] is None else tangents[0]
+    assigned = make_constant_like(effect.target, 0) if tangents[1] is None else tangents[1]
+    return make_alu(Op.WHERE, _mark_written(views, content), _put_back(views, assigned), before)
+
+
+def _mark_written(views: Sequence[UOp], content: UOp) -> UOp:
+    """Which elements of the content are seen through the views."""
+    target = views[0] if views else content
+    return _put_back(views, make_constant_like(target.cast(bool_) if target.dtype is not bool_ else target, True))
+
+
+def _put_back(views: Sequence[UOp], value: UOp) -> UOp:
+    """The value of a target where it comes from, and zeros elsewhere."""
+    for view in views:
+        (found, *_) = LINEAR[view.op].reverse(view, value, (True,))
+        assert found is not None
+        value = found
+    return value
+
+
+AFTER: Final = Derivative(_reverse_after, _forward_after, _list_after)

@@ -1,0 +1,188 @@
+"""A LOOP that is being made: its PARAMs have any slots until it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from svod_ir._sharding import Sharding
+from svod_ir.args import LoopArg
+from svod_ir.build import make_alu, make_constant_like, make_copy, make_reshape, make_shrink
+from svod_ir.derivatives.rule import spread
+from svod_ir.derivatives.shards import spread_cotangent
+from svod_ir.loops import count_slots, get_bodies, get_slots, iter_nodes, make_loop, make_parameter, map_bodies
+from svod_ir.ops import Op
+from svod_ir.sizes import product
+from svod_ir.uop import UOp
+
+__all__ = ["NewLoop", "group_params", "make_placed", "make_shaped", "make_view", "number_back"]
+
+
+class NewLoop:
+    """A LOOP that is being made beside another one, whose operands it may read in the slots that they have there.
+
+    Attributes:
+        like: the arg of the other one.
+        count: how often both are repeated.
+        first_slot: the first slot that the other one does not have.
+        n_slots: the first slot that is free.
+    """
+
+    def __init__(self, loop: UOp) -> None:
+        self.like: LoopArg = loop.arg
+        self.count, self._operands = loop.src[0], loop.src[1:]
+        self._slots = get_slots(self._operands)
+        self.first_slot = self.n_slots = sum(map(count_slots, self._operands))
+        self._carried: dict[int, UOp] = {}
+        self._sliced: dict[int, UOp] = {}
+        self._constants: dict[int, UOp] = {}
+
+    def carry(self, operand: UOp) -> UOp:
+        """Carry a value; gives what the body has for it."""
+        return self._add(self._carried, operand, is_slice=False)
+
+    def slice(self, operand: UOp) -> UOp:
+        """Slice a value; gives what the body has for a slice."""
+        return self._add(self._sliced, operand, is_slice=True)
+
+    def read(self, operand: UOp) -> UOp:
+        """Let each iteration read a value; gives what the body has for it."""
+        return self._add(self._constants, operand, is_slice=False)
+
+    def _add(self, group: dict[int, UOp], operand: UOp, *, is_slice: bool) -> UOp:
+        slot = self.n_slots
+        self.n_slots += count_slots(operand)
+        group[slot] = operand
+        return make_parameter(operand, slot, is_slice=is_slice)
+
+    def keep_carried(self) -> None:
+        """Carry what the other loop carries, in its slots; to be called first."""
+        self._carried.update(zip(self._slots[: self.like.n_carried], self._operands, strict=False))
+
+    def make(
+        self, next_values: Sequence[UOp], stacked: Sequence[UOp], go_on: UOp | None = None, *, is_reversed: bool
+    ) -> tuple[UOp, ...]:
+        """The RESULTs of the loop, of which slices and constants are those of the other one and what was added.
+
+        Args:
+            next_values: in the order in which their first values were added.
+            stacked: what is kept of each iteration.
+            go_on: whether there is a next iteration.
+            is_reversed: whether the last slices come first.
+        """
+        arg = self.like
+        end = arg.n_carried + arg.n_sliced
+        pairs = list(zip(self._slots, self._operands, strict=True))
+        body = UOp.sink(*next_values, *stacked, *(() if go_on is None else (go_on,)))
+        read = {node.arg.slot for node in body.iter_ops(Op.PARAM)}
+        variables = {node.arg.name for node in iter_nodes(body) if node.op is Op.DEFINE_VAR}
+        sliced = _choose({**dict(pairs[arg.n_carried : end]), **self._sliced}, read)
+        constants = _choose({**dict(pairs[end:]), **self._constants}, read)
+        binds = {o: None for o in (*self._operands, *self.count.iter_ops(Op.BIND)) if o.op is Op.BIND}
+        # What only stacks what it makes of slices carries nothing.
+        carried = self._carried if next_values else {}
+        chosen = {**carried, **sliced, **constants}
+        operands = [*chosen.values(), *(bind for bind in binds if bind.symbol.arg.name in variables)]
+        moved = {
+            before + n: after + n
+            for before, operand, after in zip(chosen, operands, get_slots(operands), strict=False)
+            for n in range(count_slots(operand))
+        }
+        body = body.substitute({p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in body.iter_ops(Op.PARAM)})
+        return make_loop(
+            body, self.count, operands, n_carried=len(carried), n_sliced=len(sliced), counter=arg.counter,
+            is_reversed=is_reversed, is_conditional=go_on is not None,
+        )  # fmt: skip
+
+
+def _choose(group: Mapping[int, UOp], read: set[int]) -> dict[int, UOp]:
+    return {
+        slot: operand
+        for slot, operand in group.items()
+        if operand.op is not Op.BIND and not read.isdisjoint(range(slot, slot + count_slots(operand)))
+    }
+
+
+def group_params(bodies: Sequence[UOp], operands: Sequence[UOp]) -> list[list[UOp]]:
+    """For each operand the PARAMs by which bodies read it."""
+    owners = {
+        slot + n: number
+        for number, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
+        for n in range(count_slots(operand))
+    }
+    groups: list[list[UOp]] = [[] for _ in operands]
+    for body in bodies:
+        for param in body.iter_ops(Op.PARAM):
+            group = groups[owners[param.arg.slot]]
+            if param not in group:
+                group.append(param)
+    return groups
+
+
+def make_view(form: UOp, found: Mapping[UOp, UOp | None]) -> UOp | None:
+    """What a body has for an operand, `form`, of flat values in the place of its PARAMs; None where no PARAM has one.
+
+    Where each shard is the whole value, it is the sum of theirs on each device.
+    """
+    by_slot: dict[int, UOp] = {}
+    for param, value in found.items():
+        if value is not None:
+            known = by_slot.get(param.arg.slot)
+            by_slot[param.arg.slot] = value if known is None else make_alu(Op.ADD, known, value)
+    if not by_slot:
+        return None
+    shards = form.source.src if form.op is Op.MULTI else (form,)
+    parts = [_show(shard, by_slot) for shard in shards]
+    known = [part for part in parts if part is not None]
+    placement = form.placement
+    if not isinstance(placement, Sharding):
+        return known[0]
+    if placement.axis is None:
+        total = known[0]
+        for part in known[1:]:
+            total = make_alu(Op.ADD, total, make_copy(part, placement.devices[0]))
+        return spread_cotangent(total, placement)
+    filled = [
+        make_copy(make_constant_like(shard, 0), device) if part is None else part
+        for shard, part, device in zip(shards, parts, placement.devices, strict=True)
+    ]
+    return form.with_src((form.source.with_src(tuple(filled)),))
+
+
+def _show(shard: UOp, by_slot: Mapping[int, UOp]) -> UOp | None:
+    memory = shard
+    while memory.src:
+        memory = memory.src[0]
+    flat = by_slot.get(memory.arg.slot)
+    return None if flat is None else make_reshape(make_shrink(flat, [(0, product(shard.shape))]), shard.shape)
+
+
+def make_placed(value: UOp, like: UOp) -> UOp:
+    """A value in the shape of `like`, where it stands for all elements, and where that is."""
+    value = make_shaped(value, like)
+    placement = like.placement
+    if isinstance(placement, str) and value.placement != placement:
+        return make_copy(value, placement)
+    return value
+
+
+def make_shaped(value: UOp, like: UOp) -> UOp:
+    """A value in the shape of `like`, where it stands for all elements, and in its shards."""
+    value, placement = spread(value, like.shape), like.placement
+    if isinstance(placement, Sharding) and value.placement != placement:
+        return spread_cotangent(value, placement)
+    return value
+
+
+def number_back(root: UOp, counter: UOp, last: UOp) -> UOp:
+    """A graph in which the number of the iteration counts down from `last`, in bodies too."""
+    down = make_alu(Op.SUB, last, counter)
+
+    def change(graph: UOp) -> UOp:
+        done: dict[UOp, UOp] = {counter: down}
+        for node in graph.toposort():
+            if node not in done:
+                new = node.with_src(tuple([done[s] for s in node.src])) if node.src else node
+                done[node] = map_bodies(new, change) if get_bodies(new) else new
+        return done[graph]
+
+    return change(root)

@@ -1,0 +1,26 @@
+"""Linear recurrences along an axis, as loops: what running products and their derivatives are made of."""
+
+from __future__ import annotations
+
+from svod_ir.build import make_alu, make_constant_like, make_permute, make_reshape, make_shrink
+from svod_ir.loops import get_slots, make_loop, make_parameter
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["solve_recurrence"]
+
+
+def solve_recurrence(factors: UOp, terms: UOp, axis: int) -> UOp:
+    """s(i) = factors(i) * s(i - 1) + terms(i) along an axis, from 0 before the first."""
+    order = (axis, *(a for a in range(len(terms.shape)) if a != axis))
+    sliced = [make_permute(x, order) for x in (factors, terms)]
+    (count, *shape) = sliced[1].shape
+    initial = make_constant_like(make_reshape(make_shrink(sliced[1], [(0, 1), *((0, s) for s in shape)]), shape), 0)
+    operands = [initial, *sliced]
+    state, factor, term = (
+        make_parameter(operand, slot, is_slice=number > 0)
+        for number, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
+    )
+    new = make_alu(Op.ADD, make_alu(Op.MUL, factor, state), term)
+    _, stacked = make_loop(UOp.sink(new, new), count, operands, n_carried=1, n_sliced=2)
+    return make_permute(stacked, [order.index(a) for a in range(len(order))])

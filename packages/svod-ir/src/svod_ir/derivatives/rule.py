@@ -1,0 +1,160 @@
+"""What a row of the table of derivatives holds, and what rules are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from svod_dtype import DType, float32
+from svod_ir.build import make_alu, make_cast, make_constant_like, make_expand, make_reduce_axis, make_reshape
+from svod_ir.errors import NotDifferentiableError
+from svod_ir.ops import Op
+from svod_ir.origins import get_origins
+from svod_ir.uop import SInt, UOp
+
+__all__ = [
+    "Dependence", "Derivative", "Mode", "MultipleDerivative", "Parts", "Wanted", "add_up", "collapse", "is_zero",
+    "make_refusal", "make_zeros", "scale", "scale_guarded", "spread", "widen",
+]  # fmt: skip
+
+Wanted: TypeAlias = tuple[bool, ...]
+"""Of which operands the cotangents are asked for."""
+Parts: TypeAlias = "Sequence[UOp | None]"
+"""A cotangent or tangent for each operand; None is zero."""
+
+
+class Derivative(NamedTuple):
+    """The derivative of an op.
+
+    Attributes:
+        reverse: from a node, its cotangent, and what is wanted, to the cotangents of its inputs.
+        forward: from a node and the tangents of its inputs, one of which is not zero, to its own.
+        list_inputs: what a node depends on, in the order of both; None for its operands.
+    """
+
+    reverse: Callable[[UOp, UOp, Wanted], Parts]
+    forward: Callable[[UOp, Parts], UOp | None]
+    list_inputs: Callable[[UOp], Sequence[UOp]] | None = None
+
+
+class Dependence(NamedTuple):
+    """How outputs depend on sources.
+
+    Attributes:
+        order: the nodes below the outputs, inputs first.
+        inputs: what each depends on.
+        active: the nodes through which a derivative may flow: floats that depend on a source through floats.
+    """
+
+    order: list[UOp]
+    inputs: dict[UOp, Sequence[UOp]]
+    active: set[UOp]
+
+
+class Mode(NamedTuple):
+    """How derivatives of bodies are taken, which are graphs of their own.
+
+    Attributes:
+        derive: `make_cotangents` or `make_tangents`.
+        get_dependence: from outputs and sources to how the ones depend on the others.
+    """
+
+    derive: Callable[[Sequence[UOp], Sequence[UOp], Sequence[UOp]], Parts]
+    get_dependence: Callable[[Sequence[UOp], Sequence[UOp]], Dependence]
+
+
+class MultipleDerivative(NamedTuple):
+    """The derivative of an op of several results, whose parts have the positions of these.
+
+    Attributes:
+        reverse: from a node, the cotangents of those of its results that have one, what is wanted, and how derivatives of
+            its bodies are taken, to the cotangents of its operands.
+        forward: from a node, the tangents of its operands, and how derivatives of its bodies are taken, to the tangents of
+            its results.
+    """
+
+    reverse: Callable[[UOp, Mapping[int, UOp], Wanted, Mode], Parts]
+    forward: Callable[[UOp, Parts, Mode], dict[int, UOp]]
+
+
+def make_refusal(node: UOp, reason: str, hint: str | None = None) -> NotDifferentiableError:
+    """The error for an op without a derivative."""
+    name, lines = _name(node), sorted(map(str, get_origins(node)))
+    if hint is None:
+        return NotDifferentiableError(operation=name, reason=reason, lines=lines)
+    return NotDifferentiableError(operation=name, reason=reason, lines=lines, hint=hint)
+
+
+def _name(node: UOp) -> str:
+    """What somebody who wrote no line of this package knows a node by."""
+    if node.op is Op.CUSTOM_FUNCTION:
+        return f"custom function {node.arg!r}"
+    shape = node.find_shape()
+    return node.op.name if shape is None else f"{node.op.name} to {node.dtype} of shape {shape}"
+
+
+def scale(cotangent: UOp, factor: UOp) -> UOp:
+    """The product with a factor, such that what `where` did not take stays 0 whatever its factor is."""
+    found = _split_choice(cotangent)
+    if found is None:
+        return make_alu(Op.MUL, cotangent, factor)
+    condition, chosen, is_first = found
+    product = make_alu(Op.MUL, chosen, factor)
+    zero = UOp.const(cotangent.dtype, 0)
+    return make_alu(Op.WHERE, condition, *((product, zero) if is_first else (zero, product)))
+
+
+def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
+    """The product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0."""
+    if _split_choice(cotangent) is not None or cotangent.op is Op.CONST:
+        return scale(cotangent, factor)
+    zero = UOp.const(cotangent.dtype, 0)
+    return make_alu(Op.WHERE, make_alu(Op.EQ, cotangent, zero), zero, make_alu(Op.MUL, cotangent, factor))
+
+
+def _split_choice(node: UOp) -> tuple[UOp, UOp, bool] | None:
+    """The condition of a WHERE of which one side is 0, the other side, and whether it is the first."""
+    if node.op is not Op.WHERE:
+        return None
+    condition, x, y = node.src
+    # A product of two 0-d nodes would lose the shape that the condition has.
+    if is_zero(y) and x.shape == node.shape:
+        return condition, x, True
+    if is_zero(x) and y.shape == node.shape:
+        return condition, y, False
+    return None
+
+
+def is_zero(node: UOp) -> bool:
+    """Whether a node is the constant 0, in any shape."""
+    while node.op in (Op.EXPAND, Op.RESHAPE):
+        node = node.source
+    return node.op is Op.CONST and node.arg == 0
+
+
+def make_zeros(like: UOp) -> UOp:
+    """The cotangent of what nothing depends on."""
+    return make_constant_like(like, 0)
+
+
+def add_up(x: UOp, axes: Sequence[int]) -> UOp:
+    """The sums over axes, which stay with size 1; narrow floats are added up in float32."""
+    wide = widen(x.dtype)
+    return make_cast(make_reduce_axis(make_cast(x, wide), Op.ADD, axes), x.dtype)
+
+
+def collapse(cotangent: UOp, operand: UOp) -> UOp:
+    """The cotangent of an operand of an elementwise op: of a 0-d one, which stands for all elements, their sum."""
+    if operand.shape or not cotangent.shape:
+        return cotangent
+    return make_reshape(add_up(cotangent, range(len(cotangent.shape))), ())
+
+
+def spread(value: UOp, shape: tuple[SInt, ...]) -> UOp:
+    """A value of this shape, or a 0-d one in the place of all its elements."""
+    return value if value.shape == shape else make_expand(make_reshape(value, (1,) * len(shape)), shape)
+
+
+def widen(dtype: DType) -> DType:
+    """The dtype in which values of `dtype` are added up."""
+    return float32 if dtype.is_float and dtype.itemsize < 4 else dtype

@@ -1,0 +1,76 @@
+"""The derivative of each op that stands in graphs of tensors, or the reason why it has none.
+
+A reason is never met where the result is no float, since nothing flows through it then.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_ir.build import make_gather, make_scatter_add
+from svod_ir.derivatives.choices import SWITCH
+from svod_ir.derivatives.elementwise import CAST, FUNCTIONS, OPERATORS, WHERE, ZERO
+from svod_ir.derivatives.gradient import GRADIENT
+from svod_ir.derivatives.loops import LOOP
+from svod_ir.derivatives.memory import AFTER, LATER, TRACED
+from svod_ir.derivatives.movement import LINEAR, forward_same_op
+from svod_ir.derivatives.reductions import REDUCE_AXIS, SCAN_AXIS
+from svod_ir.derivatives.rule import Derivative, MultipleDerivative, Parts, Wanted
+from svod_ir.derivatives.shards import MULTI
+from svod_ir.ops import Op
+from svod_ir.uop import UOp
+
+__all__ = ["DERIVATIVES", "MULTIPLE"]
+
+
+def _reverse_gather(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
+    axis: int = node.arg
+    return [make_scatter_add(cotangent, node.position, axis, node.source.shape[axis]), None]
+
+
+def _reverse_scatter(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
+    return [make_gather(cotangent, node.position, node.arg.axis), *[None] * (len(node.src) - 1)]
+
+
+_LEAF: Final = "it depends on no other tensor"
+_INTEGERS: Final = "its operands are integers"
+_NO_FLOAT: Final = "it gives no floats"
+_INSIDE: Final = "it stands in no graph that operations of tensors build"
+_SEVERAL: Final = "it has several results"
+_PART: Final = "the node that reads it has the derivative of both"
+
+DERIVATIVES: Final[dict[Op, Derivative | str]] = {
+    **dict.fromkeys((Op.CONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.NOOP, Op.BUFFER, Op.PARAM), _LEAF),
+    **dict.fromkeys((Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY, Op.CHECK), _INTEGERS),
+    **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR, Op.LT, Op.LE, Op.EQ, Op.NE), _NO_FLOAT),
+    **dict.fromkeys((Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND, Op.DETACH), ZERO),
+    **FUNCTIONS,
+    **OPERATORS,
+    **LINEAR,
+    Op.WHERE: WHERE,
+    Op.CAST: CAST,
+    Op.BITCAST: "bits have no derivative",
+    Op.GATHER: Derivative(_reverse_gather, forward_same_op),
+    Op.SCATTER_ADD: Derivative(_reverse_scatter, forward_same_op),
+    Op.REDUCE_AXIS: REDUCE_AXIS,
+    Op.SCAN_AXIS: SCAN_AXIS,
+    Op.MULTI: MULTI,
+    Op.MSTACK: _PART,
+    Op.MSELECT: "it is a shard by itself, which is not told from the others",
+    Op.ALLREDUCE: _INSIDE,
+    Op.BUFFER_VIEW: _INSIDE,
+    Op.TRACED: TRACED,
+    Op.LATER: LATER,
+    Op.GRADIENT: GRADIENT,
+    Op.AFTER: AFTER,
+    Op.ASSIGN: _PART,
+    Op.LOOP: _SEVERAL,
+    Op.SWITCH: _SEVERAL,
+    Op.RESULT: _PART,
+    Op.CALL: _INSIDE,
+    Op.SINK: _INSIDE,
+    Op.CUSTOM_FUNCTION: "nothing says what it is: wrap the call in a function with custom_gradient",
+}
+
+MULTIPLE: Final[dict[Op, MultipleDerivative]] = {Op.LOOP: LOOP, Op.SWITCH: SWITCH}
+"""The derivatives of ops of several results."""

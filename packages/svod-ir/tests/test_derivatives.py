@@ -1,0 +1,138 @@
+"""The table of derivatives, against the table of ops and against finite differences of the reference meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from svod_dtype import float64, int64
+from svod_ir import (
+    NotDifferentiableError,
+    Op,
+    UOp,
+    make_alu,
+    make_gather,
+    make_iota,
+    make_reduce_axis,
+    make_reshape,
+    make_scan_axis,
+    make_scatter_add,
+    parse_graph,
+    print_graph,
+)
+from svod_ir.args import GradientRule
+from svod_ir.derivatives import (
+    DERIVATIVES,
+    make_cotangents,
+    make_gradient,
+    make_tangents,
+    make_traced,
+)
+from svod_ir.evaluate import evaluate
+from svod_ir.ops import ELEMENTWISE, TABLE, UNARY, takes
+from svod_ir.testing.nodes import buffer
+
+_SHAPE = (2, 3)
+
+
+def test_each_op_of_a_graph_has_a_derivative_or_a_reason_why_not() -> None:
+    graph_ops = {op for op, row in TABLE.items() if "graph" in row.stages.split()}
+    assert set(DERIVATIVES) == graph_ops
+
+
+def test_each_function_of_floats_has_a_derivative_but_those_of_bits_and_truth() -> None:
+    without = {
+        op for op in DERIVATIVES if op in ELEMENTWISE and takes(op, float64) and isinstance(DERIVATIVES[op], str)
+    }
+    assert without == {Op.BITCAST, Op.LT, Op.LE, Op.EQ, Op.NE}
+
+
+_VALUES = np.array([[0.7, -1.3, 2.1], [-0.4, 0.2, 1.6]])
+_POSITIVE = frozenset({Op.SQRT, Op.RSQRT, Op.LOG, Op.LOG2, Op.LOG1P, Op.POW})
+
+
+def _compute(node: UOp, x: UOp, values: np.ndarray) -> np.ndarray:
+    return np.asarray(evaluate(node, {x: values.reshape(-1)}))
+
+
+def _check(make: Callable[[UOp], UOp], values: np.ndarray) -> None:
+    """Both modes against central differences, along random directions."""
+    memory = buffer(0, values.size, float64)
+    x = make_traced(memory)
+    y = make(x)
+    rng = np.random.default_rng(0)
+    direction, weight = rng.normal(size=values.size), rng.normal(size=_compute(y, memory, values).shape)
+    step = 1e-6
+    flat = values.reshape(-1)
+    ends = [_compute(y, memory, flat + sign * step * direction) for sign in (1, -1)]
+    expected = np.sum(weight * (ends[0] - ends[1])) / (2 * step)
+
+    tangent, cotangent = buffer(1, values.size, float64), buffer(2, weight.size, float64)
+    (along,) = make_tangents([y], [x], [tangent])
+    found = 0.0 if along is None else np.asarray(evaluate(along, {memory: flat, tangent: direction}))
+    assert np.sum(found * weight) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+    (back,) = make_cotangents([y], [make_reshape(cotangent, y.shape)], [x])
+    assert back is None or back.shape == x.shape
+    found = 0.0 if back is None else np.asarray(evaluate(back, {memory: flat, cotangent: weight.reshape(-1)}))
+    assert np.sum(found * direction) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("op", sorted((op for op in UNARY if takes(op, float64)), key=str))
+def test_functions_agree_with_differences(op: Op) -> None:
+    _check(lambda x: make_alu(op, x), np.abs(_VALUES) if op in _POSITIVE else _VALUES)
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.POW, Op.MAX, Op.MIN])
+def test_operators_agree_with_differences_by_both_operands(op: Op) -> None:
+    values = np.abs(_VALUES) if op is Op.POW else _VALUES
+    _check(lambda x: make_alu(op, x, make_alu(Op.SIN, x)), values)
+    _check(lambda x: make_alu(op, make_alu(Op.EXP, x), make_alu(Op.SIN, x)), values)
+    _check(lambda x: make_alu(op, x, UOp.const(float64, 1.5)), values)
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN])
+def test_reductions_and_scans_agree_with_differences(op: Op) -> None:
+    _check(lambda x: make_reduce_axis(make_reshape(x, _SHAPE), op, (1,)), _VALUES)
+    _check(lambda x: make_reduce_axis(make_reshape(x, _SHAPE), op, (0, 1)), _VALUES)
+    _check(lambda x: make_scan_axis(make_reshape(x, _SHAPE), op, 1), _VALUES)
+    _check(lambda x: make_scan_axis(make_reshape(x, _SHAPE), op, 0), _VALUES)
+
+
+def test_gathers_and_scatters_agree_with_differences() -> None:
+    places = make_alu(Op.MOD, make_iota(4, int64), UOp.const(int64, 3))
+    _check(lambda x: make_gather(make_reshape(x, _SHAPE), places, 1), _VALUES)
+    _check(lambda x: make_scatter_add(make_gather(make_reshape(x, _SHAPE), places, 1), places, 1, 5), _VALUES)
+
+
+def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
+    rule = GradientRule(
+        "three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),), is_checked=False
+    )
+    memory, cotangent = buffer(0, 3, float64), buffer(1, 3, float64)
+    x = make_traced(memory)
+    y = make_gradient(make_alu(Op.EXP, x), (x,), rule)
+    (back,) = make_cotangents([y], [cotangent], [x])
+    (along,) = make_tangents([y], [x], [cotangent])
+    given = {memory: np.ones(3), cotangent: np.array([1.0, 2.0, 4.0])}
+    assert np.asarray(evaluate(back, given)).tolist() == [3.0, 6.0, 12.0]
+    assert np.asarray(evaluate(along, given)).tolist() == [3.0, 6.0, 12.0]
+
+
+def test_a_rule_that_was_read_from_text_is_not_known() -> None:
+    x = make_traced(buffer(0, 3, float64))
+    y = make_gradient(make_alu(Op.EXP, x), (x,), GradientRule("of_another_process"))
+    assert parse_graph(print_graph(y)) is y
+    with pytest.raises(NotDifferentiableError, match="of_another_process"):
+        make_cotangents([y], [y], [x])
+
+
+def test_nothing_flows_through_integers_and_bits_are_refused() -> None:
+    x = make_traced(buffer(0, 3, float64))
+    whole = x.cast(int64).cast(float64)
+    assert make_cotangents([whole], [whole], [x]) == (None,)
+    bits = x.bitcast(int64).bitcast(float64)
+    with pytest.raises(NotDifferentiableError, match="bits have no derivative"):
+        make_cotangents([bits], [bits], [x])
