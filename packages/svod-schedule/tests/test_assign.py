@@ -12,13 +12,20 @@ from svod_ir.testing import assert_same, random_inputs
 from svod_ir.testing.nodes import assign, buffer
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.linearize import linearize
-from svod_schedule.pipeline import Context, run_pipeline
+from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
 
 
 def kernels_of(*results: UOp) -> list[UOp]:
+    """The calls of the kernel graph in order, one for each value, after checking that it and that of joined ones mean the same
+    as the graph.
+    """
+    check_kernels(UOp.sink(*results), Context())
+    return check_kernels(UOp.sink(*results), Context(passes=PIPELINES.without_pass("kernelize", "join-kernels")))
+
+
+def check_kernels(sink: UOp, context: Context) -> list[UOp]:
     """The calls of the kernel graph in order, after checking that it means the same as the graph."""
-    sink = UOp.sink(*results)
-    kernels = run_pipeline("kernelize", run_pipeline("rangeify", sink, Context()), Context())
+    kernels = run_pipeline("kernelize", run_pipeline("rangeify", sink, context), context)
     given = random_inputs(sink)
     expected, found = ({n: a.copy() for n, a in given.items()} for _ in range(2))
     evaluate(sink, expected)

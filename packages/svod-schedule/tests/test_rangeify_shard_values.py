@@ -26,6 +26,8 @@ from svod_ir import (
     print_graph,
     verify,
 )
+from svod_ir.args import GradientRule
+from svod_ir.derivatives import make_gradient
 from svod_ir.evaluate import evaluate
 from svod_ir.loops import iter_nodes, make_loop, make_parameter, make_switch
 from svod_ir.placement import split_evenly
@@ -104,6 +106,12 @@ def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UO
             found = join(evaluate(step, {n: a.copy() for n, a in inputs.items()}), graph.placement, expected.shape)
             assert_close(found, expected, loose=tolerance(graph), what=print_graph(step))
         check_devices(steps[-1])
+
+
+def test_what_says_by_what_derivatives_are_taken_is_its_first_operand() -> None:
+    x, whole = spread(0, 4, axis=0), spread(2, 4, axis=None)
+    marked = make_gradient(x.alu(Op.EXP), (x, whole), GradientRule("any"))
+    assert shard_values(UOp.sink(marked)) is shard_values(UOp.sink(x.alu(Op.EXP)))
 
 
 def check_devices(kernels: UOp) -> None:

@@ -26,12 +26,13 @@ from svod_ir import (
 from svod_ir.testing import assert_same
 from svod_ir.testing.nodes import contiguous, detach
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
-from svod_schedule.pipeline import Context, run_pipeline
+from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
 from svod_schedule.rangeify.split_reduce import split_reduce
 
 
 def compile_graph(*results: UOp) -> UOp:
-    context = Context(opts=())
+    """The kernels before any are joined: one for each value that is stored."""
+    context = Context(opts=(), passes=PIPELINES.without_pass("kernelize", "join-kernels"))
     return run_pipeline("kernelize", run_pipeline("rangeify", UOp.sink(*results), context), context)
 
 

@@ -28,8 +28,8 @@ def estimate_work(kernel: UOp) -> Work:
             n_operations += _trips(node.ranges) * (2 if node.op is Op.MULACC else 1)
         elif node.op is Op.REDUCE:
             n_operations += _trips(node.source.ranges)
-        elif node.op is Op.INDEX and node.memory.op is Op.PARAM:
-            memory = node.memory
+        elif node.op is Op.INDEX and node.memory.unordered.op is Op.PARAM:
+            memory = node.memory.unordered
             n_elements = min(_trips(node.position.ranges), memory.arg.size)
             touched[memory] = max(touched.get(memory, 0), n_elements)
     return Work(n_operations, sum(n * memory.dtype.itemsize for memory, n in touched.items()))

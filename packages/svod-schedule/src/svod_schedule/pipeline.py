@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from svod_ir import IROptions, Opt, OptionError, Target, UOp, get_logger
 from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.kernelize.cut_kernels import cut_kernels
+from svod_schedule.kernelize.join_kernels import join_kernels
 from svod_schedule.kernelize.share_bodies import share_bodies
 from svod_schedule.linearize import linearize
 from svod_schedule.lower.accumulate import accumulate
@@ -36,14 +37,17 @@ from svod_schedule.optimize.emulate import emulate
 from svod_schedule.optimize.merge_loops import merge_loops
 from svod_schedule.optimize.simplify_kernel import simplify_kernel
 from svod_schedule.rangeify.all_reduce import all_reduce
+from svod_schedule.rangeify.gather_sums import gather_sums
 from svod_schedule.rangeify.limit_buffers import limit_buffers
 from svod_schedule.rangeify.mark_results import mark_results
 from svod_schedule.rangeify.permute_early import permute_early
 from svod_schedule.rangeify.protect_assigned import protect_assigned
 from svod_schedule.rangeify.range_values import range_values
+from svod_schedule.rangeify.release_events import release_events
 from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.simplify_loops import simplify_loops
 from svod_schedule.rangeify.split_reduce import split_reduce
+from svod_schedule.rangeify.store_transposed import store_transposed
 
 if TYPE_CHECKING:
     from svod_schedule._pass_check import PassCheck
@@ -172,18 +176,25 @@ class Context:
 
 
 _RANGEIFY: Final = (
-    Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph"),
+    Pass("release-events", lambda g, _: release_events(g), "lets a LATER wait only for what is computed anyway", "graph"),
+    # What is left of events are values that every pass writes as it does any other.
+    Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph", after=("release-events",)),
     # Each shard of what a loop carries is an operand of its own.
     Pass("simplify-loops", lambda g, _: simplify_loops(g), "leaves of loops and choices what must be repeated and chosen", "graph", after=("shard-values",)),
     # Each device reduces its shards first, and then all of them meet; iterations that are written out reduce as well.
     Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values", "simplify-loops")),
+    # Each device adds up at all places what it has.
+    Pass("gather-sums", lambda g, _: gather_sums(g), "makes sums at places in equal steps reductions", "graph", after=("shard-values",)),
     # What is stored, and what must be copied before it changes, are questions of one device.
     Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph", after=("shard-values",)),
-    Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph"),
+    # A reduction is no memory, as sums one after the other are.
+    Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph", after=("gather-sums",)),
     # A result has a reader of its own, so that it keeps the order of axes that was asked for.
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
+    # What a reduction reads in which order is known once its axes have theirs, and its parts are no longer whole.
+    Pass("store-transposed", lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local), "copies operands whose rows would push each other out of the caches", "graph", after=("permute-early",)),
     # The parts of a split reduction are results of their own, so results are marked first.
-    Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results",)),
+    Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results", "store-transposed")),
     # The parts of a split reduction are stored already.
     Pass("limit-buffers", lambda g, c: limit_buffers(g, c.max_buffers), "stores parts of what reads more memory than a kernel may take", "graph", after=("split-reduce",)),
     Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce", "limit-buffers")),
@@ -191,7 +202,9 @@ _RANGEIFY: Final = (
 
 _KERNELIZE: Final = (
     Pass("cut-kernels", lambda g, c: cut_kernels(g, lambda body, device: _make_body(body, device, c), c.max_buffers), "gives each stored value a buffer and a kernel", "kernel graph"),
-    Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels",)),
+    Pass("join-kernels", lambda g, c: join_kernels(g, c.max_buffers), "computes in one kernel what goes through the same memory", "kernel graph", after=("cut-kernels",)),
+    # Where a kernel begins to read is compared as a constant.
+    Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels", "join-kernels")),
 )  # fmt: skip
 
 _OPTIMIZE: Final = (

@@ -22,6 +22,7 @@ from svod_ir.ops import MEMORY
 from svod_ir.origins import hand_on
 from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
+from svod_schedule.kernelize.arguments import get_argument, is_read_later
 from svod_schedule.kernelize.repeated_calls import MakeBody, NewBuffers, fill_results
 from svod_schedule.rangeify.coordinates import flatten_index
 from svod_schedule.rangeify.fuse_loops import fuse_loop
@@ -80,9 +81,12 @@ def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
         return [(n, ()) for n in stored]
     units = set(stored)
     below = {n: _read_by(n, units) for n in stored}
-    readers = {
-        n: tuple(u for u in stored if u is not n and n.source in below[u]) if n.op is Op.AFTER else () for n in stored
-    }
+    readers_of: dict[UOp, list[UOp]] = {memory: [] for memory in assigned}
+    for n in stored:
+        for memory in below[n]:
+            if memory in assigned:
+                readers_of[memory].append(n)
+    readers = {n: tuple(u for u in readers_of[n.source] if u is not n) if n.op is Op.AFTER else () for n in stored}
     order: dict[UOp, tuple[UOp, ...]] = {}
     entered: set[UOp] = set()
     stack = stored[::-1]
@@ -158,6 +162,8 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         kernel.params[node.source] = kernel.params[buffer]
         effect = node.src[1]
         ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
+        # Rows go to memory one after the other, the elements of each side by side.
+        ranges = tuple(sorted(ranges, key=lambda r: r.arg.kind is not AxisType.SCAN))
         store = effect.body if effect.op is Op.END else effect
         return kernel.make_call(store, ranges)
     value = node.source
@@ -166,7 +172,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         return UOp(Op.CALL, void, (body, *kernel.arguments))
     if value.op is Op.CUSTOM_FUNCTION:
         read = read_signature(value).read
-        arguments = tuple(filled.get(s, s) for s in read)
+        arguments = tuple(get_argument(s, filled) for s in read)
         body = UOp(Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg)
         return UOp(Op.CALL, void, (body, *kernel.arguments, *arguments))
     ranges = order_loops(value, tuple(r for r in node.loops if r.op is Op.RANGE), filled)
@@ -216,6 +222,11 @@ class _Numbering:
     def param(self, memory: UOp) -> UOp:
         """The PARAM for a BUFFERIZE, a buffer, or an argument of the whole graph."""
         found = self.params.get(memory)
+        if found is None and is_read_later(memory, self.filled):
+            # It is the same memory at any time, and one argument says what must have run before.
+            found = self.params[memory] = self.param(memory.source)
+            slot: int = found.arg.slot
+            self.arguments[slot] = self.arguments[slot].after(*(self.filled[event] for event in memory.dependencies))
         if found is None:
             argument = self.filled.get(memory, memory)
             size = prod(max_size(s) for s in memory.shape)
@@ -235,9 +246,12 @@ class _Numbering:
         done: dict[UOp, UOp] = {}
         # Stored operands are arguments here; their own expressions belong to other kernels.
         for node in body.toposort(stop=self.filled):
-            if node in self.filled or node in self.params or node.op in MEMORY:
+            if node in self.filled or node in self.params or node.op in MEMORY or is_read_later(node, self.filled):
                 continue
-            if node.op not in _RENUMBERED:
+            if node.op is Op.AFTER and node.source in self.params and node.source not in done:
+                # Memory as it is in an iteration of a loop.
+                done[node] = self.params[node.source].after(*(done[r] for r in node.dependencies))
+            elif node.op not in _RENUMBERED:
                 done[node] = node.with_images(done)
             elif node.op is Op.BIND:
                 done[node] = self._unbind(node)

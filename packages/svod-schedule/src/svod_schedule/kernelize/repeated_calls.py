@@ -19,6 +19,7 @@ from svod_ir import AxisType, BufferArg, Op, ParamArg, RepeatArg, UOp
 from svod_ir.loops import MAX_ITERATIONS, find_count, get_bodies, make_results
 from svod_ir.origins import hand_on
 from svod_ir.sizes import max_size
+from svod_schedule.kernelize.arguments import get_argument
 
 __all__ = ["MakeBody", "NewBuffers", "fill_results"]
 
@@ -45,7 +46,7 @@ def fill_results(
 ) -> dict[UOp, UOp]:
     """The memory of the stored `results` of a LOOP or SWITCH, behind the calls that fill it."""
     device: str = results[0].arg.device
-    repeat = _Repeat(loop, [filled.get(operand, operand) for operand in loop.src], results, new, device)
+    repeat = _Repeat(loop, [get_argument(operand, filled) for operand in loop.src], results, new, device)
     graphs = [
         _separate(make_body(repeat.make_sink(body), device), repeat.n_carried, len(repeat.results))
         for body in get_bodies(loop)

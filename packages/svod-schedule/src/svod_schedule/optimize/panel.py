@@ -16,7 +16,7 @@ from svod_ir.sizes import max_size
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.facts import Access, KernelFacts, Nest
 
-__all__ = ["Panel", "count_accumulators", "find_panel", "max_panel_bytes"]
+__all__ = ["Panel", "count_accumulators", "find_panel", "is_short_and_deep", "max_panel_bytes"]
 
 
 class Panel(NamedTuple):
@@ -36,19 +36,17 @@ class Panel(NamedTuple):
 def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Panel | None:
     """The panel that costs least, if that is less than taking lanes along `lane_axis` without a copy."""
     operands = reduction.operands
-    if len(operands) != 2 or _is_short_and_deep(facts, reduction):
+    if len(operands) != 2 or is_short_and_deep(facts, reduction):
         return None
-    best, least = None, _cost_in_place(facts, reduction, lane_axis)
-    for panel in _iter_panels(facts, reduction):
-        if panel.cost < least:
-            best, least = panel, panel.cost
-    return best
+    in_place = _cost_in_place(facts, reduction, lane_axis)
+    panels = [panel for panel in _iter_panels(facts, reduction) if panel.cost < in_place]
+    # A narrow panel loads more of the other operand for each product.
+    return min(panels, default=None, key=lambda p: p.cost + constants.LOADS_OF_A_VECTOR / p.n_vectors)
 
 
 def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
     """A panel along each axis that only one operand depends on, those along which results are stored first."""
     outside = [a for a in facts.accesses if not any(map(a.depends_on, reduction.loops))]
-    fitting = max_panel_bytes(facts.target) // (_column_bytes(reduction) * facts.lanes)
     for axis in sorted(facts.results, key=lambda a: not facts.is_stored_along(a)):
         packed = [a for a in reduction.operands if a.depends_on(axis)]
         size = max_size(exact_trips(axis))
@@ -56,6 +54,10 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
         n_least = 1 if facts.is_stored_along(axis) or len(reduction.results) > 2 else 2
         if len(packed) != 1 or size < facts.lanes * n_least:
             continue
+        # Loops inside of that over panels, along which the operand moves, are part of each panel.
+        inner = facts.results[facts.results.index(axis) + 1 :]
+        n_inner = max_trips(*(a for a in inner if packed[0].depends_on(a)))
+        fitting = max_panel_bytes(facts.target) // (_column_bytes(reduction) * n_inner * facts.lanes)
         n_rows = reduction.reuse(packed[0])
         if n_rows < constants.MIN_PACKED_ROWS:
             continue
@@ -80,15 +82,28 @@ def _count_panel_vectors(size: int, most: int, lanes: int) -> int:
     )
 
 
-def _is_short_and_deep(facts: KernelFacts, reduction: Nest) -> bool:
-    """Whether both operands of a product of few rows or columns lie along a long reduced axis, whose lanes need no copy."""
+def is_short_and_deep(facts: KernelFacts, reduction: Nest) -> bool:
+    """Whether both operands of a product of few rows or columns lie along a reduced axis, whose lanes need no copy.
+
+    The lanes of a result are added once, after all that is reduced; so that has to be deep, and the axis of whole vectors.
+    """
     operands = reduction.operands
-    return any(reduction.reuse(a) < constants.FEW_ROWS for a in operands) and any(
-        r.arg.kind is AxisType.REDUCE
-        and max_trips(r) >= constants.MIN_DEEP_VECTORS * facts.lanes
-        and all(a.stride(r) == 1 for a in operands)
-        for r in reduction.loops
+    n_least = constants.MIN_DEEP_VECTORS * facts.lanes
+    return (
+        reduction.n_iterations >= n_least
+        and any(reduction.reuse(a) < constants.FEW_ROWS for a in operands)
+        and any(
+            r.arg.kind is AxisType.REDUCE
+            and (max_trips(r) >= n_least or _is_of_vectors(r, facts.lanes))
+            and all(a.stride(r) == 1 for a in operands)
+            for r in reduction.loops
+        )
     )
+
+
+def _is_of_vectors(axis: UOp, lanes: int) -> bool:
+    size = exact_trips(axis)
+    return isinstance(size, int) and size % lanes == 0
 
 
 def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp | None) -> float:

@@ -222,7 +222,7 @@ class Scheduler:
     def _reads_own_results(self) -> bool:
         written = {n.location.memory for n in self._order if n.op is Op.STORE}
         return any(
-            n.op is Op.INDEX and n.memory in written
+            n.op is Op.INDEX and n.memory.unordered in written
             for node in self._order
             for n in (node.src[1:] if node.op is Op.STORE else node.src)
         )

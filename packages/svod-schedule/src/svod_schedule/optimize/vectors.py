@@ -16,7 +16,7 @@ from svod_ir.sizes import max_size
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.facts import Access, KernelFacts, Nest
-from svod_schedule.optimize.panel import Panel, count_accumulators, find_panel
+from svod_schedule.optimize.panel import Panel, count_accumulators, find_panel, is_short_and_deep
 from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.optimize.threads import take_threads
 
@@ -46,6 +46,14 @@ def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questio
 def _make_plan(facts: KernelFacts) -> _Plan:
     lane_axis = _find_carried_axis(facts) if facts.carried else _find_lane_axis(facts, facts.results, facts.accesses)
     tiled = next((r for r in facts.reductions if _list_tile_axes(facts, r, lane_axis)), None)
+    if (
+        lane_axis is not None
+        and max_trips(lane_axis) < facts.lanes
+        and tiled is not None
+        and is_short_and_deep(facts, tiled)
+    ):
+        # A few lanes along the results are less than whole vectors of what is reduced.
+        lane_axis = None
     panel = find_panel(facts, tiled, lane_axis) if tiled is not None else None
     return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
 
@@ -179,6 +187,9 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     while amount > 1:
         for op in (OptOp.UPCAST, OptOp.OVERLAP):
             yield Proposal(f"{why}, {amount} at a time", (Move(op, axis, amount),))
+        if amount == facts.lanes:
+            # A kernel that reads what it writes computes nothing twice.
+            yield from _mask(facts, axis, amount, why)
         amount //= 2
     yield Proposal(f"one at a time along {facts.name(axis)}: nothing else is allowed")
 
@@ -267,11 +278,24 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
     axes = _list_tile_axes(facts, plan.tiled, plan.lane_axis)
     if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
         n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
-        axes, wanted = axes[:1], [n_accumulators // n_vectors]
+        n_free = n_accumulators // n_vectors
+        wanted = [n_free, _count_more(axes, n_free)]
     else:
-        wanted = [constants.FEW_RESULTS, n_accumulators // constants.FEW_RESULTS]
+        wanted = [
+            constants.FEW_RESULTS,
+            max(n_accumulators // constants.FEW_RESULTS, _count_more(axes, n_accumulators)),
+        ]
     for axis, amount in zip(axes, wanted, strict=False):
-        yield _take_tile(facts, axis, amount)
+        if amount > 1:
+            yield _take_tile(facts, axis, amount)
+
+
+def _count_more(axes: list[UOp], n_free: int) -> int:
+    """How many results to take along a second axis, where all along the first leave more than half of the registers free."""
+    size = exact_trips(axes[0]) if len(axes) > 1 else n_free
+    amount = n_free // size if isinstance(size, int) else 1
+    # Results that are computed twice are not worth it.
+    return next((n for n in range(amount, 1, -1) if max_trips(axes[1]) % n == 0 or max_trips(axes[1]) >= 8 * n), 1)
 
 
 def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:

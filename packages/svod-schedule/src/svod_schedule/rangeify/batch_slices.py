@@ -23,9 +23,10 @@ from svod_ir import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter_add,
     make_shrink,
 )
-from svod_ir.ops import ELEMENTWISE, MOVEMENT
+from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT
 from svod_ir.sizes import max_size
 
 __all__ = ["MAX_BATCHED", "make_batch"]
@@ -33,7 +34,7 @@ __all__ = ["MAX_BATCHED", "make_batch"]
 MAX_BATCHED: Final = 1 << 26
 """No value may get more elements than this."""
 
-_ALIKE: Final = frozenset({Op.CONTIGUOUS, Op.DETACH})
+_ALIKE: Final = MARKS | {Op.CONTIGUOUS}
 
 
 def make_batch(
@@ -84,6 +85,8 @@ class _Batch:
             return UOp(node.op, node.dtype, tuple(known)) if len(known) == len(operands) else None
         if node.op is Op.GATHER:
             return self._gather(node)
+        if node.op is Op.SCATTER_ADD:
+            return self._scatter(node)
         make = _RULES.get(node.op)
         if make is None or node.src[0] not in self.reads or any(s in self.reads for s in node.src[1:]):
             return None
@@ -111,6 +114,13 @@ class _Batch:
             return None
         found = make_gather(outside, self.done[positions], axis)
         return make_permute(found, (axis, *(a for a in range(len(found.shape)) if a != axis)))
+
+    def _scatter(self, node: UOp) -> UOp | None:
+        axis, size = node.arg
+        if size is None or node.source not in self.reads or node.position in self.reads:
+            return None
+        outside = self.take_outside(node.position)
+        return None if outside is None else make_scatter_add(self.done[node.source], outside, axis + 1, size)
 
 
 def _pairs(node: UOp) -> list[tuple[SInt, SInt]]:

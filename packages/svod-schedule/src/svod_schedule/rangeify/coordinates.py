@@ -21,7 +21,15 @@ from svod_ir.sizes import product
 from svod_ir.uop import to_node
 from svod_schedule.symbolic import simplify
 
-__all__ = ["Coordinates", "flatten_index", "move", "move_reshape", "move_to_positions", "move_to_selected"]
+__all__ = [
+    "Coordinates",
+    "flatten_index",
+    "move",
+    "move_reshape",
+    "move_to_places",
+    "move_to_positions",
+    "move_to_selected",
+]
 
 _ZERO = UOp.const(index, 0)
 
@@ -81,6 +89,12 @@ def move_to_selected(gather: UOp, at: Coordinates, position: UOp) -> Coordinates
     axis: int = gather.arg
     n_axes = len(gather.position.shape)
     return Coordinates((*at.indices[:axis], position, *at.indices[axis + n_axes :]), at.valid)
+
+
+def move_to_places(scatter: UOp, at: Coordinates) -> Coordinates:
+    """Where the positions of a SCATTER_ADD are read for the element of its value at `at`."""
+    axis: int = scatter.arg.axis
+    return Coordinates(at.indices[axis : axis + len(scatter.position.shape)], at.valid)
 
 
 def _last(size: SInt) -> UOp:

@@ -22,7 +22,7 @@ from math import prod
 from svod_dtype import index, void
 from svod_ir import AxisType, Op, SInt, UOp
 from svod_ir.loops import get_bodies
-from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
+from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, TABLE
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move_reshape
@@ -38,8 +38,8 @@ from svod_schedule.symbolic import simplify
 
 __all__ = ["fuse_loop"]
 
-MAX_OPERATIONS = 1536
-"""Operations of one iteration, which LLVM compiles in less than a second."""
+MAX_INSTRUCTIONS = 1536
+"""Instructions of one iteration, those of exponentials and other functions included, which LLVM compiles in about a second."""
 
 MAX_FREE = 16
 """Nodes of what is computed from nothing, in each iteration, rather than stored and read."""
@@ -55,8 +55,8 @@ products, takes 70 ns as single numbers and 104 as kernels."""
 MAX_NESTED = 32
 """Loops and choices in a body: where each reads the one before, they are pulled recursively."""
 
-_READ = ELEMENTWISE | MOVEMENT | {
-    Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.PARAM, Op.IOTA, Op.GATHER, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.DETACH, Op.CHECK,
+_READ = ELEMENTWISE | MOVEMENT | MARKS | {
+    Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.PARAM, Op.IOTA, Op.GATHER, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.CHECK,
     Op.CONTIGUOUS, Op.RESULT, Op.LOOP, Op.SWITCH, Op.SINK,
 }  # fmt: skip
 
@@ -123,7 +123,7 @@ def _is_element(rows: Mapping[int, set[int]], position: int, axis: int, size: SI
 def _fill_group(
     loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], domain: tuple[SInt, ...], rows: dict[int, set[int]]
 ) -> UOp:
-    kernel = FusedKernel(rows, max_values=4 * MAX_OPERATIONS)
+    kernel = FusedKernel(rows, max_values=4 * MAX_INSTRUCTIONS)
     elements = tuple(kernel.loops.make(size, AxisType.LOOP) for size in domain)
     frame = _OuterLoop(loop, operands, kernel, elements)
     final: list[tuple[UOp, UOp]] = []
@@ -252,7 +252,7 @@ def _list_operations(effect: UOp) -> list[UOp]:
 
 
 def _check_length(effect: UOp) -> None:
-    if len(_list_operations(effect)) > MAX_OPERATIONS:
+    if sum(TABLE[n.op].instructions for n in _list_operations(effect)) > MAX_INSTRUCTIONS:
         raise NotFusableError
 
 

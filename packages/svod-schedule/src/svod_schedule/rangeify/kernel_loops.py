@@ -27,6 +27,16 @@ class KernelLoops:
             for a, size in enumerate(node.shape)
         )
 
+    def open_places(self, node: UOp) -> tuple[UOp, ...]:
+        """A fresh loop for each axis of what a SCATTER_ADD adds up; those over its positions run in order."""
+        first, axis = self._n_opened, node.arg.axis
+        positions = range(axis, axis + len(node.position.shape))
+        self._n_opened += len(node.source.shape)
+        return tuple(
+            _make_range(size, first + a, AxisType.SCAN if a in positions else AxisType.LOOP)
+            for a, size in enumerate(node.source.shape)
+        )
+
     def make(self, size: SInt, kind: AxisType) -> UOp:
         """A fresh loop of `size` iterations, 0 where that is 1."""
         self._n_opened += 1

@@ -48,7 +48,7 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
             # A loop is no kernel; those of its body are limited by themselves.
             inputs[node] = frozenset()
             continue
-        found = {operand: inputs[operand] for operand in node.src}
+        found = {operand: inputs[operand] for operand in (node.src[:1] if node.op is Op.LATER else node.src)}
         while len(read := frozenset[UOp]().union(*found.values())) > max_inputs:
             largest = max(found, key=lambda operand: len(found[operand]))
             if len(found[largest]) < 2:

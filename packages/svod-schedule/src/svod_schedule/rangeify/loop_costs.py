@@ -6,27 +6,21 @@ from typing import Final
 
 from svod_ir import Op, UOp
 from svod_ir.loops import iter_nodes
-from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
+from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, TABLE
 
 __all__ = ["count_nodes", "is_cheap", "is_expensive", "is_made_of_numbers"]
 
 _EXPENSIVE: Final = 4
 """So many additions are worth being computed once where every iteration would compute the same."""
 
-_ALWAYS_EXPENSIVE: Final = frozenset({Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.RESULT, Op.COPY, Op.CONTIGUOUS, Op.ALLREDUCE})
+_ALWAYS_EXPENSIVE: Final = frozenset({
+    Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.RESULT, Op.COPY, Op.CONTIGUOUS, Op.ALLREDUCE,
+})  # fmt: skip
 _NUMBERS: Final = MOVEMENT | {Op.CONST, Op.IOTA, Op.COPY}
 """A COPY of numbers says where they are computed."""
-_FREE: Final = MOVEMENT | {
-    Op.CONST,
-    Op.PARAM,
-    Op.DEFINE_VAR,
-    Op.BIND,
-    Op.SINK,
-    Op.DETACH,
-    Op.MSTACK,
-    Op.MSELECT,
-    Op.MULTI,
-}
+_FREE: Final = MOVEMENT | MARKS | {
+    Op.CONST, Op.PARAM, Op.DEFINE_VAR, Op.BIND, Op.SINK, Op.MSTACK, Op.MSELECT, Op.MULTI,
+}  # fmt: skip
 
 
 def is_expensive(node: UOp) -> bool:

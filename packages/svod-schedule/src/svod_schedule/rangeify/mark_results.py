@@ -6,7 +6,9 @@ before → after:
 
 Each operand of the SINK becomes a CONTIGUOUS node, which is always stored, and every other reader
 of the same value reads the stored one. So does what is copied to another device and has no memory of its own.
-A result that is a RESHAPE is stored below it, where its elements stand in the same order.
+A result that is a RESHAPE is stored below it, where its elements stand in the same order. A LATER is one of what is stored:
+
+    LATER(RESHAPE(ADD(x, y)), z)      RESHAPE(LATER(CONTIGUOUS(ADD(x, y)), z))
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from svod_ir import Op, UOp
-from svod_ir.ops import MEMORY, MOVEMENT
+from svod_ir.ops import MARKS, MEMORY, MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.placement import is_file
 from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer
 
 __all__ = ["mark_results"]
 
-_DROPPED = frozenset({Op.DETACH, Op.CHECK})
+_DROPPED = MARKS | {Op.CHECK}
 _TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
 _SAME_ORDER = frozenset({Op.RESHAPE})
 
@@ -29,7 +31,7 @@ _SAME_ORDER = frozenset({Op.RESHAPE})
 def mark_results(sink: UOp) -> UOp:
     """`sink` with CONTIGUOUS operands, and without the nodes that only say something."""
     order = sink.toposort()
-    wanted = _choose_values(sink) | set(map(_value_of, _iter_copied(order)))
+    wanted = _choose_values(sink) | set(map(_value_of, _iter_copied(order))) | set(_iter_read_later(order))
     done = make_images()
     unmarked: dict[UOp, UOp] = {}
     for node in order:
@@ -46,7 +48,7 @@ def mark_results(sink: UOp) -> UOp:
         if node is sink:
             # A result that is stored as itself is no RESHAPE any more.
             operands = tuple(_without(_SAME_ORDER, operand) for operand in operands)
-        new = node.with_src(operands)
+        new = _wait(operands[0], operands[1:]) if node.op is Op.LATER else node.with_src(operands)
         done[node] = new
         if node in wanted and not _is_stored(new):
             unmarked[node], done[node] = new, UOp(Op.CONTIGUOUS, new.dtype, (new,))
@@ -82,6 +84,28 @@ def _iter_copied(order: list[UOp]) -> Iterator[UOp]:
             source = _without(_SAME_ORDER, source)
             if source.op not in MEMORY and source.op is not Op.AFTER and not _is_stored(source):
                 yield source
+
+
+def _iter_read_later(order: list[UOp]) -> Iterator[UOp]:
+    """What is read again later, and so is stored, unless it comes from no memory and is made again."""
+    for node in order:
+        if node.op is Op.LATER:
+            base = _without(_TRANSPARENT | MOVEMENT | {Op.LATER}, node.source)
+            if base.placement is not None and base.op not in MEMORY and base.op is not Op.AFTER:
+                yield base
+
+
+def _wait(view: UOp, events: tuple[UOp, ...]) -> UOp:
+    """`view` of memory that is read once the events are computed."""
+    chain: list[UOp] = []
+    while view.op in MOVEMENT:
+        chain.append(view)
+        view = view.source
+    is_memory = view.op in MEMORY or view.op is Op.AFTER or view.op is Op.LATER or _is_stored(view)
+    new = UOp(Op.LATER, view.dtype, (view, *events)) if is_memory else view
+    for node in reversed(chain):
+        new = node.with_src((new, *node.src[1:]))
+    return new
 
 
 def _is_stored(node: UOp) -> bool:

@@ -14,7 +14,7 @@ __all__ = ["get_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
 
 _TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
 _VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
-_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.ASSIGN})
+_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.ASSIGN})
 
 
 def is_always_stored(node: UOp) -> bool:

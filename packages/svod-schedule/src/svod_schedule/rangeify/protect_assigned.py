@@ -19,7 +19,6 @@ Where assignments read in a circle what the next one overwrites, one of them get
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 from svod_ir import Op, UOp
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
@@ -63,6 +62,10 @@ def _reads_elsewhere(assign: UOp) -> bool:
         if node in seen or node is target or node.op in _STORED:
             continue
         seen.add(node)
+        below = assigned_memory(node)
+        if below.op in (Op.BUFFER, Op.PARAM) and below is not memory:
+            # Other memory has been written by then, whatever that was computed from.
+            continue
         if node is memory:
             return True
         if node.op in ELEMENTWISE:
@@ -83,7 +86,7 @@ def _save_overwritten(sink: UOp) -> UOp:
     for node in order:
         follows[node] = nothing.union(*(follows[s] for s in node.src), (node,) if node.op is Op.ASSIGN else ())
         # A target is written, not read; an AFTER reads nothing by itself, and results need no common kernel.
-        operands = node.src[1:] if node.op is Op.ASSIGN else () if node.op in (Op.SINK, Op.AFTER) else node.src
+        operands = node.src[1:] if node.op is Op.ASSIGN else () if node.op in (Op.SINK, Op.AFTER) else _list_read(node)
         saved: dict[UOp, UOp] = {}
         for s in operands:
             late = {state for state in reads[s] if overwriters[state] in follows[node] - follows[s] - {node}}
@@ -96,8 +99,13 @@ def _save_overwritten(sink: UOp) -> UOp:
         elif node.op in _STORED:
             reads[node] = nothing
         else:
-            reads[node] = nothing.union(*(reads[s] for s in node.src if s not in saved))
+            reads[node] = nothing.union(*(reads[s] for s in _list_read(node) if s not in saved))
     return done[sink]
+
+
+def _list_read(node: UOp) -> tuple[UOp, ...]:
+    """The operands of a node without what it only waits for."""
+    return node.src[:1] if node.op is Op.LATER else node.src
 
 
 def _break_circles(sink: UOp) -> UOp:
@@ -113,7 +121,7 @@ def _break_circles(sink: UOp) -> UOp:
             reads[node] = frozenset((state,)) if state in overwriters else nothing
         else:
             is_stored = node.op in _STORED
-            reads[node] = nothing if is_stored else nothing.union(*(reads[s] for s in node.src))
+            reads[node] = nothing if is_stored else nothing.union(*(reads[s] for s in _list_read(node)))
     waits: dict[UOp, set[UOp]] = {node: set() for node in assigns}
     for node in assigns:
         for state in reads[node.src[1]]:
@@ -154,9 +162,17 @@ def _find_in_circle(sink: UOp, waits: Mapping[UOp, set[UOp]]) -> UOp | None:
             if below not in entered:
                 stack.append(below)
             elif below not in left:
-                circle = [*path[entered[below] :], below]
-                return next(b for a, b in pairwise(circle) if b in waits.get(a, ()))
+                return _choose_copied(path[entered[below] :], waits)
     return None
+
+
+def _choose_copied(circle: list[UOp], waits: Mapping[UOp, set[UOp]]) -> UOp:
+    """The assignment of a circle whose value is computed before: if possible one that itself waits for the next, and does not
+    need it for its value.
+    """
+    turned = [*circle[1:], circle[0]], [*circle[2:], *circle[:2]]
+    readers = [(b, c) for a, b, c in zip(circle, *turned, strict=True) if b in waits.get(a, ())]
+    return next((b for b, c in readers if c in waits.get(b, ()) and c not in b.src), readers[0][0])
 
 
 def _state_below(view: UOp) -> UOp | None:

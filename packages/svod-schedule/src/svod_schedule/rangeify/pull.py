@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 
-from svod_dtype import AddressSpace, bool_, index
-from svod_ir import BufferizeArg, Op, SInt, UOp, make_alu
-from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
+from svod_dtype import AddressSpace, index
+from svod_ir import BufferizeArg, Op, UOp, make_alu
+from svod_ir.ops import ELEMENTWISE, MARKS, MEMORY, MOVEMENT
 from svod_ir.origins import hand_on
 from svod_schedule._loops import identity_of
 from svod_schedule.errors import UnsupportedGraphError
-from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
+from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_places, move_to_positions, move_to_selected
 from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.place import get_read_whole, is_transfer
+from svod_schedule.rangeify.scatter import add_to_rows, is_place, make_zeros
 from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
 
@@ -29,7 +30,7 @@ __all__ = ["Puller", "Pulling", "pull_values"]
 
 Pulling = Generator[tuple[UOp, Coordinates], UOp, UOp]
 
-_NO_WORK = frozenset({Op.DETACH, Op.CHECK, Op.CONTIGUOUS})
+_NO_WORK = MARKS | {Op.CHECK, Op.CONTIGUOUS}
 _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
 
@@ -55,6 +56,7 @@ class Puller:
         self.values: dict[tuple[UOp, Coordinates], UOp] = {}
         self.row_values: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
         self.loops = KernelLoops()
+        self.n_scattered = 0
 
     def bufferize(self, node: UOp) -> None:
         """Store `node`, whose stored operands are known."""
@@ -68,11 +70,14 @@ class Puller:
     def _iter_computed(self, node: UOp) -> Iterator[UOp]:
         """The nodes that were pulled for `node`, without those that have memory of their own."""
         yield node
-        yield from (n for n, _ in self.values if n not in self.bufferized and n.op is not Op.AFTER)
+        yield from (n for n, _ in self.values if n not in self.bufferized and n.op not in (Op.AFTER, Op.LATER))
 
     def _fill(self, node: UOp) -> None:
         if is_transfer(node):
             self.bufferized[node] = self._transfer(node)
+            return
+        if node.op is Op.SCATTER_ADD:
+            self._scatter(node)
             return
         ranges = self.loops.open(node)
         if node.op is Op.ASSIGN:
@@ -99,7 +104,8 @@ class Puller:
         That happens to what is on no device by itself, and so was computed on that of another reader.
         """
         memory = self.bufferized[node]
-        if memory.op is not Op.BUFFERIZE or memory.arg.device == self.device:
+        filled = memory.unordered
+        if filled.op is not Op.BUFFERIZE or filled.arg.device == self.device:
             return memory
         key = (node, self.device)
         if key not in self.copies:
@@ -119,6 +125,19 @@ class Puller:
         effect = memory.index(*at.indices).store(stored)
         self.bufferized[node] = memory.after(effect.end(*(r for r in ranges if r.op is Op.RANGE)))
 
+    def _scatter(self, node: UOp) -> None:
+        """Memory of zeros, to whose rows those of the value are added."""
+        self.n_scattered += 1
+        memory = self.bufferized[node] = make_zeros(node, self.device, self.n_scattered)
+        if 0 not in node.source.shape:
+            at = Coordinates(self.loops.open_places(node))
+            self.bufferized[node] = memory.after(self._pull(node, at, self._scattered(node, memory, at)))
+
+    def _scattered(self, node: UOp, memory: UOp, at: Coordinates) -> Pulling:
+        position = yield node.position, move_to_places(node, at)
+        value = yield node.source, at
+        return add_to_rows(node, memory, at, position, value, self.loops)
+
     def _locate(self, view: UOp, at: Coordinates) -> tuple[UOp, Coordinates]:
         """The memory below `view`, as earlier assignments leave it, and where in it an element lies."""
         while view.op in MOVEMENT or view.op is Op.ASSIGN:
@@ -127,6 +146,10 @@ class Puller:
             view, at = view.src[0], move(view, at)
         if view.op is Op.AFTER:
             return self._after(view), at
+        if view.op is Op.LATER:
+            is_stored = view.source in self.bufferized
+            memory, at = (self._stored(view.source), at) if is_stored else self._locate(view.source, at)
+            return memory.after(*self._list_events(view)), at
         if view.op not in MEMORY:
             raise UnsupportedGraphError(
                 what=f"assignment to {view.op.name}", hint="realize the tensor before assigning to it"
@@ -140,6 +163,24 @@ class Puller:
         effects = tuple(e for s in node.dependencies for e in self.bufferized[s].src[1:])
         return node.source.after(*effects)
 
+    def _list_events(self, node: UOp) -> list[UOp]:
+        """The memory that a LATER waits for: where its events are stored, or what they are computed from."""
+        found: dict[UOp, None] = {}
+        stack = list(node.src[1:])
+        seen: set[UOp] = set()
+        while stack:
+            event = stack.pop()
+            if event in seen:
+                continue
+            seen.add(event)
+            if event in self.bufferized:
+                found[self.bufferized[event]] = None
+            elif event.op is Op.AFTER:
+                found[self._after(event)] = None
+            else:
+                stack.extend(event.src)
+        return list(found)
+
     def _whole(self, node: UOp) -> UOp:
         """The memory that holds exactly the elements of `node`, for a copy."""
         while node.op is Op.RESHAPE:
@@ -151,6 +192,8 @@ class Puller:
             return self.bufferized[node]
         if node.op is Op.AFTER:
             return self._after(node)
+        if node.op is Op.LATER:
+            return self._whole(node.source).after(*self._list_events(node))
         if node.op in MEMORY:
             return node
         raise UnsupportedGraphError(
@@ -180,7 +223,7 @@ class Puller:
         return answer
 
     def _read(self, node: UOp, at: Coordinates) -> Pulling:
-        if node.op is Op.ASSIGN or node.op is Op.AFTER:
+        if node.op is Op.ASSIGN or node.op is Op.AFTER or node.op is Op.LATER:
             memory, at = self._locate(node, at)
             return memory.index(*at.indices, gate=at.valid)
         if node in self.bufferized:
@@ -270,14 +313,7 @@ class Puller:
         axis: int = node.arg
         position = yield positions, move_to_positions(node, at)
         selected = simplify(position.cast(index))
-        size = source.shape[axis]
-        # There is memory beyond the end of an axis whose size depends on variables.
-        low, high = (True, True) if position.dtype is index else (selected.vmin >= 0, _is_below(selected, size))
-        inside = UOp.const(bool_, True)
-        if not low:
-            inside = inside & (selected >= 0)
-        if not high:
-            inside = inside & (selected < size)
+        inside = is_place(position, selected, source.shape[axis])
         source_at = move_to_selected(node, at, selected).and_valid(inside)
         value = yield source, source_at
         if source_at.valid is at.valid or (value.op is Op.INDEX and value.gate is not None):
@@ -290,10 +326,3 @@ def _take_whole(operand: UOp, whole: Mapping[UOp, UOp]) -> UOp:
     if operand.op in (Op.LOOP, Op.SWITCH):
         return operand.with_src(tuple(whole.get(s, s) for s in operand.src))
     return whole.get(operand, operand)
-
-
-def _is_below(position: UOp, size: SInt) -> bool:
-    """Whether `position` is less than `size` for all values of the variables."""
-    if isinstance(size, int):
-        return position.vmax < size
-    return simplify(position < size).vmin is True

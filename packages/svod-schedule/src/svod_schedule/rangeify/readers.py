@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from svod_ir import UOp
+from svod_ir import Op, UOp
 
 __all__ = ["count_readers"]
 
@@ -14,6 +14,7 @@ def count_readers(order: Iterable[UOp]) -> dict[UOp, int]:
     n_readers: dict[UOp, int] = {}
     for node in order:
         n_readers.setdefault(node, 0)
-        for operand in dict.fromkeys(node.src):
+        # What comes behind the source of a LATER is waited for, not read.
+        for operand in dict.fromkeys(node.src[:1] if node.op is Op.LATER else node.src):
             n_readers[operand] = n_readers.get(operand, 0) + 1
     return n_readers

@@ -90,6 +90,13 @@ class _Writer:
             self.plain[node] = self._write_bodies(node)
         elif node.op is Op.RESULT:
             self._write_result(node, placement)
+        elif node.op is Op.LATER:
+            self._write_later(node)
+        elif node.op is Op.GRADIENT and node.source in self.shards:
+            # The operands say only by what derivatives were taken.
+            self.shards[node] = self.shards[node.source]
+        elif node.op is Op.GRADIENT:
+            self.plain[node] = self.plain[node.source]
         elif node.op is Op.COPY and node.source in self.shards:
             source = node.source
             self.plain[node] = self._fetch(source, source.placement, Sharding((node.arg,)), 0)
@@ -120,6 +127,8 @@ class _Writer:
         ]
         if node.op is Op.REDUCE_AXIS:
             return _reduce(node, layout.operands[0], parts)
+        if node.op is Op.SCATTER_ADD:
+            return _scatter(node, layout.operands[0], parts)
         if node.op is Op.FLIP:
             return _flip(node, layout.operands[0], parts)
         make = _MOVES.get(node.op)
@@ -211,6 +220,15 @@ class _Writer:
             self.shards[node] = results
         else:
             self.shards[node] = tuple(make_copy(results[0], device) for device in placement.devices)
+
+    def _write_later(self, node: UOp) -> None:
+        """A LATER of each shard, behind all shards of the events."""
+        events = tuple(shard for event in node.src[1:] for shard in self._expand(event))
+        made = tuple(node.with_src((shard, *events)) for shard in self._expand(node.source))
+        if node.source in self.shards:
+            self.shards[node] = made
+        else:
+            (self.plain[node],) = made
 
     def _expand(self, node: UOp) -> Shards:
         return self.shards[node] if node in self.shards else (self.plain[node],)
@@ -324,6 +342,16 @@ def _reduce(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
         return reduced
     stack = UOp(Op.MSTACK, node.dtype, reduced)
     return tuple(UOp(Op.ALLREDUCE, node.dtype, (stack,), (op, device)) for device in own.devices)
+
+
+def _scatter(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
+    """SCATTER_ADD of split positions -> ALLREDUCE of what each device adds up."""
+    added = tuple(_rebuild(node, part) for part in parts)
+    axis = node.arg.axis
+    if own is None or own.axis is None or not axis <= own.axis < axis + len(node.position.shape):
+        return added
+    stack = UOp(Op.MSTACK, node.dtype, added)
+    return tuple(UOp(Op.ALLREDUCE, node.dtype, (stack,), (Op.ADD, device)) for device in own.devices)
 
 
 def _flip(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:

@@ -4,9 +4,10 @@ before → after, for a loop that carries x and w, of which it changes x alone:
 
     LOOP(100, x, w), its body SINK(ADD(PARAM 0, EXP(PARAM 1)), PARAM 1)     LOOP(100, x, EXP(w)), its body SINK(ADD(PARAM 0, PARAM 1))
 
-What no iteration changes is read and not carried, what nobody reads is not computed, expensive parts that are the same in
-every iteration are computed once before the loop, and those that depend on slices alone for all slices at once. A short
-loop is written out, so that its iterations are kernels like any others; a branch that is known to be taken stands for its choice.
+Loops over the same values are one. What no iteration changes is read and not carried, what nobody reads is not computed,
+expensive parts that are the same in every iteration are computed once before the loop, and those that depend on slices alone
+for all slices at once. A short loop is written out, so that its iterations are kernels like any others; a branch that is known
+to be taken stands for its choice.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Final
 
 from svod_ir import Op, SInt, UOp, make_empty, make_expand, make_reshape
 from svod_ir.loops import get_bodies, iter_nodes, list_free_variables
+from svod_ir.ops import MARKS
 from svod_ir.origins import make_images
 from svod_schedule.rangeify.batch_slices import make_batch
 from svod_schedule.rangeify.functional_writes import find_written_slot, write_as_values
 from svod_schedule.rangeify.loop_costs import is_expensive, is_made_of_numbers
 from svod_schedule.rangeify.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
+from svod_schedule.rangeify.merge_loops import merge_loops
 from svod_schedule.rangeify.simplify_choice import simplify_choice
 from svod_schedule.rangeify.write_out_loops import is_short, write_out
 
@@ -41,6 +44,7 @@ def simplify_loops(sink: UOp) -> UOp:
 
 
 def _simplify(sink: UOp, scope: frozenset[str]) -> UOp:
+    sink = merge_loops(sink)
     order = sink.toposort()
     read: dict[UOp, set[int]] = {}
     for node in order:
@@ -118,7 +122,7 @@ def _keep_unchanged(draft: LoopDraft) -> None:
     written = list_written_slots(draft.body)
     for slot in list(draft.carried):
         value = draft.values[slot]
-        while value.op is Op.CONTIGUOUS or value.op is Op.DETACH:
+        while value.op is Op.CONTIGUOUS or value.op in MARKS:
             value = value.source
         if value is draft.parameter(slot) and slot not in written:
             draft.settle(slot, draft.operands[slot])

@@ -30,8 +30,11 @@ MAX_DEPTH = 1 << 12
 """Products that add more elements than this to each result are split, so that a panel stays in the second cache."""
 
 PART_DEPTH = 1 << 11
-MIN_ROWS = 128
+MIN_ROWS = 64
 """Products in which an element is used fewer times than this are bound by memory; a panel would not help."""
+
+MIN_ROWS_OF_DEEP = 16
+"""The same for products so deep that both operands are far larger than the caches, such as the gradient of a filter."""
 
 
 def split_reduce(sink: UOp) -> UOp:
@@ -49,14 +52,14 @@ def _split(node: UOp) -> UOp:
     if len(sizes) < len(node.source.shape) or node.device is None:
         return node
     n_reduced = prod(sizes[a] for a in axes)
-    if n_reduced >= MIN_RATIO and prod(sizes) // n_reduced <= MAX_OUTPUT:
-        return _reduce_in_parts(node, *_merge_axes(node.source, sizes, axes), N_PARTS)
-    if n_reduced > MAX_DEPTH and count_rows(node) >= MIN_ROWS:
+    if n_reduced > MAX_DEPTH and count_rows(node) >= (MIN_ROWS_OF_DEEP if n_reduced >= MIN_RATIO else MIN_ROWS):
         fewest = -(-n_reduced // PART_DEPTH)
         longest = max(sizes[a] for a in axes)
         # Parts that divide the axis leave nothing to join.
         n_parts = next((n for n in range(fewest, 2 * fewest) if longest % n == 0), fewest)
         return _reduce_in_parts(node, node.source, sizes, axes, n_parts)
+    if n_reduced >= MIN_RATIO and prod(sizes) // n_reduced <= MAX_OUTPUT:
+        return _reduce_in_parts(node, *_merge_axes(node.source, sizes, axes), N_PARTS)
     return node
 
 

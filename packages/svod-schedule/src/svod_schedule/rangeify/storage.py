@@ -31,7 +31,7 @@ from svod_ir import Op, UOp, max_trips
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
 from svod_ir.sizes import max_size
 from svod_schedule.rangeify.contraction import is_contraction
-from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_positions, move_to_selected
+from svod_schedule.rangeify.coordinates import Coordinates, move, move_to_places, move_to_positions, move_to_selected
 from svod_schedule.rangeify.fusion import find_rows, form_chain
 from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer
@@ -66,7 +66,9 @@ SERIAL_TRIPS = 1 << 15
 
 _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER,
+    Op.LATER,
 }  # fmt: skip
+_IN_ORDER = frozenset({Op.SCAN_AXIS, Op.SCATTER_ADD})
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
 
@@ -125,7 +127,8 @@ class _StorageChooser:
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
         loops = KernelLoops()
-        self.kernels[node] = _OpenKernel(loops.open(node), loops)
+        opened = loops.open_places(node) if node.op is Op.SCATTER_ADD else loops.open(node)
+        self.kernels[node] = _OpenKernel(opened, loops)
 
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
@@ -145,6 +148,9 @@ class _StorageChooser:
     def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
         if node.op is Op.CAST and node.dtype.itemsize > node.source.dtype.itemsize:
             # What it is made from takes less memory, and is what a tensor core multiplies.
+            return False
+        if node.dtype.is_int and node.placement is None and self.cost[node] <= RECOMPUTE_COST:
+            # Positions that are computed from the numbers of loops become part of addresses.
             return False
         total = self.cost[node] * prod(max_size(s) for s in node.shape)
         if self.cost[node] > RECOMPUTE_COST and total > RECOMPUTE_TOTAL and any(_is_serial(u.kernel) for u in uses):
@@ -167,6 +173,7 @@ class _StorageChooser:
             len(uses) < 2
             or node.op not in ELEMENTWISE
             or not self.has_private_rows(uses[0].kernel)
+            or uses[0].kernel.op is Op.SCATTER_ADD
             or self.cost[node] < ROW_COST
         ):
             return None
@@ -236,7 +243,7 @@ class _StorageChooser:
         rows = find_rows(node.shape, use.at.indices, loops)
         if rows is None:
             return False
-        if use.kernel.op is Op.SCAN_AXIS or is_transfer(use.kernel):
+        if use.kernel.op in _IN_ORDER or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
@@ -264,6 +271,8 @@ class _StorageChooser:
         at, scope = use.at, use.scope
         if node.op in MOVEMENT:
             return [(node.source, _Use(use.kernel, move(node, at), scope))]
+        if node.op is Op.LATER:
+            return [(node.source, use)]
         if is_transfer(node):
             return [
                 (s, _Use(use.kernel, Coordinates((UOp.const(index, 0),) * len(s.shape)), scope))
@@ -279,6 +288,10 @@ class _StorageChooser:
             enclosing = _ranges_of(at)
             inner = (*(r for r in scope if r in enclosing), *(r for r in ranges.values() if r.op is Op.RANGE))
             return [(node.source, _Use(use.kernel, Coordinates(indices), inner))]
+        if node.op is Op.SCATTER_ADD:
+            places = move_to_places(node, at)
+            inner = tuple(r for r in scope if r in _ranges_of(places))
+            return [(node.source, use), (node.position, _Use(use.kernel, places, inner))]
         if node.op is Op.GATHER:
             positions_at = move_to_positions(node, at)
             # The value of a position is not known yet, only the loops that it depends on.
@@ -313,7 +326,7 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
     cost: dict[UOp, int] = {}
     heads: dict[UOp, bool] = {}
     for node in order:
-        operands = dict.fromkeys(node.src)
+        operands = dict.fromkeys(node.src[:1] if node.op is Op.LATER else node.src)
         is_stored = is_always_stored(node)
         if is_stored or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
@@ -340,8 +353,8 @@ def _ranges_of(at: Coordinates) -> frozenset[UOp]:
 
 
 def _is_serial(kernel: UOp) -> bool:
-    """Whether a kernel takes one element after the other: a scan along memory has no lanes."""
-    if kernel.op is not Op.SCAN_AXIS:
+    """Whether a kernel takes one element after the other: a scan along memory has no lanes, nor have sums of single elements."""
+    if kernel.op not in _IN_ORDER:
         return False
     axis: int = kernel.arg.axis
     return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])

@@ -1,0 +1,24 @@
+"""What kernels read: memory of the ranged graph as an argument of a CALL.
+
+AFTER(BUFFERIZE x, BUFFERIZE y)     AFTER(AFTER(BUFFER -1, CALL), AFTER(BUFFER -2, CALL))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from svod_ir import Op, UOp
+
+__all__ = ["get_argument", "is_read_later"]
+
+
+def get_argument(memory: UOp, filled: Mapping[UOp, UOp]) -> UOp:
+    """What a CALL reads for memory: behind the calls that fill it, and those that it waits for."""
+    if not is_read_later(memory, filled):
+        return filled.get(memory, memory)
+    return get_argument(memory.source, filled).after(*(filled[event] for event in memory.dependencies))
+
+
+def is_read_later(memory: UOp, filled: Mapping[UOp, UOp]) -> bool:
+    """Whether a node is memory that is read once other memory is filled."""
+    return memory.op is Op.AFTER and memory not in filled and any(event in filled for event in memory.dependencies)

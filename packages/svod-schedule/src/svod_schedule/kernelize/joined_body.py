@@ -1,0 +1,94 @@
+"""The body of several kernels that go through the same loops: one STORE of each, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svod_dtype import void
+from svod_ir import KernelInfo, Op, ParamArg, UOp
+from svod_ir.ops import ELEMENTWISE, MEMORY
+
+__all__ = ["Elementwise", "find_elementwise", "make_joined_body"]
+
+_VALUES = ELEMENTWISE | {Op.INDEX, Op.PARAM, Op.CONST, Op.RANGE}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elementwise:
+    """A call of a kernel that stores one element of its result in each iteration, and reduces nothing.
+
+    Attributes:
+        call: the CALL.
+        loops: the loops, from outer to inner.
+        store: the STORE in them.
+        memory: what each of its slots stands for, below the AFTERs.
+        reads: the INDEX nodes, and the memory that each is in.
+    """
+
+    call: UOp
+    loops: tuple[UOp, ...]
+    store: UOp
+    memory: tuple[UOp, ...]
+    reads: tuple[tuple[UOp, UOp], ...]
+
+    @property
+    def result(self) -> UOp:
+        """The memory that it fills."""
+        return self.memory[_get_slot(self.store.location)]
+
+    @property
+    def place(self) -> tuple[UOp, ...]:
+        """Where in it an iteration stores."""
+        return self.store.location.src[1:]
+
+
+def find_elementwise(call: UOp) -> Elementwise | None:
+    """What is known of a CALL whose body may be joined with another one; None if it is of another kind."""
+    body = call.body
+    if call.arg is not None or body.op is not Op.SINK or body.arg != KernelInfo() or len(body.src) != 1:
+        return None
+    effect = body.src[0]
+    loops, store = (effect.loops, effect.body) if effect.op is Op.END else ((), effect)
+    memory = tuple(argument.unordered for argument in call.arguments)
+    if store.op is not Op.STORE or any(m.op not in MEMORY for m in memory):
+        return None
+    location = store.location
+    if location.op is not Op.INDEX or location.gate is not None or not set(loops) <= location.ranges:
+        return None
+    nodes = store.value.toposort()
+    if any(n.op not in _VALUES for n in nodes) or any(n.op is Op.INDEX for p in location.src[1:] for n in p.toposort()):
+        return None
+    reads = tuple((n, memory[_get_slot(n)]) for n in nodes if n.op is Op.INDEX)
+    return Elementwise(call, loops, store, memory, reads)
+
+
+def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> UOp:
+    """The kernel that does what `kernels` do one after the other, each in the iterations that they have in common.
+
+    What is read where an earlier one stores is its value.
+
+    Args:
+        memory: what the slots stand for; each that a kernel has is among them.
+    """
+    slots = {m: slot for slot, m in enumerate(memory)}
+    stored: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
+    stores: list[UOp] = []
+    for kernel in kernels:
+        done: dict[UOp, UOp] = {}
+        for node in kernel.store.toposort():
+            if node.op is Op.PARAM:
+                arg: ParamArg = node.arg
+                done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(slots[kernel.memory[arg.slot]], arg.size))
+            else:
+                found = stored.get((kernel.memory[_get_slot(node)], node.src[1:])) if node.op is Op.INDEX else None
+                done[node] = node.with_images(done) if found is None else found
+        stores.append(done[kernel.store])
+        stored[kernel.result, kernel.place] = done[kernel.store.value]
+    return UOp(Op.SINK, void, (UOp(Op.GROUP, void, tuple(stores)).end(*kernels[0].loops),), KernelInfo())
+
+
+def _get_slot(access: UOp) -> int:
+    """The slot of the memory that an INDEX of a body is in."""
+    arg: ParamArg = access.memory.arg
+    return arg.slot
