@@ -5,6 +5,7 @@ from __future__ import annotations
 from svod_runtime._builder import ExecutionPlanBuilder
 from svod_runtime._custom_function import CustomFunction, clear_custom_functions, register_custom_function
 from svod_runtime._dependencies import get_hazards, list_accesses
+from svod_runtime._interrupts import InterruptDelay
 from svod_runtime._limits import Limits
 from svod_runtime._loop_bindings import Binding, Carried, CarriedIn, CarriedOut, Slice, Whole
 from svod_runtime._memory_report import MemoryReport, PlannerMode
@@ -50,6 +51,7 @@ __all__ = [
     "ExecutionPlan",
     "ExecutionPlanBuilder",
     "Guard",
+    "InterruptDelay",
     "KernelProfile",
     "KernelSummary",
     "Limits",

@@ -31,7 +31,13 @@ __all__ = ["HostLoop", "Step", "check_view", "make_steps"]
 
 
 class Step(Protocol):
-    """One call of the plan."""
+    """One call of the plan.
+
+    Attributes:
+        is_whole: whether nothing of Python runs between what it writes, so that no Ctrl-C comes in the middle.
+    """
+
+    is_whole: bool
 
     def run(self) -> None: ...
 
@@ -47,7 +53,7 @@ class Step(Protocol):
 class _Batch:
     """Kernels and loops that a batch launcher runs in one call."""
 
-    __slots__ = ("_groups", "_run", "_table", "_units")
+    __slots__ = ("_groups", "_run", "_table", "_units", "is_whole")
 
     def __init__(self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState] | LoopState]) -> None:
         items: list[BatchItem] = []
@@ -57,6 +63,7 @@ class _Batch:
             else:
                 items += [make_launch(state, number) for state in group]
         self._groups = groups
+        self.is_whole = not any(isinstance(group, LoopState) for group in groups)
         self._units: list[KernelState | HostLoop] = []
         # Whoever gets a loop says that it runs loops.
         self._table = cast("Callable[[Sequence[BatchItem]], object]", launcher.make_table)(items)
@@ -100,6 +107,7 @@ class _Parallel:
     """Independent kernels without a batch launcher, each called from a thread of its own."""
 
     __slots__ = ("_states",)
+    is_whole = False
 
     def __init__(self, states: Sequence[KernelState]) -> None:
         self._states = list(states)
@@ -141,6 +149,7 @@ class _Single:
     """One kernel, called by itself."""
 
     __slots__ = ("_state",)
+    is_whole = True
 
     def __init__(self, state: KernelState) -> None:
         self._state = state
@@ -159,6 +168,7 @@ class _Copy:
     """A copy between two buffers."""
 
     __slots__ = ("_buffers", "_op")
+    is_whole = True
 
     def __init__(self, op: PreparedCopy, buffers: Sequence[Buffer]) -> None:
         self._op, self._buffers = op, buffers
@@ -184,6 +194,7 @@ class _Custom:
     """A call of a registered Python function."""
 
     __slots__ = ("_buffers", "_op", "_variables")
+    is_whole = False
 
     def __init__(self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         self._op, self._variables, self._buffers = op, variables, buffers
@@ -227,6 +238,7 @@ class HostLoop:
     """A loop that Python runs, iteration by iteration."""
 
     __slots__ = ("_state", "_steps")
+    is_whole = False
 
     def __init__(self, state: LoopState) -> None:
         self._state = state

@@ -30,10 +30,12 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from svod_device import Buffer
 from svod_runtime._execute import check_view
+from svod_runtime._interrupts import InterruptDelay
 from svod_runtime._plan_changes import ChangingPlan
 from svod_runtime._profile import KernelProfile
 from svod_runtime.errors import DonatedBufferError, ProfileError
@@ -80,6 +82,7 @@ class ExecutionPlan(ChangingPlan):
     def execute(self) -> None:
         """Run every op.
 
+        Of a plan that writes memory that was there before, Ctrl-C is raised when all is written (a second one at once).
         Reading an output afterwards gives its result; a device that works asynchronously may still be
         busy when this returns.
 
@@ -99,15 +102,26 @@ class ExecutionPlan(ChangingPlan):
         try:
             if self._is_watched or self._donated or self._is_stale:
                 self._check()
-            if self._watched is None:
-                for step in self._steps:
-                    step.run()
+            if not self._template.writes_inputs or self._is_one_call():
+                self._run_steps()
             else:
-                self._run_watched(self._watched)
+                with InterruptDelay():
+                    self._run_steps()
             if self._guard is not None:
                 self._call_guard(self._guard)
         finally:
             self._is_at_work = was_at_work
+
+    def _is_one_call(self) -> bool:
+        """Whether Ctrl-C comes before all that is written, or after it, in any case."""
+        return len(self._steps) == 1 and self._steps[0].is_whole and self._watched is None
+
+    def _run_steps(self) -> None:
+        if self._watched is None:
+            for step in self._steps:
+                step.run()
+        else:
+            self._run_watched(self._watched)
 
     def _run_watched(self, watched: Watched) -> None:
         from svod_runtime._watch import run_watched
@@ -217,12 +231,13 @@ class ExecutionPlan(ChangingPlan):
             try:
                 self._check()
                 profiles: list[KernelProfile] = []
-                for step in self._steps:
-                    started = time.perf_counter_ns()
-                    found = list(step.run_profiled())
-                    if not found:
-                        transfer_times.append(time.perf_counter_ns() - started)
-                    profiles += found
+                with InterruptDelay() if self._template.writes_inputs else nullcontext():
+                    for step in self._steps:
+                        started = time.perf_counter_ns()
+                        found = list(step.run_profiled())
+                        if not found:
+                            transfer_times.append(time.perf_counter_ns() - started)
+                        profiles += found
                 if self._guard is not None:
                     self._call_guard(self._guard)
                 return profiles

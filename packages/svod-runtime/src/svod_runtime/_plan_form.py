@@ -37,6 +37,7 @@ class PlanForm:
         users: for each buffer the kernels (their number) that take it, and the position at which they do.
         loop_users: the same of loops.
         written: the buffers that kernels, copies and loops write.
+        writes_inputs: whether memory is among them that was there before, and is not given away.
         bounds: of each variable that a caller may set.
         values: of each variable as long as no caller set it.
         uneven_names: the variables that have several such values.
@@ -78,6 +79,8 @@ class PlanForm:
         self._written_inputs = [
             p.base for i, p in enumerate(self._places) if i in self.written and p.base < len(inputs)
         ]
+        given_away = {self._places[index].base for index in self.donated_indices}
+        self.writes_inputs = not given_away.issuperset(self._written_inputs)
         self._input_indices = self._get_input_indices(buffers, inputs)
         named = set(self._input_indices)
         self._ids = dict(parts.ast_to_buffer)

@@ -147,12 +147,13 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
     index = f"%{label}.i"
     if not (end.op is Op.CONST and end.arg > 0):
         # A symbolic loop may run zero times; the test below it comes after the first iteration.
-        enter = w.emit(f"icmp slt {dtype} 0, {limit}")
+        enter = w.value(end.source) if _is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
         w.do(f"br i1 {enter}, label %{label}, label %{label}.done")
     else:
         w.do(f"br label %{label}")
     w.start_block(label)
-    w.do(f"{index} = phi {dtype} [ 0, %{before} ], [ {index}.next, %{label}.latch ]")
+    again = "" if _is_condition(end) else f", [ {index}.next, %{label}.latch ]"
+    w.do(f"{index} = phi {dtype} [ 0, %{before} ]{again}")
     w.names[node] = index
 
 
@@ -169,12 +170,20 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
     loop = ranges[0]
     index = w.value(loop)
     label, dtype = index[1:-2], type_text(loop.dtype)
-    w.do(f"br label %{label}.latch")
-    w.start_block(f"{label}.latch")
-    w.do(f"{index}.next = add nuw nsw {dtype} {index}, 1")
-    again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.stop)}")
-    w.do(f"br i1 {again}, label %{label}, label %{label}.done")
+    if _is_condition(loop.stop):
+        w.do(f"br label %{label}.done")
+    else:
+        w.do(f"br label %{label}.latch")
+        w.start_block(f"{label}.latch")
+        w.do(f"{index}.next = add nuw nsw {dtype} {index}, 1")
+        again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.stop)}")
+        w.do(f"br i1 {again}, label %{label}, label %{label}.done")
     w.start_block(f"{label}.done")
+
+
+def _is_condition(stop: UOp) -> bool:
+    """Whether a loop has one iteration where a condition holds, and none where it does not."""
+    return stop.op is Op.CAST and stop.source.dtype.is_bool
 
 
 def _broadcast(w: FunctionWriter, node: UOp) -> None:

@@ -1,0 +1,31 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct { float lane[4]; } f32x4;
+void kernel(void *const *buffers, const int64_t *values, int64_t core_id) {
+  float *restrict data0 = buffers[0];
+  float *restrict data1 = buffers[1];
+  int32_t *restrict data2 = buffers[2];
+  (void)buffers;
+  (void)values;
+  (void)core_id;
+  for (int32_t i1 = 0; i1 < 5; i1++) {
+    const int32_t v2 = data2[i1];
+    const bool v3 = 0 <= v2;
+    const bool v4 = v2 < 3;
+    const bool v5 = v3 & v4;
+    const int32_t v6 = (int32_t)v5;
+    for (int32_t i7 = 0; i7 < v6; i7++) {
+      const int32_t v8 = i1 * 4;
+      const f32x4 v9 = (f32x4){ { data1[v8 + 0], data1[v8 + 1], data1[v8 + 2], data1[v8 + 3] } };
+      const int32_t v10 = (int32_t)((uint32_t)v2 * (uint32_t)4);
+      const f32x4 v11 = (f32x4){ { data0[v10 + 0], data0[v10 + 1], data0[v10 + 2], data0[v10 + 3] } };
+      const f32x4 v12 = (f32x4){ { v11.lane[0] + v9.lane[0], v11.lane[1] + v9.lane[1], v11.lane[2] + v9.lane[2], v11.lane[3] + v9.lane[3] } };
+      data0[v10 + 0] = v12.lane[0];
+      data0[v10 + 1] = v12.lane[1];
+      data0[v10 + 2] = v12.lane[2];
+      data0[v10 + 3] = v12.lane[3];
+    }
+  }
+}
