@@ -361,3 +361,14 @@ def test_a_position_that_a_tensor_says_is_found_by_comparing(index: tuple[int | 
         array[index] = value
     assert not any(node.op is Op.CUSTOM_FUNCTION for node in x.uop.toposort())
     np.testing.assert_array_equal(x.numpy(), array)
+
+
+def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_before():
+    x, y, z = (Tensor(np.full(3, value, np.float32)).realize() for value in (1, 2, 4))
+    both = x + y
+    y.assign(x + y)
+    y.assign(z + y)  # reads z before it changes
+    z.assign(both + x)  # reads y before it changes, which it did first
+    del both
+    Tensor.realize_batch([x, y, z])
+    assert (x.tolist(), y.tolist(), z.tolist()) == ([1.0] * 3, [7.0] * 3, [4.0] * 3)

@@ -20,7 +20,7 @@ MODES = ["arena", "remap", "disabled"]
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Loops as they are chosen, most of these small ones inside a kernel; and all of them as calls that are repeated."""
     if request.param == "of kernels":
-        monkeypatch.setattr("svod_schedule.rangeify.fuse_loops.MAX_OPERATIONS", -1)
+        monkeypatch.setattr("svod_schedule.rangeify.fuse_loops.MAX_INSTRUCTIONS", -1)
     clear_caches()
     yield
     clear_caches()

@@ -211,10 +211,20 @@ def test_an_assignment_names_its_line_and_its_readers_theirs():
     begin = line()
     with track_origins():
         x.assign(x * 2)
-        y = x.exp()
+        y = x.sum()
     write, read = profiles_of(y)
     assert places(write) == [(begin + 2, "mul"), (begin + 2, "assign")]
-    assert places(read) == [(begin + 3, "exp")]
+    assert places(read) == [(begin + 3, "sum")]
+
+
+def test_a_kernel_that_computes_two_results_names_the_lines_of_both():
+    x = random(10).realize()
+    begin = line()
+    with track_origins():
+        x.assign(x * 2)
+        y = x.exp()
+    (both,) = profiles_of(y)
+    assert places(both) == [(begin + 2, "mul"), (begin + 2, "assign"), (begin + 3, "exp")]
 
 
 def test_shards_name_the_lines_of_the_whole():

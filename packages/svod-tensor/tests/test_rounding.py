@@ -196,6 +196,7 @@ OTHER = {
     "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "bernoulli", "categorical", "exponential", "multinomial",
     "normal", "permutation", "shuffle", "truncated_normal", "uniform",
     # What tensors are, and computing them.
+    "gradient",
     "along", "assign", "buffer", "content", "device", "dtype", "form", "is_realized", "item", "itemsize", "nbytes", "ndim", "numpy",
     "prepare",
     "prepare_batch", "prepare_batch_with", "prepare_with", "realize", "realize_batch", "realize_batch_with", "realize_with",

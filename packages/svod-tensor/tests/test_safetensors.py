@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 import safetensors.numpy as reference
+from safetensors import safe_open
 
-from svod_tensor import Tensor, load_safetensors, save_safetensors
+from svod_tensor import Tensor, load_safetensors, read_safetensors_metadata, save_safetensors
 from svod_tensor._safetensors import read_header
 from svod_tensor.errors import MissingFileError, SafetensorsError
 from svod_tensor.testing import check
@@ -98,6 +99,23 @@ def test_a_tensor_at_an_odd_place_is_copied(path):
 def test_the_metadata_is_no_tensor(path):
     write(path, {"__metadata__": {"format": "pt"}, "x": entry()}, bytes(8))
     assert list(read_header(path)) == ["x"]
+
+
+def test_metadata_are_read_by_the_reference_library_and_the_other_way_round(path):
+    save_safetensors({"x": Tensor([1.0])}, path, metadata={"step": "7", "über": "ä"})
+    with safe_open(path, "np") as file:
+        assert file.metadata() == {"step": "7", "über": "ä"}
+    reference.save_file(ARRAYS, path, metadata={"format": "pt"})
+    assert read_safetensors_metadata(path) == {"format": "pt"}
+    save_safetensors({"x": Tensor([1.0])}, path)
+    assert read_safetensors_metadata(path) == {}
+
+
+@pytest.mark.parametrize("metadata", [["format"], {"step": 7}])
+def test_metadata_that_are_no_texts_are_an_error(path, metadata):
+    write(path, {"__metadata__": metadata})
+    with pytest.raises(SafetensorsError, match="metadata"):
+        read_safetensors_metadata(path)
 
 
 def test_a_missing_file_is_an_error(path):

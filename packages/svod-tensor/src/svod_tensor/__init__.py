@@ -35,10 +35,14 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor._generator import Generator, default_generator, manual_seed
-    from svod_tensor._origins import scope, track_origins
-    from svod_tensor._safetensors import load_safetensors, save_safetensors
+    from svod_tensor._origins import is_tracking_origins, scope, track_origins
+    from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
+    from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
+    from svod_tensor.gradients.given import custom_gradient
+    from svod_tensor.gradients.matrices import hessian, jacobian
+    from svod_tensor.gradients.recomputing import checkpoint
     from svod_tensor.loops.associative import associative_scan
     from svod_tensor.loops.choose import cond, switch
     from svod_tensor.loops.cumulative import logcumsumexp
@@ -49,11 +53,15 @@ if TYPE_CHECKING:
     from svod_tensor.python_functions.register import register_custom_function
 
 __all__ = [
-    "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "clear_caches",
-    "cond", "custom_function", "default_generator", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "fori_loop",
-    "gru", "int8", "int16", "int32", "int64", "jit", "load_safetensors", "logcumsumexp", "lstm", "manual_seed", "register_custom_function",
+    "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "checkpoint",
+    "clear_caches",
+    "cond", "custom_function", "custom_gradient", "default_generator",
+    "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "fori_loop",
+    "grad", "gru", "hessian", "int8", "int16", "int32", "int64", "is_tracking_origins", "jacobian", "jit", "jvp",
+    "load_safetensors", "logcumsumexp", "lstm", "manual_seed", "read_safetensors_metadata", "register_custom_function",
     "rnn",
-    "save_safetensors", "scan", "scope", "switch", "track_origins", "uint8", "uint16", "uint32", "uint64", "while_loop",
+    "save_safetensors", "scan", "scope", "switch", "track_origins", "uint8", "uint16", "uint32", "uint64",
+    "value_and_grad", "vjp", "while_loop",
 ]  # fmt: skip
 
 # These need modules that building graphs does not.
@@ -64,14 +72,22 @@ _LAZY = {
     "caches": "engine.caches",
     "clear_caches": "engine.caches",
     "cond": "loops.choose",
+    "custom_gradient": "gradients.given",
     "custom_function": "python_functions.call",
     "default_generator": "_generator",
     "fori_loop": "loops.fori",
+    "checkpoint": "gradients.recomputing",
+    "grad": "gradients.functions",
     "gru": "loops.recurrent",
+    "hessian": "gradients.matrices",
+    "jacobian": "gradients.matrices",
     "jit": "capture.function",
+    "is_tracking_origins": "_origins",
+    "jvp": "gradients.functions",
     "load_safetensors": "_safetensors",
     "lstm": "loops.recurrent",
     "manual_seed": "_generator",
+    "read_safetensors_metadata": "_safetensors",
     "register_custom_function": "python_functions.register",
     "rnn": "loops.recurrent",
     "save_safetensors": "_safetensors",
@@ -79,6 +95,8 @@ _LAZY = {
     "scope": "_origins",
     "switch": "loops.choose",
     "track_origins": "_origins",
+    "value_and_grad": "gradients.functions",
+    "vjp": "gradients.functions",
     "while_loop": "loops.fori",
 }
 

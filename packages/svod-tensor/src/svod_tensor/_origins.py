@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_line",
+    "is_tracking_origins",
     "scope",
     "track_origins",
     "wrap",
@@ -74,6 +75,18 @@ def scope(name: str) -> Generator[None]:
     outer = current_scope.get()
     with _enter(f"{outer}.{name}" if outer else name):
         yield
+
+
+def is_tracking_origins() -> bool:
+    """Whether lines are remembered for what this thread builds now: inside `track_origins` or `scope`, or with `SVOD_ORIGINS=1`.
+
+    Example:
+        >>> from svod_tensor import is_tracking_origins, track_origins
+        >>> with track_origins():
+        ...     is_tracking_origins()
+        True
+    """
+    return current_scope.get() is not None
 
 
 @contextmanager

@@ -7,10 +7,12 @@ wrote.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from svod_ir import UOp, get_logger
+from svod_runtime import InterruptDelay
 from svod_tensor._draws import draw_again
 from svod_tensor.cells import overwriting, registry
 from svod_tensor.cells.registry import check_not_capturing
@@ -56,20 +58,22 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
             return
         try:
             plan = make_plan(work.job, config)
-            prepared = perf_counter()
-            execute(plan)
-            _log.info(
-                "realize.done", outputs=len(work.results), kernels=plan.num_kernels,
-                prepare_us=round((prepared - started) * 1e6), execute_us=round((perf_counter() - prepared) * 1e6),
-            )  # fmt: skip
-            with registry.lock:
-                # What another thread gave another value meanwhile is computed again.
-                nodes = work.computation.nodes
-                there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
-                tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
-                adopted = adopt_outputs(work, plan, range(len(work.results)))
-                overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
-            plan.retire()
+            # Ctrl-C between an assignment and the note that it is done would do it twice.
+            with InterruptDelay() if work.job.graph.written else nullcontext():
+                prepared = perf_counter()
+                execute(plan)
+                _log.info(
+                    "realize.done", outputs=len(work.results), kernels=plan.num_kernels,
+                    prepare_us=round((prepared - started) * 1e6), execute_us=round((perf_counter() - prepared) * 1e6),
+                )  # fmt: skip
+                with registry.lock:
+                    # What another thread gave another value meanwhile is computed again.
+                    nodes = work.computation.nodes
+                    there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
+                    tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
+                    adopted = adopt_outputs(work, plan, range(len(work.results)))
+                    overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
+                plan.retire()
         finally:
             registry.end_computation(work.computation)
 

@@ -39,7 +39,7 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_device import Buffer
 
-__all__ = ["TensorEntry", "load_safetensors", "read_header", "save_safetensors"]
+__all__ = ["TensorEntry", "load_safetensors", "read_header", "read_safetensors_metadata", "save_safetensors"]
 
 _DTYPES: Final[Mapping[str, DType]] = {
     "BOOL": bool_, "U8": uint8, "I8": int8, "U16": uint16, "I16": int16, "U32": uint32, "I32": int32, "U64": uint64, "I64": int64,
@@ -85,6 +85,32 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return {key: _make_tensor(entry, base, device) for key, entry in entries.items()}
 
 
+def read_safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The texts by name that a file holds besides its tensors.
+
+    Raises:
+        MissingFileError: if the file is not there.
+        SafetensorsError: if it is truncated, or they are no texts.
+
+    Example:
+        >>> import os, tempfile
+        >>> from svod_tensor import read_safetensors_metadata, save_safetensors
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.safetensors")
+        ...     save_safetensors({"weight": Tensor([1.0])}, path, metadata={"step": "7"})
+        ...     read_safetensors_metadata(path)
+        {'step': '7'}
+    """
+    name = os.path.abspath(str(os.fspath(path)))
+    found = _read_text(name)[0].get("__metadata__", {})
+    if not isinstance(found, dict):
+        raise SafetensorsError(path=name, problem="its metadata are no object")
+    metadata = cast("dict[str, object]", found)
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise SafetensorsError(path=name, problem="its metadata are no texts")
+    return cast("dict[str, str]", metadata)
+
+
 def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
     """What a file says about its tensors, checked.
 
@@ -93,6 +119,18 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
         SafetensorsError: if it is truncated or contradicts itself.
     """
     name = os.path.abspath(str(os.fspath(path)))
+    header, data_start, file_bytes = _read_text(name)
+    entries = {
+        key: _read_entry(name, key, value, data_start, file_bytes)
+        for key, value in header.items()
+        if key != "__metadata__"
+    }
+    _check_overlaps(name, entries)
+    return entries
+
+
+def _read_text(name: str) -> tuple[dict[str, object], int, int]:
+    """The header of a file, where its data begin, and its size."""
     if not os.path.isfile(name):
         raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
     file_bytes = os.path.getsize(name)
@@ -106,23 +144,18 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
                 path=name, problem=f"the header claims {header_bytes} bytes, but the file has {file_bytes}"
             )
         text = file.read(header_bytes)
-    data_start = 8 + header_bytes
-    header = _parse(name, text)
-    entries = {
-        key: _read_entry(name, key, value, data_start, file_bytes)
-        for key, value in header.items()
-        if key != "__metadata__"
-    }
-    _check_overlaps(name, entries)
-    return entries
+    return _parse(name, text), 8 + header_bytes, file_bytes
 
 
-def save_safetensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+def save_safetensors(
+    tensors: Mapping[str, Tensor], path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write tensors to a file, which appears under its name only when it is complete.
 
     Args:
         tensors: what is written, by name; they are computed first if need be.
         path: of the file; one that is there is replaced.
+        metadata: texts by name that `read_safetensors_metadata` finds again.
 
     Example:
         >>> import os, tempfile
@@ -132,7 +165,7 @@ def save_safetensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]
         ...     os.listdir(folder)
         ['model.safetensors']
     """
-    header: dict[str, object] = {}
+    header: dict[str, object] = {} if metadata is None else {"__metadata__": dict(metadata)}
     offset = 0
     for name, tensor in tensors.items():
         shape = list(tensor.numpy().shape)

@@ -20,6 +20,7 @@ UserError
 ├── AssignmentDtypeError (TypeError)
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
 ├── TraceError (RuntimeError)             a body of a loop that cannot be run before the loop is
+├── DerivativeError (ValueError)          a function whose derivative cannot be asked for so
 ├── LoopArgumentError (ValueError)        what a loop or a choice cannot be made of
 ├── CarriedValueError (TypeError)         a value that an iteration changes the kind of
 ├── BranchError (TypeError)               branches that give values of different kinds
@@ -55,12 +56,12 @@ from svod_ir.sizes import bounds_of_size
 __all__ = [
     "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BranchError",
     "BufferNotFoundError", "CaptureError", "CarriedValueError",
-    "DataDependentShapeError", "DataError", "DependencyCycleError", "DonatedTensorError",
+    "DataDependentShapeError", "DataError", "DependencyCycleError", "DerivativeError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "RepeatedWriteError",
     "SafetensorsError", "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError",
-    "TraceError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
+    "TraceError", "UserError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 
 
@@ -268,6 +269,14 @@ class TraceError(UserError, RuntimeError):
     def __init__(self, *, operation: str, function: str, problem: str, hint: str) -> None:
         self.operation, self.function, self.problem = operation, function, problem
         super().__init__(f"{operation} cannot run {function}: {problem}", hint=hint)
+
+
+class DerivativeError(UserError, ValueError):
+    """A derivative that cannot be taken as it was asked for."""
+
+    def __init__(self, *, operation: str, problem: str, hint: str | None = None) -> None:
+        self.operation, self.problem = operation, problem
+        super().__init__(f"{operation}: {problem}", hint=hint)
 
 
 class LoopArgumentError(UserError, ValueError):

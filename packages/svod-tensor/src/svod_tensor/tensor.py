@@ -14,10 +14,12 @@ from svod_tensor.ops.arithmetic import Arithmetic
 from svod_tensor.ops.assignment import Assignment
 from svod_tensor.ops.bitwise import Bitwise
 from svod_tensor.ops.comparison import Comparison
+from svod_tensor.ops.composed import take_rules
 from svod_tensor.ops.conversion import Conversion
 from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.cumulative import Cumulative
 from svod_tensor.ops.cutting import Cutting
+from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
 from svod_tensor.ops.exponential import Exponential
 from svod_tensor.ops.indexing import Indexing
@@ -45,9 +47,10 @@ if TYPE_CHECKING:
 __all__ = ["Tensor"]
 
 
+@take_rules
 class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Cutting,
-    Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
+    Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
     Random, Reading, Reduction, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.

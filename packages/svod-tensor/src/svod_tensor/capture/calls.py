@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from svod_codegen import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir import Op, UOp
+from svod_runtime import InterruptDelay
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import parts_of
 from svod_tensor.capture.direct import DirectCall
@@ -157,14 +159,15 @@ class Captured:
             # Who comes later reads what this call leaves.
             with self.lock:
                 computation = self._claim(given, nodes)
-                try:
-                    self._bind_inputs(given, nodes, buffers)
-                    if plan is not None:
-                        self._feed_outputs(plan, nodes, buffers)
-                        plan.execute_on(buffers, values)
-                finally:
-                    registry.end_computation(computation)
-                self._write_back(given, nodes)
+                with InterruptDelay() if self._has_written_views(given) else nullcontext():
+                    try:
+                        self._bind_inputs(given, nodes, buffers)
+                        if plan is not None:
+                            self._feed_outputs(plan, nodes, buffers)
+                            plan.execute_on(buffers, values)
+                    finally:
+                        registry.end_computation(computation)
+                    self._write_back(given, nodes)
         else:
             computation = _compute(pending) if pending else None
             try:
@@ -281,6 +284,11 @@ class Captured:
         give_away(taken, self.name)
         # Results read what was donated as memory of their own.
         nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in donated)
+
+    def _has_written_views(self, given: Sequence[Tensor | UOp]) -> bool:
+        """Whether something is written to copies of views, so that Ctrl-C may come before it is written back."""
+        written = [given[i.position] for i in self.inputs if i.is_written and not i.is_donated]
+        return any(isinstance(tensor, Tensor) and tensor.content.path for tensor in written)
 
     def _write_back(self, given: Sequence[Tensor | UOp], nodes: Mapping[UOp, UOp]) -> None:
         """Write what the plan wrote to copies of views to what they are views of."""

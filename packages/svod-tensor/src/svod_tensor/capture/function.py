@@ -36,6 +36,7 @@ from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donate
 from svod_tensor.capture.function_plan import make_captured, name_inputs
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import registry
+from svod_tensor.cells.derivatives import is_taking_derivatives
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
 
@@ -115,7 +116,7 @@ class JitFunction(Generic[P, R]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if registry.find_capture() is not None:
+        if registry.find_capture() is not None or is_taking_derivatives():
             return self.function(*args, **kwargs)
         key, inputs = read_arguments(args, kwargs)
         captured = self._captures.get(key)

@@ -65,7 +65,7 @@ def make_captured(
         graphs = [*capture.states.values(), *(t.uop for t in outputs)]
         check_variables([*binds, *graphs])
         own = set(binds.values())
-        bound = dict.fromkeys(bind for graph in graphs for bind in graph.iter_ops(Op.BIND) if bind not in own)
+        bound = dict.fromkeys(bind for bind in UOp.sink(*graphs).iter_ops(Op.BIND) if bind not in own)
         given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
@@ -81,7 +81,7 @@ def make_captured(
     try:
         captured = _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
     except BufferNotFoundError:
-        memories = {memory for graph in graphs for memory in graph.iter_ops(Op.BUFFER)}
+        memories = set(UOp.sink(*graphs).iter_ops(Op.BUFFER))
         if all(registry.get_version(memory) is memory for memory in memories):
             raise
         return None
@@ -266,8 +266,7 @@ def _finish(
     from svod_tensor.engine.compute import make_plan
 
     parts = [parts_of(node) for node in sources]
-    written = {state: memory for node in [*capture.states.values(), *sources]
-               for state, memory in states.get_written(node).items()}  # fmt: skip
+    written = states.get_written(*capture.states.values(), *sources)
     computed = [
         (source, number, part) for source, found in enumerate(parts) for number, part in enumerate(found)
         if 0 not in part.shape and not memory_nodes.is_buffer_identity(part) and states.find_whole_state(part) is None

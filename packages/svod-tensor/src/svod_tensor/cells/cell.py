@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType
-from svod_ir import Sharding, UOp
+from svod_ir import Op, Sharding, UOp
 from svod_ir.sizes import unbind
 from svod_tensor._scopes import skip_line
 from svod_tensor._shapes import Shape
@@ -113,7 +113,8 @@ class Cell:
         """Hold `new`, memory that was made for this cell and has the value of `old`, unless it holds something else by now."""
         with tables.lock:
             if not self.is_given_away and self.node is old:
-                self.owns, self.is_patched = True, False
+                # What is marked is not written in place: the content before has a derivative.
+                self.owns, self.is_patched = new.op is not Op.TRACED, False
                 self.set_node(new)
 
     def follow(self, new_of: Mapping[UOp, UOp]) -> None:

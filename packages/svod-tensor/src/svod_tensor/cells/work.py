@@ -14,6 +14,7 @@ from svod_tensor._checks import build_checked
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells.derivatives import keep_origin
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import settle_bindings
 from svod_tensor.engine.job import Job, get_inputs
@@ -233,6 +234,8 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
             position += 1
         placement = node.placement
         new = join_parts(made, placement.axis) if isinstance(placement, Sharding) else made[0]
+        if new is not node:
+            new = keep_origin(new, node)
         # What it became by replacements of other threads.
         now = work.computation.nodes[id(tensor)]
         if new is not node:

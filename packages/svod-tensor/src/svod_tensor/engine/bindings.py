@@ -34,11 +34,10 @@ def collect_bindings(*roots: UOp) -> dict[str, int]:
     """
     values: dict[str, int] = {}
     known: dict[str, UOp] = {}
-    for root in roots:
-        for node in root.iter_ops(Op.BIND):
-            add_variable(known, node.symbol)
-            if is_bound(node):
-                add_binding(values, node)
+    for node in UOp.sink(*roots).iter_ops(Op.BIND):
+        add_variable(known, node.symbol)
+        if is_bound(node):
+            add_binding(values, node)
     return values
 
 
@@ -49,9 +48,8 @@ def check_variables(roots: Iterable[UOp]) -> None:
         BoundsConflictError: if two variables have one name.
     """
     known: dict[str, UOp] = {}
-    for root in roots:
-        for variable in root.iter_ops(Op.DEFINE_VAR):
-            add_variable(known, variable)
+    for variable in UOp.sink(*roots).iter_ops(Op.DEFINE_VAR):
+        add_variable(known, variable)
 
 
 def add_variable(known: dict[str, UOp], variable: UOp) -> None:

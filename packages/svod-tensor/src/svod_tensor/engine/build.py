@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import get_allocator
 from svod_ir import Op, ParamArg, UOp
+from svod_ir.derivatives import drop_marks, sort_nodes
+from svod_ir.ops import MARKS
 from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
 from svod_tensor.engine.files import copy_files
 from svod_tensor.engine.kernel_origins import collect_lines
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TensorGraph", "build", "build_sink", "make_result", "normalize_graph", "normalize_results"]
 
 _BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = Op.BUFFER, Op.BIND, Op.COPY, Op.AFTER, Op.PARAM, Op.CONTIGUOUS
-_DEFINE_VAR = Op.DEFINE_VAR
+_DEFINE_VAR, _GRADIENT, _LOOP, _SWITCH = Op.DEFINE_VAR, Op.GRADIENT, Op.LOOP, Op.SWITCH
 
 
 class TensorGraph(NamedTuple):
@@ -112,12 +114,13 @@ def normalize_results(nodes: Sequence[UOp]) -> TensorGraph:
 def _normalize(
     roots: Sequence[UOp], order: Sequence[UOp], is_stored: Sequence[bool], written: dict[UOp, UOp]
 ) -> TensorGraph:
+    assigned = dict(written)
     params: list[UOp] = []
     values: dict[str, int] = {}
     variables: dict[str, UOp] = {}
     devices: dict[str, None] = {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
     done: dict[UOp, UOp] = {}
-    has_files = False
+    has_files = has_rules = False
     for node in order:
         op, operands = node.op, node.src
         if op is _BUFFER:
@@ -127,6 +130,14 @@ def _normalize(
         elif op is _BIND and is_bound(node):
             add_binding(values, node)
             done[node] = operands[0]
+            continue
+        elif op in MARKS:
+            # Derivatives were taken before, and graphs that differ in these alone are one.
+            done[node] = done[operands[0]]
+            has_rules = has_rules or op is _GRADIENT
+            continue
+        elif op is _LOOP or op is _SWITCH:
+            done[node] = drop_marks(UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg))
             continue
         else:
             done[node] = UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg) if operands else node
@@ -150,5 +161,9 @@ def _normalize(
             for root, stored in zip(roots, is_stored, strict=True)
         ]
     )
+    if has_rules and len(set(sink.iter_ops(_PARAM))) < len(params):
+        # A rule has operands that the values do not depend on, and the plan need not get.
+        needed = sort_nodes(roots, lambda node: node.src[:1] if node.op in MARKS else node.src)
+        return _normalize(roots, needed, is_stored, assigned)
     lines = collect_lines(done)
     return TensorGraph(sink, tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), lines, written, has_files)

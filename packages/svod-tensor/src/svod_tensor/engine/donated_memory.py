@@ -147,19 +147,30 @@ def _slot_of(item: ScheduleItem, number: int) -> int:
 
 
 def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
-    """Whether each element of one argument depends on no element of the other but that in its place."""
+    """Whether each element of one argument depends on no element of the other but that in its place, and nothing needs that later."""
     if len(ast.src) != 1:
         return False
-    loops = ast.src[0].loops if ast.src[0].op is Op.END else ()
-    store = ast.src[0].body if ast.src[0].op is Op.END else ast.src[0]
-    if store.op is not Op.STORE or store.location.op is not Op.INDEX:
+    loops, effect = (ast.src[0].loops, ast.src[0].body) if ast.src[0].op is Op.END else ((), ast.src[0])
+    stores = effect.src if effect.op is Op.GROUP else (effect,)
+    if any(
+        s.op is not Op.STORE or s.location.op is not Op.INDEX or s.location.memory.op is not Op.PARAM for s in stores
+    ):
         return False
-    memory, *place = store.location.src
-    if memory.op is not Op.PARAM or memory.arg.slot != written:
+    own = [position for position, s in enumerate(stores) if s.location.memory.arg.slot == written]
+    if len(own) != 1:
         return False
+    _, *place = stores[own[0]].location.src
     is_computed = any(node.op is Op.INDEX for part in place for node in part.toposort())
-    is_once = set(loops) <= set(store.location.ranges) and not is_computed
-    return is_once and _is_read_at(store.value, read, tuple(place))
+    is_once = set(loops) <= set(stores[own[0]].location.ranges) and not is_computed
+    if not is_once or not all(_is_read_at(s.value, read, tuple(place)) for s in stores):
+        return False
+    # What a later one reads there has been read before the element is written, or is the new one.
+    before, after = stores[: own[0] + 1], stores[own[0] + 1 :]
+    return any(_reads(s.value, read) for s in before) or not any(_reads(s.value, read) for s in after)
+
+
+def _reads(value: UOp, slot: int) -> bool:
+    return any(n.op is Op.PARAM and n.arg.slot == slot for n in value.toposort())
 
 
 def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:

@@ -31,7 +31,7 @@ ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS,
 """What an argument of a CALL is besides memory itself: other names of it."""
 
 _ids = itertools.count(1)
-_RESHAPE, _SHRINK, _BUFFER = Op.RESHAPE, Op.SHRINK, Op.BUFFER
+_RESHAPE, _SHRINK, _BUFFER, _TRACED = Op.RESHAPE, Op.SHRINK, Op.BUFFER, Op.TRACED
 
 
 def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
@@ -69,7 +69,7 @@ def find_base(node: UOp) -> UOp | None:
     A tensor with symbolic sizes is the first part of a buffer that has room for the largest ones.
     """
     # Members of an enum are looked up once: every argument of every call of a captured function comes through here.
-    while node.op is _RESHAPE:
+    while node.op is _RESHAPE or node.op is _TRACED:
         node = node.source
     op = node.op
     if op is _BUFFER:

@@ -12,8 +12,8 @@ from typing import TypeVar, cast
 from svod_ir import OperandError, ShapeError, SInt, format_size
 from svod_ir.sizes import bounds_of_size
 from svod_tensor._shapes import normalize_axis
+from svod_tensor._trees import Structure, flatten
 from svod_tensor.loops.scan import scan
-from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.tensor import Tensor
 
 __all__ = ["associative_scan"]

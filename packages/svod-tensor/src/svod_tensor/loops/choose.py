@@ -10,12 +10,12 @@ from svod_ir import OperandError, Sharding, UOp, make_empty
 from svod_ir.loops import make_switch
 from svod_tensor._data import make_constant
 from svod_tensor._generator import default_generator
+from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.cells.writing import write
 from svod_tensor.errors import BranchError, LoopArgumentError
 from svod_tensor.loops.closing import Open, OperandPart, close
 from svod_tensor.loops.tracing import Mask, Placeholder, Trace, list_known, make_placeholder, start_trace
-from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.loops.values import (
     Given,
     describe,

@@ -27,8 +27,11 @@ _CHEAP: Final = (
 )
 _SEEN_THROUGH: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.DETACH})
 _PARTS: Final = frozenset({Op.SHRINK, Op.PAD})
-_MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM})
-_STORED: Final = frozenset({Op.BUFFER, Op.AFTER, Op.RESULT, Op.MULTI, Op.CONTIGUOUS, Op.COPY, Op.BUFFER_VIEW})
+# What derivatives are taken by is told apart outside of the loop.
+_MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.TRACED})
+_STORED: Final = frozenset(
+    {Op.TRACED, Op.BUFFER, Op.AFTER, Op.RESULT, Op.MULTI, Op.CONTIGUOUS, Op.COPY, Op.BUFFER_VIEW}
+)
 
 
 class OperandPart(NamedTuple):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from svod_dtype import DType, int32, int64, promote_types
 from svod_ir import OperandError, SInt, UOp
 from svod_ir.loops import MAX_ITERATIONS
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
+from svod_tensor._trees import flatten
 from svod_tensor._variable import Variable
 from svod_tensor.loops.repeat import Repeated, RepeatOutcome, check_condition, make_repeated
-from svod_tensor.loops.scan import check_structure
-from svod_tensor.loops.trees import flatten
+from svod_tensor.loops.scan import check_structure, read_interval
 from svod_tensor.loops.values import name_function, read_given
 from svod_tensor.tensor import Tensor
 
@@ -24,7 +24,9 @@ V = TypeVar("V")
 Bound: TypeAlias = "int | Variable | UOp | Tensor"
 
 
-def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], init_val: V) -> V:
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], init_val: V, *, checkpoint_every: int | None = None
+) -> V:
     """Call `val = body_fun(i, val)` for each `i` from `lower` up to `upper` - 1, from `init_val` on; one node of the graph.
 
     The function runs once, on tensors without values, as that of `scan` does. `i` is a tensor of shape (): int32 where the
@@ -36,12 +38,15 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], in
         upper: the number after the last one; there is no iteration where it is not above `lower`.
         body_fun: from the number and the value to the next value.
         init_val: nested lists, tuples and dicts of tensors, arrays and numbers.
+        checkpoint_every: keep for gradients the value after each so many iterations, and compute the others again from it,
+            as `scan` does.
 
     Returns:
         the value after the last iteration.
 
     Raises:
         OperandError: if a bound is no integer.
+        LoopArgumentError: if `checkpoint_every` is no positive number.
         CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices than it gets.
         TraceError: if `body_fun` reads values, or keeps a tensor.
 
@@ -50,9 +55,38 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], in
         >>> fori_loop(0, 5, lambda i, x: x * 2 + i, Tensor([1, 0])).tolist()
         [58, 26]
     """
-    name = name_function(body_fun)
     first, last = _read_bound(lower, "lower"), _read_bound(upper, "upper")
-    dtype = _choose_dtype(first, last)
+    dtype, count = _choose_dtype(first, last), _subtract(last, first)
+    every = None if checkpoint_every is None else read_interval("fori_loop", checkpoint_every, count)
+    if every is None or every == 1:
+        return _repeat(body_fun, init_val, _Numbers(first, dtype), count, is_recomputed=every is not None)
+    assert isinstance(count, int)
+    n_parts, n_left = divmod(count, every)
+    start = _add(first, dtype)
+
+    def run_part(number: Tensor, value: V) -> V:
+        return _repeat(body_fun, value, _Numbers((number * every + Tensor.from_uop(start)).uop, dtype), every)
+
+    value = _repeat(run_part, init_val, _Numbers(0, dtype), n_parts, is_recomputed=True)
+    return _repeat(body_fun, value, _Numbers(_add(first, dtype, n_parts * every), dtype), n_left)
+
+
+class _Numbers(NamedTuple):
+    """The numbers of iterations: the first one, and their dtype."""
+
+    first: SInt
+    dtype: DType
+
+
+def _add(first: SInt, dtype: DType, number: int = 0) -> UOp:
+    node = UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype)
+    return node + number if number else node
+
+
+def _repeat(
+    body_fun: Callable[[Tensor, V], V], init_val: V, numbers: _Numbers, count: SInt, *, is_recomputed: bool = False
+) -> V:
+    name, (first, dtype) = name_function(body_fun), numbers
     given = read_given("fori_loop", "val", init_val)
 
     def run(values: list[Tensor], _slices: list[Tensor], counter: UOp) -> RepeatOutcome:
@@ -64,7 +98,7 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], in
         check_structure("fori_loop", "val", given.structure, structure)
         return RepeatOutcome(leaves)
 
-    after, _ = make_repeated(Repeated("fori_loop", name, given.leaves, _subtract(last, first), run))
+    after, _ = make_repeated(Repeated("fori_loop", name, given.leaves, count, run, is_recomputed=is_recomputed))
     return given.structure.unflatten(after)  # pyright: ignore[reportReturnType]
 
 

@@ -57,6 +57,7 @@ class Repeated:
         run: one iteration, of what is carried, the slices, and the number of the iteration.
         sliced: what each iteration gets one slice of.
         is_reversed: whether the last slice comes first.
+        is_recomputed: whether derivatives compute the iterations again from what is carried.
     """
 
     operation: str
@@ -66,6 +67,7 @@ class Repeated:
     run: Callable[[list[Tensor], list[Tensor], UOp], RepeatOutcome]
     sliced: Sequence[Leaf] = ()
     is_reversed: bool = False
+    is_recomputed: bool = False
 
 
 class _Traced(NamedTuple):
@@ -258,6 +260,7 @@ def _finish(wanted: Repeated, counter: UOp, traced: _Traced) -> tuple[list[Tenso
             found = make_loop(
                 closed.bodies[0], wanted.count, closed.operands, n_carried=len(carried), n_sliced=len(slices),
                 counter=counter.arg.name, is_reversed=wanted.is_reversed, is_conditional=bool(go_on),
+                is_recomputed=wanted.is_recomputed,
             )  # fmt: skip
             for entry, result in zip(carried, found, strict=False):
                 entry.result = result

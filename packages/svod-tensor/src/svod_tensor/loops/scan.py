@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from svod_ir import Sharding, SInt, UOp
+from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.errors import CarriedValueError, LoopArgumentError, TraceError
 from svod_tensor.loops.repeat import Repeated, RepeatOutcome, make_repeated
-from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.loops.values import Given, Leaf, name_function, place, read_given
 from svod_tensor.tensor import Tensor
 
-__all__ = ["check_structure", "scan"]
+__all__ = ["check_structure", "read_interval", "scan"]
 
 C = TypeVar("C")
 
 
 def scan(
     f: Callable[[C, Any], tuple[C, Any]], init: C, xs: Any = None, length: int | Variable | UOp | None = None,
-    reverse: bool = False,
+    reverse: bool = False, *, checkpoint_every: int | None = None,
 ) -> tuple[C, Any]:  # fmt: skip
     """Call `carry, y = f(carry, x)` for each slice `x` of `xs` along the first axis, from `init` on; one node of the graph.
 
@@ -44,6 +44,8 @@ def scan(
         xs: such nested tensors, whose first axes have one size (length, ...); None for no slices.
         length: the number of iterations; by default that of the slices.
         reverse: whether the last slice comes first. The results are stacked in the order of the slices all the same.
+        checkpoint_every: keep for gradients what is carried after each so many iterations, and compute the others again from
+            it; by default what the gradient of an iteration needs is kept of each. The root of the length keeps least.
 
     Returns:
         what is carried after the last iteration; what is stacked (length, ...), nested as `f` gives it.
@@ -59,15 +61,33 @@ def scan(
         >>> total.item(), totals.tolist()
         (10, [1, 3, 6, 10])
     """
+    count = _get_count(read_given("scan", "xs", xs), length)
+    if checkpoint_every is None:
+        return _scan(f, init, xs, count, is_reversed=bool(reverse))
+    every = read_interval("scan", checkpoint_every, count)
+    if every == 1:
+        return _scan(f, init, xs, count, is_reversed=bool(reverse), is_recomputed=True)
+    assert isinstance(count, int)
+    return _scan_parts(f, init, xs, count, every, is_reversed=bool(reverse))
+
+
+def _scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    count: SInt,
+    *,
+    is_reversed: bool,
+    is_recomputed: bool = False,
+) -> tuple[Any, Any]:
     name = name_function(f)
     carried, given = read_given("scan", "init", init), read_given("scan", "xs", xs)
-    count = _get_count(given, length)
     sliced = [leaf._replace(node=_gather_first_axis(leaf.node)) for leaf in given.leaves]
     structures: list[Structure] = []
 
     def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> RepeatOutcome:
         result = f(
-            carried.structure.unflatten(values),  # pyright: ignore[reportArgumentType]
+            carried.structure.unflatten(values),
             given.structure.unflatten(slices),
         )
         if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
@@ -82,9 +102,56 @@ def scan(
         return RepeatOutcome(leaves, stacked.leaves)
 
     after, stacks = make_repeated(
-        Repeated("scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed=bool(reverse))
+        Repeated("scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed, is_recomputed)
     )
-    return carried.structure.unflatten(after), structures[0].unflatten(stacks)  # pyright: ignore[reportReturnType]
+    return carried.structure.unflatten(after), structures[0].unflatten(stacks)
+
+
+def _scan_parts(
+    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, count: int, every: int, *, is_reversed: bool
+) -> tuple[Any, Any]:
+    """A scan over parts of so many slices, each of which is a scan, and one over what is left."""
+    n_parts, n_left = divmod(count, every)
+    leaves, structure = flatten(xs)
+    tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]  # pyright: ignore[reportArgumentType]
+    # What comes last in the order of execution is left.
+    begin = n_left if is_reversed else 0
+    parts = [t[begin : begin + n_parts * every].reshape(n_parts, every, *t.shape[1:]) for t in tensors]
+    left = [t[:n_left] if is_reversed else t[n_parts * every :] for t in tensors]
+
+    def run_part(carry: Any, part: Any) -> tuple[Any, Any]:
+        return _scan(f, carry, part, every, is_reversed=is_reversed)
+
+    carry, rows = _scan(
+        run_part, init, structure.unflatten(parts), n_parts, is_reversed=is_reversed, is_recomputed=True
+    )
+    carry, last = _scan(f, carry, structure.unflatten(left), n_left, is_reversed=is_reversed)
+    stacks, nested = flatten(rows)
+    joined: list[Tensor] = []
+    for stack, rest in zip(stacks, flatten(last)[0], strict=True):
+        assert isinstance(stack, Tensor) and isinstance(rest, Tensor)
+        whole = stack.reshape(n_parts * every, *stack.shape[2:])
+        joined.append(rest.concat(whole) if is_reversed else whole.concat(rest))
+    return carry, nested.unflatten(joined)
+
+
+def read_interval(operation: str, checkpoint_every: int, count: SInt) -> int:
+    """After how many of `count` iterations what is carried is kept.
+
+    Raises:
+        LoopArgumentError: if it is no positive number, or there are not so many iterations as a number says.
+    """
+    if isinstance(checkpoint_every, bool) or not isinstance(checkpoint_every, int) or checkpoint_every < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LoopArgumentError(
+            operation=operation, problem=f"checkpoint_every is {checkpoint_every!r}, no number of iterations",
+            hint="use an integer from 1 on",
+        )  # fmt: skip
+    if not isinstance(count, int) and checkpoint_every > 1:
+        raise LoopArgumentError(
+            operation=operation, problem="the number of iterations is no number, and has no parts of one size",
+            hint="use checkpoint_every=1, which computes each iteration again",
+        )  # fmt: skip
+    return checkpoint_every
 
 
 def check_structure(operation: str, name: str, before: Structure, after: Structure) -> None:

@@ -9,9 +9,9 @@ from svod_ir import Sharding, SInt, UOp, format_shape
 from svod_ir.sizes import normalize_size, unbind
 from svod_tensor._data import copy_to_device
 from svod_tensor._shards import join_parts, spread
+from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.errors import LoopArgumentError
-from svod_tensor.loops.trees import Structure, flatten
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 

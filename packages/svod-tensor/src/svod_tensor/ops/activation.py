@@ -7,21 +7,47 @@ the dtype of the input.
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Self, TypeVar
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axis
+from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.partials import ELU, GELU, GELU_TANH, HARD_SIGMOID, HARD_SWISH, RELU6, SILU, SOFTPLUS
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Activation"]
+__all__ = ["Activation", "softmax_rule"]
 
+
+T = TypeVar("T", bound=Theme)
 
 _SQRT_HALF = 1.0 / math.sqrt(2.0)
 
 
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+@gradient_rule("relu")
+def _relu_gradient(cotangent: T, _: T, operands: tuple[T], __: object) -> tuple[T]:
+    """0 at 0."""
+    return (operands[0].gt(0).where(cotangent, 0),)
+
+
+@gradient_rule("softmax")
+def _softmax_gradient(cotangent: T, value: T, _: object, __: object, axis: int) -> tuple[T]:
+    """From the value alone: the input need not be kept."""
+    return (value.mul(cotangent.sub(cotangent.mul(value).sum(axis, keepdims=True))),)
+
+
+@gradient_rule("log_softmax")
+def _log_softmax_gradient(cotangent: T, value: T, _: object, __: object, axis: int) -> tuple[T]:
+    return (cotangent.sub(value.exp().mul(cotangent.sum(axis, keepdims=True))),)
+
+
+def softmax_rule(weights: T, scores: T, axis: int) -> T:
+    """Softmaxes, however they were computed, with their derivative by the scores."""
+    return with_rule(_softmax_gradient, weights, (scores,), axis)
 
 
 @operations
@@ -37,7 +63,7 @@ class Activation(Theme):
             >>> Tensor([-1.0, 0.0, 2.0]).relu().tolist()
             [0.0, 0.0, 2.0]
         """
-        return self.maximum(0)
+        return with_rule(_relu_gradient, self.maximum(0), (self,))
 
     def relu6(self) -> Self:
         """`min(max(x, 0), 6)`, in the dtype of this tensor.
@@ -46,7 +72,7 @@ class Activation(Theme):
             >>> Tensor([-1.0, 3.0, 9.0]).relu6().tolist()
             [0.0, 3.0, 6.0]
         """
-        return self.clip(0, 6)
+        return with_rule(RELU6, self.clip(0, 6), (self,))
 
     @rounds_once
     def leaky_relu(self, slope: float = 0.01) -> Self:
@@ -71,7 +97,7 @@ class Activation(Theme):
             array([-1.2642,  2.    ], dtype=float32)
         """
         x = self._to_float()
-        return x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha))
+        return with_rule(ELU, x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha)), (x,), float(alpha))
 
     @rounds_once
     def selu(self) -> Self:
@@ -96,7 +122,8 @@ class Activation(Theme):
             >>> Tensor([-1.0, 0.0, 2.0]).silu().round(4).numpy()
             array([-0.2689,  0.    ,  1.7616], dtype=float32)
         """
-        return self._to_float().mul(self.sigmoid())
+        x = self._to_float()
+        return with_rule(SILU, x.mul(x.sigmoid()), (x,))
 
     swish = silu
 
@@ -119,10 +146,11 @@ class Activation(Theme):
         """
         x = self._to_float()
         if approximate == "none":
-            return x.mul(x.mul(_SQRT_HALF).erf().add(1)).mul(0.5)
+            return with_rule(GELU, x.mul(x.mul(_SQRT_HALF).erf().add(1)).mul(0.5), (x,))
         if approximate == "tanh":
             # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
-            return x.mul(x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid())
+            gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
+            return with_rule(GELU_TANH, x.mul(gate), (x,))
         raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
 
     @rounds_once
@@ -136,8 +164,10 @@ class Activation(Theme):
             >>> Tensor([-1.0, 0.0, 200.0]).softplus().round(4).numpy()
             array([  0.3133,   0.6931, 200.    ], dtype=float32)
         """
-        x = self._to_float().mul(beta)
-        return x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
+        given = self._to_float()
+        x = given.mul(beta)
+        value = x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
+        return with_rule(SOFTPLUS, value, (given,), float(beta))
 
     @rounds_once
     def mish(self) -> Self:
@@ -161,7 +191,8 @@ class Activation(Theme):
             >>> Tensor([-4.0, 0.0, 1.5]).hardsigmoid().tolist()
             [0.0, 0.5, 0.75]
         """
-        return self._to_float().add(3).clip(0, 6).div(6)
+        x = self._to_float()
+        return with_rule(HARD_SIGMOID, x.add(3).clip(0, 6).div(6), (x,))
 
     @rounds_once
     def hardswish(self) -> Self:
@@ -173,7 +204,8 @@ class Activation(Theme):
             >>> Tensor([-4.0, 0.0, 1.5]).hardswish().tolist()
             [-0.0, 0.0, 1.125]
         """
-        return self._to_float().mul(self.hardsigmoid())
+        x = self._to_float()
+        return with_rule(HARD_SWISH, x.mul(x.hardsigmoid()), (x,))
 
     @rounds_once
     def softsign(self) -> Self:
@@ -221,7 +253,8 @@ class Activation(Theme):
         """
         x = self._to_float()
         power = x.sub(x.max(axis, keepdims=True)).exp()
-        return power.div(power.sum(axis, keepdims=True))
+        value = power.div(power.sum(axis, keepdims=True))
+        return softmax_rule(value, x, axis)
 
     @rounds_once
     def log_softmax(self, axis: int = -1) -> Self:
@@ -237,4 +270,5 @@ class Activation(Theme):
         """
         x = self._to_float()
         shifted = x.sub(x.max(axis, keepdims=True))
-        return shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
+        value = shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
+        return with_rule(_log_softmax_gradient, value, (x,), axis)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Self
 from svod_dtype import DType, bool_, float64
 from svod_ir import Op, OperandError, UOp, make_check
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
+from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.partials import FMOD, REMAINDER
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import INFINITY, Theme
 
@@ -105,7 +107,9 @@ class Arithmetic(Theme):
             [2, -2, 0]
         """
         x, y = self._pair(other, refused=(bool_,))
-        return x._float_divmod(y)[1] if x.dtype.is_float else x._integer_division("remainder", Op.MOD, y)
+        if not x.dtype.is_float:
+            return x._integer_division("remainder", Op.MOD, y)
+        return with_rule(REMAINDER, x._float_divmod(y)[1], (x, y))
 
     mod = remainder
 
@@ -152,7 +156,7 @@ class Arithmetic(Theme):
         """
         x, y = self._pair(other)
         if x.dtype.is_float:
-            return x.abs().remainder(y.abs()).copysign(x)
+            return with_rule(FMOD, x.abs()._float_divmod(y.abs())[1].copysign(x), (x, y))
         # The size of the smallest integer is none of the dtype.
         rest = x.remainder(y)
         return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest

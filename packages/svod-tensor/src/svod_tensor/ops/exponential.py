@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float64
 from svod_ir import Op
+from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.partials import CBRT, HYPOT, LOGADDEXP
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
@@ -15,6 +17,15 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = ["Exponential"]
+
+
+T = TypeVar("T", bound=Theme)
+
+
+@gradient_rule("sigmoid")
+def _sigmoid_gradient(cotangent: T, value: T, _: object, __: object) -> tuple[T]:
+    """From the value alone, which does not overflow."""
+    return (cotangent.mul(value.mul(value.neg().add(1))),)
 
 
 @operations
@@ -97,7 +108,8 @@ class Exponential(Theme):
         x, y = self._float_pair(other)
         high, low = x.maximum(y), x.minimum(y)
         difference = low.sub(high)
-        return (high.eq(low)).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
+        value = high.eq(low).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
+        return with_rule(LOGADDEXP, value, (x, y))
 
     def sqrt(self) -> Self:
         """The square root; NaN of negative numbers. Integers become float32.
@@ -134,7 +146,8 @@ class Exponential(Theme):
         root = root.sub(root.mul(root).mul(root).sub(size).div(root.mul(root).mul(3.0)))
         root = is_small.where(root.mul(2.0**-33), root)
         has_none = wide.eq(0).logical_or(wide.isfinite().logical_not())
-        return has_none.where(wide, wide.lt(0).where(root.neg(), root)).cast(x.dtype)
+        value = has_none.where(wide, wide.lt(0).where(root.neg(), root))
+        return with_rule(CBRT, value, (wide,)).cast(x.dtype)
 
     def hypot(self, other: Operand) -> Self:
         """`sqrt(x^2 + other^2)` without overflow. Shapes broadcast and dtypes promote; integers become float32.
@@ -145,12 +158,13 @@ class Exponential(Theme):
         """
         x, y = self._float_pair(other)
         dtype = x.dtype
-        x, y = x.cast(float64).abs(), y.cast(float64).abs()
+        wide = x.cast(float64), y.cast(float64)
+        x, y = wide[0].abs(), wide[1].abs()
         large, small = x.maximum(y), x.minimum(y)
         ratio = small.div(large.eq(0).where(1.0, large))
         result = ratio.square().add(1).sqrt().mul(large)
         infinite = x.isinf().logical_or(y.isinf())
-        return infinite.where(math.inf, result).cast(dtype)
+        return with_rule(HYPOT, infinite.where(math.inf, result), wide).cast(dtype)
 
     @rounds_once
     def sigmoid(self) -> Self:
@@ -160,7 +174,8 @@ class Exponential(Theme):
             >>> Tensor([0.0, 2.0]).sigmoid().round(4).numpy()
             array([0.5   , 0.8808], dtype=float32)
         """
-        return self._to_float().neg().exp().add(1).reciprocal()
+        x = self._to_float()
+        return with_rule(_sigmoid_gradient, x.neg().exp().add(1).reciprocal(), (x,))
 
     def erf(self) -> Self:
         """The error function. Integers become float32.

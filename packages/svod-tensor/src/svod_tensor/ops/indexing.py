@@ -9,7 +9,7 @@ never touches memory outside, unless the plan checks its operands: then it is an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from svod_dtype import DType, int64
 from svod_ir import (
@@ -35,6 +35,7 @@ from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
 from svod_tensor.errors import IndexKindError
 from svod_tensor.ops.base import DTypeLike, TensorBase
+from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.index_items import (
     Selected,
     check_positions,
@@ -53,12 +54,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Indexing", "look_up"]
 
+T = TypeVar("T", bound=Theme)
+
 
 class _Array(NamedTuple):
     """An integer-array index on one axis: non-negative positions, as a node."""
 
     positions: UOp
     is_checked: bool
+
+
+@gradient_rule("take_one_along_axis")
+def _take_one_gradient(cotangent: T, _: T, operands: tuple[T, T], __: object, axis: int) -> tuple[T, None]:
+    # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
+    x, positions = operands
+    places = x.from_uop(make_positions(x.shape, axis))
+    return places.eq(positions).where(cotangent, 0.0), None
 
 
 @operations
@@ -162,7 +173,10 @@ class Indexing(Theme):
         _check_lookup(self, indices, axis)
         size = self.shape[axis]
         positions = wrap_negative(make_check(indices.uop, "take_along_axis", axis, size), size)
-        return self._make(look_up(self.uop, positions, axis), indices)
+        found = self._make(look_up(self.uop, positions, axis), indices)
+        if indices.shape == (*self.shape[:axis], 1, *self.shape[axis + 1 :]):
+            return with_rule(_take_one_gradient, found, (self, self.from_uop(positions)), axis)
+        return found
 
     def gather(self, axis: int, indices: TensorBase) -> Self:
         """`take_along_axis` with torch's order of arguments: `axis`, and the positions `indices` along it.

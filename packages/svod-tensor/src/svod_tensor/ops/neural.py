@@ -11,7 +11,9 @@ from typing import Self, TypeVar
 
 from svod_dtype import float32, promote_types
 from svod_ir import ShapeError
-from svod_tensor._shapes import Axes, concrete_shape
+from svod_tensor._shapes import Axes, concrete_shape, normalize_axes
+from svod_tensor.ops.activation import softmax_rule
+from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
@@ -19,6 +21,27 @@ from svod_tensor.ops.theme import Theme
 __all__ = ["Neural"]
 
 T = TypeVar("T", bound=Theme)
+
+
+def _make_scale(x: T, axis: Axes, eps: float) -> T:
+    """What makes the mean square 1."""
+    return x.square().mean(axis, keepdims=True).add(eps).rsqrt()
+
+
+@gradient_rule("layernorm")
+def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
+    """What of the cotangent is neither the mean nor along the value, scaled as the value is."""
+    (x,) = operands
+    scale = _make_scale(x.sub(x.mean(axis, keepdims=True)), axis, eps)
+    along = cotangent.mul(value).mean(axis, keepdims=True)
+    return (cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale),)
+
+
+@gradient_rule("rms-norm")
+def _rms_norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
+    """What of the cotangent is not along the value, scaled as the value is."""
+    along = cotangent.mul(value).mean(axis, keepdims=True)
+    return (cotangent.sub(value.mul(along)).mul(_make_scale(operands[0], axis, eps)),)
 
 
 @operations
@@ -47,7 +70,12 @@ class Neural(Theme):
         """
         x = self._to_float()
         centred = x.sub(x.mean(axis, keepdims=True))
-        return _affine(centred.mul(centred.square().mean(axis, keepdims=True).add(eps).rsqrt()), weight, bias)
+        value = centred.mul(_make_scale(centred, axis, eps))
+        return _affine(
+            with_rule(_layernorm_gradient, value, (x,), normalize_axes("layernorm", axis, x.ndim), float(eps)),
+            weight,
+            bias,
+        )
 
     @rounds_once
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-6, weight: Self | None = None) -> Self:
@@ -65,7 +93,12 @@ class Neural(Theme):
             array([[0.8485, 1.1314]], dtype=float32)
         """
         x = self._to_float()
-        return _affine(x.mul(x.square().mean(axis, keepdims=True).add(eps).rsqrt()), weight, None)
+        value = x.mul(_make_scale(x, axis, eps))
+        return _affine(
+            with_rule(_rms_norm_gradient, value, (x,), normalize_axes("rms_norm", axis, x.ndim), float(eps)),
+            weight,
+            None,
+        )
 
     @rounds_once
     def group_norm(
@@ -177,7 +210,7 @@ class Neural(Theme):
             peak = scores.max(-1, keepdims=True)
             power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()
             total = power.sum(-1, keepdims=True)
-            weights = power.div(total.eq(0).where(1.0, total))
+            weights = softmax_rule(power.div(total.eq(0).where(1.0, total)), scores, -1)
         else:
             weights = scores.softmax(-1)
         operand = weights.cast(kind) if kind.itemsize > 1 else weights

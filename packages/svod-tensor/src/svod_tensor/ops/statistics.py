@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from svod_dtype import DType, float64
 from svod_ir import AxisError, OperandError, UOp
 from svod_ir.sizes import product
 from svod_tensor._shapes import Axes, normalize_axes
+from svod_tensor.ops.composed import elementwise_rule, gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["Statistics"]
+
+T = TypeVar("T", bound=Theme)
+
+
+@gradient_rule("variance")
+def _variance_gradient(cotangent: T, _: T, operands: tuple[T], __: object, axis: Axes, correction: float) -> tuple[T]:
+    """The mean has no part in it: distances from it add up to 0."""
+    (x,) = operands
+    axes = normalize_axes("var", axis, x.ndim)
+    count = _count(x, axis, x.dtype)
+    divisor = count.sub(correction).maximum(0.0) if correction else count
+    spread = cotangent.mul(2).div(divisor).reshape([1 if a in axes else s for a, s in enumerate(x.shape)])
+    return (x.sub(x.mean(axis, keepdims=True)).mul(spread),)
+
+
+@elementwise_rule("root-of-variance")
+def _root_gradient(value: T, _: object, __: object) -> tuple[T]:
+    """0 at 0: there every element is the mean."""
+    return (value.eq(0).where(0.0, value.reciprocal().mul(0.5)),)
+
+
+def _take_root(variance: T) -> T:
+    return with_rule(_root_gradient, variance.sqrt(), (variance,))
+
+
+@gradient_rule("logsumexp")
+def _logsumexp_gradient(cotangent: T, value: T, operands: tuple[T], _: object) -> tuple[T]:
+    """The softmax, from the value alone; 0 where all elements are minus infinity."""
+    shift = value.eq(-math.inf).where(0.0, value)
+    return (cotangent.mul(operands[0].sub(shift).exp()),)
+
+
+@gradient_rule("norm")
+def _norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, order: float) -> tuple[T]:
+    """0 at 0, which is the middle of all subgradients; elements that are 0 have none."""
+    (x,) = operands
+    direction = x.div(value.eq(0).where(1.0, value))
+    if order == 2:
+        return (cotangent.mul(direction),)
+    is_zero = x.eq(0)
+    size = is_zero.where(1.0, direction).abs().pow(order - 1)
+    return (is_zero.where(0.0, cotangent.mul(size.mul(x.sign()))),)
 
 
 @operations
@@ -41,7 +84,7 @@ class Statistics(Theme):
             [1.5, 4.0]
         """
         total = self._to_wide().sum(axis, keepdims=keepdims)
-        return total.div(self._count(axis, total.dtype)).cast(self._to_float().dtype)
+        return total.div(_count(self, axis, total.dtype)).cast(self._to_float().dtype)
 
     @rounds_once
     def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
@@ -64,9 +107,12 @@ class Statistics(Theme):
         wide = self._to_wide()
         centred = wide.sub(wide.mean(axis, keepdims=True))
         total = centred.square().sum(axis, keepdims=keepdims)
-        count = self._count(axis, total.dtype)
+        count = _count(self, axis, total.dtype)
         divisor = count.sub(correction).maximum(0.0) if correction else count
-        return total.div(divisor).cast(self._to_float().dtype)
+        value = with_rule(
+            _variance_gradient, total.div(divisor), (wide,), normalize_axes("var", axis, self.ndim), float(correction)
+        )
+        return value.cast(self._to_float().dtype)
 
     @rounds_once
     def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
@@ -85,7 +131,7 @@ class Statistics(Theme):
             1.0
         """
         variance = self._to_wide().var(axis, correction=correction, keepdims=keepdims)
-        return variance.sqrt().cast(self._to_float().dtype)
+        return _take_root(variance).cast(self._to_float().dtype)
 
     @rounds_once
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -128,6 +174,7 @@ class Statistics(Theme):
         # Where the peak is infinite, so is the result; subtracting it would give NaN.
         shift = peak.isfinite().where(peak, 0.0)
         total = x.sub(shift).exp().sum(axis, keepdims=True).log().add(shift)
+        total = with_rule(_logsumexp_gradient, total, (x,))
         return total if keepdims else total.squeeze(axis)
 
     @rounds_once
@@ -156,7 +203,8 @@ class Statistics(Theme):
                 expected = 'a number as ord, or "fro" of two axes'
                 raise OperandError(operation="norm", found=f"{ord!r} of {n_axes}", expected=expected)
             ord = 2
-        x = self._to_float().abs()
+        given = self._to_float()
+        x = given.abs()
         if ord == math.inf:
             return x.max(axis, keepdims=keepdims)
         if ord == -math.inf:
@@ -165,8 +213,10 @@ class Statistics(Theme):
             return x.sum(axis, keepdims=keepdims)
         if ord == 0:
             return x.ne(0).cast(x.dtype).sum(axis, keepdims=keepdims)
-        total = x.pow(ord).sum(axis, keepdims=keepdims)
-        return total.sqrt() if ord == 2 else total.pow(1.0 / ord)
+        total = x.pow(ord).sum(axis, keepdims=True)
+        value = total.sqrt() if ord == 2 else total.pow(1.0 / ord)
+        value = with_rule(_norm_gradient, value, (given,), float(ord))
+        return value if keepdims else value.squeeze(axis)
 
     vector_norm = norm
 
@@ -203,8 +253,8 @@ class Statistics(Theme):
         """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
         return self if self.dtype.is_float else self.cast(float64)
 
-    def _count(self, axis: Axes, dtype: DType) -> Self:
-        """How many elements a reduction takes together, as a 0-d tensor."""
-        count = product(tuple(self.shape[a] for a in normalize_axes("count", axis, self.ndim)))
-        node = count.cast(dtype) if isinstance(count, UOp) else UOp.const(dtype, float(count))
-        return self._make(node)
+
+def _count(x: T, axis: Axes, dtype: DType) -> T:
+    """How many elements a reduction takes together, as a 0-d tensor."""
+    count = product(tuple(x.shape[a] for a in normalize_axes("count", axis, x.ndim)))
+    return x.from_uop(count.cast(dtype) if isinstance(count, UOp) else UOp.const(dtype, float(count)))

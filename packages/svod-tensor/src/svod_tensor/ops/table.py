@@ -143,6 +143,7 @@ TABLE: Final = (
     Operation("diagonal", "cutting", "linalg.diagonal", "test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy"),
     Operation("triu", "cutting", "triu", "test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy"),
     Operation("tril", "cutting", "tril", "test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy"),
+    Operation("gradient", "differentiation", "", "test_derivatives.py::test_a_gradient_of_a_graph_is_one_by_the_elements_of_its_sources"),
     Operation("uniform", "distributions", "", "test_distributions.py::test_numbers_have_their_distribution"),
     Operation("normal", "distributions", "", "test_distributions.py::test_numbers_have_their_distribution"),
     Operation("exponential", "distributions", "", "test_distributions.py::test_numbers_have_their_distribution"),

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from svod_dtype import float64
 from svod_ir import Op
 from svod_tensor._data import make_constant
+from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.partials import ACOS, ACOSH, ASIN, ASINH, ATAN, ATAN2, ATANH
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
@@ -65,7 +67,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).asin().round(4).numpy()
             array([0.    , 1.5708], dtype=float32)
         """
-        return self._through_float64(lambda x: _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a)))))
+        return self._through_float64(lambda x: with_rule(ASIN, _asin(x), (x,)))
 
     arcsin = asin
 
@@ -76,7 +78,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).acos().round(4).numpy()
             array([1.5708, 0.    ], dtype=float32)
         """
-        return self._through_float64(_acos)
+        return self._through_float64(lambda x: with_rule(ACOS, _acos(x), (x,)))
 
     arccos = acos
 
@@ -87,7 +89,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).atan().round(4).numpy()
             array([0.    , 0.7854], dtype=float32)
         """
-        return self._through_float64(lambda x: _odd(x, _atan_of_positive))
+        return self._through_float64(lambda x: with_rule(ATAN, _odd(x, _atan_of_positive), (x,)))
 
     arctan = atan
 
@@ -102,8 +104,8 @@ class Trigonometry(Theme):
             array([1.5708, 3.1416], dtype=float32)
         """
         up, right = self._float_pair(x)
-        dtype = up.dtype
-        return _atan2(up.cast(float64), right.cast(float64)).cast(dtype)
+        wide = up.cast(float64), right.cast(float64)
+        return with_rule(ATAN2, _atan2(*wide), wide).cast(up.dtype)
 
     arctan2 = atan2
 
@@ -141,7 +143,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).asinh().round(4).numpy()
             array([0.    , 0.8814], dtype=float32)
         """
-        return self._through_float64(lambda x: _odd(x, _asinh_of_positive))
+        return self._through_float64(lambda x: with_rule(ASINH, _odd(x, _asinh_of_positive), (x,)))
 
     arcsinh = asinh
 
@@ -152,7 +154,7 @@ class Trigonometry(Theme):
             >>> Tensor([1.0, 2.0]).acosh().round(4).numpy()
             array([0.   , 1.317], dtype=float32)
         """
-        return self._through_float64(_acosh)
+        return self._through_float64(lambda x: with_rule(ACOSH, _acosh(x), (x,)))
 
     arccosh = acosh
 
@@ -163,7 +165,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 0.5]).atanh().round(4).numpy()
             array([0.    , 0.5493], dtype=float32)
         """
-        return self._through_float64(lambda x: _odd(x, lambda a: a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)))
+        return self._through_float64(lambda x: with_rule(ATANH, _odd(x, _atanh_of_positive), (x,)))
 
     arctanh = atanh
 
@@ -204,6 +206,10 @@ def _asinh_of_positive(a: T) -> T:
     return a.lt(2.0**28).where(small, a.log().add(math.log(2.0)))
 
 
+def _atanh_of_positive(a: T) -> T:
+    return a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)
+
+
 def _acosh(x: T) -> T:
     above = x.sub(1)
     small = above.add(above.mul(2).add(above.mul(above)).sqrt()).log1p()
@@ -240,6 +246,10 @@ def _atan_of_positive(a: T) -> T:
 def _other_leg(a: T) -> T:
     """sqrt(1 - a^2), without cancellation."""
     return a.neg().add(1).mul(a.add(1)).sqrt()
+
+
+def _asin(x: T) -> T:
+    return _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a))))
 
 
 def _acos(x: T) -> T:

@@ -3,6 +3,7 @@
 `x.with_items(index, value)` is a graph in which the named elements are replaced: by slices, integers, masks and integer
 arrays. Where one of these names a place twice, the last value stays, as in numpy. Each element looks its value up: the inverse
 of an index that is known is found when the graph is built; of a tensor, by a function of the host between the kernels.
+`x.add_at(index, value)` is the sum of x and of what a kernel adds up for each place (SCATTER_ADD).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
-from svod_ir import Op, OperandError, ShapeError, UOp, make_alu, make_check, make_gather, make_reshape
+from svod_ir import Op, OperandError, ShapeError, UOp, make_alu, make_check, make_gather, make_reshape, make_scatter_add
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import product
 from svod_ir.uop import to_node
@@ -25,7 +26,7 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.index_items import expand_index, is_array_index, resolve_position, wrap_negative
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.python_functions.places import ADD_ROWS, INVERT, invert_places
+from svod_tensor.python_functions.places import INVERT, invert_places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,10 +245,8 @@ class Update(Theme):
         if not self.dtype.is_int:
             raise OperandError(operation="bincount", found=self.dtype, expected="integers")
         values = self._wrap(1 if weights is None else weights)
-        inside = self.ge(0).logical_and(self.lt(n_bins))
         counts = self.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
-        places = inside.where(self.cast(int64), -1).reshape(-1)
-        return counts._with_sums(places, values.broadcast_to(self.shape).reshape(-1).cast(counts.dtype), 1)
+        return counts._with_sums(self, values.cast(counts.dtype), 1)
 
     def _places_along_axis(self, operation: str, indices: TensorBase, value: Self, axis: int) -> Self:
         """The positions among all elements of those that `take_along_axis(indices, axis)` reads, to which `value` broadcasts."""
@@ -262,16 +261,14 @@ class Update(Theme):
         return whole.contiguous().uop
 
     def _with_sums(self, places: Self, value: Self, n_axes: int) -> Self:
-        """The rows of `value` added to those at these positions among all that the first axes have, of which -1 is none."""
+        """The rows of `value` added to those at these positions among all that the first axes have; others are left out."""
         if not (self.size and places.size):
             return self.clone()
-        shape, named = concrete_shape("add_at", self.shape), concrete_shape("add_at", places.shape)
-        n_rows, width, n_places = math.prod(shape[:n_axes]), math.prod(shape[n_axes:]), math.prod(named)
+        shape = concrete_shape("add_at", self.shape)
         dtype = promote_types(self.dtype, float32) if self.dtype.is_float else self.dtype
-        rows = value.broadcast_to((*named, *shape[n_axes:])).cast(dtype).reshape(n_places, width)
-        read = [rows._gathered(), places.reshape(n_places)._gathered()]
-        node = make_custom_function(ADD_ROWS, [ArraySpec(dtype, (n_rows, width))], read)
-        sums = self.from_uop(bring_to(node, self.uop)).reshape(shape)
+        rows = value.broadcast_to((*places.shape, *shape[n_axes:])).cast(dtype)
+        node = make_scatter_add(rows.uop, places.uop, 0, math.prod(shape[:n_axes]))
+        sums = self._make(node, places, value).reshape(shape)
         return self.cast(dtype).add(sums).cast(self.dtype) if self.dtype is not bool_ else self.bitwise_or(sums)
 
     def _number_elements(self, shape: tuple[int, ...]) -> Self:

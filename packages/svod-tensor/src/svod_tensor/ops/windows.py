@@ -6,17 +6,17 @@ that nothing is copied: `x[..., o * stride + k * dilation]` for output position 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import product as combinations
-from math import gcd
-from typing import NamedTuple, Self, TypeVar
+from typing import Self, TypeVar
 
 from svod_dtype import promote_types
 from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
 from svod_ir.sizes import bounds_of_size, normalize_size
 from svod_tensor._shapes import check_within, concrete_shape
+from svod_tensor.ops.composed import with_rule
+from svod_tensor.ops.convolution import Geometry, convolve, transpose_convolution
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.pooling import list_places, max_pool_gradient, windows_gradient
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
 
@@ -65,7 +65,8 @@ class Windows(Theme):
             positions = self.arange(count).mul(s).unsqueeze(1).add(self.arange(k).mul(d))
             result = result._make(make_gather(result.uop, positions.uop, lead + 2 * i))
         outputs, places = range(lead, lead + 2 * n, 2), range(lead + 1, lead + 2 * n, 2)
-        return result.permute(*range(lead), *outputs, *places)
+        value = result.permute(*range(lead), *outputs, *places)
+        return with_rule(windows_gradient, value, (self,), tuple(kernel), tuple(stride), tuple(dilation))
 
     def conv2d(
         self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
@@ -99,23 +100,18 @@ class Windows(Theme):
                 problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
                 hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (outputs, channels / groups, *kernel)",
             )  # fmt: skip
-        batch = self.shape[0]
         (channels,) = concrete_shape("conv2d", self.shape[1:2])
-        outputs, per_group, *kernel = concrete_shape("conv2d", weight.shape)
+        outputs, per_group, *_ = concrete_shape("conv2d", weight.shape)
         if groups < 1 or per_group * groups != channels or outputs % groups:
             raise ShapeError(
                 operation="conv2d", shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
             )
         kind = promote_types(self.dtype, weight.dtype)
         inner = accumulation_dtype(kind)
-        pads = [(p, p) for p in _each("padding", padding, n)]
-        steps = _each("stride", stride, n)
-        padded = _store(self.cast(inner).pad((0, 0), (0, 0), *pads), pads, kernel, steps)
-        view = padded.windows(kernel, steps, _each("dilation", dilation, n))
-        spatial = view.shape[2 : 2 + n]
-        view = view.reshape(batch, groups, 1, per_group, *spatial, *kernel)
-        filters = weight.cast(inner).reshape(1, groups, outputs // groups, per_group, *(1,) * n, *kernel)
-        total = view.mul(filters).sum((3, *range(4 + n, 4 + 2 * n)), dtype=inner).reshape(batch, outputs, *spatial)
+        geometry = Geometry(
+            _each("stride", stride, n), _each("padding", padding, n), _each("dilation", dilation, n), groups
+        )
+        total = convolve(self.cast(inner), weight.cast(inner), geometry)
         result = total if bias is None else total.add(bias.cast(inner).reshape(1, outputs, *(1,) * n))
         return result.cast(kind)
 
@@ -154,41 +150,22 @@ class Windows(Theme):
                 problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
                 hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (channels, outputs / groups, *kernel)",
             )  # fmt: skip
-        (channels,), (taken, per_group, *kernel) = (
-            concrete_shape(name, self.shape[1:2]),
-            concrete_shape(name, weight.shape),
-        )
+        (channels,) = concrete_shape(name, self.shape[1:2])
+        taken, _, *kernel = concrete_shape(name, weight.shape)
         if groups < 1 or taken != channels or channels % groups:
             raise ShapeError(
                 operation=name, shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
             )
         kind = promote_types(self.dtype, weight.dtype)
         inner = accumulation_dtype(kind)
-        axes = [
-            _make_phases(*options)
-            for options in zip(
-                self.shape[2:], kernel, _each("stride", stride, n), _each("padding", padding, n),
-                _each("output padding", output_padding, n), _each("dilation", dilation, n), strict=True,
-            )
-        ]  # fmt: skip
-        filters = weight.cast(inner).reshape(groups, channels // groups, per_group, *kernel).transpose(1, 2)
-        filters = filters.reshape(groups * per_group, channels // groups, *kernel)
-        parts = [
-            self.cast(inner)._compute_phase(filters, phases, groups)
-            for phases in combinations(*(a.phases for a in axes))
-        ]
-        result = _interleave(parts, [len(a.phases) for a in axes]).shrink(None, None, *((0, a.size) for a in axes))
+        geometry = Geometry(
+            _each("stride", stride, n), _each("padding", padding, n), _each("dilation", dilation, n), groups
+        )
+        extra = _each("output padding", output_padding, n)
+        sizes = [_check_result(*options) for options in zip(self.shape[2:], kernel, extra, *geometry[:3], strict=True)]
+        result = transpose_convolution(self.cast(inner), weight.cast(inner), sizes, geometry)
         shifted = result if bias is None else result.add(bias.cast(inner).reshape(1, -1, *(1,) * n))
         return shifted.cast(kind)
-
-    def _compute_phase(self, filters: Self, phases: Sequence[_Phase], groups: int) -> Self:
-        """The results of a transposed convolution at one phase of each axis."""
-        batch = self.shape[0]
-        if not all(p.places for p in phases):
-            return self.zeros(batch, filters.shape[0], *(p.n_results for p in phases), dtype=self.dtype)
-        chosen = filters[(slice(None), slice(None), *(p.places for p in phases))]
-        padded = self.pad(None, None, *(p.pad for p in phases))
-        return padded.conv2d(chosen, dilation=[p.step for p in phases], groups=groups)
 
     def max_pool2d(
         self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
@@ -210,8 +187,9 @@ class Windows(Theme):
             >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).max_pool2d(2).tolist()
             [[[3.0, 2.0]]]
         """
-        view, n = self._pool(kernel, stride, padding, dilation, self.dtype.min)
-        return view.max(tuple(range(-n, 0)))
+        view, sizes, geometry = self._pool(kernel, stride, padding, dilation, self.dtype.min)
+        value = view.max(tuple(range(-len(sizes), 0)))
+        return with_rule(max_pool_gradient, value, (self,), sizes, *geometry[:3])
 
     @rounds_once
     def avg_pool2d(
@@ -235,90 +213,36 @@ class Windows(Theme):
             >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).avg_pool2d(2).tolist()
             [[[2.0, 1.0]]]
         """
-        view, n = self._pool(kernel, stride, padding, dilation, 0)
-        axes = tuple(range(-n, 0))
+        view, sizes, _ = self._pool(kernel, stride, padding, dilation, 0)
+        axes = tuple(range(-len(sizes), 0))
         if count_include_pad:
             return view.mean(axes)
-        ones, _ = self._to_float().ones_like()._pool(kernel, stride, padding, dilation, 0)
+        ones, _, _ = self._to_float().ones_like()._pool(kernel, stride, padding, dilation, 0)
         return view._to_float().sum(axes).div(ones.sum(axes))
 
     def _pool(
         self, kernel: int | Sequence[int], stride: int | Sequence[int] | None, padding: int | Sequence[int],
         dilation: int | Sequence[int], value: float,
-    ) -> tuple[Self, int]:  # fmt: skip
+    ) -> tuple[Self, tuple[int, ...], Geometry]:  # fmt: skip
         n = self.ndim - 2 if isinstance(kernel, int) else len(kernel)
         if n < 1 or n > self.ndim:
             raise ShapeError(operation="pooling", shape=self.shape, problem=f"has no {max(n, 1)} spatial axes")
         sizes = _each("kernel", kernel, n)
-        pads = [(p, p) for p in _each("padding", padding, n)]
-        padded = self.pad(*((0, 0),) * (self.ndim - n), *pads, constant_values=value)
         steps = sizes if stride is None else _each("stride", stride, n)
-        padded = _store(padded, pads, sizes, steps)
-        return padded.windows(sizes, steps, _each("dilation", dilation, n)), n
+        geometry = Geometry(steps, _each("padding", padding, n), _each("dilation", dilation, n))
+        return list_places(self, sizes, geometry, value), sizes, geometry
 
 
-def _store(padded: T, pads: Sequence[tuple[int, int]], kernel: Sequence[int], stride: Sequence[int]) -> T:
-    """What windows look into, in memory where several see an element.
+def _check_result(size: SInt, kernel: int, extra: int, stride: int, padding: int, dilation: int) -> SInt:
+    """The size of an axis of a transposed convolution.
 
-    Otherwise each look would ask whether it is inside, one element at a time where the windows move by more than one.
+    Raises:
+        ShapeError: if nothing is left.
     """
-    is_seen_often = math.prod(kernel) > math.prod(stride)
-    return padded.contiguous() if is_seen_often and any(map(any, pads)) else padded
-
-
-class _Phase(NamedTuple):
-    """Every n-th result along an axis of a transposed convolution, as a convolution with stride 1.
-
-    Attributes:
-        places: the places of the filters that meet these results, None if there are none.
-        pad: how many zeros the operand gets on both sides.
-        step: the distance of the elements that two such places meet.
-        n_results: how many results these are.
-    """
-
-    places: slice | None
-    pad: tuple[SInt, SInt]
-    step: int
-    n_results: SInt
-
-
-class _Phases(NamedTuple):
-    """All phases of an axis, and the size of the result."""
-
-    phases: list[_Phase]
-    size: SInt
-
-
-def _make_phases(size: SInt, kernel: int, stride: int, padding: int, extra: int, dilation: int) -> _Phases:
-    """Element i meets result `i * stride + k * dilation - padding` through place k."""
     total = normalize_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
     if bounds_of_size(total)[0] < 1:
         raise ShapeError(operation="conv_transpose2d", shape=(size,), problem=f"gives a result of size {total}")
-    count = normalize_size((total + (stride - 1)) // stride)
-    apart = stride // gcd(stride, dilation)
-    step = apart * dilation // stride
-    phases: list[_Phase] = []
-    for phase in range(stride):
-        places = [k for k in range(kernel) if (phase + padding - k * dilation) % stride == 0]
-        if not places:
-            phases.append(_Phase(None, (0, 0), 1, count))
-            continue
-        first = (phase + padding - places[-1] * dilation) // stride
-        last = first + (len(places) - 1) * step
-        phases.append(
-            _Phase(slice(places[-1], None, -apart), (-first, normalize_size(count + last - size)), step, count)
-        )
-    return _Phases(phases, total)
-
-
-def _interleave(parts: Sequence[T], counts: Sequence[int]) -> T:
-    """One tensor of the parts, which are every n-th element of each spatial axis, for all combinations of where these begin."""
-    if len(parts) == 1:
-        return parts[0]
-    n, (batch, channels, *sizes) = len(counts), parts[0].shape
-    split = type(parts[0]).stack(parts, axis=-1).reshape(batch, channels, *sizes, *counts)
-    paired = split.permute(0, 1, *(axis for i in range(n) for axis in (2 + i, 2 + n + i)))
-    return paired.reshape(batch, channels, *(size * count for size, count in zip(sizes, counts, strict=True)))
+    return total
 
 
 def _each(name: str, value: int | Sequence[int], n: int) -> tuple[int, ...]:

@@ -74,6 +74,12 @@ def _convolve(a: Any, w: Any) -> Any:
     return np.einsum("nchwij,ocij->nohw", windows, w)
 
 
+def _add(a: Any, index: Any, values: Any) -> Any:
+    found = a.copy()
+    np.add.at(found, index, values)
+    return found
+
+
 def _place(a: Any, index: Any, values: Any) -> Any:
     found = a.copy()
     found[index] = values
@@ -179,6 +185,10 @@ def _iter_places() -> Iterator[OperatorCase]:
         ("put", (grid, ((6,), _F)), lambda x, y: _put(x, 2, y), lambda a, b: _place(a, 2, b)),
         ("put_slice", (grid, ((5, 2), _F)), lambda x, y: _put(x, (slice(None), slice(1, 6, 3)), y),
          lambda a, b: _place(a, (slice(None), slice(1, 6, 3)), b)),
+        ("add_at", (grid, ((9,), "int32"), ((9, 6), _F)), lambda x, i, y: x.add_at(i, y), _add),
+        ("add_at_elements", (grid, ((9,), "int64"), ((9,), _F)), lambda x, i, y: x.add_at((i, i), y),
+         lambda a, i, b: _add(a, (i, i), b)),
+        ("bincount", (((200,), "int32"),), lambda x: x.bincount(4), lambda a: np.bincount(a[a < 4], minlength=4)),
         ("empty", (((0, 3), _F),), lambda x: x + 1, lambda a: a + 1),
         ("scalar", (((), _F), ((), _F)), lambda x, y: x * y + 1, lambda a, b: a * b + 1),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from svod_tensor import Tensor
-from svod_tensor.loops.trees import flatten
+from svod_tensor._trees import flatten
 
 
 class Pair(NamedTuple):

@@ -1,0 +1,209 @@
+"""The partial derivatives of functions of single elements that are composed of several operations.
+
+Each is written so that nothing cancels and nothing overflows, and is what JAX's is where the function has a kink or a pole;
+docs/derivatives.md lists what it is there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+from svod_tensor.ops.composed import elementwise_rule
+from svod_tensor.ops.theme import INFINITY, Theme
+
+__all__ = [
+    "ACOS",
+    "ACOSH",
+    "ASIN",
+    "ASINH",
+    "ATAN",
+    "ATAN2",
+    "ATANH",
+    "CBRT",
+    "ELU",
+    "FMOD",
+    "GELU",
+    "GELU_TANH",
+    "HARD_SIGMOID",
+    "HARD_SWISH",
+    "HYPOT",
+    "LOGADDEXP",
+    "RELU6",
+    "REMAINDER",
+    "SILU",
+    "SOFTPLUS",
+]
+
+T = TypeVar("T", bound=Theme)
+
+
+def _other_leg(x: T) -> T:
+    """1 / sqrt(1 - x^2), without cancellation."""
+    return x.neg().add(1).mul(x.add(1)).rsqrt()
+
+
+@elementwise_rule("asin")
+def ASIN(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """Infinite at 1 and -1."""
+    return (_other_leg(operands[0]),)
+
+
+@elementwise_rule("acos")
+def ACOS(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """Infinite at 1 and -1."""
+    return (_other_leg(operands[0]).neg(),)
+
+
+@elementwise_rule("atan")
+def ATAN(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    return (operands[0].square().add(1).reciprocal(),)
+
+
+@elementwise_rule("atan2")
+def ATAN2(_: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
+    """0 at the origin, which has no angle, and at infinity."""
+    up, right = operands
+    size = up.abs().maximum(right.abs())
+    scale = size.eq(0).where(1.0, size)
+    a, b = up.div(scale), right.div(scale)
+    square = a.square().add(b.square())
+    has_none = size.eq(0).logical_or(size.eq(INFINITY))
+    a, b = has_none.where(0.0, a), has_none.where(0.0, b)
+    divisor = has_none.where(1.0, square.mul(scale))
+    return b.div(divisor), a.neg().div(divisor)
+
+
+@elementwise_rule("asinh")
+def ASINH(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    size = operands[0].abs()
+    # The square of what is above is infinite, or 1 is less than its last bit.
+    is_small = size.lt(1e9)
+    return (is_small.where(is_small.where(size, 0.0).square().add(1).rsqrt(), size.reciprocal()),)
+
+
+@elementwise_rule("acosh")
+def ACOSH(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """Infinite at 1, NaN below."""
+    (x,) = operands
+    return (x.sub(1).rsqrt().mul(x.add(1).rsqrt()),)
+
+
+@elementwise_rule("atanh")
+def ATANH(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """Infinite at 1 and -1."""
+    (x,) = operands
+    return (x.neg().add(1).mul(x.add(1)).reciprocal(),)
+
+
+@elementwise_rule("cbrt")
+def CBRT(value: T, _: object, __: object) -> tuple[T]:
+    """Infinite at 0."""
+    return (value.square().mul(3).reciprocal(),)
+
+
+@elementwise_rule("hypot")
+def HYPOT(value: T, operands: tuple[T, T], wanted: tuple[bool, bool]) -> tuple[T | None, T | None]:
+    """0 at the origin, which is the middle of all subgradients."""
+    divisor = value.eq(0).where(1.0, value)
+    x, y = (operand.div(divisor) if is_wanted else None for operand, is_wanted in zip(operands, wanted, strict=True))
+    return x, y
+
+
+@elementwise_rule("logaddexp")
+def LOGADDEXP(_: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
+    """Two equal operands have half each, infinite ones too."""
+    x, y = operands
+    is_equal = x.eq(y)
+    difference = is_equal.where(0.0, x.sub(y))
+    return difference.sigmoid(), difference.neg().sigmoid()
+
+
+@elementwise_rule("remainder")
+def REMAINDER(_: T, operands: tuple[T, T], wanted: tuple[bool, bool]) -> tuple[T, T | None]:
+    """By the divisor, minus the quotient."""
+    x, y = operands
+    return x.ones_like(), x.floor_divide(y).neg() if wanted[1] else None
+
+
+@elementwise_rule("fmod")
+def FMOD(_: T, operands: tuple[T, T], wanted: tuple[bool, bool]) -> tuple[T, T | None]:
+    """By the divisor, minus the quotient rounded toward 0."""
+    x, y = operands
+    if not wanted[1]:
+        return x.ones_like(), None
+    quotient = x.abs().floor_divide(y.abs())
+    return x.ones_like(), x.signbit().ne(y.signbit()).where(quotient, quotient.neg())
+
+
+@elementwise_rule("relu6")
+def RELU6(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """0 at 0 and at 6."""
+    (x,) = operands
+    return (x.gt(0).logical_and(x.lt(6)).cast(x.dtype),)
+
+
+@elementwise_rule("elu")
+def ELU(_: T, operands: tuple[T], __: object, alpha: float) -> tuple[T]:
+    """`alpha` at 0."""
+    (x,) = operands
+    return (x.gt(0).where(1.0, x.minimum(0.0).exp().mul(alpha)),)
+
+
+@elementwise_rule("silu")
+def SILU(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """s + x s (1 - s), where s is the sigmoid."""
+    (x,) = operands
+    gate, slope = _gate(x)
+    return (_without_infinity(x).mul(slope).add(gate),)
+
+
+def _gate(x: T) -> tuple[T, T]:
+    """The sigmoid s, and its derivative s (1 - s), in which nothing cancels."""
+    power = x.abs().neg().exp()
+    inverse = power.add(1).reciprocal()
+    return x.lt(0).where(power, 1.0).mul(inverse), power.mul(inverse).mul(inverse)
+
+
+def _without_infinity(x: T) -> T:
+    """0 for an infinity, whose product with an exponential that is 0 has the limit 0."""
+    return x.abs().eq(INFINITY).where(0.0, x)
+
+
+@elementwise_rule("gelu")
+def GELU(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """Phi(x) + x phi(x)."""
+    (x,) = operands
+    distribution = x.mul(math.sqrt(0.5)).erf().add(1).mul(0.5)
+    density = x.square().mul(-0.5).exp().mul(1 / math.sqrt(2 * math.pi))
+    return (_without_infinity(x).mul(density).add(distribution),)
+
+
+@elementwise_rule("gelu-tanh")
+def GELU_TANH(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3)."""
+    (x,) = operands
+    scale, square = 2 * math.sqrt(2 / math.pi), x.square()
+    gate, slope = _gate(x.mul(square.mul(0.044715 * scale).add(scale)))
+    finite = _without_infinity(x)
+    inner = finite.mul(square.mul(3 * 0.044715 * scale).add(scale))
+    return (slope.eq(0).where(gate, inner.mul(slope).add(gate)),)
+
+
+@elementwise_rule("softplus")
+def SOFTPLUS(_: T, operands: tuple[T], __: object, beta: float) -> tuple[T]:
+    return (operands[0].mul(beta).sigmoid(),)
+
+
+@elementwise_rule("hardsigmoid")
+def HARD_SIGMOID(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """0 at 3 and at -3."""
+    (x,) = operands
+    return (x.gt(-3).logical_and(x.lt(3)).where(1 / 6, x.zeros_like()),)
+
+
+@elementwise_rule("hardswish")
+def HARD_SWISH(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """0 at -3, and 1 at 3."""
+    (x,) = operands
+    return (x.le(-3).where(0.0, x.ge(3).where(1.0, x.div(3).add(0.5))),)

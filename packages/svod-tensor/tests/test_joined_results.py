@@ -1,0 +1,110 @@
+"""Results that go through the same memory are computed by one kernel, and are what they are apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_ir.testing import count_examples
+from svod_tensor import Tensor, jit
+
+N = 6
+
+
+def make(seed: int, n: int = N) -> Tensor:
+    return Tensor(np.random.default_rng(seed).uniform(0.5, 1.5, n).astype(np.float32)).realize()
+
+
+KINDS = ["add", "mul", "flip", "sum", "assign", "assign", "part", "store", "forget"]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(KINDS), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=10
+)  # fmt: skip
+
+
+@given(STEPS)
+@settings(max_examples=count_examples(120), deadline=None)
+def test_programs_that_assign_and_store_compute_what_numpy_does(steps):
+    states = [make(seed) for seed in range(3)]
+    arrays = [s.numpy().copy() for s in states]
+    results, expected = [], []
+    for kind, i, j in steps:
+        tensors, values = [*states, *results], [*arrays, *expected]
+        x, y = tensors[i % len(tensors)], tensors[j % len(tensors)]
+        a, b = values[i % len(values)], values[j % len(values)]
+        new, wanted = {
+            "add": lambda x=x, y=y, a=a, b=b: (x + y, a + b),
+            "mul": lambda x=x, y=y, a=a, b=b: (x * y * 0.5, a * b * np.float32(0.5)),
+            "flip": lambda x=x, y=y, a=a, b=b: (x.flip(0) - y, a[::-1] - b),
+            "sum": lambda x=x, y=y, a=a, b=b: (x / N + y.sum() / N, a / np.float32(N) + b.sum() / np.float32(N)),
+        }.get(kind, lambda x=x, y=y, a=a, b=b: (x * 0.5 + y, a * np.float32(0.5) + b))()
+        if kind in ("assign", "part"):
+            place = slice(1, 4) if kind == "part" else slice(None)
+            states[j % 3][place] = new[place]
+            arrays[j % 3][place] = wanted[place]
+        elif kind == "forget" and results:
+            del results[-1], expected[-1]
+        else:
+            results.append(new.contiguous() if kind == "store" else new)
+            expected.append(wanted)
+    Tensor.realize_batch([*states, *results])
+    for tensor, array in zip([*states, *results], [*arrays, *expected], strict=True):
+        np.testing.assert_allclose(tensor.numpy(), array, rtol=2e-5, atol=1e-5)
+
+
+def test_an_optimizer_s_step_goes_through_each_parameter_once():
+    shapes = [(5, 3), (3,), (5, 3), (7,)]
+    parameters, averages, gradients = (
+        [make(i, int(np.prod(s))).reshape(s).clone().realize() for i, s in enumerate(shapes)] for _ in range(3)
+    )
+    count = Tensor(np.float32(0)).realize()
+
+    @jit
+    def step(gradients):
+        count.assign(count + 1)
+        for p, m, g in zip(parameters, averages, gradients, strict=True):
+            new = m * 0.5 + g
+            p.assign(p - new / count)
+            m.assign(new)
+        return count
+
+    expected = [(p.numpy().copy(), m.numpy().copy()) for p, m in zip(parameters, averages, strict=True)]
+    for n in (1, 2):
+        step(gradients)
+        expected = [
+            (p - (m / 2 + g.numpy()) / n, m / 2 + g.numpy()) for (p, m), g in zip(expected, gradients, strict=True)
+        ]
+    for p, m, (wanted, average) in zip(parameters, averages, expected, strict=True):
+        np.testing.assert_allclose(p.numpy(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(m.numpy(), average, rtol=1e-6)
+    (plan,) = step.plans()
+    assert len(plan.kernels()) == len(shapes) + 1
+    assert len({k.kernel for k in plan.kernels()}) == 4  # the count, and one for each shape
+
+
+def test_all_results_are_written_where_what_they_replace_was_given_away():
+    @jit
+    def step(p, m, v, g):
+        m, v = m * 0.5 + g, v + g * g
+        return p - m / (v + 1), m, v
+
+    given_away = jit(step.function, donate=("p", "m", "v"))
+    inputs = [make(seed, 100) for seed in range(4)]
+    expected = [t.numpy() for t in step(*inputs)]
+    found = given_away(*(t.clone().realize() for t in inputs))
+    for tensor, array in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(tensor.numpy(), array)
+    assert "3 outputs" in given_away.explain().splitlines()[-1]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_memory_that_was_given_away_is_not_written_before_another_result_has_read_it(order):
+    def compute(a, b):
+        return b + 1, a * 2 + b, a - b
+
+    a, b = make(1, 100), make(2, 100)
+    expected = compute(a.numpy(), b.numpy())
+    found = jit(lambda a, b: tuple(compute(a, b)[i] for i in order), donate=(0, 1))(a, b)
+    for place, tensor in zip(order, found, strict=True):
+        np.testing.assert_allclose(tensor.numpy(), expected[place], rtol=1e-6)
