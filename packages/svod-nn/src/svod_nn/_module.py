@@ -1,0 +1,305 @@
+"""What has parameters: a plain class whose attributes are tensors, other modules, and lists, tuples and dicts of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any, ClassVar, Final, NamedTuple, Self, cast
+
+from svod_nn._walk import exchange_leaves, iter_leaves
+from svod_nn.errors import ParameterNameError, StateDictError
+from svod_tensor import DType, Tensor, is_tracking_origins, scope
+from svod_tensor.errors import UserError
+
+__all__ = ["Module"]
+
+_IN = "in the module "
+
+# The module whose `forward` runs, where origins are tracked.
+_running: Final = ContextVar["Module | None"]("_running", default=None)
+
+
+class _Place(NamedTuple):
+    """Where a tensor stands.
+
+    Attributes:
+        name: from the module that was asked, as in `layers.0.weight`.
+        owner: the innermost module around the tensor.
+        local: the name from there, as in `weight`.
+        tensor: the tensor.
+    """
+
+    name: str
+    owner: Module
+    local: str
+    tensor: Tensor
+
+    @property
+    def is_parameter(self) -> bool:
+        return self.tensor.dtype.is_float and self.local.split(".")[0] not in self.owner.buffer_names
+
+
+class Module:
+    """Something with parameters, which is called: its subclasses say in `forward` what it computes.
+
+    A tensor of floats that is an attribute is a parameter, and the attribute's name is its name; tensors of other dtypes, and
+    those whose attributes `buffer_names` lists, are buffers: they belong to the state, and nothing is derived by them. Modules
+    in attributes, and tensors and modules in lists, tuples and dicts of any depth, are found too: `layers.0.weight` is the weight
+    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's business.
+
+    Attributes:
+        buffer_names: the attributes whose tensors are buffers.
+        training: whether layers do what they do in training (dropout, statistics of the batch); see `train` and `eval`.
+
+    Example:
+        >>> class Scale(Module):
+        ...     def __init__(self, n):
+        ...         self.factor = Tensor.ones(n)
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> model = Scale(3)
+        >>> model(Tensor([1.0, 2.0, 3.0])).tolist(), [name for name, _ in model.named_parameters()]
+        ([1.0, 2.0, 3.0], ['factor'])
+    """
+
+    buffer_names: ClassVar[tuple[str, ...]] = ()
+    training: bool = True
+    _frozen: frozenset[str] = frozenset()
+
+    forward: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `forward` gives for these arguments; a mistake in them is noted to be that of the innermost module."""
+        try:
+            if is_tracking_origins():
+                with self._enter():
+                    return self.forward(*args, **kwargs)
+            return self.forward(*args, **kwargs)
+        except UserError as error:
+            if not any(note.startswith(_IN) for note in getattr(error, "__notes__", ())):
+                error.add_note(f"{_IN}{type(self).__name__}({self.extra_repr()})")
+            raise
+
+    @contextmanager
+    def _enter(self) -> Generator[None]:
+        """Within the block, what is built has the scope of this module's name, from the module that calls it."""
+        outer = _running.get()
+        names = (name for name, module in outer.named_modules() if module is self) if outer else iter(())
+        name = next(names, "")
+        token = _running.set(self)
+        try:
+            with scope(name) if name else nullcontext():
+                yield
+        finally:
+            _running.reset(token)
+
+    # What there is.
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """Each module once, with its name: this one, whose name is `prefix`, and all below it."""
+        seen: set[int] = set()
+        for name, module in self._iter_modules(prefix, ()):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Each parameter once, with its name; one that stands in several places has the name of the first."""
+        return _iter_once((p.name, p.tensor) for p in self._iter_places() if p.is_parameter)
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Each parameter once."""
+        return (tensor for _, tensor in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Each buffer once, with its name."""
+        return _iter_once((p.name, p.tensor) for p in self._iter_places() if not p.is_parameter)
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Each buffer once."""
+        return (tensor for _, tensor in self.named_buffers())
+
+    def trainable_parameters(self) -> dict[str, Tensor]:
+        """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
+        frozen = {id(p.tensor) for p in self._iter_places() if p.local in p.owner._frozen}
+        return {name: tensor for name, tensor in self.named_parameters() if id(tensor) not in frozen}
+
+    def _iter_modules(self, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Module]]:
+        yield prefix, self
+        above = (*above, id(self))
+        for name, found in self._iter_members((Module,)):
+            module = cast("Module", found)
+            if id(module) not in above:
+                yield from module._iter_modules(f"{prefix}.{name}" if prefix else name, above)
+
+    def _iter_members(self, kinds: tuple[type, ...]) -> Iterator[tuple[str, object]]:
+        for name, value in list(vars(self).items()):
+            if not name.startswith("_"):
+                yield from iter_leaves(value, kinds, name)
+
+    def _iter_places(self) -> Iterator[_Place]:
+        for prefix, module in self._iter_modules("", ()):
+            for local, found in module._iter_members((Tensor,)):
+                yield _Place(f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found))
+
+    # Modes.
+
+    def train(self, mode: bool = True) -> Self:
+        """Put this module and all below it into training mode, or out of it."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """The same as `train(False)`."""
+        return self.train(False)
+
+    def freeze(self, *names: str) -> Self:
+        """Leave parameters as they are: they get no gradients.
+
+        Args:
+            names: of parameters, or of modules and lists above them; without any, all parameters.
+
+        Raises:
+            ParameterNameError: if nothing has such a name.
+        """
+        for place in self._select(names):
+            place.owner._frozen |= {place.local}
+        return self
+
+    def unfreeze(self, *names: str) -> Self:
+        """Undo `freeze`, for all parameters or those that are named."""
+        for place in self._select(names):
+            place.owner._frozen -= {place.local}
+        return self
+
+    def _select(self, names: tuple[str, ...]) -> list[_Place]:
+        """All places of the parameters with these names."""
+        places = [p for p in self._iter_places() if p.is_parameter]
+        if not names:
+            return places
+        chosen: set[int] = set()
+        for name in names:
+            found = {id(p.tensor) for p in places if p.name == name or p.name.startswith(f"{name}.")}
+            if not found:
+                raise ParameterNameError(name=name, known=[p.name for p in places])
+            chosen |= found
+        return [p for p in places if id(p.tensor) in chosen]
+
+    # State.
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The parameters and buffers by name, under each name that they have.
+
+        They are the tensors themselves: what is trained afterwards changes them. `svod_tensor.save_safetensors` writes them.
+        """
+        return {p.name: p.tensor for p in self._iter_places()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor], *, strict: bool = True) -> Self:
+        """Assign what a state holds, such as `svod_tensor.load_safetensors` reads; nothing is assigned if something does not fit.
+
+        Args:
+            state: tensors by name, of any dtype and on any device: each module keeps its own.
+            strict: whether all names must be there, and no others.
+
+        Raises:
+            StateDictError: if names are missing or unexpected, or a shape is another one.
+        """
+        own = self.state_dict()
+        missing = [name for name in own if name not in state] if strict else []
+        unexpected = [name for name in state if name not in own] if strict else []
+        shared = [name for name in own if name in state]
+        shapes = {n: (own[n].shape, state[n].shape) for n in shared if own[n].shape != state[n].shape}
+        if missing or unexpected or shapes:
+            raise StateDictError(module=type(self).__name__, missing=missing, unexpected=unexpected, shapes=shapes)
+        for name in shared:
+            own[name].assign(_fit(state[name], own[name]))
+        Tensor.realize_batch([own[name] for name in shared])
+        return self
+
+    def to(self, device: str) -> Self:
+        """Put copies of all parameters and buffers on a device in their place: make optimizers afterwards."""
+        return self._exchange(lambda tensor: tensor.to(device))
+
+    def shard(self, devices: Sequence[str]) -> Self:
+        """Give each device the whole of all parameters and buffers: make optimizers afterwards.
+
+        A batch that is split over the same devices (`x.shard(devices, axis=0)`) is computed on all of them, and gradients are
+        added up over them.
+        """
+        return self._exchange(lambda tensor: tensor.shard(devices).realize())
+
+    def cast(self, dtype: DType | str) -> Self:
+        """Put parameters and buffers of floats in another dtype in their place: make optimizers afterwards."""
+        return self._exchange(lambda tensor: tensor.cast(dtype).realize() if tensor.dtype.is_float else tensor)
+
+    def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
+        images = {id(tensor): exchange(tensor) for tensor in self.state_dict().values()}
+        _put(self, lambda tensor: images[id(tensor)])
+        return self
+
+    @contextmanager
+    def replaced(self, tensors: Mapping[str, Tensor]) -> Generator[None]:
+        """Within the block, these tensors stand in place of the parameters and buffers of these names, wherever those stand.
+
+        Afterwards, and after errors too, the attributes are what they were. Other threads see the exchange.
+        """
+        own = self.state_dict()
+        unknown = [name for name in tensors if name not in own]
+        if unknown:
+            raise ParameterNameError(name=unknown[0], known=list(own))
+        images = {id(own[name]): tensor for name, tensor in tensors.items()}
+        before = _put(self, lambda tensor: images.get(id(tensor), tensor))
+        try:
+            yield
+        finally:
+            for module, name, value in before:
+                setattr(module, name, value)
+
+    # Text.
+
+    def extra_repr(self) -> str:
+        """What stands in the brackets of the module's text; subclasses say it."""
+        return ""
+
+    def __repr__(self) -> str:
+        """The class and what is below it, as PyTorch shows it."""
+        below = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._iter_members((Module,))]
+        extra = self.extra_repr()
+        if not below:
+            return f"{type(self).__name__}({extra})"
+        return "\n  ".join([f"{type(self).__name__}(", *([extra] if extra else []), *below]) + "\n)"
+
+
+def _put(module: Module, exchange: Callable[[Tensor], Tensor]) -> list[tuple[Module, str, object]]:
+    """Exchange the tensors of a module and of all below it; gives the attributes that were other ones, and what they were."""
+    before: list[tuple[Module, str, object]] = []
+    for owner in list(module.modules()):
+        for name, value in list(vars(owner).items()):
+            changed = value if name.startswith("_") else exchange_leaves(value, Tensor, exchange)
+            if changed is not value:
+                before.append((owner, name, value))
+                setattr(owner, name, changed)
+    return before
+
+
+def _iter_once(named: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    seen: set[int] = set()
+    for name, tensor in named:
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            yield name, tensor
+
+
+def _fit(value: Tensor, target: Tensor) -> Tensor:
+    """A value as an assignment to a tensor takes it."""
+    sharding = target.sharding
+    if sharding is not None:
+        return value.cast(target.dtype).shard(sharding.devices, sharding.axis)
+    device = target.device
+    return (value.to(device) if isinstance(device, str) else value).cast(target.dtype)

@@ -1,0 +1,9 @@
+"""What feeds a training loop: batches, parts of the data, and a bar that shows how far it is."""
+
+from __future__ import annotations
+
+from svod_nn.data.batches import Batches, batches
+from svod_nn.data.progress import Progress, progress
+from svod_nn.data.rows import split_rows
+
+__all__ = ["Batches", "Progress", "batches", "progress", "split_rows"]

@@ -1,0 +1,151 @@
+"""A bar that shows how far a loop is, on a terminal, and lines of text elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final, Generic, TextIO, TypeVar
+
+__all__ = ["Progress", "progress"]
+
+T = TypeVar("T")
+
+_N_LINES: Final = 10
+"""How many lines of text a loop writes where there is no terminal, if it says how long it is."""
+
+
+def progress(
+    items: Iterable[T], total: int | None = None, *, text: str = "", file: TextIO | None = None
+) -> Progress[T]:
+    """The same items, and how far they are.
+
+    Args:
+        items: what is iterated over.
+        total: how many there are; by default what `len` says, if it says something.
+        text: stands before the bar.
+        file: where it is shown; by default the standard error. On a terminal a bar of rich is drawn, if that is installed (the
+            extra `progress`); elsewhere ten lines of text are written, or one for each power of two if nobody knows the total.
+
+    Returns:
+        an iterable. Its `show(loss=...)` puts values beside the bar.
+
+    Example:
+        >>> import sys
+        >>> from svod_nn import progress
+        >>> bar = progress(range(2), text="step", file=sys.stdout)
+        >>> for n in bar:
+        ...     bar.show(loss=1 / (n + 1))
+        step 1/2 loss=1
+        step 2/2 loss=0.5
+    """
+    return Progress(items, total, text=text, file=file)
+
+
+class Progress(Generic[T]):
+    """What `progress` makes.
+
+    Example:
+        >>> import sys
+        >>> from svod_nn import Progress
+        >>> list(Progress("ab", file=sys.stdout))
+        1/2
+        2/2
+        ['a', 'b']
+    """
+
+    def __init__(
+        self, items: Iterable[T], total: int | None = None, *, text: str = "", file: TextIO | None = None
+    ) -> None:
+        self._items, self._text, self._file = items, text, file or sys.stderr
+        self._total = _find_length(items) if total is None else total
+        self._values: dict[str, object] = {}
+
+    def show(self, **values: object) -> None:
+        """Show these values from now on, with the others; tensors are read when they are written."""
+        self._values.update(values)
+
+    def __iter__(self) -> Iterator[T]:
+        bar = _find_bar(self._file, self._total, self._text) or _Lines(self._file, self._total, self._text)
+        with bar:
+            for number, item in enumerate(self._items, 1):
+                yield item
+                bar.advance(number, self._values)
+
+
+class _Lines:
+    """Lines of text."""
+
+    def __init__(self, file: TextIO, total: int | None, text: str) -> None:
+        self._file, self._total, self._text = file, total, text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def advance(self, number: int, values: dict[str, object]) -> None:
+        total = self._total
+        # A line for each tenth.
+        is_due = (
+            not number & (number - 1)
+            if total is None
+            else number * _N_LINES // total > (number - 1) * _N_LINES // total
+        )
+        if is_due:
+            count = str(number) if total is None else f"{number}/{total}"
+            self._file.write(" ".join([*([self._text] if self._text else []), count, *_format(values)]) + "\n")
+            self._file.flush()
+
+
+class _RichBar:
+    """A bar of rich."""
+
+    def __init__(self, file: TextIO, total: int | None, text: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        values = TextColumn("{task.fields[values]}")
+        self._bar = RichProgress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+            values, console=Console(file=file),
+        )  # fmt: skip
+        self._task = self._bar.add_task(text, total=total, values="")
+
+    def __enter__(self) -> None:
+        self._bar.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def advance(self, number: int, values: dict[str, object]) -> None:
+        self._bar.update(self._task, completed=number, values=" ".join(_format(values)))
+
+
+def _find_bar(file: TextIO, total: int | None, text: str) -> _RichBar | None:
+    """A bar, or None if there is no terminal or no rich."""
+    if not file.isatty():
+        return None
+    try:
+        return _RichBar(file, total, text)
+    except ImportError:
+        return None
+
+
+def _find_length(items: Iterable[object]) -> int | None:
+    try:
+        return len(items)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        return None
+
+
+def _format(values: dict[str, object]) -> list[str]:
+    return [f"{name}={_format_value(value)}" for name, value in values.items()]
+
+
+def _format_value(value: object) -> str:
+    try:
+        return f"{float(value):.4g}"  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        return str(value)

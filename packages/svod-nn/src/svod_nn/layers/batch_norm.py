@@ -1,0 +1,197 @@
+"""Normalisations that keep running statistics of channels."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from svod_nn._module import Module
+from svod_nn.initializers import constant
+from svod_nn.layers.sizes import check_axes
+from svod_tensor import DType, Tensor, float32, float64, int64
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+class _ChannelNorm(Module):
+    """What the layers of this file share.
+
+    Args:
+        num_features: how many channels there are.
+        eps: added to the variance.
+        momentum: the part of the running statistics that a batch replaces; None for the mean of all batches.
+        affine: whether there are a weight and a bias.
+        track_running_stats: whether there are running statistics, which take the place of those at hand out of training.
+    """
+
+    buffer_names = ("running_mean", "running_var", "num_batches_tracked")
+    n_axes: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(
+        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool
+    ) -> None:
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.weight = constant((num_features,), 1.0) if affine else None
+        self.bias = constant((num_features,), 0.0) if affine else None
+        self.running_mean = constant((num_features,), 0.0) if track_running_stats else None
+        self.running_var = constant((num_features,), 1.0) if track_running_stats else None
+        self.num_batches_tracked = Tensor(0, dtype=int64).realize() if track_running_stats else None
+
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        """Let the running statistics go on; those of a batch are of shape (channels,)."""
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        part = self._count_batch(self.num_batches_tracked).cast(mean.dtype)
+        for running, found in ((self.running_mean, mean), (self.running_var, variance)):
+            old = running.cast(mean.dtype)
+            running.assign((old + (found.detach() - old) * part).cast(running.dtype))
+
+    def _count_batch(self, n_batches: Tensor) -> Tensor:
+        """The part of the running statistics that this batch replaces."""
+        n_batches.assign(n_batches + 1)
+        return 1 / n_batches if self.momentum is None else Tensor.full((), self.momentum)
+
+    def _use_running(self, x: Tensor) -> Tensor | None:
+        """The result with the running statistics; None where those of `x` count."""
+        if self.training or self.running_mean is None or self.running_var is None:
+            return None
+        return x.batchnorm(self.running_mean, self.running_var, self.weight, self.bias, self.eps).cast(x.dtype)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.weight is not None}, "
+            f"track_running_stats={self.running_mean is not None}"
+        )
+
+
+class _BatchNorm(_ChannelNorm):
+    """Mean 0 and variance 1 for each channel over the batch, then times `weight` and plus `bias`.
+
+    In training each call assigns to the running statistics, which are used otherwise.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From shape (batch, channels, ...) to the same."""
+        check_axes(type(self).__name__, x.shape, self.n_axes)
+        found = self._use_running(x)
+        if found is not None:
+            return found
+        inner = x.cast(_get_inner(x))
+        axes = (0, *range(2, x.ndim))
+        mean, variance = inner.mean(axes), inner.var(axes)
+        if self.training:
+            self._track(mean, inner.var(axes, correction=1))
+        return inner.batchnorm(mean, variance, self.weight, self.bias, self.eps).cast(x.dtype)
+
+
+class _InstanceNorm(_ChannelNorm):
+    """Mean 0 and variance 1 for each channel of each sample, then times `weight` and plus `bias`."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From shape (batch, channels, ...), or one without a batch, to the same."""
+        check_axes(type(self).__name__, x.shape, (self.n_axes[-1] - 1, self.n_axes[-1]))
+        return self._normalize(x) if x.ndim == self.n_axes[-1] else self._normalize(x.unsqueeze(0)).squeeze(0)
+
+    def _count_batch(self, n_batches: Tensor) -> Tensor:
+        # PyTorch counts no batches here, and lets a momentum of None stand for 0.
+        return Tensor.full((), self.momentum or 0.0)
+
+    def _normalize(self, x: Tensor) -> Tensor:
+        found = self._use_running(x)
+        if found is not None:
+            return found
+        if self.training and self.running_mean is not None:
+            inner = x.cast(_get_inner(x))
+            axes = tuple(range(2, x.ndim))
+            self._track(inner.mean((0, *axes)), inner.var(axes, correction=1).mean(0))
+        return x.group_norm(self.num_features, self.eps, self.weight, self.bias)
+
+
+def _get_inner(x: Tensor) -> DType:
+    """The dtype that statistics of a tensor are computed in."""
+    return float64 if x.dtype == float64 else float32
+
+
+class BatchNorm1d(_BatchNorm):
+    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels) or (batch, channels, n).
+
+    Example:
+        >>> nn.BatchNorm1d(3)(Tensor.rand(2, 3, 4)).shape
+        (2, 3, 4)
+    """
+
+    n_axes = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels, height, width).
+
+    Example:
+        >>> nn.BatchNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
+        (2, 3, 4, 4)
+    """
+
+    n_axes = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels, depth, height, width).
+
+    Example:
+        >>> nn.BatchNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
+        (2, 3, 4, 4, 4)
+    """
+
+    n_axes = (5,)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels, n).
+
+    Example:
+        >>> nn.InstanceNorm1d(3)(Tensor.rand(2, 3, 4)).shape
+        (2, 3, 4)
+    """
+
+    n_axes = (3,)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels, height, width).
+
+    Example:
+        >>> nn.InstanceNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
+        (2, 3, 4, 4)
+    """
+
+    n_axes = (4,)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels, depth, height, width).
+
+    Example:
+        >>> nn.InstanceNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
+        (2, 3, 4, 4, 4)
+    """
+
+    n_axes = (5,)

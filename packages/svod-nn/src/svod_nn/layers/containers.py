@@ -1,0 +1,43 @@
+"""Modules made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from svod_nn._module import Module
+
+__all__ = ["Sequential"]
+
+
+class Sequential(Module):
+    """Modules, or functions, one after the other.
+
+    Args:
+        steps: each gets what the one before gives; their parameters begin with their numbers, as in `0.weight`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> model(Tensor.ones(5, 3)).shape, len(model), model[2]
+        ((5, 2), 3, Linear(in_features=8, out_features=2, bias=True))
+    """
+
+    def __init__(self, *steps: Callable[..., Any]) -> None:
+        self._names = [str(number) for number in range(len(steps))]
+        for name, step in zip(self._names, steps, strict=True):
+            setattr(self, name, step)
+
+    def forward(self, x: Any) -> Any:
+        """What the last one gives."""
+        for step in self:
+            x = step(x)
+        return x
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return (getattr(self, name) for name in self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, number: int) -> Any:
+        return getattr(self, self._names[number])

@@ -1,0 +1,269 @@
+"""Convolutions and their transposes over one, two and three axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+from svod_nn._module import Module
+from svod_nn.errors import LayerArgumentError
+from svod_nn.initializers import uniform
+from svod_nn.layers.padding import PaddingMode, check_mode, pad_axes
+from svod_nn.layers.sizes import Sizes, check_axes, to_sizes
+from svod_tensor import Generator, Tensor
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+
+class _Filters(Module):
+    """What convolutions and their transposes share: the weights, and tensors without an axis of the batch."""
+
+    n_axes: ClassVar[int] = 1
+
+    def __init__(
+        self, channels: tuple[int, int], kernel_size: tuple[int, ...], groups: int, has_bias: bool,
+        generator: Generator | None, *, is_transposed: bool,
+    ) -> None:  # fmt: skip
+        self.in_channels, self.out_channels = channels
+        self.kernel_size, self.groups = kernel_size, groups
+        if groups < 1 or channels[0] % groups or channels[1] % groups:
+            problem = f"{groups} groups do not divide {channels[0]} channels in and {channels[1]} out"
+            raise LayerArgumentError(name=type(self).__name__, problem=problem)
+        rows, columns = channels if is_transposed else channels[::-1]
+        shape = (rows, columns // groups, *kernel_size)
+        bound = 1 / math.sqrt(math.prod(shape[1:]))
+        self.weight = uniform(shape, -bound, bound, generator=generator)
+        self.bias = uniform((channels[1],), -bound, bound, generator=generator) if has_bias else None
+
+    def _run(self, x: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
+        check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
+        return convolve(x) if x.ndim == self.n_axes + 2 else convolve(x.unsqueeze(0)).squeeze(0)
+
+    def _describe(self, **options: tuple[object, object]) -> str:
+        """Values and defaults: what differs from its default is shown."""
+        shown = [f"{name}={value}" for name, (value, default) in options.items() if value != default]
+        shown += [f"groups={self.groups}"] if self.groups != 1 else []
+        shown += ["bias=False"] if self.bias is None else []
+        return ", ".join([f"{self.in_channels}, {self.out_channels}", f"kernel_size={self.kernel_size}", *shown])
+
+
+class _Convolution(_Filters):
+    """Filters that slide over the last axes of a tensor of shape (batch, in_channels, *sizes), or one without a batch.
+
+    Args:
+        in_channels: how many channels come in.
+        out_channels: how many go out.
+        kernel_size: of the filters: a number for all axes, or one for each.
+        stride: how far the filters move.
+        padding: how much is added on both sides; `valid` is nothing, and `same` what keeps sizes at a stride of 1.
+        dilation: the distance of a filter's elements.
+        groups: into how many independent parts the channels fall.
+        bias: whether there is one.
+        padding_mode: what is added.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(elements of a filter)`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | Literal["same", "valid"] = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        n, name = self.n_axes, type(self).__name__
+        kernel = to_sizes(name, "kernel_size", kernel_size, n)
+        super().__init__((in_channels, out_channels), kernel, groups, bias, generator, is_transposed=False)
+        self.stride, self.dilation = to_sizes(name, "stride", stride, n), to_sizes(name, "dilation", dilation, n)
+        check_mode(name, padding_mode)
+        self.padding = padding if isinstance(padding, str) else to_sizes(name, "padding", padding, n, least=0)
+        self.padding_mode: PaddingMode = padding_mode
+        self._amounts = self._get_amounts()
+
+    def _get_amounts(self) -> list[tuple[int, int]]:
+        """What is added before and behind each axis."""
+        if isinstance(self.padding, tuple):
+            return [(amount, amount) for amount in self.padding]
+        if self.padding == "valid":
+            return [(0, 0)] * self.n_axes
+        if self.padding != "same" or any(step != 1 for step in self.stride):
+            problem = f"padding={self.padding!r} with stride={self.stride}"
+            hint = "padding is a number, one for each axis, 'valid', or 'same' at a stride of 1"
+            raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
+        totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        return [(total // 2, total - total // 2) for total in totals]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of shape (batch, out_channels, *sizes)."""
+        return self._run(x, self._convolve)
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        is_plain = self.padding_mode == "zeros" and all(before == behind for before, behind in self._amounts)
+        padded = x if is_plain else pad_axes(x, self._amounts, self.padding_mode)
+        padding = [before if is_plain else 0 for before, _ in self._amounts]
+        return padded.conv2d(
+            self.weight, self.bias, stride=self.stride, padding=padding, dilation=self.dilation, groups=self.groups
+        )
+
+    def extra_repr(self) -> str:
+        ones, zeros = (1,) * self.n_axes, (0,) * self.n_axes
+        return self._describe(
+            stride=(self.stride, None),
+            padding=(self.padding, zeros),
+            dilation=(self.dilation, ones),
+            padding_mode=(self.padding_mode, "zeros"),
+        )
+
+
+class _TransposedConvolution(_Filters):
+    """The transpose of a convolution: each element adds its multiple of a filter to a window of the result.
+
+    Args:
+        in_channels: how many channels come in.
+        out_channels: how many go out.
+        kernel_size: of the filters: a number for all axes, or one for each.
+        stride: how far apart the windows of neighbours are.
+        padding: how much is cut off on both sides of the result.
+        output_padding: how much longer the result is at the end of each axis.
+        groups: into how many independent parts the channels fall.
+        bias: whether there is one.
+        dilation: the distance of a filter's elements.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(elements of a filter)`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        n, name = self.n_axes, type(self).__name__
+        kernel = to_sizes(name, "kernel_size", kernel_size, n)
+        super().__init__((in_channels, out_channels), kernel, groups, bias, generator, is_transposed=True)
+        self.stride, self.dilation = to_sizes(name, "stride", stride, n), to_sizes(name, "dilation", dilation, n)
+        self.padding = to_sizes(name, "padding", padding, n, least=0)
+        self.output_padding = to_sizes(name, "output_padding", output_padding, n, least=0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of shape (batch, out_channels, *sizes)."""
+        return self._run(x, self._convolve)
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        return x.conv_transpose2d(
+            self.weight, self.bias, stride=self.stride, padding=self.padding, output_padding=self.output_padding,
+            dilation=self.dilation, groups=self.groups,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        ones, zeros = (1,) * self.n_axes, (0,) * self.n_axes
+        return self._describe(
+            stride=(self.stride, None),
+            padding=(self.padding, zeros),
+            output_padding=(self.output_padding, zeros),
+            dilation=(self.dilation, ones),
+        )
+
+
+class Conv1d(_Convolution):
+    """Convolution over one axis; see the arguments of `Convolution`.
+
+    Attributes:
+        weight: of shape (out_channels, in_channels / groups, *kernel_size).
+        bias: of shape (out_channels,), or None.
+
+    Example:
+        >>> nn.Conv1d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6)).shape
+        (2, 8, 6)
+    """
+
+    n_axes = 1
+
+
+class Conv2d(_Convolution):
+    """Convolution over two axes; see the arguments of `Convolution`.
+
+    Attributes:
+        weight: of shape (out_channels, in_channels / groups, *kernel_size).
+        bias: of shape (out_channels,), or None.
+
+    Example:
+        >>> nn.Conv2d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6, 6)).shape
+        (2, 8, 6, 6)
+    """
+
+    n_axes = 2
+
+
+class Conv3d(_Convolution):
+    """Convolution over three axes; see the arguments of `Convolution`.
+
+    Attributes:
+        weight: of shape (out_channels, in_channels / groups, *kernel_size).
+        bias: of shape (out_channels,), or None.
+
+    Example:
+        >>> nn.Conv3d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6, 6, 6)).shape
+        (2, 8, 6, 6, 6)
+    """
+
+    n_axes = 3
+
+
+class ConvTranspose1d(_TransposedConvolution):
+    """The transpose of a convolution over one axis; see the arguments of `TransposedConvolution`.
+
+    Attributes:
+        weight: of shape (in_channels, out_channels / groups, *kernel_size).
+        bias: of shape (out_channels,), or None.
+
+    Example:
+        >>> nn.ConvTranspose1d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3)).shape
+        (2, 8, 6)
+    """
+
+    n_axes = 1
+
+
+class ConvTranspose2d(_TransposedConvolution):
+    """The transpose of a convolution over two axes; see the arguments of `TransposedConvolution`.
+
+    Attributes:
+        weight: of shape (in_channels, out_channels / groups, *kernel_size).
+        bias: of shape (out_channels,), or None.
+
+    Example:
+        >>> nn.ConvTranspose2d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3, 3)).shape
+        (2, 8, 6, 6)
+    """
+
+    n_axes = 2
+
+
+class ConvTranspose3d(_TransposedConvolution):
+    """The transpose of a convolution over three axes; see the arguments of `TransposedConvolution`.
+
+    Attributes:
+        weight: of shape (in_channels, out_channels / groups, *kernel_size).
+        bias: of shape (out_channels,), or None.
+
+    Example:
+        >>> nn.ConvTranspose3d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3, 3, 3)).shape
+        (2, 8, 6, 6, 6)
+    """
+
+    n_axes = 3

@@ -1,0 +1,124 @@
+"""Layers that are products with a matrix, and those that compute nothing."""
+
+from __future__ import annotations
+
+import math
+
+from svod_nn._module import Module
+from svod_nn.initializers import uniform
+from svod_tensor import Generator, Tensor
+
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
+
+
+class Linear(Module):
+    """`x @ weight.T + bias` over the last axis.
+
+    Args:
+        in_features: the size of the last axis of what comes in.
+        out_features: that of what goes out.
+        bias: whether there is one.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(in_features)`.
+
+    Attributes:
+        weight: of shape (out_features, in_features).
+        bias: of shape (out_features,), or None.
+
+    Example:
+        >>> nn.Linear(3, 2)(Tensor.ones(5, 3)).shape
+        (5, 2)
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, generator: Generator | None = None
+    ) -> None:
+        self.in_features, self.out_features = in_features, out_features
+        bound = 1 / math.sqrt(in_features) if in_features else 0.0
+        self.weight = uniform((out_features, in_features), -bound, bound, generator=generator)
+        self.bias = uniform((out_features,), -bound, bound, generator=generator) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From shape (..., in_features) to (..., out_features)."""
+        return x.linear(self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """`x1 @ weight[o] @ x2 + bias[o]` for each output o, over the last axes of two operands.
+
+    Args:
+        in1_features: the size of the last axis of the first operand.
+        in2_features: that of the second.
+        out_features: that of the result.
+        bias: whether there is one.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(in1_features)`.
+
+    Attributes:
+        weight: of shape (out_features, in1_features, in2_features).
+        bias: of shape (out_features,), or None.
+
+    Example:
+        >>> nn.Bilinear(3, 4, 2)(Tensor.ones(5, 3), Tensor.ones(5, 4)).shape
+        (5, 2)
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        bound = 1 / math.sqrt(in1_features)
+        self.weight = uniform((out_features, in1_features, in2_features), -bound, bound, generator=generator)
+        self.bias = uniform((out_features,), -bound, bound, generator=generator) if bias else None
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """From shapes (..., in1_features) and (..., in2_features) to (..., out_features)."""
+        rows = x1 @ self.weight.permute(1, 0, 2).reshape(self.in1_features, self.out_features * self.in2_features)
+        rows = rows.reshape(*x1.shape[:-1], self.out_features, self.in2_features)
+        made = (rows * x2.unsqueeze(-2)).sum(axis=-1)
+        return made if self.bias is None else made + self.bias
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class Identity(Module):
+    """What comes in.
+
+    Example:
+        >>> nn.Identity()(Tensor([1.0])).tolist()
+        [1.0]
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The argument."""
+        return x
+
+
+class Flatten(Module):
+    """One axis in place of those from `start_axis` to `end_axis`.
+
+    Example:
+        >>> nn.Flatten()(Tensor.ones(5, 3, 2)).shape
+        (5, 6)
+    """
+
+    def __init__(self, start_axis: int = 1, end_axis: int = -1) -> None:
+        self.start_axis, self.end_axis = start_axis, end_axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A view where possible."""
+        return x.flatten(self.start_axis, self.end_axis)
+
+    def extra_repr(self) -> str:
+        return f"start_axis={self.start_axis}, end_axis={self.end_axis}"

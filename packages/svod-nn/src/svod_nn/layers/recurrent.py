@@ -1,0 +1,168 @@
+"""Recurrent layers: the functions of `svod_tensor`, with parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+from svod_nn._module import Module
+from svod_nn.errors import LayerArgumentError
+from svod_nn.initializers import uniform
+from svod_tensor import Generator, Tensor, gru, lstm, rnn
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+_KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+class _Recurrent(Module):
+    """What recurrent layers share.
+
+    Args:
+        input_size: the size of the last axis of the inputs.
+        hidden_size: that of the hidden state.
+        num_layers: how many layers; each reads the outputs of the one before.
+        bias: whether there are biases.
+        batch_first: whether shapes are (batch, steps, ...) instead of (steps, batch, ...).
+        dropout: the probability with which, in training, elements between the layers are 0.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(hidden_size)`, and then
+            the zeros of dropout.
+    """
+
+    n_gates: ClassVar[int] = 1
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
+        bidirectional: bool, generator: Generator | None,
+    ) -> None:  # fmt: skip
+        if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
+            problem = f"num_layers={num_layers}, hidden_size={hidden_size}, dropout={dropout}"
+            raise LayerArgumentError(name=type(self).__name__, problem=problem)
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
+        self.generator = generator
+        bound, rows = 1 / math.sqrt(hidden_size), self.n_gates * hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else hidden_size * (2 if bidirectional else 1)
+            shapes = ((rows, width), (rows, hidden_size), (rows,), (rows,))[: 4 if bias else 2]
+            for suffix in self._get_suffixes(layer):
+                for kind, shape in zip(_KINDS, shapes, strict=False):
+                    setattr(self, f"{kind}_{suffix}", uniform(shape, -bound, bound, generator=generator))
+
+    def _get_suffixes(self, layer: int) -> list[str]:
+        return [f"l{layer}", f"l{layer}_reverse"][: 2 if self.bidirectional else 1]
+
+    def _get_weights(self, first: int, end: int) -> dict[str, Tensor]:
+        """The weights of some layers, named as if there were no others."""
+        found: dict[str, Tensor] = {}
+        for layer in range(first, end):
+            for suffix, name in zip(self._get_suffixes(layer), self._get_suffixes(layer - first), strict=True):
+                for kind in _KINDS:
+                    if hasattr(self, f"{kind}_{suffix}"):
+                        found[f"{kind}_{name}"] = getattr(self, f"{kind}_{suffix}")
+        return found
+
+    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        """The outputs of the last layer after each step, and the states of all layers after the last one.
+
+        Args:
+            x: of shape (steps, batch, input_size), or (batch, steps, input_size) if `batch_first`; without a batch two axes.
+            hx: the states before the first step, each of shape (layers * directions, batch, hidden_size); zeros where None.
+        """
+        if not (self.training and self.dropout and self.num_layers > 1):
+            return self._run(x, hx, self._get_weights(0, self.num_layers), self.num_layers)
+        n = 2 if self.bidirectional else 1
+        ends: list[Any] = []
+        for layer in range(self.num_layers):
+            if layer:
+                x = x.dropout(self.dropout, generator=self.generator)
+            begin = None if hx is None else _cut(hx, layer * n, (layer + 1) * n)
+            x, end = self._run(x, begin, self._get_weights(layer, layer + 1), 1)
+            ends.append(end)
+        return x, _join(ends)
+
+    def extra_repr(self) -> str:
+        options = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        shown = [f"{name}={getattr(self, name)}" for name, usual in options.items() if getattr(self, name) != usual]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory; see `svod_tensor.lstm` for the formulas.
+
+    Example:
+        >>> output, (h, c) = nn.LSTM(3, 5, num_layers=2)(Tensor.ones(7, 2, 3))
+        >>> output.shape, h.shape, c.shape
+        ((7, 2, 5), (2, 2, 5), (2, 2, 5))
+    """
+
+    n_gates = 4
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, *, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, generator)
+
+    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
+        return lstm(x, weights, hx, num_layers=n_layers, bidirectional=self.bidirectional, batch_first=self.batch_first)
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units; see `svod_tensor.gru` for the formulas.
+
+    Example:
+        >>> output, h = nn.GRU(3, 5, bidirectional=True)(Tensor.ones(7, 2, 3))
+        >>> output.shape, h.shape
+        ((7, 2, 10), (2, 2, 5))
+    """
+
+    n_gates = 3
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, *, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, generator)
+
+    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
+        return gru(x, weights, hx, num_layers=n_layers, bidirectional=self.bidirectional, batch_first=self.batch_first)
+
+
+class RNN(_Recurrent):
+    """Elman's recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)`, or with `relu`.
+
+    Example:
+        >>> output, h = nn.RNN(3, 5, batch_first=True)(Tensor.ones(2, 7, 3))
+        >>> output.shape, h.shape
+        ((2, 7, 5), (1, 2, 5))
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: Literal["tanh", "relu"] = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        *, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, generator)
+        self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
+
+    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
+        return rnn(
+            x, weights, hx, nonlinearity=self.nonlinearity, num_layers=n_layers, bidirectional=self.bidirectional,
+            batch_first=self.batch_first,
+        )  # fmt: skip
+
+
+def _cut(hx: Any, first: int, end: int) -> Any:
+    """The states of some layers: one tensor, or a pair."""
+    return hx[first:end] if isinstance(hx, Tensor) else tuple(state[first:end] for state in hx)
+
+
+def _join(ends: list[Any]) -> Any:
+    if isinstance(ends[0], Tensor):
+        return ends[0].concat(*ends[1:], axis=0)
+    return tuple(states[0].concat(*states[1:], axis=0) for states in zip(*ends, strict=True))

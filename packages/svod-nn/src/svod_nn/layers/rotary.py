@@ -1,0 +1,43 @@
+"""Positions as rotations of queries and keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from svod_nn.errors import LayerArgumentError
+from svod_tensor import Tensor, float32
+
+__all__ = ["rotary_embedding"]
+
+
+def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Tensor:
+    """Rotate pairs of features, the more the later the position: products of rotated queries and keys depend on how far
+    apart they are.
+
+    Feature i makes a pair with feature `i + size / 2`, as in GPT-NeoX and Llama; the angle of position p is
+    `p * base^(-2 i / size)`.
+
+    Args:
+        x: of shape (..., positions, size), with an even size.
+        position: the number of the first position: an integer or a bound `Variable`.
+        base: how slow the last pair turns.
+
+    Raises:
+        LayerArgumentError: if the size is odd.
+
+    Source:
+        Su et al., RoFormer: Enhanced transformer with rotary position embedding, 2021, equation 15.
+
+    Example:
+        >>> nn.rotary_embedding(Tensor([[1.0, 0.0], [1.0, 0.0]])).round(3).tolist()[0]
+        [1.0, 0.0]
+    """
+    n, size = x.shape[-2], x.shape[-1]
+    if not isinstance(size, int) or size % 2:
+        raise LayerArgumentError(name="rotary_embedding", problem=f"{size} features make no pairs")
+    rates = (Tensor.arange(size // 2, dtype=float32) * (-2 * math.log(base) / size)).exp()
+    angles = (Tensor.arange(n) + position).cast(float32).unsqueeze(1) * rates
+    cos, sin = angles.cos(), angles.sin()
+    first, second = x[..., : size // 2].cast(float32), x[..., size // 2 :].cast(float32)
+    return (first * cos - second * sin).concat(second * cos + first * sin, axis=-1).cast(x.dtype)

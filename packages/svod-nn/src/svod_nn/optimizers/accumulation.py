@@ -1,0 +1,50 @@
+"""Gradients of several small batches, for one step."""
+
+from __future__ import annotations
+
+from svod_nn.optimizers.tensors import Parameters, name_tensors, widen
+from svod_tensor import Tensor, int32
+
+__all__ = ["GradientMean"]
+
+
+class GradientMean:
+    """The mean of gradients that are added one after the other, in place: a large batch in the memory of a small one.
+
+    `add` and `take` work inside `jit`, each in a function of its own: one for a small batch, one for the step.
+
+    Args:
+        parameters: what the gradients belong to: a module, or nested lists and dicts of tensors.
+
+    Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
+        >>> w = Tensor([1.0, 1.0])
+        >>> mean, optimizer = nn.GradientMean({"w": w}), nn.SGD({"w": w}, lr=1.0)
+        >>> mean.add({"w": Tensor([1.0, 0.0])})
+        >>> mean.add({"w": Tensor([0.0, 1.0])})
+        >>> optimizer.update(mean.take())
+        >>> w.tolist()
+        [0.5, 0.5]
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        tensors = name_tensors(parameters)
+        self._sums = {name: widen(t).zeros_like() for name, t in tensors.items()}
+        self._count = Tensor.full((), 0, dtype=int32)
+        Tensor.realize_batch([*self._sums.values(), self._count])
+
+    def add(self, gradients: object) -> None:
+        """Add the gradients of a batch, by the names of the parameters or nested as these are."""
+        for name, gradient in name_tensors(gradients).items():
+            total = self._sums[name]
+            total.assign(total + gradient.cast(total.dtype))
+        self._count.assign(self._count + 1)
+
+    def take(self) -> dict[str, Tensor]:
+        """The means by name, and begin anew."""
+        count = self._count.maximum(1)
+        means = {name: total / count.cast(total.dtype) for name, total in self._sums.items()}
+        for total in (*self._sums.values(), self._count):
+            total.assign(total.zeros_like())
+        return means

@@ -1,0 +1,85 @@
+"""Adagrad: steps of the gradient over the root of the sum of all its squares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from svod_nn.optimizers.optimizer import Optimizer
+from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots, add_decay
+from svod_nn.optimizers.tensors import Parameters
+from svod_tensor import Tensor
+
+__all__ = ["Adagrad", "AdagradRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdagradRule(Rule):
+    """The options of `Adagrad`, and what it does."""
+
+    lr: Rate = 1e-2
+    lr_decay: float = 0.0
+    weight_decay: float = 0.0
+    initial_accumulator_value: float = 0.0
+    eps: float = 1e-10
+
+    name: ClassVar[str] = "Adagrad"
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        self.check_not_negative("lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+
+    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {"sum": parameter.full_like(self.initial_accumulator_value)}
+
+    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+        return {"rate": rate / (1 + (count - 1) * self.lr_decay)}, shared
+
+    def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
+        gradient = add_decay(gradient, parameter, self.weight_decay)
+        total = slots.put("sum", slots["sum"] + gradient.square())
+        return parameter - gradient * numbers["rate"] / (total.sqrt() + self.eps)
+
+
+class Adagrad(Optimizer):
+    """Steps of the gradient over the root of the sum of all its squares.
+
+    Args:
+        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: a number, a tensor, or a schedule.
+        lr_decay: the rate is divided by 1 and so much for each step before.
+        weight_decay: how much of the parameter is added to its gradient.
+        initial_accumulator_value: what the sum begins with.
+        eps: is added to the root.
+        maximize: whether to go up.
+        groups: other options for some parameters.
+
+    Source: J. Duchi, E. Hazan, Y. Singer, Adaptive subgradient methods, 2011, as `torch.optim.Adagrad` has it.
+
+    Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
+        >>> w = Tensor([1.0, -2.0])
+        >>> nn.Adagrad({"w": w}, lr=0.1).update({"w": Tensor([3.0, -0.5])})
+        >>> [round(x, 4) for x in w.tolist()]
+        [0.9, -1.9]
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters | None = None,
+        lr: Rate = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+        groups: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        rule = AdagradRule(
+            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
+            eps=eps, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(parameters, rule, groups)

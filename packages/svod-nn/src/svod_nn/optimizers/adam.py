@@ -1,0 +1,142 @@
+"""Adam and AdamW: each element's step is its average gradient over the root of its average square."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from svod_nn.optimizers.optimizer import Optimizer
+from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots, add_decay
+from svod_nn.optimizers.tensors import Parameters
+from svod_tensor import Tensor
+
+__all__ = ["Adam", "AdamRule", "AdamW"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamRule(Rule):
+    """The options of `Adam` and `AdamW`, and what they do."""
+
+    lr: Rate = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    amsgrad: bool = False
+    decoupled_weight_decay: bool = False
+
+    name: ClassVar[str] = "Adam"
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        self.check_not_negative("eps", "weight_decay")
+        self.check_betas(self.betas)
+
+    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if self.amsgrad else ("exp_avg", "exp_avg_sq")
+        return {name: parameter.zeros_like() for name in names}
+
+    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+        first, second = self.betas
+        numbers: Numbers = {"rate": rate / (1 - first**count), "scale": (1 - second**count).rsqrt()}
+        if self.weight_decay and self.decoupled_weight_decay:
+            numbers["kept"] = 1 - rate * self.weight_decay
+        return numbers, shared
+
+    def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
+        first, second = self.betas
+        if self.decoupled_weight_decay:
+            start = parameter * numbers["kept"] if "kept" in numbers else parameter
+        else:
+            start, gradient = parameter, add_decay(gradient, parameter, self.weight_decay)
+        average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
+        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        if self.amsgrad:
+            square = slots.put("max_exp_avg_sq", slots["max_exp_avg_sq"].maximum(square))
+        return start - numbers["rate"] * average / (square.sqrt() * numbers["scale"] + self.eps)
+
+
+class Adam(Optimizer):
+    """Steps of each element's average gradient over the root of its average square.
+
+    Args:
+        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: a number, a tensor, or a schedule.
+        betas: how much of both averages is kept in a step.
+        eps: is added to the root.
+        weight_decay: how much of the parameter is added to its gradient.
+        amsgrad: whether the largest average square so far is taken.
+        decoupled_weight_decay: whether the decay is taken off the parameter instead, as `AdamW` does.
+        maximize: whether to go up.
+        groups: other options for some parameters.
+
+    Source: D. P. Kingma, J. Ba, Adam, 2015, algorithm 1; S. J. Reddi et al., On the convergence of Adam and beyond, 2018, with the
+    corrected average square, as `torch.optim.Adam` has it.
+
+    Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
+        >>> w = Tensor([1.0, -2.0])
+        >>> nn.Adam({"w": w}, lr=0.1).update({"w": Tensor([3.0, -0.5])})
+        >>> [round(x, 4) for x in w.tolist()]
+        [0.9, -1.9]
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters | None = None,
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        decoupled_weight_decay: bool = False,
+        groups: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        rule = AdamRule(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )  # fmt: skip
+        super().__init__(parameters, rule, groups)
+
+
+class AdamW(Adam):
+    """`Adam` with the weight decay taken off the parameter, and not part of its averages.
+
+    Source: I. Loshchilov, F. Hutter, Decoupled weight decay regularization, 2019, algorithm 2.
+
+    Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
+        >>> w = Tensor([1.0, -1.0])
+        >>> optimizer = nn.AdamW({"w": w}, lr=0.1)
+        >>> optimizer.update({"w": Tensor([3.0, -0.5])})
+        >>> w.round(decimals=4).tolist()
+        [0.8989999890327454, -0.8989999890327454]
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters | None = None,
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        groups: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(
+            parameters,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=True,
+            groups=groups,
+        )

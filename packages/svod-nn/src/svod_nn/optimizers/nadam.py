@@ -1,0 +1,113 @@
+"""NAdam: Adam whose average gradient looks one step ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from svod_nn.optimizers.optimizer import Optimizer
+from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots, add_decay
+from svod_nn.optimizers.tensors import Parameters
+from svod_tensor import Tensor
+
+__all__ = ["NAdam", "NAdamRule"]
+
+_MOMENTUM_BASE = 0.96
+"""Of the schedule of the momentum, in the paper and in PyTorch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NAdamRule(Rule):
+    """The options of `NAdam`, and what it does."""
+
+    lr: Rate = 2e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    momentum_decay: float = 4e-3
+    decoupled_weight_decay: bool = False
+
+    name: ClassVar[str] = "NAdam"
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        self.check_not_negative("eps", "weight_decay", "momentum_decay")
+        self.check_betas(self.betas)
+
+    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {"exp_avg": parameter.zeros_like(), "exp_avg_sq": parameter.zeros_like()}
+
+    def make_shared(self) -> dict[str, float]:
+        return {"mu_product": 1.0}
+
+    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+        momentum, ahead = self._make_momentum(count), self._make_momentum(count + 1)
+        product = shared["mu_product"] * momentum
+        numbers = {
+            "gradient_rate": rate * (1 - momentum) / (1 - product),
+            "average_rate": rate * ahead / (1 - product * ahead),
+            "scale": (1 - self.betas[1] ** count).rsqrt(),
+            "kept": 1 - rate * self.weight_decay,
+        }
+        return numbers, {"mu_product": product}
+
+    def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
+        first, second = self.betas
+        start = parameter
+        if self.weight_decay and self.decoupled_weight_decay:
+            start = parameter * numbers["kept"]
+        else:
+            gradient = add_decay(gradient, parameter, self.weight_decay)
+        average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
+        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        direction = gradient * numbers["gradient_rate"] + average * numbers["average_rate"]
+        return start - direction / (square.sqrt() * numbers["scale"] + self.eps)
+
+    def _make_momentum(self, count: Tensor) -> Tensor:
+        return (1 - 0.5 * _MOMENTUM_BASE ** (count * self.momentum_decay)) * self.betas[0]
+
+
+class NAdam(Optimizer):
+    """Adam whose average gradient looks one step ahead, with a momentum that grows.
+
+    Args:
+        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: a number, a tensor, or a schedule.
+        betas: how much of both averages is kept in a step.
+        eps: is added to the root.
+        weight_decay: how much of the parameter is added to its gradient.
+        momentum_decay: how fast the momentum grows to the first beta.
+        decoupled_weight_decay: whether the decay is taken off the parameter instead.
+        maximize: whether to go up.
+        groups: other options for some parameters.
+
+    Source: T. Dozat, Incorporating Nesterov momentum into Adam, 2016, as `torch.optim.NAdam` has it.
+
+    Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
+        >>> w = Tensor([1.0, -2.0])
+        >>> nn.NAdam({"w": w}, lr=0.1).update({"w": Tensor([3.0, -0.5])})
+        >>> [round(x, 4) for x in w.tolist()]
+        [0.8944, -1.8944]
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters | None = None,
+        lr: Rate = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        groups: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        rule = NAdamRule(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(parameters, rule, groups)

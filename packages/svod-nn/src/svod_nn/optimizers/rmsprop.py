@@ -1,0 +1,97 @@
+"""RMSprop: steps of the gradient over the root of its average square."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from svod_nn.optimizers.optimizer import Optimizer
+from svod_nn.optimizers.rule import Numbers, Rate, Rule, Slots, add_decay
+from svod_nn.optimizers.tensors import Parameters
+from svod_tensor import Tensor
+
+__all__ = ["RMSprop", "RMSpropRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMSpropRule(Rule):
+    """The options of `RMSprop`, and what it does."""
+
+    lr: Rate = 1e-2
+    alpha: float = 0.99
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    centered: bool = False
+
+    name: ClassVar[str] = "RMSprop"
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        self.check_not_negative("alpha", "eps", "weight_decay", "momentum")
+
+    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
+        is_kept = {"square_avg": True, "grad_avg": self.centered, "momentum_buffer": self.momentum > 0}
+        return {name: parameter.zeros_like() for name, is_it in is_kept.items() if is_it}
+
+    def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
+        gradient = add_decay(gradient, parameter, self.weight_decay)
+        square = slots.put("square_avg", slots["square_avg"] * self.alpha + gradient.square() * (1 - self.alpha))
+        if self.centered:
+            average = slots.put("grad_avg", slots["grad_avg"] * self.alpha + gradient * (1 - self.alpha))
+            square = square - average.square()
+        direction = gradient / (square.sqrt() + self.eps)
+        if self.momentum:
+            direction = slots.put("momentum_buffer", slots["momentum_buffer"] * self.momentum + direction)
+        return parameter - direction * numbers["rate"]
+
+
+class RMSprop(Optimizer):
+    """Steps of the gradient over the root of its average square.
+
+    Args:
+        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: a number, a tensor, or a schedule.
+        alpha: how much of the average is kept in a step.
+        eps: is added to the root.
+        weight_decay: how much of the parameter is added to its gradient.
+        momentum: how much of the last direction is kept.
+        centered: whether the square of the average gradient is taken off.
+        maximize: whether to go up.
+        groups: other options for some parameters.
+
+    Source: G. Hinton, Neural networks for machine learning, lecture 6e, 2012, as `torch.optim.RMSprop` has it.
+
+    Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
+        >>> w = Tensor([1.0, -2.0])
+        >>> nn.RMSprop({"w": w}, lr=0.1, alpha=0.75).update({"w": Tensor([3.0, -0.5])})
+        >>> [round(x, 4) for x in w.tolist()]
+        [0.8, -1.8]
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters | None = None,
+        lr: Rate = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+        groups: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        rule = RMSpropRule(
+            lr=lr,
+            alpha=alpha,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            centered=centered,
+            maximize=maximize,
+        )
+        super().__init__(parameters, rule, groups)

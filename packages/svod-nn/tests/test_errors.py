@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+from svod_nn import errors
+from svod_tensor.errors import UserError
+
+EXAMPLES = {
+    "RunError": (
+        {"path": "run.safetensors", "problem": "holds no run", "hint": "save one"},
+        "run.safetensors holds no run\n  hint: save one",
+        ValueError,
+    ),
+    "GradientNameError": (
+        {"optimizer": "SGD", "names": ["weight"], "known": ["0", "1"]},
+        "SGD has no parameter for the gradients of weight\n  note: its parameters are: 0, 1\n"
+        "  hint: give the optimizer the model itself, as in AdamW(model), and update with what value_and_grad of this model gave",
+        LookupError,
+    ),
+    "LayerArgumentError": (
+        {"name": "Linear", "problem": "no features", "hint": "give some"},
+        "Linear: no features\n  hint: give some",
+        ValueError,
+    ),
+    "ParameterNameError": (
+        {"name": "w", "known": ["weight", "bias"]},
+        "no parameter is named 'w' or lies below it\n  note: there are: weight, bias",
+        LookupError,
+    ),
+    "StateDictError": (
+        {"module": "Linear", "missing": ["a"], "unexpected": ["b"], "shapes": {"c": ((2,), (3,))}},
+        "the state does not fit Linear\n  note: missing: a\n  note: unexpected: b\n  note: c has shape (3,), not (2,)",
+        ValueError,
+    ),
+}
+
+
+def test_every_error_has_an_example():
+    assert set(EXAMPLES) == {name for name in errors.__all__ if inspect.isclass(getattr(errors, name))}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_message_says_what_is_wrong_and_survives_pickling(name: str):
+    arguments, message, builtin = EXAMPLES[name]
+    error = getattr(errors, name)(**arguments)
+    assert str(error) == message
+    assert isinstance(error, UserError)
+    assert isinstance(error, builtin)
+    assert str(pickle.loads(pickle.dumps(error))) == message

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import svod_nn as nn
+from svod_nn.errors import ParameterNameError, StateDictError
+from svod_tensor import Tensor, bfloat16, float32, jit, load_safetensors, save_safetensors, track_origins
+from svod_tensor.errors import UserError
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+class Block(nn.Module):
+    buffer_names = ("mean",)
+
+    def __init__(self, n: int):
+        self.weight = Tensor.ones(n).realize()
+        self.mean = Tensor.zeros(n).realize()
+        self.count = Tensor(0)
+        self.width = n
+        self._secret = Tensor.ones(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean.assign(self.mean * 0.5 + x.mean(axis=0))
+        return x * self.weight
+
+
+class Tree(nn.Module):
+    def __init__(self):
+        self.blocks = [Block(2), Block(2)]
+        self.heads = {"a": Block(2), "b": (Block(2), Tensor.full((2,), 3.0).realize())}
+        self.pair = Pair(Tensor.ones(2).realize(), Tensor.ones(2).realize())
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.heads["a"](x) * self.heads["b"][1] + self.pair.first
+
+
+def test_parameters_are_found_in_nested_lists_tuples_and_dicts_by_their_paths():
+    names = [name for name, _ in Tree().named_parameters()]
+    assert names == [
+        "heads.b.1",
+        "pair.0",
+        "pair.1",
+        *(f"{p}.weight" for p in ("blocks.0", "blocks.1", "heads.a", "heads.b.0")),
+    ]
+
+
+def test_buffers_are_what_is_listed_and_what_is_no_float():
+    assert [name for name, _ in Block(2).named_buffers()] == ["mean", "count"]
+
+
+def test_modules_have_the_names_of_their_places():
+    assert [name for name, _ in Tree().named_modules()] == ["", "blocks.0", "blocks.1", "heads.a", "heads.b.0"]
+
+
+def test_a_tensor_in_two_places_is_one_parameter_with_two_names_in_the_state():
+    model = Tree()
+    model.blocks[1].weight = model.blocks[0].weight
+    assert "blocks.1.weight" not in dict(model.named_parameters())
+    assert model.state_dict()["blocks.1.weight"] is model.state_dict()["blocks.0.weight"]
+    assert "blocks.0.weight" not in model.freeze("blocks.1").trainable_parameters()
+
+
+def test_a_module_that_is_its_own_descendant_is_found_once():
+    model = Block(2)
+    model.parent = [model]
+    assert list(model.state_dict()) == ["weight", "mean", "count"]
+
+
+def test_modes_reach_all_modules():
+    model = Tree().eval()
+    assert not any(module.training for module in model.modules())
+    assert all(module.training for module in model.train().modules())
+
+
+def test_frozen_parameters_are_not_trainable_until_they_are_unfrozen():
+    model = Tree()
+    every = set(model.trainable_parameters())
+    model.freeze("blocks", "pair.0")
+    assert every - set(model.trainable_parameters()) == {"blocks.0.weight", "blocks.1.weight", "pair.0"}
+    model.unfreeze("blocks.1")
+    assert "blocks.1.weight" in model.trainable_parameters()
+    assert model.freeze().trainable_parameters() == {}
+    assert set(model.unfreeze().trainable_parameters()) == every
+
+
+def test_a_name_that_is_not_there_is_an_error_that_names_near_ones():
+    with pytest.raises(ParameterNameError, match=r"there are: blocks\.0\.weight"):
+        Tree().freeze("blocks.0.weigth")
+
+
+def test_a_state_is_saved_and_loaded(tmp_path: Path):
+    model, other = Tree(), Tree()
+    for number, tensor in enumerate(model.parameters()):
+        tensor.assign(Tensor.full(tensor.shape, float(number)))
+    model.blocks[0].mean.assign(Tensor([7.0, 8.0]))
+    save_safetensors(model.state_dict(), tmp_path / "model.safetensors")
+    tensors = dict(other.state_dict())
+    other.load_state_dict(load_safetensors(tmp_path / "model.safetensors"))
+    for name, tensor in model.state_dict().items():
+        assert (tensor == other.state_dict()[name]).all(), name
+        assert other.state_dict()[name] is tensors[name]
+
+
+def test_a_state_that_does_not_fit_changes_nothing_and_says_all_that_is_wrong():
+    model = Tree()
+    state = {name: tensor + 1 for name, tensor in model.state_dict().items()}
+    del state["pair.0"]
+    state["blocks.0.weight"] = Tensor.ones(3)
+    state["extra"] = Tensor.ones(1)
+    with pytest.raises(StateDictError) as caught:
+        model.load_state_dict(state)
+    assert caught.value.missing == ("pair.0",)
+    assert caught.value.unexpected == ("extra",)
+    assert "blocks.0.weight has shape (3,), not (2,)" in str(caught.value)
+    assert model.pair.second.tolist() == [1, 1]
+    del state["blocks.0.weight"]
+    assert model.load_state_dict(state, strict=False).pair.second.tolist() == [2, 2]
+    assert model.pair.first.tolist() == [1, 1]
+
+
+def test_a_state_in_another_dtype_is_cast():
+    model = Block(2)
+    model.load_state_dict({**model.state_dict(), "weight": Tensor([0.5, 2.0], dtype=bfloat16)})
+    assert model.weight.dtype == float32
+    assert model.weight.tolist() == [0.5, 2.0]
+
+
+def test_floats_are_cast_and_integers_stay():
+    model = Tree().cast(bfloat16)
+    assert {tensor.dtype for tensor in model.parameters()} == {bfloat16}
+    assert model.blocks[0].mean.dtype == bfloat16
+    assert not model.blocks[0].count.dtype.is_float
+    assert isinstance(model.pair, Pair)
+
+
+def test_a_model_moves_to_another_device_with_what_it_shares():
+    model = Tree()
+    model.blocks[1].weight = model.blocks[0].weight
+    model.to("CPU:1")
+    assert {tensor.device for tensor in model.state_dict().values()} == {"CPU:1"}
+    assert model.blocks[1].weight is model.blocks[0].weight
+    assert model.eval()(Tensor.ones(1, 2).to("CPU:1")).device == "CPU:1"
+
+
+def test_replaced_tensors_stand_everywhere_and_are_gone_afterwards():
+    model = Tree().eval()
+    x = Tensor.ones(1, 2)
+    before = model(x).tolist()
+    attributes = [dict(vars(module)) for module in model.modules()]
+    with model.replaced({"heads.b.1": Tensor([5.0, 6.0]), "pair.0": Tensor([0.0, 0.0])}):
+        assert model(x).tolist() == [[5, 6]]
+    assert model(x).tolist() == before
+    assert all(
+        vars(module)[name] is value
+        for module, old in zip(model.modules(), attributes, strict=True)
+        for name, value in old.items()
+    )
+
+
+def test_errors_within_the_block_put_the_tensors_back():
+    model = Block(2)
+    weight = model.weight
+    with pytest.raises(ZeroDivisionError), model.replaced({"weight": Tensor.zeros(2)}):
+        raise ZeroDivisionError
+    assert model.weight is weight
+
+
+def test_a_captured_function_assigns_to_buffers():
+    model = Block(2)
+    step = jit(lambda x: model(x))
+    expected = np.zeros(2)
+    for number in range(4):
+        x = np.full((3, 2), number, np.float32)
+        step(Tensor(x))
+        expected = expected * 0.5 + number
+    np.testing.assert_allclose(model.mean.numpy(), expected)
+
+
+def test_the_text_of_a_module_is_that_of_a_tree():
+    class Two(nn.Module):
+        def __init__(self):
+            self.layers = [nn.Linear(2, 3), nn.Linear(3, 1, bias=False)]
+
+    assert repr(Two()) == (
+        "Two(\n"
+        "  (layers.0): Linear(in_features=2, out_features=3, bias=True)\n"
+        "  (layers.1): Linear(in_features=3, out_features=1, bias=False)\n"
+        ")"
+    )
+
+
+def test_a_mistake_in_a_call_names_the_innermost_module():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Linear(4, 1)))
+    with pytest.raises(UserError) as caught:
+        model(Tensor.ones(5, 2))
+    assert caught.value.__notes__ == ["in the module Linear(in_features=4, out_features=1, bias=True)"]
+
+
+def test_a_shape_that_differs_is_an_error_also_where_all_names_fit():
+    model = Block(2)
+    with pytest.raises(StateDictError, match=r"weight has shape \(3,\), not \(2,\)"):
+        model.load_state_dict({**model.state_dict(), "weight": Tensor.ones(3)}, strict=False)
+
+
+def test_a_name_that_nothing_has_cannot_be_replaced():
+    with pytest.raises(ParameterNameError, match="'wait'"), Block(2).replaced({"wait": Tensor.ones(2)}):
+        pytest.fail("the block ran")
+
+
+def test_a_model_on_several_devices_loads_its_state():
+    model, devices = Block(2).shard(("CPU", "CPU:1")), ("CPU", "CPU:1")
+    model.load_state_dict({"weight": Tensor([3.0, 4.0]), "mean": Tensor([1.0, 2.0]), "count": Tensor(5)})
+    assert model.weight.device == devices
+    assert model.weight.tolist() == [3, 4]
+    assert model.count.item() == 5
+
+
+def test_kernels_have_the_names_of_modules_where_origins_are_tracked():
+    tree, x = Tree().eval(), Tensor([[1.0, 2.0]]).realize()
+
+    @jit
+    def step(x: Tensor) -> list[Tensor]:
+        gradients = nn.value_and_grad(tree, lambda tree, x: tree(x).exp().sum())(x)[1]
+        return [gradients[name] for name in ("blocks.0.weight", "heads.b.1")]
+
+    def get_scopes() -> set[str]:
+        step(x)
+        (plan,) = step.plans()
+        return {origin.scope for profile in plan.execute_profiled() for origin in profile.origins}
+
+    with track_origins():
+        found = get_scopes()
+    assert {"blocks.0", "blocks.1", "heads.a"} <= found <= {"", "blocks.0", "blocks.1", "heads.a"}
+
+
+def test_names_of_modules_inside_others_are_joined():
+    class Outer(nn.Module):
+        def __init__(self):
+            self.inner = nn.Sequential(nn.Identity(), nn.Softmax(-1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x)
+
+    model = Outer()
+    with track_origins():
+        y = model(Tensor([1.0, 2.0]))
+    [profile] = y.prepare().execute_profiled()
+    assert {origin.scope for origin in profile.origins} == {"inner.1"}
