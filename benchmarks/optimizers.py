@@ -1,0 +1,247 @@
+"""Measure the steps of optimizers over all parameters of a network, beside torch and jax, and count their kernels.
+
+    python benchmarks/optimizers.py                 # every network and optimizer
+    python benchmarks/optimizers.py --quick         # small networks: do all of them still run and agree?
+    python benchmarks/optimizers.py transformer     # networks whose names begin so
+
+Gradients are given, so that nothing but the step is measured. torch runs its fused optimizer and the one of many tensors
+(`foreach`), jax the same formulas in one `jit` whose arguments are donated. All are measured in turns, in one process,
+and the least time counts. `GB/s` is for the bytes that a step has to move at least: parameters and what is kept for them
+are read and written, gradients read, once each. `first` is the first step of svod, with what is compiled for it, and
+`again` what capturing it once more takes when its kernels are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+from measure import measure_in_turns
+from report import describe_machine, format_machine, format_table, format_time, write_json
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS")
+RATE = 1e-3
+TOLERANCE = 1e-5
+N_COMPARED = 3
+
+Shapes = list[tuple[int, ...]]
+
+
+def main() -> int:
+    arguments = _parse_arguments()
+    _restart_with_threads(arguments.threads)
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
+    wrong: list[str] = []
+    rows: list[dict[str, Any]] = []
+    for name, shapes in iter_networks(is_quick=arguments.quick):
+        if arguments.names and not any(map(name.startswith, arguments.names)):
+            continue
+        for optimizer in ("adamw", "sgd"):
+            row = measure_optimizer(name, shapes, optimizer, 0.1 if arguments.quick else arguments.seconds, wrong)
+            rows.append(row)
+            print(_format_rows([row]), flush=True)
+    print(f"\n{_format_rows(rows)}\n")
+    print(write_json("optimizers", {"machine": machine, "threads": arguments.threads, "rows": rows}))
+    for line in wrong:
+        print(f"WRONG: {line}")
+    return 1 if wrong else 0
+
+
+def iter_networks(*, is_quick: bool) -> list[tuple[str, Shapes]]:
+    """The shapes of the parameters of a transformer of 6 layers, and of ResNet-18."""
+    width, layers, channels = (32, 2, 8) if is_quick else (384, 6, 64)
+    return [("transformer", _list_transformer(layers, width)), ("resnet18", _list_resnet(channels))]
+
+
+def _list_transformer(n_layers: int, width: int) -> Shapes:
+    layer: Shapes = [
+        (width,), (width,), (3 * width, width), (3 * width,), (width, width), (width,),
+        (width,), (width,), (4 * width, width), (4 * width,), (width, 4 * width), (width,),
+    ]  # fmt: skip
+    return [(256, width), (128, width), *layer * n_layers, (width,), (width,)]
+
+
+def _list_resnet(channels: int) -> Shapes:
+    found: Shapes = [(channels, 3, 3, 3), (channels,), (channels,)]
+    before = channels
+    for stage in range(4):
+        after = channels << stage
+        for block in range(2):
+            found += [(after, before, 3, 3), (after,), (after,), (after, after, 3, 3), (after,), (after,)]
+            if block == 0 and stage > 0:
+                found += [(after, before, 1, 1), (after,), (after,)]
+            before = after
+    return [*found, (10, before), (10,)]
+
+
+def measure_optimizer(name: str, shapes: Shapes, optimizer: str, seconds: float, wrong: list[str]) -> dict[str, Any]:
+    """One row: kernels, the time of the first step, and the least seconds of each library's steps."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    weights, gradients = ([random.standard_normal(s).astype(np.float32) for s in shapes] for _ in range(2))
+    n_elements = sum(math.prod(s) for s in shapes)
+    moved = 4 * n_elements * (7 if optimizer == "adamw" else 5)
+    row: dict[str, Any] = {
+        "network": name,
+        "optimizer": optimizer,
+        "n_parameters": len(shapes),
+        "n_elements": n_elements,
+    }
+    steps: dict[str, Callable[[], Any]] = {}
+    results: dict[str, list[Any]] = {}
+    for library, make in {
+        "svod": _make_svod,
+        "torch fused": _make_fused,
+        "torch foreach": _make_foreach,
+        "jax": _make_jax,
+    }.items():
+        made = make(optimizer, [w.copy() for w in weights], gradients)
+        if made is None:
+            continue
+        step, read = made
+        start = perf_counter()
+        step()
+        row.setdefault("first", {})[library] = perf_counter() - start
+        for _ in range(N_COMPARED - 1):
+            step()
+        steps[library], results[library] = step, [np.array(found) for found in read()]
+        if library == "svod":
+            row |= _describe_plan(step)
+    for library, found in results.items():
+        worst = max(float(np.abs(a - b).max()) for a, b in zip(found, results["svod"], strict=True))
+        if worst > TOLERANCE:
+            wrong.append(f"{name}, {optimizer}: weights of {library} differ by {worst:.2g}")
+    times = measure_in_turns(steps, seconds)
+    return row | {"step": times, "gbps": moved / times["svod"] / 1e9}
+
+
+def _make_svod(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
+    import svod_nn as nn
+    from svod_tensor import Tensor, jit
+
+    parameters = {str(n): Tensor(w).clone().realize() for n, w in enumerate(weights)}
+    given = {str(n): Tensor(g).clone().realize() for n, g in enumerate(gradients)}
+    made = nn.AdamW(parameters, RATE) if optimizer == "adamw" else nn.SGD(parameters, RATE, momentum=0.9)
+    step = jit(lambda gradients: made.update(gradients))
+
+    def run() -> None:
+        step(given)
+
+    run.captured = step  # type: ignore[attr-defined]
+    return run, lambda: [p.numpy() for p in parameters.values()]
+
+
+def _describe_plan(run: Any) -> dict[str, Any]:
+    """How many kernels run in a step, how many of them are compiled, and how long another capture takes."""
+    (plan,) = run.captured.plans()
+    n_runs, n_compiled = len(plan.kernels()), len({kernel.kernel for kernel in plan.kernels()})
+    run.captured.clear()
+    start = perf_counter()
+    run()
+    return {"n_runs": n_runs, "n_compiled": n_compiled, "again": perf_counter() - start}
+
+
+def _make_fused(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
+    return _make_torch(optimizer, weights, gradients, {"fused": True})
+
+
+def _make_foreach(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
+    return _make_torch(optimizer, weights, gradients, {"foreach": True})
+
+
+def _make_torch(optimizer: str, weights: list[Any], gradients: list[Any], way: dict[str, bool]) -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    parameters = [torch.nn.Parameter(torch.from_numpy(w)) for w in weights]
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = torch.from_numpy(gradient.copy())
+    made = (
+        torch.optim.AdamW(parameters, RATE, **way)
+        if optimizer == "adamw"
+        else torch.optim.SGD(parameters, RATE, momentum=0.9, **way)
+    )
+    return made.step, lambda: [p.detach().numpy() for p in parameters]
+
+
+def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError:
+        return None
+
+    def adamw(state: Any, given: Any) -> Any:
+        p, m, v, t = state
+        t = t + 1
+        m = [0.9 * a + 0.1 * g for a, g in zip(m, given, strict=True)]
+        v = [0.999 * a + 0.001 * g * g for a, g in zip(v, given, strict=True)]
+        rate, scale = RATE / (1 - 0.9**t), jax.lax.rsqrt(1 - 0.999**t)
+        p = [x * (1 - RATE * 0.01) - rate * a / (jnp.sqrt(b) * scale + 1e-8) for x, a, b in zip(p, m, v, strict=True)]
+        return p, m, v, t
+
+    def sgd(state: Any, given: Any) -> Any:
+        p, m, t = state
+        m = [0.9 * a + g for a, g in zip(m, given, strict=True)]
+        return [x - RATE * a for x, a in zip(p, m, strict=True)], m, t
+
+    def make_zeros() -> list[Any]:
+        return [jnp.zeros(w.shape, w.dtype) for w in weights]
+
+    step = jax.jit(adamw if optimizer == "adamw" else sgd, donate_argnums=0)
+    averages = [make_zeros() for _ in range(2 if optimizer == "adamw" else 1)]
+    state = ([jnp.array(w) for w in weights], *averages, jnp.float32(0))
+    given = [jnp.array(g) for g in gradients]
+
+    def run() -> None:
+        nonlocal state
+        state = jax.block_until_ready(step(state, given))
+
+    return run, lambda: [jax.device_get(p) for p in state[0]]
+
+
+def _format_rows(rows: Sequence[dict[str, Any]]) -> str:
+    peers = ("torch fused", "torch foreach", "jax")
+    head = [
+        "network", "optimizer", "parameters", "elements", "runs", "kernels", "first", "again", "GB/s", "svod", *peers,
+        *(f"{peer} / svod" for peer in peers),
+    ]  # fmt: skip
+    lines: list[list[str]] = []
+    for row in rows:
+        times: dict[str, float] = row["step"]
+        lines.append([
+            row["network"], row["optimizer"], str(row["n_parameters"]), f"{row['n_elements'] / 1e6:.1f} M", str(row["n_runs"]),
+            str(row["n_compiled"]), format_time(row["first"]["svod"]), format_time(row["again"]), f"{row['gbps']:.1f}",
+            *(format_time(times.get(name)) for name in ("svod", *peers)),
+            *(f"{times[peer] / times['svod']:.2f}" if peer in times else "-" for peer in peers),
+        ])  # fmt: skip
+    return format_table(head, lines)
+
+
+def _restart_with_threads(n: int) -> None:
+    """Libraries read how many threads they may have when they are loaded."""
+    wanted = dict.fromkeys(THREADS, str(n))
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", help="the beginnings of names of networks; all without any")
+    parser.add_argument("--quick", action="store_true", help="small networks")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each row is measured")
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""How much memory steps of training take: the networks of `training.py`, each library in a process of its own.
+
+    python benchmarks/training_memory.py                 the transformer
+    python benchmarks/training_memory.py mlp resnet18    other networks
+
+What is counted is resident memory as Linux reports it, in MiB: of the process with the library imported, with the weights and
+the optimizer's state, at the peak of the first step (with what compiles it), and at the peak of the later steps, which is
+also shown as the growth over the library alone. svod runs twice: the first time with empty caches on disk, then with what
+that left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+from memory import MIB, read_status, reset_peak
+from report import describe_machine, format_machine, format_table, write_json
+from training_libraries import Svod, find_libraries
+from training_models import iter_networks
+
+MODULES = {"svod": "svod_tensor", "torch": "torch", "torch.compile": "torch", "jax": "jax.numpy"}
+N_LATER_STEPS = 3
+
+
+class Result(NamedTuple):
+    """Bytes of one process.
+
+    Attributes:
+        imported: resident with the library and the arrays of the network.
+        loaded: with the weights and the optimizer's state.
+        first: the most during the first step.
+        later: the most during later steps.
+        planned: of intermediates, where the library knows.
+    """
+
+    imported: int
+    loaded: int
+    first: int
+    later: int
+    planned: int
+
+
+def measure(library_name: str, network_name: str) -> Result:
+    """The memory of this process, which did nothing yet."""
+    network = next(n for n in iter_networks() if n.name == network_name)
+    import_module(MODULES[library_name])
+    (library,) = find_libraries([library_name])
+    imported = read_status("VmRSS")
+    step = library.make_step(network)
+    loaded = read_status("VmRSS")
+    reset_peak()
+    step()
+    first = read_status("VmHWM")
+    step()
+    reset_peak()
+    for _ in range(N_LATER_STEPS):
+        step()
+    planned = library.step.plans()[0].memory_report.bytes_after if isinstance(library, Svod) else 0
+    return Result(imported, loaded, first, read_status("VmHWM"), planned)
+
+
+def measure_apart(library: str, network: str, cache: str) -> Result | None:
+    """`measure` in a process of its own; None where that fails, as it does where the library is not installed."""
+    command = [sys.executable, __file__, "--child", library, network]
+    environment = {**os.environ, "SVOD_CACHE_DIR": cache}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"without {library}: {done.stderr.strip().splitlines()[-1:]}")
+        return None
+    return Result(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure the memory of steps of training.")
+    parser.add_argument("names", nargs="*", default=["transformer"], help="networks (default: transformer)")
+    parser.add_argument("--without", nargs="*", default=(), choices=MODULES, help="libraries that are left out")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(measure(*arguments.child)))
+        return 0
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
+    found: dict[str, dict[str, Result]] = {}
+    for network in arguments.names:
+        with tempfile.TemporaryDirectory() as cache:
+            sides = {"svod": "svod", "svod, warm": "svod", **{name: name for name in MODULES if name != "svod"}}
+            results = {
+                title: measure_apart(name, network, cache)
+                for title, name in sides.items()
+                if name not in arguments.without
+            }
+        found[network] = {title: result for title, result in results.items() if result is not None}
+        print(f"\n{network}\n{format_results(found[network])}", flush=True)
+    report = {network: {title: r._asdict() for title, r in results.items()} for network, results in found.items()}
+    print(write_json("training-memory", {"machine": machine, "results": report}))
+    return 0
+
+
+def format_results(results: Mapping[str, Result]) -> str:
+    rows = [["", "imported", "with weights", "first step", "later steps", "growth", "intermediates"]]
+    for title, r in results.items():
+        sizes = [r.imported, r.loaded, r.first, r.later, r.later - r.imported]
+        rows.append([title, *(f"{size / MIB:.1f}" for size in sizes), f"{r.planned / MIB:.1f}" if r.planned else ""])
+    return format_table(rows[0], rows[1:])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
