@@ -18,11 +18,11 @@ from typing import NamedTuple
 from journey import journey_page
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor")
+LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn")
 VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
 CONTRACT_PARTS = {
     "R": "Realization", "S": "Schedule", "E": "Execution", "O": "Optimizer and lowering", "D": "Devices",
-    "M": "Memory planner", "P": "Packaging",
+    "M": "Memory planner", "G": "Derivatives", "N": "Networks", "P": "Packaging",
 }  # fmt: skip
 NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
 

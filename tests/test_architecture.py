@@ -15,7 +15,7 @@ from svod_device import INTERFACE_VERSION
 from svod_device.interface import GROUP, parse_interface
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor")
+LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor", "nn")
 RENAMED = {"_cffi_backend": "cffi"}
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
 PLUGINS = sorted(path.parent for group in ("plugins", "examples") for path in ROOT.glob(f"{group}/*/pyproject.toml"))
@@ -143,7 +143,7 @@ def test_a_plugin_works_with_every_release_that_has_the_interface_which_it_decla
 
 
 CONTRACT = tomllib.loads((ROOT / "tests/contract.toml").read_text())
-CONTRACT_ROWS = {"R": 12, "S": 7, "E": 10, "O": 7, "D": 6, "M": 3, "P": 4}
+CONTRACT_ROWS = {"R": 12, "S": 7, "E": 10, "O": 7, "D": 6, "M": 3, "G": 6, "N": 4, "P": 4}
 
 
 def test_the_contract_has_every_row() -> None:

@@ -1,4 +1,4 @@
-"""The Python code in the READMEs, and in the pages about debugging, loops, passes of one's own and random numbers, runs as it stands."""
+"""The Python code in the READMEs and in the pages of docs/ that show how something is used runs as it stands."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
     ROOT / "docs/debugging.md",
+    ROOT / "docs/derivatives.md",
     ROOT / "docs/loops.md",
+    ROOT / "docs/modules.md",
     ROOT / "docs/own-passes.md",
     ROOT / "docs/random.md",
+    ROOT / "docs/training.md",
     *sorted(ROOT.glob("packages/*/README.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
     *([ROOT / "plugins/svod-null/README.md"] if find_spec("svod_null") else []),

@@ -9,7 +9,16 @@ import sys
 
 import grimp
 
-CLEAN = ("svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor")
+CLEAN = (
+    "svod_dtype",
+    "svod_ir",
+    "svod_schedule",
+    "svod_device",
+    "svod_codegen",
+    "svod_runtime",
+    "svod_tensor",
+    "svod_nn",
+)
 """The distributions that have no circle."""
 
 

@@ -1,4 +1,4 @@
-"""Build the seven wheels and their third-party dependencies, install svod-tensor from them alone, and use it."""
+"""Build the eight wheels and their third-party dependencies, install svod-nn from them alone, and use it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from svod_tensor import Tensor
 result = ((Tensor([1.0, 2.0, 3.0]) * 2 + 1).sum()).numpy()
 assert float(result) == 15.0, result
 print("svod_tensor", svod_tensor.__file__)
+import svod_nn
+layer = svod_nn.Linear(3, 1)
+assert layer(Tensor([[1.0, 2.0, 3.0]])).shape == (1, 1)
+print("svod_nn", svod_nn.__file__)
 """
 
 
@@ -41,7 +45,7 @@ def main(arguments: list[str]) -> int:
         "--no-index",
         "--find-links",
         str(wheels),
-        "svod-tensor",
+        "svod-nn",
     )
     _run(python, "-I", "-c", SMOKE)
     return 0
