@@ -257,3 +257,23 @@ def test_names_of_modules_inside_others_are_joined():
         y = model(Tensor([1.0, 2.0]))
     [profile] = y.prepare().execute_profiled()
     assert {origin.scope for origin in profile.origins} == {"inner.1"}
+
+
+def test_a_captured_step_follows_the_mode_and_the_frozen_parameters() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(1.0))
+    predict = jit(model)
+    x = Tensor([[1.0, 2.0]])
+    in_training = predict(x).tolist()
+    model.eval()
+    assert predict(x).tolist() != in_training == [[0.0, 0.0]]
+    model.train()
+    assert predict(x).tolist() == in_training
+    assert predict.n_captures == 2
+
+    find = jit(lambda x: nn.value_and_grad(model, lambda model, x: model(x).sum())(x)[1])
+    assert sorted(find(x)) == ["0.bias", "0.weight"]
+    model.freeze("0.bias")
+    assert sorted(find(x)) == ["0.weight"]
+    model.unfreeze()
+    assert sorted(find(x)) == ["0.bias", "0.weight"]
+    assert find.n_captures == 2

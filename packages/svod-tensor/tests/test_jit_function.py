@@ -265,6 +265,7 @@ def test_methods_and_nested_functions_are_captured() -> None:
     assert inner.n_captures == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*was captured 32 times")
 def test_captures_are_bounded() -> None:
     f = jit(lambda x, n: x + n)
     x = Tensor([1.0])
@@ -400,6 +401,7 @@ def test_the_form_of_a_tensor_follows_its_node() -> None:
     assert x.form == ((1, 3), int32, "CPU")
 
 
+@pytest.mark.filterwarnings("ignore:.*was captured 32 times")
 def test_captures_that_are_used_stay() -> None:
     f = jit(lambda x: x + 1)
     kept = Tensor.zeros(MAX_CAPTURES + 9)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
 from svod_nn._walk import exchange_leaves, iter_leaves
 from svod_nn.errors import ParameterNameError, StateDictError
-from svod_tensor import DType, Tensor, is_tracking_origins, scope
+from svod_tensor import DType, Tensor, depend_on, is_tracking_origins, scope
 from svod_tensor.errors import UserError
 
 __all__ = ["Module"]
@@ -50,7 +50,6 @@ class Module:
 
     Attributes:
         buffer_names: the attributes whose tensors are buffers.
-        training: whether layers do what they do in training (dropout, statistics of the batch); see `train` and `eval`.
 
     Example:
         >>> class Scale(Module):
@@ -64,7 +63,7 @@ class Module:
     """
 
     buffer_names: ClassVar[tuple[str, ...]] = ()
-    training: bool = True
+    _training: bool = True
     _frozen: frozenset[str] = frozenset()
 
     forward: Callable[..., Any]
@@ -126,6 +125,8 @@ class Module:
 
     def trainable_parameters(self) -> dict[str, Tensor]:
         """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
+        for module in self.modules():
+            depend_on("the frozen parameters of a module", module._list_frozen)
         frozen = {id(p.tensor) for p in self._iter_places() if p.local in p.owner._frozen}
         return {name: tensor for name, tensor in self.named_parameters() if id(tensor) not in frozen}
 
@@ -147,7 +148,22 @@ class Module:
             for local, found in module._iter_members((Tensor,)):
                 yield _Place(f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found))
 
-    # Modes.
+    # Modes. A captured step is captured anew where they have changed.
+
+    @property
+    def training(self) -> bool:
+        """Whether layers do what they do in training (dropout, statistics of the batch); see `train` and `eval`."""
+        return depend_on("the mode of a module (training)", self._is_training)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._training = mode
+
+    def _is_training(self) -> bool:
+        return self._training
+
+    def _list_frozen(self) -> frozenset[str]:
+        return self._frozen
 
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it into training mode, or out of it."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
+    from svod_tensor.capture.dependencies import depend_on
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "associative_scan", "bfloat16", "bool_", "caches", "checkpoint",
     "clear_caches",
-    "cond", "custom_function", "custom_gradient", "default_generator",
+    "cond", "custom_function", "custom_gradient", "default_generator", "depend_on",
     "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "fori_loop",
     "grad", "gru", "hessian", "int8", "int16", "int32", "int64", "is_tracking_origins", "jacobian", "jit", "jvp",
     "load_safetensors", "logcumsumexp", "lstm", "manual_seed", "read_safetensors_metadata", "register_custom_function",
@@ -75,6 +76,7 @@ _LAZY = {
     "custom_gradient": "gradients.given",
     "custom_function": "python_functions.call",
     "default_generator": "_generator",
+    "depend_on": "capture.dependencies",
     "fori_loop": "loops.fori",
     "checkpoint": "gradients.recomputing",
     "grad": "gradients.functions",

@@ -15,11 +15,12 @@ from svod_ir import Op, UOp
 from svod_runtime import InterruptDelay
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import parts_of
+from svod_tensor.capture.dependencies import Dependency, find_changed
 from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
-from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells import overwriting, registry, writing
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import collect_bindings
 from svod_tensor.tensor import Tensor
@@ -82,8 +83,10 @@ class Captured:
         last_call: the number of the function's last call with this signature.
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
         watched: what of the plan is only right as long as these are what they were.
+        dependencies: the Python values that the plan is right for.
         held_written: the cells of tensors that the function holds and assigns to.
         direct: how most calls go; None where no call can.
+        last_seen: the number of the last assignment to anything before this plan last looked for some to what it holds.
     """
 
     name: str
@@ -105,8 +108,10 @@ class Captured:
     has_variables: bool | None = None
     takes_memory: bool = False
     watched: Sequence[Watched] = ()
+    dependencies: Sequence[Dependency] = ()
     held_written: Sequence[weakref.ref[Cell]] = ()
     direct: DirectCall | None = None
+    last_seen: int = 0
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
@@ -118,9 +123,21 @@ class Captured:
         return 0 if self.plan is None else self.plan.num_kernels
 
     @property
-    def is_stale(self) -> bool:
-        """Whether a tensor that was computed in the plan is another one now."""
-        return any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched)
+    def is_current(self) -> bool:
+        """Whether the Python values, and the tensors that are computed in the plan, are what they were."""
+        return not self.has_expired and find_changed(self.dependencies) is None
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it is right for no call any more: a tensor that is computed in the plan, or an object, is another one now."""
+        if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
+            return True
+        return any(not d.may_return and d.read() is not d.value for d in self.dependencies)
+
+    def describe_change(self) -> str | None:
+        """Which Python value is not what it was."""
+        changed = find_changed(self.dependencies)
+        return None if changed is None else changed.describe()
 
     def has_aliases(self, given: Sequence[Tensor | UOp]) -> bool:
         """Whether what is written is given, or held, under two names, which a plan takes for two things."""
@@ -138,6 +155,8 @@ class Captured:
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
+        if self.last_seen != writing.get_last_number() and self.held:
+            self._finish_assignments()
         if direct is not None and plan is not None:
             found = direct.find_buffers(given)
             if found is not None:
@@ -183,6 +202,15 @@ class Captured:
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes, given)))
+
+    def _finish_assignments(self) -> None:
+        """Do the assignments to what the function holds that nobody has waited for yet."""
+        number = writing.get_last_number()
+        storages = {buffer.storage_id for buffer in self.held.values()}
+        with registry.lock:
+            assigned = [cell for cell in registry.iter_pending_cells() if not storages.isdisjoint(_list_assigned(cell))]
+        Tensor.realize_batch(map(Tensor.from_content, assigned))
+        self.last_seen = number
 
     def _execute(
         self,
@@ -309,6 +337,12 @@ class Captured:
             else:
                 buffer = buffers[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
             nodes[memory] = _make_memory(memory, buffer)
+
+
+def _list_assigned(cell: Cell) -> list[int]:
+    """The storages that a cell owns and that are assigned to once it is computed."""
+    memories = [states.memory_of(state) for state in states.list_states(cell.node) if states.is_later_state(state)]
+    return [buffer.storage_id for memory in memories if (buffer := memory_nodes.find_buffer(memory)) is not None]
 
 
 def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:

@@ -8,8 +8,11 @@ during the capture alone.
   is. A `variable.bind(value)`, and what is computed from it, is an input too: one plan serves all its values. Anything
   else is part of the signature.
 - Tensors that the function uses without getting them as arguments are read at each call, where they
-  are: what is assigned to them is seen, a new tensor in their place is not. A variable that is bound outside
+  are: what is assigned to them is seen, a new tensor in an object's attribute is not. A variable that is bound outside
   keeps its value; a call that binds it to another one is an error.
+- Names that it reads, globals and those of functions around it, may stand for something else at a later call: the function is
+  captured anew then, and keeps one plan for each number or text. What it reads in objects and in functions that it calls is not
+  seen, but for what these read with `depend_on`, as networks do with their mode.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
 - What it assigns to without getting it as an argument is given memory first, if it has none: the function then runs once more.
@@ -25,6 +28,7 @@ from __future__ import annotations
 
 import functools
 import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -50,7 +54,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_CAPTURES: Final = 64
-"""How many signatures a function keeps plans for; the one that was not used for longest leaves first."""
+"""How many plans a function keeps; the one that was not used for longest leaves first."""
+
+MANY_CAPTURES: Final = 32
+"""After so many captures of a function a warning says what each of them is for."""
 
 _log = get_logger("tensor")
 
@@ -110,8 +117,8 @@ class JitFunction(Generic[P, R]):
             resolve_config(config)  # a mistake is raised here; what the environment says is read at each capture
         self._config = config
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
-        self._captures: dict[tuple[object, ...], Captured] = {}
-        self._n_calls = 0
+        self._captures: dict[tuple[object, ...], list[Captured]] = {}
+        self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
         functools.update_wrapper(self, function)
 
@@ -119,13 +126,14 @@ class JitFunction(Generic[P, R]):
         if registry.find_capture() is not None or is_taking_derivatives():
             return self.function(*args, **kwargs)
         key, inputs = read_arguments(args, kwargs)
-        captured = self._captures.get(key)
-        if captured is None or (captured.watched and captured.is_stale):
+        known = self._captures.get(key)
+        captured = known[0] if known else None
+        if captured is None or ((captured.watched or captured.dependencies) and not captured.is_current):
             with self._capturing:
-                captured = self._captures.get(key)
-                if captured is None or captured.is_stale:
+                captured = self._find(key)
+                if captured is None:
                     captured = self._capture(inputs, args, kwargs)
-                    self._keep(key, captured)
+                self._keep(key, captured)
         with self._lock:
             self._n_calls = captured.last_call = self._n_calls + 1
             captured.n_calls += 1
@@ -136,7 +144,7 @@ class JitFunction(Generic[P, R]):
         except DeviceLostError:
             # The plan is of an opening that is gone: on the next one the function is captured anew.
             with self._lock:
-                self._captures.pop(key, None)
+                self._remove(captured)
             raise
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
@@ -145,17 +153,18 @@ class JitFunction(Generic[P, R]):
     @property
     def n_captures(self) -> int:
         """How many plans are kept."""
-        return len(self._captures)
+        return len(self._list())
 
     def plans(self) -> list[ExecutionPlan]:
         """The plan of each signature, for inspection; a signature that computes nothing has none."""
-        return [c.plan for c in self._captures.values() if c.plan is not None]
+        return [c.plan for c in self._list() if c.plan is not None]
 
     def explain(self) -> str:
         """Each signature that a plan is kept for, and why a new one had to be captured."""
         with self._lock:
-            lines = [f"{self._name}: {_count(len(self._captures), 'capture')}, {_count(self._n_calls, 'call')}"]
-            for number, captured in enumerate(self._captures.values(), 1):
+            kept = self._list()
+            lines = [f"{self._name}: {_count(len(kept), 'capture')}, {_count(self._n_calls, 'call')}"]
+            for number, captured in enumerate(kept, 1):
                 kernels = _count(captured.n_kernels, "kernel")
                 lines.append(f"  {number}. {_count(captured.n_calls, 'call')}, {kernels}; captured {captured.reason}")
                 lines += [f"     {argument.path}: {argument.text}" for argument in captured.arguments]
@@ -168,12 +177,29 @@ class JitFunction(Generic[P, R]):
         with self._lock:
             self._captures.clear()
 
+    def _list(self) -> list[Captured]:
+        return [captured for known in list(self._captures.values()) for captured in known]
+
+    def _find(self, key: tuple[object, ...]) -> Captured | None:
+        """The plan for a signature that is right now."""
+        return next((captured for captured in self._captures.get(key, ()) if captured.is_current), None)
+
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
+        """Let a plan be the first that is tried for a signature, and leave those that nobody can need any more."""
         with self._lock:
-            while len(self._captures) >= MAX_CAPTURES:
-                oldest = min(self._captures, key=lambda known: self._captures[known].last_call)
-                del self._captures[oldest]
-            self._captures[key] = captured
+            others = [c for c in self._captures.get(key, ()) if c is not captured and not c.has_expired]
+            self._captures[key] = [captured, *others]
+            while self.n_captures > MAX_CAPTURES:
+                oldest = min((c for c in self._list() if c is not captured), key=lambda c: c.last_call)
+                self._remove(oldest)
+
+    def _remove(self, captured: Captured) -> None:
+        for key, known in list(self._captures.items()):
+            left = [other for other in known if other is not captured]
+            if left:
+                self._captures[key] = left
+            else:
+                del self._captures[key]
 
     @property
     def _name(self) -> str:
@@ -181,13 +207,21 @@ class JitFunction(Generic[P, R]):
 
     def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
         arguments = describe_arguments(args, kwargs)
-        reason = get_reason(arguments, [c.arguments for c in self._captures.values()])
+        reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
         captured = None
         while captured is None:
             captured = make_captured(self._name, self.function, given, args, kwargs, inputs, config)
         captured.reason, captured.arguments = reason, arguments
+        self._n_captured += 1
+        if self._n_captured == MANY_CAPTURES:
+            warnings.warn(
+                f"{self._name} was captured {MANY_CAPTURES} times, which compiles it anew; the last time {reason}. "
+                "One plan serves all values of tensors and of variables: give it numbers as tensors, and sizes as bound variables.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         _log.info("jit.captured", function=self._name, reason=reason, kernels=captured.n_kernels)
         return captured
 

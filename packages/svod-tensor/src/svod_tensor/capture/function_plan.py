@@ -15,6 +15,7 @@ from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
+from svod_tensor.capture.dependencies import Dependency, list_names, select_unchanged
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.nested import take_apart
@@ -59,6 +60,7 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
+    names_read = list_names(function)
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
         _check_leaks(capture, {i.memory for i in inputs}, outputs)
@@ -85,6 +87,7 @@ def make_captured(
         if all(registry.get_version(memory) is memory for memory in memories):
             raise
         return None
+    captured.dependencies = select_unchanged([*names_read, *(Dependency(*read) for read in capture.dependencies)])
     if not binds and not bound:
         captured.direct = _find_direct(captured)
     return captured

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeGuard, cast
 
 from svod_ir import Op, UOp
 from svod_ir.sizes import unbind
 from svod_tensor.capture.nested import list_items, take_apart
 from svod_tensor.tensor import Tensor
 
-__all__ = ["Argument", "Signature", "describe_arguments", "find_array", "get_reason", "read_arguments"]
+__all__ = [
+    "Argument",
+    "Signature",
+    "describe_arguments",
+    "find_array",
+    "get_reason",
+    "is_plain",
+    "key_of",
+    "read_arguments",
+]
 
 
 Signature: TypeAlias = tuple[tuple[object, ...], Sequence[Tensor | UOp]]
@@ -68,12 +77,17 @@ def describe_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> 
     return tuple(found)
 
 
-def get_reason(new: Sequence[Argument], known: Sequence[Sequence[Argument]]) -> str:
-    """What is new about a signature, against the one of those known that is most like it."""
+def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument], str | None]]) -> str:
+    """What is new about a call, against the one of those known that is most like it.
+
+    Args:
+        new: its arguments.
+        known: the arguments of others, and how a Python value has changed that they depend on.
+    """
     if not known:
         return "for the first call"
-    differences = [_compare(new, other) for other in known]
-    return "since " + "; ".join(min(differences, key=len))
+    differences = [[*_compare(new, other), *([change] if change else [])] for other, change in known]
+    return "since " + "; ".join(min(differences, key=len) or ["a tensor that the function holds is another one"])
 
 
 def find_array(value: object) -> Tensor | None:
@@ -115,7 +129,14 @@ def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
     value = _as_tensor(value)
     if _is_input(value):
         inputs.append(value)
-    key += _key_of(value)
+    key += key_of(value)
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a number, a text or nothing, or some of these, which are compared by value."""
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_plain, cast("Iterable[object]", value)))
+    return isinstance(value, (int, float, str, bytes, type(None)))
 
 
 def _is_input(value: object) -> TypeGuard[Tensor | UOp]:
@@ -128,7 +149,7 @@ def _as_tensor(value: object) -> object:
     return value if array is None else array
 
 
-def _key_of(value: object) -> tuple[object, ...]:
+def key_of(value: object) -> tuple[object, ...]:
     """What of a value that is no container belongs to the signature."""
     match value:
         case Tensor():
@@ -141,6 +162,9 @@ def _key_of(value: object) -> tuple[object, ...]:
         case None | bool() | int() | str() | bytes():
             return (type(value), value)
         case _:
+            if is_plain(value):
+                keys = map(key_of, cast("Iterable[object]", value))
+                return (tuple, *keys) if isinstance(value, tuple) else (frozenset, frozenset(keys))
             return (_ById(value),)
 
 
@@ -153,7 +177,7 @@ def _describe(value: object, root: int | str, place: str, found: list[Argument])
             _describe(item, root, f"{place}{name}", found)
         return
     value = _as_tensor(value)
-    found.append(Argument(root, place, _show(value), _key_of(value), _is_input(value)))
+    found.append(Argument(root, place, _show(value), key_of(value), _is_input(value)))
 
 
 def _show(value: object) -> str:

@@ -38,6 +38,7 @@ class Capture:
             what they held.
         moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
             is not where later calls find it.
+        dependencies: the Python values that it read with `depend_on`: a name, what reads it, and what it was.
     """
 
     writes_memory = True
@@ -49,6 +50,7 @@ class Capture:
         self.assigned: dict[UOp, UOp] = {}
         self.lacking: list[tuple[Cell, UOp]] = []
         self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
+        self.dependencies: list[tuple[str, Callable[[], object], object]] = []
         self.made: dict[int, weakref.ref[Live]] = {}
         self.spent: set[int] = set()
         self._written: list[weakref.ref[Cell]] = []

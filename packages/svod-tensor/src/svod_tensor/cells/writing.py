@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
     from svod_tensor.cells.recording import Capture
 
-__all__ = ["make_own", "write"]
+__all__ = ["get_last_number", "make_own", "write"]
 
 _numbers = itertools.count(1)
+_last = 0
+
+
+def get_last_number() -> int:
+    """The number of the last assignment to memory: as long as it is the same, there was none."""
+    return _last
 
 
 def write(cell: Cell, path: Path, value: UOp) -> None:
@@ -137,7 +143,9 @@ def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
     state = states.find_target_state(node)
     assert state is not None, node
     memory = states.memory_of(state)
-    number = UOp(Op.NOOP, void, (), next(_numbers))
+    global _last
+    _last = next(_numbers)
+    number = UOp(Op.NOOP, void, (), _last)
     number.attached = get_ident()
     new = UOp(Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number))
     add_line(new)

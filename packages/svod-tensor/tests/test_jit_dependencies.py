@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from svod_tensor import Tensor, depend_on, fori_loop, grad, jit
+
+FACTOR = 2.0
+
+
+def test_a_number_of_an_outer_function_may_change() -> None:
+    factor = 2
+
+    @jit
+    def scale(x: Tensor) -> Tensor:
+        return x * factor
+
+    x = Tensor([1.0, 2.0])
+    found = [scale(x).tolist()]
+    for value in (3, 2, 3, 2.0):
+        factor = value
+        found.append(scale(x).tolist())
+    assert found == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]
+    assert scale.n_captures == 3, "one for each number: 2 and 2.0 are two"
+    assert "`factor` is 3 instead of 2" in scale.explain()
+
+
+def test_a_global_number_may_change(monkeypatch) -> None:
+    @jit
+    def scale(x: Tensor) -> Tensor:
+        return sum((x * FACTOR for _ in range(2)), Tensor(0.0))
+
+    before = scale(Tensor([1.0])).item()
+    monkeypatch.setitem(globals(), "FACTOR", -0.0)
+    after = scale(Tensor([1.0])).item()
+    assert (before, after, scale.n_captures) == (4.0, 0.0, 2)
+    monkeypatch.setitem(globals(), "FACTOR", 0.0)
+    assert math.copysign(1, (scale(Tensor([1.0])) * 1).item()) == 1
+    assert scale.n_captures == 3
+    assert "the global `FACTOR` is 0.0 instead of -0.0" in scale.explain()
+
+
+def test_an_object_in_place_of_another_one_is_seen_and_the_first_one_is_left() -> None:
+    weight = Tensor([1.0])
+
+    @jit
+    def scale(x: Tensor) -> Tensor:
+        return x * weight
+
+    assert scale(Tensor([3.0])).item() == 3
+    weight = Tensor([2.0])
+    assert scale(Tensor([3.0])).item() == 6
+    weight.assign(Tensor([5.0]))
+    assert scale(Tensor([3.0])).item() == 15
+    assert scale.n_captures == 1
+
+
+def test_what_a_function_changes_itself_is_no_reason_to_capture_it_again() -> None:
+    n_runs = 0
+
+    @jit
+    def count(x: Tensor) -> Tensor:
+        nonlocal n_runs
+        n_runs += 1
+        return x + 1
+
+    for _ in range(3):
+        count(Tensor([1.0]))
+    assert n_runs == count.n_captures == 1
+
+
+def test_a_name_without_a_value_is_no_dependency() -> None:
+    @jit
+    def choose(x: Tensor) -> Tensor:
+        return x if x.ndim else later  # noqa: F821
+
+    assert [choose(Tensor([1.0])).item() for _ in range(2)] == [1.0, 1.0]
+    later = Tensor(2.0)
+    assert choose(Tensor([1.0])).item() == 1.0
+    del later
+
+
+@pytest.mark.parametrize("around", ["plain", "loop", "derivative"])
+def test_values_that_called_functions_read_are_seen(around: str) -> None:
+    mode = {"scale": 2.0}
+
+    def compute(x: Tensor) -> Tensor:
+        return x * depend_on("the scale", lambda: mode["scale"])
+
+    def run(x: Tensor) -> Tensor:
+        if around == "loop":
+            return fori_loop(0, 1, lambda _, value: compute(value), x)
+        if around == "derivative":
+            return grad(lambda value: compute(value).sum())(x)
+        return compute(x)
+
+    step = jit(run)
+    found = [step(Tensor([1.0])).item()]
+    for mode["scale"] in (3.0, 2.0):
+        found.append(step(Tensor([1.0])).item())
+    assert (found, step.n_captures) == ([2.0, 3.0, 2.0], 2)
+    assert "the scale is 3.0 instead of 2.0" in step.explain()
+
+
+def test_outside_of_captured_functions_a_value_is_read_and_that_is_all() -> None:
+    assert depend_on("a number", lambda: 7) == 7
+
+
+def test_a_function_that_is_captured_again_and_again_says_so() -> None:
+    scale = jit(lambda x, factor: x * factor)
+    with pytest.warns(RuntimeWarning, match=r"was captured 32 times.* args\[1\] is 31 instead of .*numbers as tensors"):
+        for factor in range(40):
+            scale(Tensor([1.0]), factor)
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
+@pytest.mark.parametrize("part", [False, True], ids=["all", "part"])
+def test_an_assignment_that_nobody_waited_for_is_seen_in_what_the_function_holds(writes: bool, part: bool) -> None:
+    weight = Tensor([2.0, 2.0])
+
+    @jit
+    def step(x: Tensor) -> Tensor:
+        result = x * weight
+        if writes:
+            weight.assign(weight + 1)
+        return result
+
+    x = Tensor([3.0, 3.0])
+    expected = 2.0
+    for value in (None, 5.0, 7.0):
+        if value is not None:
+            (weight[1:] if part else weight).assign(Tensor.full((1,) if part else (2,), value))
+            expected = value
+        assert step(x).tolist()[1] == 3 * expected
+        expected += writes
+    assert weight.tolist()[1] == expected
