@@ -264,35 +264,26 @@ check()
 def test_an_interrupt_ends_a_long_plan_and_leaves_everything_usable(n_threads: int):
     out = run_in_process(
         """
-from svod_runtime import ExecutionPlanBuilder, PreparedCustomFunction, register_custom_function
-w = Tensor((np.random.default_rng(0).standard_normal((384, 384)) / 20).astype(np.float32)).realize()
-y = w
-for _ in range(300):
-    y = (y @ w).contiguous()
-chain = y.prepare()
-chain.execute()
-expected = chain.output_buffer.to_bytes()
-
-# The same kernels between two functions, which tell how far a run came.
+from svod_tensor import custom_function, register_custom_function
 counts = {"begin": 0, "end": 0}
 has_begun = threading.Event()
 def count(name):
-    def function(buffers, variables, attrs):
+    def function(out, x):
+        np.copyto(out, x)
         counts[name] += 1
         has_begun.set()
     return function
-builder = ExecutionPlanBuilder("CPU")
-for number, buffer in enumerate(chain.buffers):
-    builder.add_buffer(number, buffer)
 for name in counts:
     register_custom_function(name, count(name))
-everything = tuple(range(len(chain.buffers)))
-builder.add_op(PreparedCustomFunction(-1, "begin", everything))
-for op in chain.prepared_ops:
-    builder.add_op(op)
-builder.add_op(PreparedCustomFunction(-2, "end", everything))
-builder.set_output_buffers(chain.output_indices)
-long_plan = builder.build()
+w = Tensor((np.random.default_rng(0).standard_normal((384, 384)) / 20).astype(np.float32)).realize()
+y = custom_function("begin", w, outputs=(w.shape, w.dtype))
+for _ in range(300):
+    y = (y @ w).contiguous()
+# The functions tell how far a run came. The plan has all that it writes for itself, so that it may end anywhere.
+long_plan = custom_function("end", y, outputs=(w.shape, w.dtype)).prepare()
+long_plan.execute()
+expected = long_plan.output_buffer.to_bytes()
+has_begun.clear()
 
 # A process that was started in the background ignores the signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -309,8 +300,7 @@ except KeyboardInterrupt:
     print("interrupted", counts["begin"] - counts["end"])
 thread.join()
 check()
-for buffer in long_plan.output_buffers:
-    buffer.copyin(bytes(buffer.nbytes))
+long_plan.output_buffer.copyin(bytes(long_plan.output_buffer.nbytes))
 long_plan.execute()
 print(long_plan.output_buffer.to_bytes() == expected)
 """,
