@@ -25,6 +25,10 @@ class Library(ABC):
         """A step from the network's first weights; each call goes on from the one before, and returns when it is done."""
 
     @abstractmethod
+    def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """`function` of `x`, of which gradients keep `x` alone."""
+
+    @abstractmethod
     def relu(self, x: Any) -> Any: ...
 
     @abstractmethod
@@ -117,6 +121,9 @@ class Svod(Library):
         self.step = step
         return lambda: step(*batch)
 
+    def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
+        return self._svod.checkpoint(function)(x)
+
     def relu(self, x: Any) -> Any:
         return x.relu()
 
@@ -159,7 +166,9 @@ class Torch(Library):
 
     def __init__(self, *, is_compiled: bool = False) -> None:
         import torch
+        from torch.utils.checkpoint import checkpoint
 
+        self._checkpoint = checkpoint
         self._torch, self._functional, self._is_compiled = torch, torch.nn.functional, is_compiled
         self.name = "torch.compile" if is_compiled else "torch"
 
@@ -189,6 +198,9 @@ class Torch(Library):
             return loss.detach()
 
         return step
+
+    def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
+        return self._checkpoint(function, x, use_reentrant=False)
 
     def relu(self, x: Any) -> Any:
         return x.relu()
@@ -263,6 +275,9 @@ class Jax(Library):
             return loss
 
         return step
+
+    def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
+        return self._jax.checkpoint(function)(x)
 
     def relu(self, x: Any) -> Any:
         return self._jax.nn.relu(x)

@@ -1,6 +1,6 @@
 """How much memory steps of training take: the networks of `training.py`, each library in a process of its own.
 
-    python benchmarks/training_memory.py                 the transformer
+    python benchmarks/training_memory.py                 the transformer, as it is and with its layers computed again
     python benchmarks/training_memory.py mlp resnet18    other networks
 
 What is counted is resident memory as Linux reports it, in MiB: of the process with the library imported, with the weights and
@@ -80,7 +80,12 @@ def measure_apart(library: str, network: str, cache: str) -> Result | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the memory of steps of training.")
-    parser.add_argument("names", nargs="*", default=["transformer"], help="networks (default: transformer)")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        default=["transformer", "transformer, recomputed"],
+        help="networks (default: the transformer, as it is and with its layers computed again)",
+    )
     parser.add_argument("--without", nargs="*", default=(), choices=MODULES, help="libraries that are left out")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -71,6 +71,10 @@ def iter_networks(*, is_quick: bool = False) -> Iterator[Network]:
         "transformer", **(small if is_quick else {"n_layers": 6, "width": 384, "n_heads": 6, "n_tokens": 256, "batch": 8, "length": 128})
     )  # fmt: skip
     yield _make_transformer(
+        "transformer, recomputed", recomputes=True,
+        **(small if is_quick else {"n_layers": 6, "width": 384, "n_heads": 6, "n_tokens": 256, "batch": 8, "length": 128})
+    )  # fmt: skip
+    yield _make_transformer(
         "gpt2", **(small if is_quick else {"n_layers": 12, "width": 768, "n_heads": 12, "n_tokens": 50257, "batch": 1, "length": 256})
     )  # fmt: skip
     yield _make_lstm(*((8, 4, 32) if is_quick else (64, 32, 256)))
@@ -168,9 +172,19 @@ def _resnet_loss(library: Library, w: Weights, x: Any, labels: Any) -> Any:
 
 
 def _make_transformer(
-    name: str, *, n_layers: int, width: int, n_heads: int, n_tokens: int, batch: int, length: int
+    name: str,
+    *,
+    n_layers: int,
+    width: int,
+    n_heads: int,
+    n_tokens: int,
+    batch: int,
+    length: int,
+    recomputes: bool = False,
 ) -> Network:
     """A decoder as GPT-2 is: normalised before each part, and the embeddings are the weights of the last layer, too.
+
+    With `recomputes`, gradients keep what goes into each layer alone, and compute the rest again.
 
     Source: Radford et al., Language Models are Unsupervised Multitask Learners (2019), section 2.3.
     """
@@ -191,12 +205,14 @@ def _make_transformer(
     per_layer = 12 * width**2 + 2 * length * width
     return Network(
         name=name, weights=weights, batch=(tokens[:, :-1].copy(), tokens[:, 1:].copy()),
-        loss=partial(_transformer_loss, n_layers=n_layers, n_heads=n_heads), optimizer=AdamW(3e-4),
+        loss=partial(_transformer_loss, n_layers=n_layers, n_heads=n_heads, recomputes=recomputes), optimizer=AdamW(3e-4),
         flops=6.0 * batch * length * (n_layers * per_layer + n_tokens * width),
     )  # fmt: skip
 
 
-def _transformer_loss(library: Library, w: Weights, tokens: Any, targets: Any, *, n_layers: int, n_heads: int) -> Any:
+def _transformer_loss(
+    library: Library, w: Weights, tokens: Any, targets: Any, *, n_layers: int, n_heads: int, recomputes: bool
+) -> Any:
     batch, length = tokens.shape
     width = w["positions"].shape[-1]
 
@@ -206,13 +222,17 @@ def _transformer_loss(library: Library, w: Weights, tokens: Any, targets: Any, *
     def norm(name: str, x: Any) -> Any:
         return library.layer_norm(x, w[name], w[f"{name}.bias"])
 
-    x = library.embed(w["tokens"], tokens) + w["positions"]
-    for layer in range(n_layers):
+    def run_layer(layer: int, x: Any) -> Any:
         parts = linear(f"{layer}.qkv", norm(f"{layer}.norm1", x)).reshape(batch, length, 3, n_heads, width // n_heads)
         query, key, value = (library.swap(parts[:, :, part], 1, 2) for part in range(3))
         attended = library.swap(library.attend_causally(query, key, value), 1, 2).reshape(batch, length, width)
         x = x + linear(f"{layer}.attended", attended)
-        x = x + linear(f"{layer}.outer", library.gelu(linear(f"{layer}.inner", norm(f"{layer}.norm2", x))))
+        return x + linear(f"{layer}.outer", library.gelu(linear(f"{layer}.inner", norm(f"{layer}.norm2", x))))
+
+    x = library.embed(w["tokens"], tokens) + w["positions"]
+    for layer in range(n_layers):
+        run = partial(run_layer, layer)
+        x = library.recompute(run, x) if recomputes else run(x)
     scores = library.linear(norm("norm", x).reshape(batch * length, width), w["tokens"], None)
     return library.cross_entropy(scores, targets.reshape(-1))
 
