@@ -18,7 +18,7 @@ Where assignments read in a circle what the next one overwrites, one of them get
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from svod_ir import Op, UOp
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
@@ -36,10 +36,11 @@ def protect_assigned(sink: UOp) -> UOp:
         return sink
     sink = _break_circles(_save_overwritten(sink))
     order = sink.toposort()
+    below = _list_memories_below(order)
     done = make_images()
     for node in order:
         new = node.with_images(done)
-        if node.op is Op.ASSIGN and _reads_elsewhere(new):
+        if node.op is Op.ASSIGN and _reads_elsewhere(node, below):
             new = new.with_src((new.target, UOp(Op.CONTIGUOUS, new.dtype, (new.value,))))
         done[node] = new
     return done[sink]
@@ -52,55 +53,95 @@ def assigned_memory(target: UOp) -> UOp:
     return target
 
 
-def _reads_elsewhere(assign: UOp) -> bool:
+def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:
+    """For each node the memories that are assigned somewhere and that it is made from, and for each of these itself: a bit each."""
+    assigned = dict.fromkeys(assigned_memory(node.target) for node in order if node.op is Op.ASSIGN)
+    below = {memory: 1 << n for n, memory in enumerate(assigned)}
+    for node in order:
+        bits = below.get(node, 0)
+        for s in node.src:
+            bits |= below[s]
+        below[node] = bits
+    return below
+
+
+def _reads_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> bool:
     target, value = assign.src
     memory = assigned_memory(target)
+    own = below[memory]
     seen: set[UOp] = set()
     stack = [value]
     while stack:
         node = stack.pop()
-        if node in seen or node is target or node.op in _STORED:
+        if node in seen or node is target or node.op in _STORED or not below[node] & own:
             continue
         seen.add(node)
-        below = assigned_memory(node)
-        if below.op in (Op.BUFFER, Op.PARAM) and below is not memory:
+        shown = assigned_memory(node)
+        if shown.op in (Op.BUFFER, Op.PARAM) and shown is not memory:
             # Other memory has been written by then, whatever that was computed from.
             continue
-        if node is memory:
+        if node is memory or node.op not in ELEMENTWISE:
             return True
-        if node.op in ELEMENTWISE:
-            stack.extend(node.src)
-        elif memory in node.toposort():
-            return True
+        stack.extend(node.src)
     return False
+
+
+class _States:
+    """The contents of memory that assignments overwrite, a bit each, which is that of the assignment too."""
+
+    def __init__(self, order: Sequence[UOp]) -> None:
+        self.assigns = [node for node in order if node.op is Op.ASSIGN]
+        self.bit_of = {node: 1 << n for n, node in enumerate(self.assigns)}
+        self._overwritten = {_state_below(node.target): bit for node, bit in self.bit_of.items()}
+
+    def get_shown(self, node: UOp) -> int | None:
+        """The content that a node shows, if another one follows it; None for nodes that are computed."""
+        state = _state_below(node)
+        return None if state is None else self._overwritten.get(state, 0)
+
+    def list_assigns(self, bits: int) -> list[UOp]:
+        """The assignments with these bits."""
+        found: list[UOp] = []
+        while bits:
+            last = bits & -bits
+            found.append(self.assigns[last.bit_length() - 1])
+            bits ^= last
+        return found
 
 
 def _save_overwritten(sink: UOp) -> UOp:
     """`sink` in which nothing reads a state of memory besides something that follows its end."""
     order = sink.toposort()
-    overwriters = {_state_below(node.target): node for node in order if node.op is Op.ASSIGN}
+    states = _States(order)
     done = make_images()
-    reads: dict[UOp, frozenset[UOp]] = {}
-    follows: dict[UOp, frozenset[UOp]] = {}
-    nothing: frozenset[UOp] = frozenset()
+    reads: dict[UOp, int] = {}
+    follows: dict[UOp, int] = {}
     for node in order:
-        follows[node] = nothing.union(*(follows[s] for s in node.src), (node,) if node.op is Op.ASSIGN else ())
+        own = states.bit_of.get(node, 0)
+        before = 0
+        for s in node.src:
+            before |= follows[s]
+        follows[node] = before | own
         # A target is written, not read; an AFTER reads nothing by itself, and results need no common kernel.
         operands = node.src[1:] if node.op is Op.ASSIGN else () if node.op in (Op.SINK, Op.AFTER) else _list_read(node)
-        saved: dict[UOp, UOp] = {}
-        for s in operands:
-            late = {state for state in reads[s] if overwriters[state] in follows[node] - follows[s] - {node}}
-            if late:
-                saved[s] = UOp(Op.CONTIGUOUS, s.dtype, (done[s],))
-        done[node] = node.with_src(tuple(saved.get(s, done[s]) for s in node.src))
-        state = _state_below(node)
-        if state is not None:
-            reads[node] = frozenset((state,)) if state in overwriters else nothing
-        elif node.op in _STORED:
-            reads[node] = nothing
-        else:
-            reads[node] = nothing.union(*(reads[s] for s in _list_read(node) if s not in saved))
+        saved = {s: UOp(Op.CONTIGUOUS, s.dtype, (done[s],)) for s in operands if reads[s] & before & ~follows[s] & ~own}
+        done[node] = (
+            node.with_src(tuple([saved.get(s, done[s]) for s in node.src])) if saved else node.with_images(done)
+        )
+        reads[node] = _get_read(node, states, reads, saved)
     return done[sink]
+
+
+def _get_read(node: UOp, states: _States, reads: Mapping[UOp, int], saved: Collection[UOp] = ()) -> int:
+    """The states that computing a node reads, where none is read for the operands that are saved before."""
+    shown = states.get_shown(node)
+    if shown is not None or node.op in _STORED:
+        return shown or 0
+    found = 0
+    for s in _list_read(node):
+        if s not in saved:
+            found |= reads[s]
+    return found
 
 
 def _list_read(node: UOp) -> tuple[UOp, ...]:
@@ -111,26 +152,16 @@ def _list_read(node: UOp) -> tuple[UOp, ...]:
 def _break_circles(sink: UOp) -> UOp:
     """`sink` in which no assignments wait for each other to read what they overwrite."""
     order = sink.toposort()
-    assigns = [node for node in order if node.op is Op.ASSIGN]
-    overwriters = {_state_below(node.target): node for node in assigns}
-    reads: dict[UOp, frozenset[UOp]] = {}
-    nothing: frozenset[UOp] = frozenset()
+    states = _States(order)
+    reads: dict[UOp, int] = {}
     for node in order:
-        state = _state_below(node)
-        if state is not None:
-            reads[node] = frozenset((state,)) if state in overwriters else nothing
-        else:
-            is_stored = node.op in _STORED
-            reads[node] = nothing if is_stored else nothing.union(*(reads[s] for s in _list_read(node)))
-    waits: dict[UOp, set[UOp]] = {node: set() for node in assigns}
-    for node in assigns:
-        for state in reads[node.src[1]]:
-            waits[overwriters[state]].add(node)
-    saved: set[UOp] = set()
-    while (reader := _find_in_circle(sink, waits)) is not None:
-        saved.add(reader)
-        for readers in waits.values():
-            readers.discard(reader)
+        reads[node] = _get_read(node, states, reads)
+    waits: dict[UOp, list[UOp]] = {node: [] for node in states.assigns}
+    for node in states.assigns:
+        for overwriter in states.list_assigns(reads[node.value]):
+            if overwriter is not node:
+                waits[overwriter].append(node)
+    saved = _choose_saved(sink, waits)
     if not saved:
         return sink
     done = make_images()
@@ -141,37 +172,54 @@ def _break_circles(sink: UOp) -> UOp:
     return done[sink]
 
 
-def _find_in_circle(sink: UOp, waits: Mapping[UOp, set[UOp]]) -> UOp | None:
-    """An assignment that another one waits for, and that itself needs what that one has written; None if there is none."""
+def _choose_saved(sink: UOp, waits: Mapping[UOp, Sequence[UOp]]) -> set[UOp]:
+    """Assignments without whose reading of overwritten memory, for which others wait, nothing waits in a circle.
+
+    A walk in depth; where it meets its own path, an assignment of that circle is chosen, and the walk goes on before the step
+    that led there.
+    """
+    saved: set[UOp] = set()
     if not any(waits.values()):
-        return None
-    path: list[UOp] = []
-    entered: dict[UOp, int] = {}
-    left: set[UOp] = set()
-    stack = [sink]
-    while stack:
-        node = stack[-1]
-        if node in entered:
-            stack.pop()
-            if path and path[-1] is node:
-                left.add(path.pop())
+        return saved
+
+    def iter_below(node: UOp) -> Iterator[UOp]:
+        return reversed((*node.src, *waits.get(node, ())))
+
+    path, rest = [sink], [iter_below(sink)]
+    place_of: dict[UOp, int | None] = {sink: 0}  # on the path; None for those that are done
+    while path:
+        node = path[-1]
+        below = next(rest[-1], None)
+        if below is None:
+            place_of[path.pop()] = None
+            rest.pop()
+        elif below in saved and below not in node.src:
             continue
-        entered[node] = len(path)
-        path.append(node)
-        for below in (*node.src, *(waits.get(node, set()) - {node})):
-            if below not in entered:
-                stack.append(below)
-            elif below not in left:
-                return _choose_copied(path[entered[below] :], waits)
-    return None
+        elif below not in place_of:
+            place_of[below] = len(path)
+            path.append(below)
+            rest.append(iter_below(below))
+        elif (start := place_of[below]) is not None:
+            circle = path[start:]
+            chosen = _choose_copied(circle, waits, saved)
+            saved.add(chosen)
+            # The step to the first of the circle is the one that was not taken, and any other one is taken back.
+            end = start + circle.index(chosen) if chosen is not below else len(path)
+            for left in path[end:]:
+                del place_of[left]
+            del path[end:], rest[end:]
+    return saved
 
 
-def _choose_copied(circle: list[UOp], waits: Mapping[UOp, set[UOp]]) -> UOp:
+def _choose_copied(circle: Sequence[UOp], waits: Mapping[UOp, Sequence[UOp]], saved: Collection[UOp]) -> UOp:
     """The assignment of a circle whose value is computed before: if possible one that itself waits for the next, and does not
     need it for its value.
     """
     turned = [*circle[1:], circle[0]], [*circle[2:], *circle[:2]]
-    readers = [(b, c) for a, b, c in zip(circle, *turned, strict=True) if b in waits.get(a, ())]
+    readers = [
+        (b, c) for a, b, c in zip(circle, *turned, strict=True)
+        if b in waits.get(a, ()) and b not in saved and b not in a.src
+    ]  # fmt: skip
     return next((b for b, c in readers if c in waits.get(b, ()) and c not in b.src), readers[0][0])
 
 
