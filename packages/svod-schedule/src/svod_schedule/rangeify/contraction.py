@@ -39,7 +39,7 @@ def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
     constant = set(axes)
     stack = [(node, tuple(axes))]
     seen: set[tuple[UOp, tuple[int, ...]]] = set()
-    while stack:
+    while stack and constant:
         current, places = item = stack.pop()
         if item in seen or not current.shape:
             continue

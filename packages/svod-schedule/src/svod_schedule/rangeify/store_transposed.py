@@ -73,7 +73,8 @@ def _copy(operand: UOp, axes: tuple[int, ...], last: int) -> UOp:
 
 def _has_conflicts(node: UOp, axes: tuple[int, ...]) -> bool:
     """Whether steps along the longest reduced axis go from row to row that share sets of a cache."""
-    fresh, shape = FreshIds(node), node.shape
+    # What is below the movement is not looked at, so that no loop of it has the same number.
+    fresh, shape = FreshIds(), node.shape
     ranges = [fresh.make_range(size, AxisType.LOOP) for size in shape]
     at = Coordinates(tuple(ranges))
     longest = ranges[max(axes, key=lambda a: max_size(shape[a]))]
