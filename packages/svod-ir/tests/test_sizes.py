@@ -13,7 +13,15 @@ from svod_dtype import index
 from svod_ir._size_text import format_shape, format_size
 from svod_ir.errors import BroadcastError, ShapeError
 from svod_ir.ops import Op
-from svod_ir.sizes import bounds_of_size, divide_size, is_known_at_most, max_size, normalize_size, product
+from svod_ir.sizes import (
+    bounds_of_size,
+    describe_size,
+    divide_size,
+    is_known_at_most,
+    max_size,
+    normalize_size,
+    product,
+)
 from svod_ir.testing.nodes import bind
 from svod_ir.uop import SInt, UOp
 
@@ -132,3 +140,14 @@ def test_errors_show_sizes_as_they_are_written() -> None:
     error = BroadcastError(left=(N, 3), right=(M, 3), axis=-2)
     assert str(error).startswith("shapes (n, 3) and (m, 3) do not broadcast: axis -2 has sizes n and m")
     assert "shape (m*n,)" in str(ShapeError(operation="reshape", shape=(N * M,), problem="is wrong"))
+
+
+def test_a_size_of_bound_variables_shows_itself_and_its_value():
+    n = bind(N, 3)
+    assert repr((n, 4)) == "(n=3, 4)"
+    assert repr((normalize_size(n * 2 + 1),)) == "(2*n + 1=7,)"
+    assert describe_size(5) == "5"
+    assert describe_size(N * 2) == "2*n"
+    assert describe_size(N * 2, 6) == "2*n=6"
+    # Nodes of kernels say what they are.
+    assert repr(N + 1).startswith("ADD(DEFINE_VAR, CONST)")

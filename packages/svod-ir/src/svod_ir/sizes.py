@@ -17,16 +17,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from svod_dtype import index
 from svod_ir._size_text import format_size
 from svod_ir.ops import Op
 from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, divide_monomial, get_interval, multiply_terms
-from svod_ir.uop import SInt, UOp, to_node
+from svod_ir.uop import SInt, UOp, defines, to_node
 
 __all__ = [
-    "bounds_of_size", "divide_size", "is_known_at_most", "max_size", "normalize_size",
+    "bounds_of_size", "describe_size", "divide_size", "is_known_at_most", "max_size", "normalize_size",
     "product", "unbind",
 ]  # fmt: skip
 
@@ -87,6 +87,39 @@ def is_known_at_most(size: SInt, limit: SInt) -> bool:
 def unbind(node: UOp) -> UOp:
     """The graph with each variable in the place of its binding."""
     return node.substitute({bind: bind.symbol for bind in node.iter_ops(Op.BIND)})
+
+
+def describe_size(size: SInt, value: int | None = None) -> str:
+    """A size, and its value behind it where it depends on variables: `2*n=6`.
+
+    Args:
+        size: the size.
+        value: what it is now; by default what its BINDs give, if these bind constants.
+    """
+    if isinstance(size, int):
+        return str(size)
+    if value is None:
+        value = _find_value(size)
+    return format_size(size) if value is None else f"{format_size(size)}={value}"
+
+
+def _find_value(size: UOp) -> int | None:
+    values = {bind: bind.value for bind in size.iter_ops(Op.BIND) if bind.value.op is Op.CONST}
+    found = normalize_size(size.substitute(values)) if values else size
+    return found if isinstance(found, int) else None
+
+
+_ARITHMETIC: Final = frozenset(
+    {Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.MIN}
+)
+
+
+@defines("find_size_text")
+def _find_text(node: UOp) -> str | None:
+    """How a node of dtype index is shown if it is a size of a tensor: arithmetic of bound variables."""
+    ops = {n.op for n in node.toposort()}
+    is_size = Op.BIND in ops and ops <= _ARITHMETIC
+    return describe_size(node) if is_size else None
 
 
 @format_size.register

@@ -79,6 +79,10 @@ class UOp:
         return self if ref is own else _get_rival(self, own)
 
     def __repr__(self) -> str:
+        # A shape with variables is a tuple of nodes, which a user prints.
+        text = _rules["find_size_text"](self) if self.dtype is index else None
+        if text is not None:
+            return text
         operands = ", ".join(s.op.name for s in self.src[:8]) + (", ..." if len(self.src) > 8 else "")
         return f"{self.op.name}({operands}):{self.dtype.short}" + ("" if self.arg is None else f"[{self.arg}]")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Self
+from operator import index
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, Final, Self
 
 from svod_dtype import to_dtype
 from svod_tensor.engine import memory_nodes
-from svod_tensor.errors import DonatedTensorError
 from svod_tensor.ops.activation import Activation
 from svod_tensor.ops.arithmetic import Arithmetic
 from svod_tensor.ops.assignment import Assignment
@@ -33,6 +34,7 @@ from svod_tensor.ops.products import Products
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
 from svod_tensor.ops.reduction import Reduction
+from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.sources import Sources
 from svod_tensor.ops.statistics import Statistics
@@ -41,17 +43,22 @@ from svod_tensor.ops.update import Update
 from svod_tensor.ops.windows import Windows
 
 if TYPE_CHECKING:
+    from typing import SupportsIndex
+
     from svod_runtime import ExecutionPlan
     from svod_tensor.options import AnyConfig, PrepareConfig
 
 __all__ = ["Tensor"]
+
+_OUT_OF_BAND: Final = 5
+"""The protocol of pickle from which on the bytes of a tensor may travel beside the pickle."""
 
 
 @take_rules
 class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Cutting,
     Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
-    Random, Reading, Reduction, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
+    Random, Reading, Reduction, Showing, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 
@@ -217,31 +224,34 @@ class Tensor(
 
         return prepare_donating(tuple(tensors), config, donated)
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
         sharding = self.sharding
         place = str(self.device) if sharding is None else (sharding.devices, sharding.axis)
         array = self._host_array()
-        return _restore, (type(self), array.tobytes(), self.dtype.name, array.shape, place)
+        if index(protocol) >= _OUT_OF_BAND:
+            import numpy as np
 
-    def __repr__(self) -> str:
-        try:
-            return super().__repr__()
-        except DonatedTensorError as error:
-            return f"<{type(self).__name__} given away to {error.taker} as {error.argument}>"
+            # As bytes, since buffers know nothing of the narrow floats.
+            elements = PickleBuffer(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
+        else:
+            elements = array.tobytes()
+        return _restore, (type(self), elements, self.dtype.name, array.shape, place)
 
 
 def _restore(
-    kind: type[Tensor], elements: bytes, dtype: str, shape: tuple[int, ...], place: str | tuple[tuple[str, ...], int | None]
+    kind: type[Tensor], elements: bytes | memoryview, dtype: str, shape: tuple[int, ...], place: str | tuple[tuple[str, ...], int | None]
 ) -> Tensor:  # fmt: skip
-    """The tensor that was pickled."""
+    """The tensor that was pickled. Elements that came out of band are read where they are, as those of a shared array."""
     import numpy as np
 
     from svod_tensor._data import make_array_node
 
     found = to_dtype(dtype)
     array = np.frombuffer(elements, found.numpy).reshape(shape)
-    node = make_array_node(array, may_share=False, dtype=found)
+    node = make_array_node(array, may_share=not isinstance(elements, bytes), dtype=found)
     tensor = kind.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
+    if tensor.device == place:
+        return tensor
     return tensor.to(place) if isinstance(place, str) else tensor.shard(*place)
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
-from svod_ir import Sharding, SInt, UOp, format_shape
+from svod_ir import Sharding, SInt, UOp
 from svod_ir.placement import check_devices
 from svod_ir.sizes import max_size, product
 from svod_tensor._origins import add_line
@@ -286,12 +286,6 @@ class TensorBase:
             (False, True)
         """
         return self.content.is_realized
-
-    def __repr__(self) -> str:
-        state = "realized" if self.is_realized else f"lazy {self.uop.op.name}"
-        return (
-            f"<{type(self).__name__} shape={format_shape(self.shape)} dtype={self.dtype} device={self.device} {state}>"
-        )
 
     def __hash__(self) -> int:
         return id(self)

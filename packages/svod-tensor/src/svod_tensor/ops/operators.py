@@ -82,6 +82,15 @@ class Operators(Theme):
     def __abs__(self) -> Self:
         return self.abs()
 
+    def __round__(self, ndigits: int | None = None) -> Self:
+        return self.round(ndigits or 0)
+
+    def __trunc__(self) -> int:
+        return int(self.item())
+
+    def __contains__(self, value: Operand) -> bool:
+        return bool(self.eq(value).any().item())
+
     def __invert__(self) -> Self:
         return self.bitwise_not()
 

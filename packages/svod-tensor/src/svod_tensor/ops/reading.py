@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from svod_ir import OperandError
+from svod_ir import Op, OperandError
 from svod_tensor import _storage as storage
+from svod_tensor._text import find_shape
+from svod_tensor.cells import registry
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import read_array
 from svod_tensor.engine import memory_nodes
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from svod_ir import UOp
 
 __all__ = ["Reading"]
+
+_WRITABLE: Final = 1
+"""PyBUF_WRITABLE of Python's buffer protocol."""
+
+_MOST_COPIED: Final = 1 << 26
+"""The bytes that are copied from another device for a text at most."""
 
 Nested: TypeAlias = "bool | int | float | list[Nested]"
 
@@ -131,10 +139,43 @@ class Reading(Theme):
             raise BufferNotFoundError(node=self.uop)
         return array
 
-    def _find_array(self, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
-        """The elements where they are, if they are in memory."""
+    def _find_values(self) -> NDArray[np.generic] | None:
+        """The values, unless they have to be computed, or much memory copied."""
+        import numpy as np
+
+        shape = find_shape(self.shape)
+        if shape is None:
+            return None
+        if 0 in shape:
+            return np.empty(shape, self.dtype.numpy)
+        if (constant := _find_constant(self.uop)) is not None:
+            return np.broadcast_to(np.array(constant, self.dtype.numpy), shape)
+        sharding, is_large = self.sharding, self.nbytes > _MOST_COPIED
+        if sharding is None and self.content.cell.is_settled and not self.is_realized and not is_large:
+            # Memory that is shared with another tensor, which nobody writes without the lock before that has its own.
+            with registry.lock:
+                array = self._find_array(shape, copies=True)
+                return None if array is None else array.copy()
+        if not self.is_realized or (is_large and not self._is_in_host_memory()):
+            return None
+        if sharding is None:
+            return self._find_array(shape, copies=True)
+        if self.content.path:
+            whole = self.from_content(self.content.cell)._find_values()
+            return None if whole is None else read_array(self.content.path, whole)
+        arrays = [shard._find_values() for shard in self.shards()]
+        found = [array for array in arrays if array is not None]
+        if len(found) < len(arrays):
+            return None
+        return found[0] if sharding.axis is None else np.concatenate(found, sharding.axis)
+
+    def _is_in_host_memory(self) -> bool:
+        return self.sharding is None and storage.reads_files(str(self.device))
+
+    def _find_array(self, shape: tuple[int, ...], *, copies: bool = False) -> NDArray[np.generic] | None:
+        """The elements where they are, if they are in memory; `copies` lets what a view is of be copied as a whole."""
         whole = _find_elements(self.uop, shape)
-        if whole is not None or not self.content.path or not storage.reads_files(str(self.device)):
+        if whole is not None or not self.content.path or not (copies or self._is_in_host_memory()):
             return whole
         whole = self.content.cell.node
         found = _find_elements(whole, tuple(map(resolve_size, whole.shape)))
@@ -153,6 +194,24 @@ class Reading(Theme):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
+    def __bytes__(self) -> bytes:
+        return self._host_array().tobytes()
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The tensor's memory as Python's buffer protocol gives it, from Python 3.12 on; it is read-only.
+
+        Raises:
+            BufferError: if it is asked for to be written, or of a dtype that the protocol lacks.
+        """
+        if flags & _WRITABLE:
+            raise BufferError("the memory of a tensor is read-only: write to the tensor, as in x[...] = y")
+        array = self.numpy()
+        if array.dtype.kind == "V":
+            raise BufferError(
+                f"the buffer protocol has no {self.dtype}: take x.numpy().view('uint{8 * self.itemsize}')"
+            )
+        return array.data
+
     def __bool__(self) -> bool:
         return bool(self.item())
 
@@ -166,6 +225,16 @@ class Reading(Theme):
 
     def __float__(self) -> float:
         return float(self.item())
+
+
+_REPEATING: Final = frozenset({Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.FLIP, Op.SHRINK, Op.DETACH})
+
+
+def _find_constant(node: UOp) -> bool | int | float | None:
+    """What each element of a node is that nothing has to be computed for, and no memory read."""
+    while node.op in _REPEATING:
+        node = node.source
+    return node.arg if node.op is Op.CONST else None
 
 
 def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
