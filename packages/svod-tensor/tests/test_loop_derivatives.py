@@ -14,6 +14,7 @@ from svod_tensor import (
     Tensor,
     Variable,
     associative_scan,
+    checkpoint,
     fori_loop,
     grad,
     gru,
@@ -286,6 +287,33 @@ def test_what_is_computed_again_is_what_was_computed(every: int) -> None:
 
     for found, expected in zip(f(every), f(None), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_an_iteration_that_writes_what_it_carries_is_computed_again(every: int) -> None:
+    def f(x: Tensor, every: int | None) -> Tensor:
+        def body(c: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+            c[1] = c[0].sin() * a
+            c[1:] = c[1:] * c[:2]
+            return (c * 1.1).cos(), c
+
+        last, rows = scan(body, x, V, checkpoint_every=every)
+        return last.sum() + (rows * rows).sum()
+
+    x = Tensor([0.3, 0.5, 0.2], dtype="float64")
+    expected = grad(lambda x: f(x, None))(x).numpy()
+    np.testing.assert_allclose(grad(lambda x: f(x, every))(x).numpy(), expected, rtol=1e-12)
+
+
+def test_what_a_checkpoint_in_a_loop_reads_besides_has_its_derivative() -> None:
+    def f(w: Tensor, wrap: Callable[[Any], Any]) -> Tensor:
+        # It does not depend on the iteration, and is computed again in each.
+        layer = wrap(lambda h: w.sin() * h)
+        return fori_loop(0, 3, lambda _, h: layer(h).cos(), w * 2).sum()
+
+    w = Tensor([0.3, 0.5], dtype="float64")
+    found, expected = (grad(lambda w, wrap=wrap: f(w, wrap))(w).numpy() for wrap in (checkpoint, lambda g: g))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_checkpoints_need_positive_numbers_and_parts_of_one_size() -> None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from svod_ir.args import LoopArg
 from svod_ir.build import make_alu, make_cast, make_reshape
+from svod_ir.derivatives.memory import update_values
 from svod_ir.derivatives.new_loop import NewLoop, group_params, make_placed, make_shaped, make_view, number_back
 from svod_ir.derivatives.residuals import choose_kept, list_depending
 from svod_ir.derivatives.rule import (
@@ -246,9 +247,12 @@ class _Reverse:
             kept = choose_kept(list(needed), carried, changing, set(self.values[self.n_carried :]))
         stacks = self._stack(kept)
         images = {node: self.new.slice(stack) for node, stack in stacks.items()}
+        memory = {param for image in images.values() for param in image.iter_ops(Op.PARAM)}
 
         def replace(nodes: Sequence[UOp]) -> list[UOp]:
             sink = _drop_events(UOp.sink(*nodes).substitute(images))
+            # What is kept is read alone: an iteration that is computed again makes a value where it wrote memory.
+            sink = update_values(sink, memory)
             if counter is not None:
                 sink = number_back(sink, counter, to_node(normalize_size(_unbind(self.count) - 1)))
             return list(sink.src)

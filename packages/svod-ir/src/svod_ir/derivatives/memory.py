@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from svod_dtype import bool_
@@ -12,7 +12,7 @@ from svod_ir.derivatives.rule import Derivative, Parts, Wanted
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
 
-__all__ = ["AFTER", "LATER", "TRACED"]
+__all__ = ["AFTER", "LATER", "TRACED", "update_values"]
 
 
 def _reverse_traced(_: UOp, cotangent: UOp, __: Wanted) -> Parts:
@@ -65,6 +65,23 @@ def _forward_after(node: UOp, tangents: Parts) -> UOp | None:
     before = make_constant_like(node, 0) if tangents[0] is None else tangents[0]
     assigned = make_constant_like(effect.target, 0) if tangents[1] is None else tangents[1]
     return make_alu(Op.WHERE, _mark_written(views, content), _put_back(views, assigned), before)
+
+
+def update_values(root: UOp, memory: Collection[UOp]) -> UOp:
+    """A graph in which assignments to some memory make other values of it instead.
+
+    AFTER(x, ASSIGN(SHRINK(x), y)) -> WHERE(what the SHRINK takes, PAD(y), x)
+    """
+    done: dict[UOp, UOp] = {}
+    for node in root.toposort():
+        if node.op is Op.AFTER and node.source in memory and node.src[1].op is Op.ASSIGN:
+            effect = node.src[1]
+            *views, content = _list_target(effect.target)
+            assigned = _put_back(views, done[effect.value])
+            done[node] = make_alu(Op.WHERE, _mark_written(views, content), assigned, done[content])
+        else:
+            done[node] = node.with_images(done)
+    return done[root]
 
 
 def _mark_written(views: Sequence[UOp], content: UOp) -> UOp:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from svod_ir import Op, ParamArg, UOp, make_empty
+from svod_ir.derivatives import RECOMPUTED
 from svod_ir.loops import get_bodies, get_slots, list_free_variables, make_parameter
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.origins import make_images
@@ -72,7 +73,7 @@ def close(bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp
     """
     constants: dict[UOp, None] = {}
     binds: dict[UOp, None] = {}
-    inner = [_collect_inside(body) for body in bodies]
+    inner = [_add_recomputed(body, _collect_inside(body)) for body in bodies]
     cheap, shards = _collect_cheap(bodies), _collect_shards(bodies)
     for body, inside in zip(bodies, inner, strict=True):
         for node in _list_borders(body, inside):
@@ -123,6 +124,23 @@ def _collect_inside(body: Open, counters: Iterable[str] = ()) -> set[UOp]:
         free = {variable.arg.name for variable in list_free_variables(node)} if get_bodies(node) else set[str]()
         if is_source or not inside.isdisjoint(node.src) or not names.isdisjoint(free):
             inside.add(node)
+    return inside
+
+
+def _add_recomputed(body: Open, inside: set[UOp]) -> set[UOp]:
+    """`inside`, and what is computed again in each iteration: its derivative is by operands that the body has, too.
+
+    GRADIENT(f(h, EXP(w)), h, w; RECOMPUTED)    EXP(w) stays in the body, since w would have no derivative by it
+    """
+    for node in UOp.sink(*body.roots).iter_ops(Op.GRADIENT):
+        if node.arg.rule is not RECOMPUTED or node not in inside:
+            continue
+        values, operands = node.src[: node.arg.n_values], set(node.src[node.arg.n_values :])
+        between: set[UOp] = set()
+        for other in UOp.sink(*values).toposort(stop=operands)[:-1]:
+            if other not in operands and not (operands.isdisjoint(other.src) and between.isdisjoint(other.src)):
+                between.add(other)
+        inside |= between
     return inside
 
 

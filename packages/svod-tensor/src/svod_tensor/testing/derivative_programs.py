@@ -18,7 +18,7 @@ import numpy as np
 
 from svod_tensor.tensor import Tensor
 
-__all__ = ["FUNCTIONS", "DerivativeProgram", "draw_derivative_program"]
+__all__ = ["BINARY", "FUNCTIONS", "MATRICES", "REDUCTIONS", "UNARY", "DerivativeProgram", "draw_derivative_program"]
 
 
 class _DerivativeCall(NamedTuple):
