@@ -5,7 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from svod_ir import OperandError, ShapeError
-from svod_tensor import Tensor, Variable
+from svod_tensor import Tensor, Variable, vjp
 from svod_tensor.testing import check, make_array
 
 
@@ -177,3 +177,24 @@ def test_windows_that_stand_side_by_side_need_no_copy(rng):
     x = Tensor(make_array(rng, (1, 8, 14, 14), "float32"))
     assert x.max_pool2d(2, padding=1).prepare().num_kernels == 1
     assert x.conv2d(Tensor(make_array(rng, (4, 8, 1, 1), "float32"))).prepare().num_kernels == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "dilation"), [((4, 4), 1, 1), ((5, 6), 2, 1), ((4, 5), (1, 2), (2, 1)), ((3, 2, 3), 1, 1)]
+)
+def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_with_zeros_in_memory(
+    size: tuple[int, ...], stride: int | tuple[int, ...], dilation: int | tuple[int, ...]
+) -> None:
+    rng, n = np.random.default_rng(0), len(size)
+    x = Tensor(rng.standard_normal((2, 16, *size), dtype=np.float32)).realize()
+    w = Tensor(rng.standard_normal((32, 16, *(3,) * n), dtype=np.float32)).realize()
+    stored = x.pad((0, 0), (0, 0), *((1, 1),) * n).realize()
+    with_padding, pull = vjp(lambda x, w: x.conv2d(w, stride=stride, padding=1, dilation=dilation), x, w)
+    with_zeros, pull_zeros = vjp(lambda x, w: x.conv2d(w, stride=stride, dilation=dilation), stored, w)
+    np.testing.assert_allclose(with_padding.numpy(), with_zeros.numpy(), rtol=1e-4, atol=1e-4)
+    cotangent = Tensor(rng.standard_normal(with_padding.shape, dtype=np.float32)).realize()
+    by_x, by_w = pull(cotangent)
+    by_stored, by_same = pull_zeros(cotangent)
+    inner = (slice(None), slice(None), *(slice(1, -1),) * n)
+    np.testing.assert_allclose(by_x.numpy(), by_stored.numpy()[inner], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(by_w.numpy(), by_same.numpy(), rtol=1e-4, atol=1e-4)

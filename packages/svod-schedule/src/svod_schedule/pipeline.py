@@ -28,6 +28,7 @@ from svod_schedule.lower.decompose import decompose
 from svod_schedule.lower.decompose_math import decompose_math
 from svod_schedule.lower.expand import expand
 from svod_schedule.lower.group_reduce import group_reduce
+from svod_schedule.lower.narrow_sums import narrow_sums
 from svod_schedule.lower.place_launch_axes import place_launch_axes
 from svod_schedule.lower.simplify_indices import simplify_indices
 from svod_schedule.lower.type_indices import type_indices
@@ -46,6 +47,7 @@ from svod_schedule.rangeify.range_values import range_values
 from svod_schedule.rangeify.release_events import release_events
 from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.simplify_loops import simplify_loops
+from svod_schedule.rangeify.skip_padding import skip_padding
 from svod_schedule.rangeify.split_reduce import split_reduce
 from svod_schedule.rangeify.store_transposed import store_transposed
 
@@ -193,6 +195,8 @@ _RANGEIFY: Final = (
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
     # What a reduction reads in which order is known once its axes have theirs, and its parts are no longer whole.
     Pass("store-transposed", lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local), "copies operands whose rows would push each other out of the caches", "graph", after=("permute-early",)),
+    # Copies are made of what is multiplied; a choice among products stands in front of that.
+    Pass("skip-padding", lambda g, c: skip_padding(g, c.device, lambda d: not c.target_of(d).has_local), "adds up products with what windows see, and not with the padding", "graph", after=("store-transposed",)),
     # The parts of a split reduction are results of their own, so results are marked first.
     Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results", "store-transposed")),
     # The parts of a split reduction are stored already.
@@ -218,6 +222,8 @@ _OPTIMIZE: Final = (
 
 _LOWER: Final = (
     Pass("simplify-indices", lambda g, _: simplify_indices(g), "simplifies what the opts made of indices", "kernel"),
+    # Which loops are lanes and copies is known; what is left of a sum is a loop over scalars until expand.
+    Pass("narrow-sums", lambda g, _: narrow_sums(g), "leaves of long loops what is 0 by choice", "lowering", after=("simplify-indices",)),
     # Done on scalars, before expand writes out the copies.
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
     # The places in shared memory are addresses like any other, for expand to take in vectors.

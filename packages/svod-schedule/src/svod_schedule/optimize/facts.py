@@ -60,6 +60,11 @@ class Nest:
     def n_iterations(self) -> int:
         return max_trips(*self.loops)
 
+    def is_chosen_by(self, axis: UOp) -> bool:
+        """Whether a condition on `axis` says which terms are added up: one result at a time has loops of these alone."""
+        value = self.node.source
+        return self.node.op is Op.REDUCE and value.op is Op.WHERE and axis in value.src[0].ranges
+
     def reuse(self, operand: Access) -> int:
         """For how many results each element of an operand is read."""
         return max_trips(*(a for a in self.results if not operand.depends_on(a)))

@@ -262,7 +262,11 @@ def _list_tile_axes(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) 
     operands = reduction.operands
     if len(operands) < 2:
         return []
-    shared = [a for a in reduction.results if a is not lane_axis and not all(n.depends_on(a) for n in operands)]
+    shared = [
+        a
+        for a in reduction.results
+        if a is not lane_axis and not all(n.depends_on(a) for n in operands) and not reduction.is_chosen_by(a)
+    ]
     # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
     # Then those whose tile shares a load in vectors rather than one of a single element.
     vectors = [n for n in operands if lane_axis is not None and n.depends_on(lane_axis)]

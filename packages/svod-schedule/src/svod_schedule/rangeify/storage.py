@@ -149,8 +149,9 @@ class _StorageChooser:
         if node.op is Op.CAST and node.dtype.itemsize > node.source.dtype.itemsize:
             # What it is made from takes less memory, and is what a tensor core multiplies.
             return False
-        if node.dtype.is_int and node.placement is None and self.cost[node] <= RECOMPUTE_COST:
-            # Positions that are computed from the numbers of loops become part of addresses.
+        is_counted = node.placement is None and self.cost[node] <= RECOMPUTE_COST
+        if is_counted and (node.dtype.is_int or (node.dtype.kind == "bool" and node.op is Op.PAD)):
+            # Positions that are computed from the numbers of loops become part of addresses; what is inside of a PAD, of conditions.
             return False
         total = self.cost[node] * prod(max_size(s) for s in node.shape)
         if self.cost[node] > RECOMPUTE_COST and total > RECOMPUTE_TOTAL and any(_is_serial(u.kernel) for u in uses):
