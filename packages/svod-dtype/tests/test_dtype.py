@@ -237,3 +237,41 @@ def test_the_numpy_dtype_has_the_same_size(dtype: DType) -> None:
 
 def test_index_is_int64_in_memory() -> None:
     assert index.numpy == np.dtype("int64")
+
+
+@pytest.mark.parametrize(
+    "code", ["f8", "f4", "f2", "<i8", "i4", ">i2", "i1", "=u8", "u4", "u2", "|u1", "?", "b1", *"bBhHiIlLqQefd"]
+)
+def test_the_codes_of_numpy_mean_what_they_mean_there(code):
+    assert to_dtype(code).name == np.dtype(code).name
+
+
+@pytest.mark.parametrize("code", ["i8", "u8"])
+def test_codes_that_count_bytes_or_bits_are_not_guessed(code):
+    kind = {"i": "int", "u": "uint"}[code[0]]
+    with pytest.raises(UnknownDTypeError, match=f"'{code}' may be {kind}8 or {kind}64"):
+        to_dtype(code)
+    assert find_dtype(code) is to_dtype(f"{kind}8")
+
+
+@pytest.mark.parametrize("given", ["a", "S4", "O", "c8", "V3", "<", "f4,f4", "3f4", "M8", "i3", "f16 "])
+def test_codes_of_dtypes_that_svod_lacks_are_unknown(given):
+    with pytest.raises(UnknownDTypeError, match="is not a dtype"):
+        to_dtype(given)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_numpy_takes_a_dtype_for_its_own(dtype):
+    assert np.dtype(dtype) == dtype.numpy
+    assert np.zeros(2, dtype).astype(dtype).dtype == dtype.numpy
+
+
+def test_dtypes_compare_with_what_stands_for_one():
+    for same in ("float32", "f4", np.float32, np.dtype(np.float32), float):
+        assert float32 == same
+        assert (float32 != same) is False
+    for other in ("float64", "i8", "nothing", np.float64, np.dtype(np.int8), int, None, 3, [], float64, float32.vec(4)):
+        assert float32 != other
+        assert (float32 == other) is False
+    assert np.dtype(np.float32) == float32
+    assert len({float32: 1, float64: 2}) == 2

@@ -43,6 +43,14 @@ def test_users_and_bugs_are_told_apart() -> None:
             "'f33' is not a dtype\n  hint: use one of bool, float32",
         ),
         (
+            UnknownDTypeError(given="numpy.float32", known=(bool_.name, float32.name)),
+            "'numpy.float32' is not a dtype\n  hint: write \"float32\"",
+        ),
+        (
+            UnknownDTypeError(given="i8", meanings=("int8", "int64")),
+            '\'i8\' may be int8 or int64\n  hint: write "int8" or "int64"',
+        ),
+        (
             PromotionError(left=float32, right=index),
             "float32 and index have no common dtype\n  hint: cast one operand explicitly, as in x.cast(other.dtype)",
         ),

@@ -53,6 +53,11 @@ EXAMPLES = {
         "scan cannot run step: it returns None, no pair",
         RuntimeError,
     ),
+    "CalledPropertyError": (
+        {"name": "size", "hint": "write x.shape[0]"},
+        "size is a property, and no method\n  hint: write x.shape[0]",
+        TypeError,
+    ),
     "CaptureError": (
         {"function": "step", "problem": "it reads values while it is captured", "hint": "do not"},
         "cannot capture step: it reads values while it is captured",
@@ -132,6 +137,11 @@ EXAMPLES = {
         {"operation": "slicing", "axis": 1, "found": UOp.variable("at", 0, 9) + 1, "low": 0, "high": 8},
         "slicing: at + 1, which may be 1 to 10, is not known to be from 0 to 8 on axis 1",
         IndexError,
+    ),
+    "SingleElementError": (
+        {"operation": "item", "shape": (3,)},
+        "item of a tensor of shape (3,): it has not one element",
+        ValueError,
     ),
     "ShardError": ({"devices": ("CPU", "CPU")}, "shard: got a device twice: CPU, CPU", ValueError),
     "SymbolicShapeError": ({"operation": "split", "shape": ("n",)}, "split needs concrete sizes, not (n,)", ValueError),

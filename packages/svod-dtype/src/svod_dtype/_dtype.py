@@ -8,6 +8,7 @@ there are no pointer types.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -57,6 +58,17 @@ class DType:
 
     def __repr__(self) -> str:
         return self.name if self.lanes == 1 else f"{self.name}x{self.lanes}"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        # As dtypes of numpy compare with what stands for one: a name, a dtype or a type of numpy, a type of Python.
+        try:
+            return self is to_dtype(other)
+        except UnknownDTypeError:
+            return NotImplemented
+
+    __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple[object, tuple[str, int]]:
         return _restore, (self.name, self.lanes)
@@ -174,6 +186,9 @@ class DType:
             return np.dtype("int64")
         return np.dtype(self.name)
 
+    dtype = numpy
+    """What `numpy.dtype(x)` looks for in an object that is no dtype of its own, so that numpy takes this one where it takes those."""
+
 
 def _restore(name: str, lanes: int) -> DType:
     return _interned[(name, 1)].vec(lanes)
@@ -204,6 +219,12 @@ ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
 
 _by_name: Final = {d.name: d for d in (*ALL_DTYPES, void, index)} | {d.short: d for d in (*ALL_DTYPES, void, index)}
 _by_name.update({"half": float16, "float": float32, "double": float64, "bool_": bool_, "float8_e4m3fn": float8_e4m3})
+
+_AMBIGUOUS: Final = {"i8": (int8, int64), "u8": (uint8, uint64)}
+"""Short names that count bits, and to numpy bytes: what they may mean."""
+
+_NUMPY_NAMES: Final = re.compile(r"[<>=|]?([?bBhHiIlLqQefd]|b1|[iu][1248]|f[248])")
+"""Its codes of dtypes that svod has; each may say an order of bytes."""
 
 # numpy puts the name of a dtype together each time that it is asked for.
 _by_numpy: Final[dict[object, DType]] = {}
@@ -240,7 +261,9 @@ def _find_numpy(given: object) -> DType | None:
 def to_dtype(given: object) -> DType:
     """Convert a DType, a name, a Python type (`float`, `int`, `bool`) or a numpy dtype to a `DType`.
 
-    Python's `float` gives float32 and `int` gives int32, the defaults of new tensors.
+    Python's `float` gives float32 and `int` gives int32, the defaults of new tensors. A name may be one that numpy has (`"f8"`,
+    `"<i4"`, `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they count bits where `"i16"`
+    does, and bytes to numpy.
 
     Raises:
         UnknownDTypeError: if `given` denotes none of the dtypes.
@@ -254,7 +277,11 @@ def to_dtype(given: object) -> DType:
     if given is bool:
         return bool_
     if isinstance(given, str):
-        found = find_dtype(given)
+        if given in _AMBIGUOUS:
+            raise UnknownDTypeError(given=given, meanings=tuple(d.name for d in _AMBIGUOUS[given]))
+        found = find_dtype("int32" if given == "int" else given)
+        if found is None and _NUMPY_NAMES.fullmatch(given):
+            found = _find_numpy(given)
         if found is not None:
             return found
     elif given is not None:

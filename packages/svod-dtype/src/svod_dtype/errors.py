@@ -63,11 +63,18 @@ class InternalError(SvodError):
 
 
 class UnknownDTypeError(UserError, TypeError):
-    """A name or object that denotes no dtype."""
+    """A name or object that denotes no dtype, or one that may mean several."""
 
-    def __init__(self, *, given: object, known: tuple[str, ...]) -> None:
-        self.given = given
-        super().__init__(f"{given!r} is not a dtype", hint=f"use one of {', '.join(known)}")
+    def __init__(self, *, given: object, known: tuple[str, ...] = (), meanings: tuple[str, ...] = ()) -> None:
+        self.given, self.meanings = given, meanings
+        if meanings:
+            found = " or ".join(meanings)
+            super().__init__(f"{given!r} may be {found}", hint=f'write "{meanings[0]}" or "{meanings[1]}"')
+            return
+        # The dtypes of other libraries have the same names.
+        name = str(given).rpartition(".")[2]
+        hint = f'write "{name}"' if name in known else f"use one of {', '.join(known)}"
+        super().__init__(f"{given!r} is not a dtype", hint=hint)
 
 
 class PromotionError(UserError, TypeError):

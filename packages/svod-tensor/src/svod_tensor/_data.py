@@ -11,6 +11,7 @@ from svod_dtype import DType, bool_, float32, int32, int64, result_type, to_dtyp
 from svod_ir import Op, SInt, UOp, make_concat, make_empty, make_reshape
 from svod_ir.placement import check_devices, is_file
 from svod_ir.sizes import max_size
+from svod_tensor._variable import explain_unbound
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DataError, IntegerOverflowError, NonFiniteCastError, RaggedDataError
 from svod_tensor.options import DEFAULT_DEVICE, HOST_DEVICE
@@ -238,7 +239,7 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
         return _from_array(np.asarray(data), dtype)
     if isinstance(data, range):
         return _from_nested(list(data), dtype)
-    raise DataError(found=data)
+    raise DataError(found=data, hint=explain_unbound(data))
 
 
 def _from_array(array: Array, dtype: DType | None) -> UOp:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
+from svod_dtype import DType, find_dtype
 from svod_ir import AxisError, BroadcastError, OperandError, ShapeError, SInt, UOp, make_expand, make_reshape
 from svod_ir.sizes import is_known_at_most, normalize_size
-from svod_tensor.errors import SymbolicBoundsError, SymbolicShapeError
+from svod_tensor._variable import explain_unbound
+from svod_tensor.errors import CalledPropertyError, SymbolicBoundsError, SymbolicShapeError
 
 __all__ = [
     "Axes",
+    "ElementCount",
     "Shape",
     "broadcast_node",
     "broadcast_shapes",
@@ -22,6 +25,17 @@ __all__ = [
     "normalize_axis",
     "to_shape",
 ]
+
+
+class ElementCount(int):
+    """A number of elements. Who calls it, as PyTorch's `size` is called, learns what to write."""
+
+    __slots__ = ()
+
+    def __call__(self, axis: int | None = None) -> NoReturn:
+        hint = "write x.shape" if axis is None else f"write x.shape[{axis!r}]"
+        raise CalledPropertyError(name="size", hint=f"{hint}; x.size is the number of elements")
+
 
 Shape: TypeAlias = tuple[SInt, ...]
 Axes: TypeAlias = int | Sequence[int] | None
@@ -81,10 +95,12 @@ def _to_axis(operation: str, axis: object) -> int:
 def _to_integer(operation: str, value: object, expected: str) -> int:
     if not isinstance(value, bool):
         try:
-            return operator.index(value)  # pyright: ignore[reportArgumentType]
+            return int(operator.index(value))  # pyright: ignore[reportArgumentType]
         except TypeError:
             pass
-    raise OperandError(operation=operation, found=repr(value), expected=expected)
+    is_dtype = isinstance(value, DType) or (isinstance(value, str) and find_dtype(value) is not None)
+    hint = f"write dtype={value!r}" if is_dtype else explain_unbound(value)
+    raise OperandError(operation=operation, found=repr(value), expected=expected, hint=hint)
 
 
 def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:

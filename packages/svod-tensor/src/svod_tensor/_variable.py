@@ -9,7 +9,7 @@ from svod_ir import Op, OperandError, UOp
 from svod_tensor._counters import is_counter_name
 from svod_tensor.errors import VariableBoundsError, VariableNameError
 
-__all__ = ["Variable"]
+__all__ = ["Variable", "explain_unbound"]
 
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
@@ -63,6 +63,13 @@ class Variable:
 
     def __repr__(self) -> str:
         return f"Variable({self.name!r}, {self.low}, {self.high})"
+
+
+def explain_unbound(value: object) -> str | None:
+    """What to do where a value is wanted and a variable without one was given; None for anything else."""
+    return (
+        f"bind the variable to a value, as in {value.name}.bind({value.low})" if isinstance(value, Variable) else None
+    )
 
 
 def _to_bound(bound: int) -> int:

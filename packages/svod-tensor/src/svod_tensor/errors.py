@@ -13,6 +13,8 @@ UserError
 ├── NonFiniteCastError (ValueError)
 ├── EmptyReductionError (ValueError)
 ├── AmbiguousTruthError (ValueError)
+├── SingleElementError (ValueError)       a number asked of several elements
+├── CalledPropertyError (TypeError)       a property that another library has as a method
 ├── EinsumError (ValueError)
 ├── SymbolicShapeError (ValueError)
 ├── SymbolicBoundsError (IndexError)      a position that some values of the variables put outside
@@ -55,12 +57,12 @@ from svod_ir.sizes import bounds_of_size
 
 __all__ = [
     "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BranchError",
-    "BufferNotFoundError", "CaptureError", "CarriedValueError",
+    "BufferNotFoundError", "CalledPropertyError", "CaptureError", "CarriedValueError",
     "DataDependentShapeError", "DataError", "DependencyCycleError", "DerivativeError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MissingFileError",
     "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "RepeatedWriteError",
-    "SafetensorsError", "ScheduleError", "ShardError", "SymbolicBoundsError", "SymbolicShapeError",
+    "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError", "SymbolicBoundsError", "SymbolicShapeError",
     "TraceError", "UserError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 
@@ -119,11 +121,11 @@ class IntegerDivisionError(UserError, ZeroDivisionError):
 class IndexKindError(UserError, IndexError):
     """An object, or a number of objects, that cannot index a tensor."""
 
-    def __init__(self, *, found: object, problem: str) -> None:
+    def __init__(self, *, found: object, problem: str, hint: str | None = None) -> None:
         self.found = found
         super().__init__(
             f"cannot index with {found!r}: {problem}",
-            hint="use integers, slices, ..., None, or integer arrays",
+            hint=hint or "use integers, slices, ..., None, or integer arrays",
         )
 
 
@@ -147,6 +149,9 @@ class RaggedDataError(UserError, ValueError):
         )
 
 
+_NONE_HINT = "whether there is a tensor at all is `x is None`"
+
+
 class DataError(UserError, TypeError):
     """An object that tensor data cannot be made from."""
 
@@ -154,7 +159,8 @@ class DataError(UserError, TypeError):
         self.found = found
         super().__init__(
             f"cannot make a tensor from {type(found).__name__}",
-            hint=hint or "pass numbers, nested lists of numbers, a numpy array or a Tensor",
+            hint=hint
+            or (_NONE_HINT if found is None else "pass numbers, nested lists of numbers, a numpy array or a Tensor"),
         )
 
 
@@ -190,6 +196,25 @@ class AmbiguousTruthError(UserError, ValueError):
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
         super().__init__(f"a tensor of shape {shape} has no single truth value", hint="use x.any() or x.all()")
+
+
+class SingleElementError(UserError, ValueError):
+    """A number asked of a tensor that has not exactly one element."""
+
+    def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
+        self.operation, self.shape = operation, shape
+        super().__init__(
+            f"{operation} of a tensor of shape {format_shape(shape)}: it has not one element",
+            hint="x.tolist() gives all of them, x[index].item() one",
+        )
+
+
+class CalledPropertyError(UserError, TypeError):
+    """A property that was called, since it is a method in another library."""
+
+    def __init__(self, *, name: str, hint: str) -> None:
+        self.operation = self.name = name
+        super().__init__(f"{name} is a property, and no method", hint=hint)
 
 
 class EinsumError(UserError, ValueError):

@@ -96,7 +96,8 @@ class Capture:
         return CaptureError(
             function=self.name,
             problem=f"it {action} while it is captured",
-            hint="compute with tensors instead, as with x.where(...), or move this out of the function",
+            hint="compute with tensors instead, as with x.where(...), or move this out of the function; a number of numpy that "
+            "it is called with is a tensor: pass int(n) where it is a size or a position",
         )
 
     def record_write(self, cell: Cell) -> None:

@@ -11,7 +11,7 @@ from svod_ir.placement import check_devices
 from svod_ir.sizes import max_size, product
 from svod_tensor._origins import add_line
 from svod_tensor._scopes import current_scope
-from svod_tensor._shapes import Shape
+from svod_tensor._shapes import ElementCount, Shape
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step
 from svod_tensor.engine import memory_nodes
@@ -222,7 +222,8 @@ class TensorBase:
             >>> Tensor([[1, 2, 3]]).size
             3
         """
-        return product(self.uop.shape)
+        size = product(self.uop.shape)
+        return ElementCount(size) if isinstance(size, int) else size
 
     @property
     def itemsize(self) -> int:

@@ -179,12 +179,23 @@ def _to_pairs(padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape) -> t
     if len(padding) == 1 and _is_sequence(padding[0]) and any(p is None or _is_sequence(p) for p in padding[0]):
         given = padding[0]
     if len(given) > 1 and any(isinstance(p, (int, UOp)) for p in given):
-        raise OperandError(operation="pad", found=given, expected="a pair (before, after) for each axis")
+        raise OperandError(
+            operation="pad", found=given, expected="a pair (before, after) for each axis", hint=_explain_numbers(given)
+        )
     pairs = tuple(_to_pair(p) for p in given)
     pairs = pairs * len(shape) if len(pairs) == 1 else pairs
     if len(pairs) != len(shape):
         raise ShapeError(operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}")
     return pairs
+
+
+def _explain_numbers(given: Sequence[object]) -> str | None:
+    """What to write instead of numbers one by one, which may stand for two things."""
+    if not all(isinstance(p, int) for p in given):
+        return None
+    each = ", ".join(f"({p}, {p})" for p in given)
+    every = f"x.pad({tuple(given)}) adds so much before and after every axis, " if len(given) == 2 else ""
+    return f"{every}x.pad({each}) so much on both sides of each"
 
 
 def _to_pair(amounts: object) -> tuple[SInt, SInt]:

@@ -12,6 +12,7 @@ from svod_ir.sizes import bounds_of_size, is_known_at_most, normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._counters import is_counter
 from svod_tensor._shapes import Shape, check_within
+from svod_tensor._variable import explain_unbound
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
 
@@ -141,6 +142,7 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
 
     is_array = isinstance(item, (np.ndarray, np.integer))
     if not is_array and not isinstance(item, (list, tuple, range)):
+        _reject_unbound(item)
         raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(item, np.integer):
         return (item.__index__(),)
@@ -190,7 +192,15 @@ def resolve_position(item: SInt, size: SInt, axis: int) -> SInt:
     return position
 
 
+def _reject_unbound(value: object) -> None:
+    hint = explain_unbound(value)
+    if hint is not None:
+        raise IndexKindError(found=value, problem="it has no value", hint=hint)
+
+
 def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
+    for bound in (item.start, item.stop, item.step):
+        _reject_unbound(bound)
     step = 1 if item.step is None else item.step.__index__()
     if step == 0:
         raise IndexKindError(found=item, problem="the step is 0")

@@ -86,7 +86,7 @@ class Operators(Theme):
         return self.round(ndigits or 0)
 
     def __trunc__(self) -> int:
-        return int(self.item())
+        return int(self)
 
     def __contains__(self, value: Operand) -> bool:
         return bool(self.eq(value).any().item())

@@ -13,7 +13,7 @@ from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import read_array
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.bindings import resolve_size
-from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, ShardError
+from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, ShardError, SingleElementError
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
@@ -105,15 +105,18 @@ class Reading(Theme):
         """The value of a tensor with one element, as a Python number.
 
         Raises:
-            AmbiguousTruthError: if it has another number of elements.
+            SingleElementError: if it has another number of elements.
             CaptureError: if a function is captured just now.
 
         Example:
             >>> Tensor([[1.5]]).item()
             1.5
         """
+        return self._read_number("item")
+
+    def _read_number(self, operation: str) -> bool | int | float:
         if self.size != 1:
-            raise AmbiguousTruthError(shape=self.shape)
+            raise SingleElementError(operation=operation, shape=self.shape)
         value = self._host_array().reshape(()).item()
         return value if isinstance(value, (bool, int, float)) else float(value)
 
@@ -213,10 +216,12 @@ class Reading(Theme):
         return array.data
 
     def __bool__(self) -> bool:
+        if self.size != 1:
+            raise AmbiguousTruthError(shape=self.shape)
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._read_number("int"))
 
     def __index__(self) -> int:
         if not self.dtype.is_int or self.ndim:
@@ -224,7 +229,7 @@ class Reading(Theme):
         return int(self.item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._read_number("float"))
 
 
 _REPEATING: Final = frozenset({Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.FLIP, Op.SHRINK, Op.DETACH})

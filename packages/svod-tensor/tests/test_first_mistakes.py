@@ -1,0 +1,75 @@
+"""What somebody tries in the first hour with svod, out of habit, and how the error says what to write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_dtype import UnknownDTypeError
+from svod_ir import OperandError
+from svod_tensor import Tensor, Variable, jit
+from svod_tensor.errors import (
+    AmbiguousTruthError,
+    CalledPropertyError,
+    CaptureError,
+    DataError,
+    IndexKindError,
+    SingleElementError,
+)
+
+X = Tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+N = Variable("n", 1, 2)
+
+
+class _Foreign:
+    """A dtype of another library."""
+
+    def __repr__(self) -> str:
+        return "torch.float32"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "headline", "hint"),
+    [
+        (lambda: X.size(0), CalledPropertyError, "size is a property", "write x.shape[0]; x.size is the number of elements"),
+        (lambda: X.size(), CalledPropertyError, "size is a property", "write x.shape; x.size"),
+        (lambda: X[0].item(), SingleElementError, "item of a tensor of shape (3,): it has not one", "x[index].item() one"),
+        (lambda: float(X), SingleElementError, "float of a tensor of shape (2, 3)", "x.tolist() gives all"),
+        (lambda: int(X[0]), SingleElementError, "int of a tensor of shape (3,)", "x.tolist() gives all"),
+        (lambda: bool(X), AmbiguousTruthError, "a tensor of shape (2, 3) has no single truth", "use x.any() or x.all()"),
+        (lambda: X.pad(1, 2), OperandError, "pad takes a pair (before, after) for each axis, not (1, 2)",
+         "x.pad((1, 2)) adds so much before and after every axis, x.pad((1, 1), (2, 2)) so much on both sides of each"),
+        (lambda: X.pad(1, 1, 1), OperandError, "pad takes a pair", "x.pad((1, 1), (1, 1), (1, 1)) so much on both sides"),
+        (lambda: X[:N], IndexKindError, "indexing: cannot index with Variable('n', 1, 2): it has no value", "as in n.bind(1)"),
+        (lambda: X[0, N], IndexKindError, "indexing: cannot index with Variable('n', 1, 2): it has no value", "as in n.bind(1)"),
+        (lambda: X.reshape(N, 3), OperandError, "reshape takes integer sizes, not Variable('n', 1, 2)", "as in n.bind(1)"),
+        (lambda: X + N, DataError, "add: cannot make a tensor from Variable", "as in n.bind(1)"),
+        (lambda: Tensor([1.0], dtype=_Foreign()), UnknownDTypeError, "torch.float32 is not a dtype", 'write "float32"'),
+        (lambda: X.astype("i8"), UnknownDTypeError, "cast: 'i8' may be int8 or int64", 'write "int8" or "int64"'),
+        (lambda: Tensor.zeros(2, "float32"), OperandError, "zeros takes integer sizes, not 'float32'", "write dtype='float32'"),
+        (lambda: X == None, DataError, "eq: cannot make a tensor from NoneType", "`x is None`"),  # noqa: E711
+        (lambda: jit(lambda x, n: x.reshape(n, -1))(X, np.int64(3)), CaptureError, "reshape: cannot capture <lambda>",
+         "pass int(n) where it is a size or a position"),
+    ],
+)  # fmt: skip
+def test_a_first_mistake_is_told_what_to_write(call, error, headline, hint):
+    with pytest.raises(error) as caught:
+        call()
+    assert caught.value.headline.startswith(headline)
+    assert hint in caught.value.hint
+
+
+def test_a_number_of_elements_is_a_number():
+    assert X.size == 6
+    assert repr(X.size) == "6"
+    assert type(X.size + 0) is int
+    assert X.reshape(X.size).shape == (6,)
+    assert type(X.reshape(X.size).shape[0]) is int
+    assert X[: N.bind(2)].size.dtype.name == "index"
+
+
+def test_a_number_of_numpy_is_a_tensor_to_a_captured_function():
+    scale = jit(lambda x, k: x * k)
+    for k in (7, 8, 9):
+        assert scale(X, np.int64(k)).tolist() == (X.numpy() * k).tolist()
+    assert len(scale.plans()) == 1
