@@ -18,25 +18,39 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor", "nn")
 RENAMED = {"_cffi_backend": "cffi"}
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
+SOURCES_OF_PLUGINS = sorted(ROOT.glob("plugins/*/src/**/*.py"))
 PLUGINS = sorted(path.parent for group in ("plugins", "examples") for path in ROOT.glob(f"{group}/*/pyproject.toml"))
+
+
+pytestmark = pytest.mark.xdist_group("sources")
+"""One worker parses them."""
+
+
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(_parse(path)))
 
 
 def _name(path: Path) -> str:
     return str(path.relative_to(ROOT / "packages"))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_a_module_lists_its_public_names(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    listed = _listed_names(tree)
-    if listed is None and not _bound_names(tree) - {"annotations"}:
-        return  # a folder's docstring
-    assert listed is not None, f"{path} has no __all__"
-    defined = _bound_names(tree)
-    lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
-    assert lazy or set(listed) <= defined, f"__all__ names what is not there: {sorted(set(listed) - defined)}"
-    own = {name for name in _own_names(tree) if not name.startswith("_")}
-    assert own <= set(listed), f"public by name, but not in __all__: {sorted(own - set(listed))}"
+def test_a_module_lists_its_public_names() -> None:
+    for path in SOURCES:
+        tree = _parse(path)
+        listed, defined = _listed_names(tree), _bound_names(path)
+        if listed is None and not defined - {"annotations"}:
+            continue  # a folder's docstring
+        assert listed is not None, f"{path} has no __all__"
+        lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+        assert lazy or set(listed) <= defined, f"{path}: __all__ names what is not there: {set(listed) - defined}"
+        own = {name for name in _own_names(tree) if not name.startswith("_")}
+        assert own <= set(listed), f"{path}: public by name, but not in __all__: {sorted(own - set(listed))}"
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -46,35 +60,35 @@ def test_what_a_package_exports_can_be_imported(layer: str) -> None:
         assert hasattr(package, name), name
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_the_environment_is_read_by_options_alone(path: Path) -> None:
-    if path.name == "options.py":
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-            assert node.attr not in ("environ", "getenv", "environb"), f"line {node.lineno}"
-        if isinstance(node, ast.ImportFrom) and node.module == "os":
-            assert not {alias.name for alias in node.names} & {"environ", "getenv"}, f"line {node.lineno}"
+def test_the_environment_is_read_by_options_alone() -> None:
+    for path in SOURCES:
+        if path.name == "options.py":
+            continue
+        for node in _nodes(path):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+                assert node.attr not in ("environ", "getenv", "environb"), f"{path}:{node.lineno}"
+            if isinstance(node, ast.ImportFrom) and node.module == "os":
+                assert not {alias.name for alias in node.names} & {"environ", "getenv"}, f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *sorted(ROOT.glob("plugins/*/src/**/*.py"))], ids=lambda path: path.stem)
-def test_the_environment_is_written_by_no_module(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            targets = [node.func] if node.func.attr in ("update", "pop", "setdefault", "clear", "popitem") else []
-        written = {ast.unparse(t.value) for t in targets if isinstance(t, (ast.Subscript, ast.Attribute))}
-        assert not written & {"os.environ", "os.environb", "environ"}, f"line {node.lineno}"
+def test_the_environment_is_written_by_no_module() -> None:
+    for path in [*SOURCES, *SOURCES_OF_PLUGINS]:
+        for node in _nodes(path):
+            targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                targets = [node.func] if node.func.attr in ("update", "pop", "setdefault", "clear", "popitem") else []
+            written = {ast.unparse(t.value) for t in targets if isinstance(t, (ast.Subscript, ast.Attribute))}
+            assert not written & {"os.environ", "os.environb", "environ"}, f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *sorted(ROOT.glob("plugins/*/src/**/*.py"))], ids=lambda path: path.stem)
-def test_what_finds_may_find_nothing(path: Path) -> None:
+def test_what_finds_may_find_nothing() -> None:
     """`get_` gives what is there or raises."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("find_"):
-            assert node.returns is not None and ast.unparse(node.returns).endswith("| None"), (
-                f"{node.name}: line {node.lineno}"
-            )
+    for path in [*SOURCES, *SOURCES_OF_PLUGINS]:
+        for node in _nodes(path):
+            if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("find_"):
+                assert node.returns is not None and ast.unparse(node.returns).endswith("| None"), (
+                    f"{path}:{node.lineno}: {node.name}"
+                )
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -82,7 +96,7 @@ def test_no_two_classes_of_a_distribution_share_a_name(layer: str) -> None:
     places: dict[str, list[str]] = {}
     for path in SOURCES:
         if f"svod_{layer}" in path.parts:
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in _nodes(path):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name.lstrip("_"), []).append(f"{_name(path)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -175,7 +189,7 @@ def _project(layer: str) -> dict[str, object]:
 
 def _imports(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
@@ -203,10 +217,10 @@ def _is_rule(decorator: ast.expr) -> bool:
     return isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "rule"
 
 
-def _bound_names(tree: ast.Module) -> set[str]:
+def _bound_names(path: Path) -> set[str]:
     """Every name that the module binds at its top level, in conditions too."""
-    found = _own_names(tree)
-    for node in ast.walk(tree):
+    found = _own_names(_parse(path))
+    for node in _nodes(path):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

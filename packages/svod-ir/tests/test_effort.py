@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from svod_ir.testing import count_examples
+from svod_ir.testing import count_examples, take_share
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +24,14 @@ def test_a_profile_scales_the_numbers_of_all_tests(drawn: int, counts: tuple[int
     settings.register_profile("of this test", max_examples=drawn)
     settings.load_profile("of this test")
     assert tuple(map(count_examples, (1, 3, 60, 2000))) == counts
+
+
+@pytest.mark.parametrize(("drawn", "step"), [(100, 1), (25, 4), (50, 2), (1000, 1)])
+def test_tests_of_consecutive_places_share_all_cases(drawn: int, step: int) -> None:
+    settings.register_profile("of this test", max_examples=drawn)
+    settings.load_profile("of this test")
+    cases = list(range(10))
+    assert [take_share(cases, place) for place in range(step)] == [cases[place::step] for place in range(step)]
+    assert take_share(cases, step + 1) == take_share(cases, 1)
+    assert take_share(cases[:1], 3) == cases[:1]
+    assert take_share([], 3) == []

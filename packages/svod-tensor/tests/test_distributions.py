@@ -19,18 +19,18 @@ LEAST = 1e-3
 """The p-value below which numbers are none of a distribution; the seeds are fixed."""
 
 CONTINUOUS = {
-    "rand": (lambda **k: Tensor.rand(N, **k), stats.uniform()),
-    "randn": (lambda **k: Tensor.randn(N, **k), stats.norm()),
-    "uniform": (lambda **k: Tensor.uniform(N, low=-3, high=5, **k), stats.uniform(-3, 8)),
-    "normal": (lambda **k: Tensor.normal(N, mean=-2, std=3, **k), stats.norm(-2, 3)),
-    "exponential": (lambda **k: Tensor.exponential(N, scale=0.5, **k), stats.expon(0, 0.5)),
-    "truncated": (lambda **k: Tensor.truncated_normal(N, **k), stats.truncnorm(-2, 2)),
+    "rand": (lambda n, **k: Tensor.rand(n, **k), stats.uniform()),
+    "randn": (lambda n, **k: Tensor.randn(n, **k), stats.norm()),
+    "uniform": (lambda n, **k: Tensor.uniform(n, low=-3, high=5, **k), stats.uniform(-3, 8)),
+    "normal": (lambda n, **k: Tensor.normal(n, mean=-2, std=3, **k), stats.norm(-2, 3)),
+    "exponential": (lambda n, **k: Tensor.exponential(n, scale=0.5, **k), stats.expon(0, 0.5)),
+    "truncated": (lambda n, **k: Tensor.truncated_normal(n, **k), stats.truncnorm(-2, 2)),
     "truncated_scaled": (
-        lambda **k: Tensor.truncated_normal(N, low=0, high=0.5, mean=0.1, std=0.2, **k), stats.truncnorm(-0.5, 2, 0.1, 0.2),
+        lambda n, **k: Tensor.truncated_normal(n, low=0, high=0.5, mean=0.1, std=0.2, **k), stats.truncnorm(-0.5, 2, 0.1, 0.2),
     ),
-    "truncated_below": (lambda **k: Tensor.truncated_normal(N, low=1, high=math.inf, **k), stats.truncnorm(1, math.inf)),
-    "truncated_above": (lambda **k: Tensor.truncated_normal(N, low=-math.inf, high=1, **k), stats.truncnorm(-math.inf, 1)),
-    "not_truncated": (lambda **k: Tensor.truncated_normal(N, low=-math.inf, high=math.inf, **k), stats.norm()),
+    "truncated_below": (lambda n, **k: Tensor.truncated_normal(n, low=1, high=math.inf, **k), stats.truncnorm(1, math.inf)),
+    "truncated_above": (lambda n, **k: Tensor.truncated_normal(n, low=-math.inf, high=1, **k), stats.truncnorm(-math.inf, 1)),
+    "not_truncated": (lambda n, **k: Tensor.truncated_normal(n, low=-math.inf, high=math.inf, **k), stats.norm()),
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def numbers(x: Tensor) -> np.ndarray:
 def test_numbers_have_their_distribution(
     draw: Callable[..., Tensor], expected: stats.rv_continuous, dtype: str
 ) -> None:
-    x = draw(seed=1, dtype=dtype)
+    x = draw(N, seed=1, dtype=dtype)
     assert (x.shape, x.dtype.name) == ((N,), dtype)
     found = numbers(x)
     assert stats.kstest(found, expected.cdf).pvalue > LEAST
@@ -57,7 +57,8 @@ def test_numbers_have_their_distribution(
 def test_narrow_numbers_are_wide_numbers_rounded_once(name: str, dtype: str) -> None:
     draw, _ = CONTINUOUS[name]
     # Those of intervals are computed in float64.
-    found, expected = draw(seed=1, dtype=dtype), draw(seed=1, dtype="float64" if "truncated" in name else "float32")
+    wide = "float64" if "truncated" in name else "float32"
+    found, expected = draw(N, seed=1, dtype=dtype), draw(N, seed=1, dtype=wide)
     assert found.dtype.name == dtype
     np.testing.assert_array_equal(found.numpy(), expected.cast(dtype).numpy())
 
@@ -66,7 +67,7 @@ def test_narrow_numbers_are_wide_numbers_rounded_once(name: str, dtype: str) -> 
 def test_draws_do_not_depend_on_each_other(draw: Callable[..., Tensor], expected: stats.rv_continuous) -> None:
     generator = Generator(1)
     child, other = generator.spawn(2)
-    found = [numbers(draw(generator=g, dtype="float64")) for g in (generator, generator, child, other, Generator(2))]
+    found = [numbers(draw(N, generator=g, dtype="float64")) for g in (generator, generator, child, other, Generator(2))]
     uniform = [expected.cdf(x) for x in found]
     for x, y in itertools.combinations(uniform, 2):
         assert abs(np.corrcoef(x, y)[0, 1]) < 4.5 / math.sqrt(N)
@@ -76,7 +77,7 @@ def test_draws_do_not_depend_on_each_other(draw: Callable[..., Tensor], expected
         pairs, *_ = np.histogram2d(x[::2], x[1::2], 8, ((0, 1), (0, 1)))
         assert stats.chisquare(pairs.ravel()).pvalue > LEAST
     # The first numbers of many draws, and of many generators, are a sample too.
-    first = [numbers(draw(generator=generator, dtype="float64"))[0] for _ in range(300)]
+    first = [draw(1, generator=generator, dtype="float64").item() for _ in range(300)]
     assert stats.kstest(first, expected.cdf).pvalue > LEAST
 
 

@@ -93,10 +93,15 @@ def round_array(values, dtype):
     return np.array([cast_value(float(v), kind) for v in values.reshape(-1)]).reshape(values.shape)
 
 
+def round_to(array, dtype):
+    """`array` rounded to `dtype` and widened again, with memory of its own: what is computed of it is one kernel for all."""
+    return Tensor(Tensor(array, dtype=dtype).cast("float64").numpy())
+
+
 def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
     """Assert that the results are those of float64, off by `slack` of their size as float32 may be, rounded to `dtype`."""
     narrow = [Tensor(a, dtype=dtype) for a in arrays]
-    wide = [t.cast("float64") for t in narrow]
+    wide = [round_to(a, dtype) for a in arrays]
     found, exact = function(*narrow), function(*wide)
     values, truth = found.cast("float64").numpy(), exact.numpy()
     if not exact.dtype.is_float:
@@ -108,10 +113,11 @@ def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
     with np.errstate(invalid="ignore"):
         is_right = ((low <= values) & (values <= high)) | (np.isnan(values) & (np.isnan(low) | np.isnan(high)))
     wrong = np.argwhere(~is_right)
-    assert not len(wrong), [
+    shown = [
         (float(values[i]), float(truth[i]), [float(w.numpy()[i]) for w in wide if w.shape == found.shape])
         for i in map(tuple, wrong[:6])
     ]
+    assert not len(wrong), f"{dtype}: {shown}"
 
 
 def draw_elements(rng, dtype):
@@ -139,20 +145,23 @@ def draw_elements(rng, dtype):
     return np.concatenate([rng.standard_normal(300) * 3, sizes, -sizes, special])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+# A test has all dtypes, so that they share the kernel of float64.
+
+
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_functions_of_elements_round_once(rng, name, dtype):
-    values = draw_elements(rng, dtype)
-    size = CANCELLING[name](Tensor(values, dtype=dtype).cast("float64")).numpy() if name in CANCELLING else None
-    check_rounded_once(ELEMENTWISE[name], [values], dtype, size=size)
+def test_functions_of_elements_round_once(rng, name):
+    for dtype in DTYPES:
+        values = draw_elements(rng, dtype)
+        size = CANCELLING[name](round_to(values, dtype)).numpy() if name in CANCELLING else None
+        check_rounded_once(ELEMENTWISE[name], [values], dtype, size=size)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", PAIRS)
-def test_functions_of_pairs_round_once(rng, name, dtype):
-    x = draw_elements(rng, dtype)
-    y = rng.permutation(draw_elements(rng, dtype))
-    check_rounded_once(PAIRS[name], [x, y], dtype)
+def test_functions_of_pairs_round_once(rng, name):
+    for dtype in DTYPES:
+        x = draw_elements(rng, dtype)
+        y = rng.permutation(draw_elements(rng, dtype))
+        check_rounded_once(PAIRS[name], [x, y], dtype)
 
 
 def _tame(rng, dtype):
@@ -162,21 +171,22 @@ def _tame(rng, dtype):
     return ordinary, extreme
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_functions_of_rows_round_once(rng, name, dtype):
-    # The weights of attention are rounded too, as operands of a product.
-    is_rounded_twice = name == "attention" and to_dtype(dtype).itemsize == 2
-    for values in _tame(rng, dtype):
-        check_rounded_once(REDUCTIONS[name], [values], dtype, to_dtype(dtype).finfo_eps if is_rounded_twice else 2e-5)
+def test_functions_of_rows_round_once(rng, name):
+    for dtype in DTYPES:
+        # The weights of attention are rounded too, as operands of a product.
+        is_rounded_twice = name == "attention" and to_dtype(dtype).itemsize == 2
+        for values in _tame(rng, dtype):
+            slack = to_dtype(dtype).finfo_eps if is_rounded_twice else 2e-5
+            check_rounded_once(REDUCTIONS[name], [values], dtype, slack)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products_round_once(rng, name, dtype):
-    for x, y in zip(_tame(rng, dtype), _tame(rng, dtype), strict=True):
-        size = PRODUCTS[name](*(Tensor(a, dtype=dtype).abs().cast("float64") for a in (x, y))).numpy()
-        check_rounded_once(PRODUCTS[name], [x, y], dtype, 2e-6, size)
+def test_products_round_once(rng, name):
+    for dtype in DTYPES:
+        for x, y in zip(_tame(rng, dtype), _tame(rng, dtype), strict=True):
+            size = PRODUCTS[name](*(round_to(abs(a), dtype) for a in (x, y))).numpy()
+            check_rounded_once(PRODUCTS[name], [x, y], dtype, 2e-6, size)
 
 
 OTHER = {

@@ -92,11 +92,14 @@ def test_ties_among_the_largest_go_to_the_first(rng):
     check(Tensor(a).topk(0)[0], a[:, :0])
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "int32", "uint8", "int64", "uint64", "float64", "bool", "float16", "uint32"]
-)
 @pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("k", [1, 3, MAX_PASSES])
+@pytest.mark.parametrize(
+    ("dtype", "k"),
+    [
+        ("float32", 1), ("float32", 3), ("float32", MAX_PASSES), ("int32", 1), ("int32", MAX_PASSES), ("uint8", 1), ("int64", 3),
+        ("uint64", 3), ("float64", 1), ("bool", 3), ("float16", 1), ("uint32", 3),
+    ],
+)  # fmt: skip
 def test_few_elements_are_found_without_the_host_in_stable_order(rng, dtype, k, largest):
     a = make_array(rng, (5, 40), dtype)
     if dtype in ("int64", "uint64"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 from hypothesis import settings
 
-__all__ = ["count_examples"]
+__all__ = ["count_examples", "take_share"]
+
+T = TypeVar("T")
 
 _FULL: Final = 100
 """What hypothesis draws where nobody says how many."""
@@ -19,3 +22,16 @@ def count_examples(n: int) -> int:
     of a bare number in `@settings(max_examples=count_examples(200))`, which no profile would change.
     """
     return max(1, -(-n * settings().max_examples // _FULL))
+
+
+def take_share(cases: Sequence[T], place: int) -> Sequence[T]:
+    """Every fourth of `cases`, or what the profile that is loaded asks for; tests of consecutive places share all of them.
+
+    For a case that has nothing to do with what the test is called with: a product of both runs in the profile `thorough`,
+    and in every run each case with some of the others.
+
+    Args:
+        place: which test this is; cases begin at this one modulo the distance between two that are taken.
+    """
+    step = min(len(cases), max(1, _FULL // settings().max_examples))
+    return cases[place % step :: step] if step else cases
