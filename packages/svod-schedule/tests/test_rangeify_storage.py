@@ -17,8 +17,10 @@ from svod_ir import (
     make_alu,
     make_expand,
     make_flip,
+    make_gather,
     make_pad,
     make_permute,
+    make_positions,
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
@@ -258,3 +260,20 @@ def test_a_kernel_reads_a_parameter_of_the_graph_that_is_numbered_as_its_own_res
     loads = [n.memory.arg.slot for n in call.src[0].iter_ops(Op.INDEX)]
     assert sorted(loads) == [0, 1], "it writes argument 0 and reads argument 1"
     assert result.op is Op.BUFFER
+
+
+def multiply_rows(rows: UOp, n_outputs: int) -> UOp:
+    return matmul(rows, tensor(8, rows.shape[1], n_outputs))
+
+
+def test_rows_at_positions_in_memory_are_copied_for_a_product_that_reads_them_many_times() -> None:
+    rows = make_gather(X, tensor(5, 32, dtype=int32), 0)
+    assert count_kernels(multiply_rows(rows, 96)) == 2
+    assert count_kernels(multiply_rows(rows, 4)) == 1
+    assert count_kernels(rows + rows) == 1
+
+
+def test_one_row_at_a_position_in_memory_is_read_where_it_is_and_so_are_rows_at_counted_positions() -> None:
+    assert count_kernels(multiply_rows(make_gather(X, tensor(5, 1, dtype=int32), 0), 96)) == 1
+    counted = make_positions((32,), 0, int32) * 2
+    assert count_kernels(multiply_rows(make_gather(X, counted, 0), 96)) == 1

@@ -15,6 +15,7 @@ that it knows how often an element would be recomputed:
   two operands over different axes (matmul, convolution) are never mixed with row-wise reductions:
   they need a loop nest of their own to be tiled. What is read through a PAD, as the parts of a concatenation are, is
   stored: the wider loops would reduce for elements that it does not have.
+- Elements at positions in memory that a product reads many times, as those of an embedding, are copied in order.
 - What one kernel reads several times along a row (the exponentials in softmax) is kept for that row in
   the thread's own memory.
 """
@@ -53,6 +54,9 @@ ROW_COST = 6
 
 MAX_ROW = 1 << 14
 """Rows of more elements than this in one kernel do not stay in the first caches (nor, far beyond, on the stack)."""
+
+MANY_LOOKUPS = 64
+"""From so many reads on, elements at positions in memory are copied in the order in which they are read."""
 
 MAX_KERNEL_COST = 256
 """A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
@@ -137,6 +141,8 @@ class _StorageChooser:
         if is_always_stored(node):
             return True
         uses = self.uses.get(node)
+        if uses and node.op is Op.GATHER:
+            return _is_looked_up_often(node, tuple(uses))
         if not uses or node.op in _NEVER_STORED:
             return False
         if node.op is Op.REDUCE_AXIS:
@@ -359,6 +365,17 @@ def _is_serial(kernel: UOp) -> bool:
         return False
     axis: int = kernel.arg.axis
     return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
+
+
+def _is_looked_up_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
+    """Whether elements at positions in memory are read so often that a copy of them in order pays.
+
+    A product would ask for the address of each row again and again, and no two of its loops walk through memory as one.
+    """
+    position = gather.position
+    if position.placement is None or prod(max_size(s) for s in position.shape) == 1:
+        return False
+    return sum(_recomputed(gather, use) for use in uses) >= MANY_LOOKUPS
 
 
 def _recomputed(node: UOp, use: _Use) -> int:
