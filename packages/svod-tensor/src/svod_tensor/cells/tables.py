@@ -27,6 +27,8 @@ live: Final[Table] = {}
 pending: Final[Table] = {}
 """Those that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none."""
 
+_ALL: Final = (live, pending)
+
 captured: Final[dict[int, list[Table]]] = {}
 """By the thread that captures functions, what each of them makes: the innermost is the last."""
 
@@ -36,29 +38,26 @@ def add(one: Hashable) -> None:
     key = id(one)
     if captured and (found := captured.get(get_ident())) is not None:
         table = found[-1]
-        table[key] = weakref.ref(one, partial(_leave, table, key))
+        table[key] = weakref.ref(one, partial(_leave, (table,), key))
     else:
-        live[key] = pending[key] = weakref.ref(one, partial(_forget, key))
+        live[key] = pending[key] = weakref.ref(one, partial(_leave, _ALL, key))
 
 
 def add_settled(one: Hashable) -> None:
     """`add` for a cell in memory of its own, which was there before any function that is captured now."""
     key = id(one)
-    live[key] = weakref.ref(one, partial(_forget, key))
+    live[key] = weakref.ref(one, partial(_leave, _ALL, key))
 
 
-def _leave(table: Table, key: int, _: object) -> None:
-    table.pop(key, None)
-
-
-def _forget(key: int, _: object = None) -> None:
-    live.pop(key, None)
-    pending.pop(key, None)
+def _leave(tables: tuple[Table, ...], key: int, _: object = None) -> None:
+    # Told which tables: when Python ends, tensors may outlive the names of this module.
+    for table in tables:
+        table.pop(key, None)
 
 
 def remove(one: Hashable) -> None:
     """Let `one` be none of the live ones any more."""
-    _forget(id(one))
+    _leave(_ALL, id(one))
 
 
 def note_new_node(one: Hashable) -> None:
