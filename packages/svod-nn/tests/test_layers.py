@@ -8,7 +8,8 @@ import pytest
 import svod_nn as nn
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.padding import pad_axes
-from svod_tensor import Generator, Tensor, bfloat16, jit
+from svod_tensor import Generator, PrepareConfig, Tensor, bfloat16, jit
+from svod_tensor.errors import PositionError
 
 
 @pytest.fixture
@@ -217,3 +218,15 @@ MISTAKES = {
 def test_mistakes_in_arguments_name_the_layer_and_the_argument(message: str):
     with pytest.raises(LayerArgumentError, match=message):
         MISTAKES[message]()
+
+
+def test_an_integer_that_names_no_row_gives_zeros_or_is_an_error_of_a_plan_that_checks():
+    layer, places = nn.Embedding(3, 2), Tensor([[0, 1], [3, -1]])
+    assert layer(places).numpy()[1, 0].tolist() == [0, 0]
+    with pytest.raises(
+        PositionError, match=r"^embedding: element \(1, 0\) of the indices is 3, out of range for axis 0 with size 3"
+    ):
+        layer(places).realize_with(PrepareConfig(check_operands=True))
+    labels = nn.cross_entropy(Tensor.zeros(2, 3), Tensor([0, 3]), reduction="none")
+    with pytest.raises(PositionError, match=r"element \(1, 0\) of the indices is 3"):
+        labels.realize_with(PrepareConfig(check_operands=True))
