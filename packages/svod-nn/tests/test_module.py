@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import svod_nn as nn
-from svod_nn.errors import ParameterNameError, StateDictError
+from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
 from svod_tensor import Tensor, bfloat16, float32, jit, load_safetensors, save_safetensors, track_origins
 from svod_tensor.errors import UserError
 
@@ -200,11 +201,70 @@ def test_the_text_of_a_module_is_that_of_a_tree():
     )
 
 
-def test_a_mistake_in_a_call_names_the_innermost_module():
-    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Linear(4, 1)))
-    with pytest.raises(UserError) as caught:
-        model(Tensor.ones(5, 2))
+def test_a_mistake_in_a_call_names_the_innermost_module_and_its_path():
+    class Wrapped(nn.Module):
+        def __init__(self):
+            self.layers = [nn.ReLU(), nn.Sequential(nn.Conv2d(4, 1, 3))]
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    model = Wrapped()
+    shown = "Conv2d(4, 1, kernel_size=(3, 3), stride=(1, 1))"
+    with pytest.raises(UserError, match="channels") as caught:
+        model(Tensor.ones(5, 2, 8, 8))
+    assert caught.value.__notes__ == [f"in the module layers.1.0: {shown}"]
+    with pytest.raises(UserError, match="channels") as caught:
+        jit(model)(Tensor.ones(5, 2, 8, 8))
+    assert caught.value.__notes__ == [f"in the module layers.1.0: {shown}"]
+    with pytest.raises(UserError, match="channels") as caught:
+        model.layers[1][0](Tensor.ones(5, 2, 8, 8))
+    assert caught.value.__notes__ == [f"in the module {shown}"]
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert copy.__notes__ == [f"in the module {shown}"]
+    assert type(copy.__notes__[0]) is str
+
+
+def test_any_error_in_a_forward_pass_names_the_module():
+    class Odd(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError("nothing")
+
+    with pytest.raises(KeyError, match="nothing") as caught:
+        nn.Sequential(nn.Identity(), Odd())(Tensor.ones(2))
+    assert caught.value.__notes__ == ["in the module 1: Odd()"]
+
+
+def test_a_module_that_no_attribute_holds_has_no_path():
+    class Maker(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.Linear(4, 1)(x)
+
+    with pytest.raises(UserError, match="linear") as caught:
+        Maker()(Tensor.ones(2))
     assert caught.value.__notes__ == ["in the module Linear(in_features=4, out_features=1, bias=True)"]
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"), [(np.ones((2, 3), np.float32), "numpy.ndarray"), ([1.0], "list"), (1.0, "float")]
+)
+def test_a_call_with_something_else_than_a_tensor_says_so(x: object, shown: str):
+    with pytest.raises(LayerArgumentError, match=f"^Linear: it is called with {shown}, no tensor") as caught:
+        nn.Sequential(nn.Linear(3, 1))(x)
+    assert caught.value.__notes__ == ["in the module 0: Linear(in_features=3, out_features=1, bias=True)"]
+
+
+def test_an_attribute_that_is_missing_elsewhere_is_what_is_said():
+    class Odd(nn.Module):
+        def forward(self, x: object) -> object:
+            return x.nothing, self.linear
+
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'nothing'"):
+        Odd()([1.0])
+    with pytest.raises(LayerArgumentError, match="to takes the name of a device, not float32"):
+        Odd().to(float32)
 
 
 def test_a_shape_that_differs_is_an_error_also_where_all_names_fit():

@@ -44,7 +44,7 @@ OPERATIONS = [row.name for row in TABLE if takes(row.name) is not None]
         (lambda: Tensor.zeros(size=(2, 3)), "zeros() takes shape by its place, not as size", "Tensor.zeros((2, 3))"),
         (lambda: Tensor.zeros(shape=(2, 3)), "zeros() takes shape by its place", "Tensor.zeros((2, 3))"),
         (lambda: ROWS.permute(dims=(1, 0)), "permute() takes axes by its place, not as dims", "x.permute((1, 0))"),
-        (lambda: ROWS.relu(inplace=True), "relu() takes no arguments, not inplace", None),
+        (lambda: ROWS.relu(inplace=True), "relu() takes no arguments, not inplace", "x.assign(...) of the result"),
         (lambda: ROWS.sum(colour=3), "sum() takes axis, keepdims, dtype, not colour", None),
     ],
 )  # fmt: skip

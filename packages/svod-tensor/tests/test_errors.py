@@ -16,6 +16,11 @@ EXAMPLES = {
         "sum() takes axis, not dim",
         TypeError,
     ),
+    "MissingNameError": (
+        {"owner": "Tensor", "missing": "cuda", "hint": 'write x.to("CUDA")'},
+        "Tensor has no attribute 'cuda'",
+        AttributeError,
+    ),
     "AssignmentDtypeError": (
         {"target": "float32", "value": "int8"},
         "cannot assign a tensor of int8 to one of float32",

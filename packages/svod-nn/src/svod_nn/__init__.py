@@ -9,6 +9,8 @@ Example:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from svod_nn import schedules
 from svod_nn._early_stopping import EarlyStopping
 from svod_nn._gradients import value_and_grad
@@ -268,3 +270,10 @@ __all__ = [
     "triplet_margin_loss",
     "value_and_grad",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        from svod_nn._foreign_names import find_name
+
+        raise find_name(name) or AttributeError(f"module {__name__!r} has no attribute {name!r}")

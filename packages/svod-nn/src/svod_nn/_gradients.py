@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from svod_nn._module import Module
+from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor
 from svod_tensor import value_and_grad as take_value_and_grad
 
@@ -30,12 +31,18 @@ def value_and_grad(
         a function of those other arguments, which gives what the loss function gave, and the gradients by the names of
         `model.trainable_parameters()`.
 
+    Raises:
+        LayerArgumentError: if the model is no module, or the loss no function.
+        DerivativeError (when called): if the loss is no 0-d tensor of floats.
+
     Example:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> loss, gradients = nn.value_and_grad(model, lambda model, x: model(x).sum())(Tensor([[3.0, 4.0]]))
         >>> gradients["weight"].tolist()
         [[3.0, 4.0]]
     """
+
+    _check(model, loss_function)
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, dict[str, Tensor]]:
         parameters = model.trainable_parameters()
@@ -48,3 +55,13 @@ def value_and_grad(
         return result, {name: gradients[name] for name in parameters}
 
     return call
+
+
+def _check(model: object, loss_function: object) -> None:
+    if isinstance(model, Module) and callable(loss_function):
+        return
+    problem = f"the model is of {type(model).__name__}, and no Module"
+    if isinstance(model, Module):
+        problem = f"the loss is of {type(loss_function).__name__}, and no function"
+    hint = "write value_and_grad(model, loss_function)(x), where loss_function(model, x) gives a 0-d tensor"
+    raise LayerArgumentError(name="value_and_grad", problem=problem, hint=hint)

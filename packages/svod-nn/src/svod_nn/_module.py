@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, ClassVar, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
+from svod_nn._error_notes import add_module, find_wrong_argument
+from svod_nn._foreign_names import find_module_attribute
 from svod_nn._walk import exchange_leaves, iter_leaves
-from svod_nn.errors import ParameterNameError, StateDictError
+from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
 from svod_tensor import DType, Tensor, depend_on, is_tracking_origins, scope
-from svod_tensor.errors import UserError
 
 __all__ = ["Module"]
-
-_IN = "in the module "
 
 # The module whose `forward` runs, where origins are tracked.
 _running: Final = ContextVar["Module | None"]("_running", default=None)
@@ -69,15 +68,22 @@ class Module:
     forward: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `forward` gives for these arguments; a mistake in them is noted to be that of the innermost module."""
+        """What `forward` gives for these arguments.
+
+        An error is noted to be that of the innermost module, with its path, as in `in the module layers.0: Linear(...)`.
+        """
         try:
             if is_tracking_origins():
                 with self._enter():
                     return self.forward(*args, **kwargs)
             return self.forward(*args, **kwargs)
-        except UserError as error:
-            if not any(note.startswith(_IN) for note in getattr(error, "__notes__", ())):
-                error.add_note(f"{_IN}{type(self).__name__}({self.extra_repr()})")
+        except Exception as error:
+            if isinstance(error, AttributeError):
+                wrong = find_wrong_argument(error, type(self).__name__, args)
+                if wrong is not None:
+                    add_module(wrong, self)
+                    raise wrong from error
+            add_module(error, self)
             raise
 
     @contextmanager
@@ -92,6 +98,15 @@ class Module:
                 yield
         finally:
             _running.reset(token)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Comes here for what is not there.
+            if (foreign := find_module_attribute(type(self).__name__, name)) is not None:
+                raise foreign
+            # Says what is missing; in a property, what was missing there.
+            return object.__getattribute__(self, name)
 
     # What there is.
 
@@ -239,7 +254,14 @@ class Module:
         return self
 
     def to(self, device: str) -> Self:
-        """Put copies of all parameters and buffers on a device in their place: make optimizers afterwards."""
+        """Put copies of all parameters and buffers on a device in their place: make optimizers afterwards.
+
+        Raises:
+            LayerArgumentError: if it is no name of a device.
+        """
+        if not isinstance(device, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            problem, hint = f"to takes the name of a device, not {device!r}", "cast(dtype) exchanges the dtype"
+            raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
         return self._exchange(lambda tensor: tensor.to(device))
 
     def shard(self, devices: Sequence[str]) -> Self:

@@ -98,4 +98,4 @@ class RunError(UserError, ValueError):
 
 def _list_names(names: Sequence[str]) -> str:
     more = f", and {len(names) - _N_SHOWN} more" if len(names) > _N_SHOWN else ""
-    return ", ".join(names[:_N_SHOWN]) + more
+    return ", ".join(name or "(a tensor without a name)" for name in names[:_N_SHOWN]) + more

@@ -108,4 +108,8 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return getattr(import_module(f"svod_tensor.{_LAZY[name]}"), name)
+    from svod_tensor._foreign_names import find_foreign_name
+
+    if (foreign := find_foreign_name(Tensor, name)) is not None:
+        raise foreign
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

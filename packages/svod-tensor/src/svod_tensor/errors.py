@@ -2,6 +2,7 @@
 
 UserError
 ├── ArgumentNameError (TypeError)          an argument by a name that an operation does not have
+├── MissingNameError (AttributeError)      a name of another library, for which there is another way
 ├── IndexOutOfRangeError (IndexError)
 ├── PositionError (IndexError)            an index tensor with a position that an axis does not have
 ├── IntegerDivisionError (ZeroDivisionError)
@@ -61,8 +62,9 @@ __all__ = [
     "DataDependentShapeError", "DataError", "DependencyCycleError", "DerivativeError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MissingFileError",
-    "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError", "RepeatedWriteError",
-    "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError", "SymbolicBoundsError", "SymbolicShapeError",
+    "MissingNameError", "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
+    "RepeatedWriteError", "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError", "SymbolicBoundsError",
+    "SymbolicShapeError",
     "TraceError", "UserError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 
@@ -71,13 +73,27 @@ class ArgumentNameError(UserError, TypeError):
     """An argument by a name that an operation does not have, such as that of another library."""
 
     def __init__(
-        self, *, operation: str, given: str, expected: tuple[str, ...], call: str | None = None, is_placed: bool = False
-    ) -> None:
+        self, *, operation: str, given: str, expected: tuple[str, ...], call: str | None = None, is_placed: bool = False,
+        hint: str | None = None,
+    ) -> None:  # fmt: skip
         self.operation, self.given, self.expected = operation, given, expected
         taken = ", ".join(expected) or "no arguments"
         name = "" if expected == (given,) else f", not as {given}"
         found = f"{taken} by its place{name}" if is_placed else f"{taken}, not {given}"
-        super().__init__(f"{operation}() takes {found}", hint=None if call is None else f"write {call}")
+        super().__init__(f"{operation}() takes {found}", hint=hint if call is None else f"write {call}")
+
+
+class MissingNameError(UserError, AttributeError):
+    """A name that another library has, and svod has not: the hint says what to write instead.
+
+    Attributes:
+        owner: what was asked for it, such as `Tensor` or `the module svod_nn`.
+        missing: the name.
+    """
+
+    def __init__(self, *, owner: str, missing: str, hint: str) -> None:
+        self.owner, self.missing = owner, missing
+        super().__init__(f"{owner} has no attribute {missing!r}", hint=hint)
 
 
 class IndexOutOfRangeError(UserError, IndexError):

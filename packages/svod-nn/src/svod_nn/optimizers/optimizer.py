@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
+from svod_nn._foreign_names import find_optimizer_attribute
+from svod_nn._module import Module
 from svod_nn._walk import exchange_leaves
 from svod_nn.errors import GradientNameError, LayerArgumentError
 from svod_nn.optimizers.groups import Group, make_groups
@@ -57,6 +59,9 @@ class Optimizer:
         rule: what is done to each of them.
         groups: other options for some of them: dicts of options, in which `"params"` says which. The first that fits counts.
 
+    Raises:
+        LayerArgumentError: if there are no parameters, or all are frozen.
+
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -71,7 +76,7 @@ class Optimizer:
 
     def __init__(self, parameters: Parameters | None, rule: Rule, groups: Sequence[Mapping[str, Any]] = ()) -> None:
         self._rule = rule
-        self._tensors = {} if parameters is None else name_tensors(parameters)
+        self._tensors = {} if parameters is None else _name_parameters(rule.name, parameters)
         self._groups = make_groups(self._tensors, rule, groups)
         self._state = self._make_state(self._tensors, self._groups)
         _realize(self._state)
@@ -97,7 +102,7 @@ class Optimizer:
             GradientNameError: if a gradient belongs to no parameter.
             LayerArgumentError: if one has another shape than its parameter.
         """
-        named = name_tensors(gradients)
+        named = _name_gradients(self._rule.name, gradients)
         slots = {name: SlotsInPlace(kept, when) for name, kept in self._state["slots"].items()}
         parameters, shared = self._step(self._tensors, self._groups, self._state, named, slots)
         changes = [(self._tensors[name], value) for name, value in parameters.items()]
@@ -128,7 +133,7 @@ class Optimizer:
         tensors = name_tensors(cast("Parameters", parameters))
         groups = [Group(tuple(tensors), self._rule)]
         slots = {name: Slots(kept) for name, kept in state["slots"].items()}
-        changed, shared = self._step(tensors, groups, state, name_tensors(gradients), slots)
+        changed, shared = self._step(tensors, groups, state, _name_gradients(self._rule.name, gradients), slots)
         images = {id(tensor): changed.get(name, tensor) for name, tensor in tensors.items()}
         after: OptimizerState = {
             "step": state["step"] + 1, "shared": shared, "slots": {name: kept.tensors for name, kept in slots.items()},
@@ -146,6 +151,14 @@ class Optimizer:
             StateDictError: if names or shapes differ; nothing is assigned then.
         """
         load_tensors(self._rule.name, self.state_dict(), state)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Comes here for what is not there.
+            if (foreign := find_optimizer_attribute(type(self).__name__, name)) is not None:
+                raise foreign
+            return object.__getattribute__(self, name)
 
     def _make_state(self, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> OptimizerState:
         device = _find_device(tensors)
@@ -193,6 +206,29 @@ class Optimizer:
                 )
                 changed[name] = after.cast(tensors[name].dtype)
         return changed, shared
+
+
+def _name_parameters(optimizer: str, parameters: Parameters) -> dict[str, Tensor]:
+    tensors = name_tensors(parameters)
+    if tensors:
+        return tensors
+    if isinstance(parameters, Module) and any(True for _ in parameters.parameters()):
+        problem, hint = "all parameters are frozen", "write model.unfreeze(), or unfreeze(name), before"
+    else:
+        problem = "there are no parameters"
+        hint = f"give it a model, as in {optimizer}(model), or tensors; an iterator such as model.parameters() can be read once"
+    raise LayerArgumentError(name=optimizer, problem=problem, hint=hint)
+
+
+def _name_gradients(optimizer: str, gradients: object) -> dict[str, Tensor]:
+    named = name_tensors(gradients)
+    # Nested containers without any tensor are gradients of nothing.
+    if not named and not isinstance(gradients, (Mapping, Sequence)):
+        raise LayerArgumentError(
+            name=optimizer, problem=f"gradients are of {type(gradients).__name__}, and no tensors",
+            hint="write loss, gradients = svod_nn.value_and_grad(model, loss_function)(x), then optimizer.update(gradients)",
+        )  # fmt: skip
+    return named
 
 
 def _check_gradients(optimizer: str, tensors: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from svod_ir import UOp
 from svod_ir.derivatives import make_traced
 from svod_tensor._trees import Structure, flatten
-from svod_tensor.errors import DerivativeError
+from svod_tensor.errors import DataError, DerivativeError
 from svod_tensor.tensor import Tensor
 
-__all__ = ["Argnums", "TracedArguments", "check_float", "check_unassigned", "read_tensors", "trace_arguments"]
+__all__ = [
+    "BY_PARAMETERS", "Argnums", "TracedArguments", "check_argnums", "check_float", "check_unassigned", "has_parameters",
+    "read_tensors", "trace_arguments",
+]  # fmt: skip
 
 Argnums = int | Sequence[int]
+
+BY_PARAMETERS: Final = (
+    "svod_nn.value_and_grad(model, loss_function)(x) gives loss_function(model, x) and its gradients by the parameters"
+)
+"""What to write for the derivative by the parameters of a network."""
 
 
 class TracedArguments(NamedTuple):
@@ -78,17 +86,61 @@ def trace_arguments(operation: str, args: Sequence[object], argnums: Argnums) ->
     )
 
 
-def read_tensors(operation: str, tree: object) -> tuple[list[Tensor], Structure]:
+def read_tensors(operation: str, tree: object, what: str = "argument") -> tuple[list[Tensor], Structure]:
     """The leaves of nested tensors, arrays and numbers as tensors of floats.
 
+    Args:
+        operation: what was called.
+        tree: the nested values.
+        what: they are of the function whose derivative is taken: `argument` or `result`.
+
     Raises:
-        DerivativeError: if one is no float.
+        DerivativeError: if one is no float, or no tensor at all.
     """
     leaves, structure = flatten(tree)
-    tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]  # pyright: ignore[reportArgumentType]
+    tensors = [_read_tensor(operation, leaf, what + path) for leaf, path in zip(leaves, structure.paths, strict=True)]
     for tensor, path in zip(tensors, structure.paths, strict=True):
-        check_float(operation, tensor, f"argument{path}")
+        check_float(operation, tensor, what + path)
     return tensors, structure
+
+
+def _read_tensor(operation: str, leaf: object, what: str) -> Tensor:
+    if isinstance(leaf, Tensor):
+        return leaf
+    try:
+        return Tensor(leaf)  # pyright: ignore[reportArgumentType]
+    except DataError:
+        raise DerivativeError(
+            operation=operation, problem=f"the {what} is of {type(leaf).__name__}, no tensor",
+            hint=BY_PARAMETERS if has_parameters(leaf) else "derivatives are of nested tensors; argnums names the arguments",
+        ) from None  # fmt: skip
+
+
+def has_parameters(value: object) -> bool:
+    """Whether something is a network, as `svod_nn.Module` is, whose parameters are its attributes."""
+    return callable(getattr(value, "trainable_parameters", None))
+
+
+def check_argnums(operation: str, f: object, argnums: Argnums) -> None:
+    """Check that what should be a function and the numbers of its arguments are.
+
+    Raises:
+        DerivativeError: if they are something else.
+    """
+    if not callable(f):
+        raise DerivativeError(
+            operation=operation, problem=f"{type(f).__name__} is no function",
+            hint=f"the function comes first, as in {operation}(f, ...)",
+        )  # fmt: skip
+    numbers = cast("object", argnums)
+    given = list(cast("Sequence[object]", numbers)) if isinstance(numbers, Sequence) else [numbers]
+    if all(isinstance(number, int) for number in given):
+        return
+    kind = type(cast("object", numbers)).__name__
+    raise DerivativeError(
+        operation=operation, problem=f"argnums is of {kind}, and no number of an argument",
+        hint=BY_PARAMETERS if has_parameters(f) else f"write {operation}(f, argnums=0)(x)",
+    )  # fmt: skip
 
 
 def check_float(operation: str, tensor: Tensor, what: str) -> None:

@@ -12,7 +12,15 @@ from svod_tensor._trees import Structure, flatten
 from svod_tensor.cells.derivatives import take_derivatives
 from svod_tensor.cells.kept import KeptGraph
 from svod_tensor.errors import DerivativeError
-from svod_tensor.gradients.arguments import Argnums, check_float, read_tensors, trace_arguments
+from svod_tensor.gradients.arguments import (
+    BY_PARAMETERS,
+    Argnums,
+    check_argnums,
+    check_float,
+    has_parameters,
+    read_tensors,
+    trace_arguments,
+)
 from svod_tensor.tensor import Tensor
 
 __all__ = ["grad", "jvp", "split_aux", "value_and_grad", "vjp"]
@@ -75,11 +83,13 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
 
 
 def _value_and_grad(operation: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool) -> Callable[..., Any]:
+    check_argnums(operation, f, argnums)
+
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         traced = trace_arguments(operation, args, argnums)
         with take_derivatives():
             result = f(*traced.args, **kwargs)
-            value = _take_value(operation, result, has_aux)
+            value = _take_value(operation, f, result, has_aux)
             traced.check_kept(operation)
             node = value.uop
             found = make_cotangents([node], [UOp.const(node.dtype, 1)], traced.nodes)
@@ -89,10 +99,14 @@ def _value_and_grad(operation: str, f: Callable[..., Any], argnums: Argnums, has
     return differentiated
 
 
-def _take_value(operation: str, result: object, has_aux: bool) -> Tensor:
+def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Tensor:
     value: object = split_aux(operation, result, has_aux)[0]
     if not isinstance(value, Tensor):
-        hint = "name it with has_aux=True: return loss, anything" if isinstance(value, tuple) else None
+        hint = "return the tensor itself: item() and float() leave the graph"
+        if isinstance(value, tuple):
+            hint = "name it with has_aux=True: return loss, anything"
+        elif value is None:
+            hint = "let it return its result"
         raise DerivativeError(
             operation=operation,
             problem=f"the function gives {type(cast(object, value)).__name__}, no tensor",
@@ -101,7 +115,7 @@ def _take_value(operation: str, result: object, has_aux: bool) -> Tensor:
     if value.shape:
         raise DerivativeError(
             operation=operation, problem=f"the function gives shape {value.shape}, not one number",
-            hint="reduce it, as in loss.mean(), or use vjp or jacobian",
+            hint=BY_PARAMETERS if has_parameters(f) else "reduce it, as in loss.mean(), or use vjp or jacobian",
         )  # fmt: skip
     check_float(operation, value, "result")
     return value
@@ -132,12 +146,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         >>> [part.tolist() for part in pull(Tensor([1.0, 10.0]))]
         [[3.0, 40.0], [1.0, 20.0]]
     """
+    check_argnums("vjp", f, 0)
     traced = trace_arguments("vjp", primals, tuple(range(len(primals))))
     with take_derivatives():
         result = f(*traced.args)
         traced.check_kept("vjp")
     value, *aux = split_aux("vjp", result, has_aux)
-    outputs, structure = read_tensors("vjp", value)
+    outputs, structure = read_tensors("vjp", value, "result")
     # Until the cotangents are known, results may be computed, and arguments written.
     kept = KeptGraph([*(t.uop for t in outputs), *traced.nodes])
 
@@ -180,13 +195,14 @@ def jvp(
         raise DerivativeError(
             operation="jvp", problem="the arguments and tangents are no tuples", hint="write jvp(f, (x,), (v,))"
         )
+    check_argnums("jvp", f, 0)
     traced = trace_arguments("jvp", primals, tuple(range(len(primals))))
     given = _read_like("jvp", tuple(tangents), traced.tensors, traced.structure)
     with take_derivatives():
         result = f(*traced.args)
         traced.check_kept("jvp")
         value, *aux = split_aux("jvp", result, has_aux)
-        outputs, structure = read_tensors("jvp", value)
+        outputs, structure = read_tensors("jvp", value, "result")
         found = make_tangents([t.uop for t in outputs], traced.nodes, [t.uop for t in given])
     along = [_or_zeros(part, output) for part, output in zip(found, outputs, strict=True)]
     return (value, structure.unflatten(along), *aux)

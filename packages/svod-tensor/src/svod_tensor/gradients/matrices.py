@@ -16,7 +16,7 @@ from svod_ir.derivatives import make_cotangents, make_tangents
 from svod_tensor._trees import Structure
 from svod_tensor.cells.derivatives import take_derivatives
 from svod_tensor.errors import DerivativeError
-from svod_tensor.gradients.arguments import Argnums, TracedArguments, read_tensors, trace_arguments
+from svod_tensor.gradients.arguments import Argnums, TracedArguments, check_argnums, read_tensors, trace_arguments
 from svod_tensor.gradients.functions import grad, split_aux
 from svod_tensor.loops.scan import scan
 from svod_tensor.tensor import Tensor
@@ -56,6 +56,8 @@ def jacobian(
             operation="jacobian", problem=f"there is no mode {mode!r}", hint='say mode="reverse" or "forward"'
         )
 
+    check_argnums("jacobian", f, argnums)
+
     @functools.wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         traced = trace_arguments("jacobian", args, argnums)
@@ -63,7 +65,7 @@ def jacobian(
             result = f(*traced.args, **kwargs)
             traced.check_kept("jacobian")
             value, *aux = split_aux("jacobian", result, has_aux)
-            outputs, structure = read_tensors("jacobian", value)
+            outputs, structure = read_tensors("jacobian", value, "result")
             n_rows, n_columns = _count(outputs), _count(traced.tensors)
             is_reverse = n_rows <= n_columns if mode is None else mode == "reverse"
             make_rows = _make_rows if is_reverse else _make_columns

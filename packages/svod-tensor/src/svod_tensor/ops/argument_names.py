@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
+from svod_tensor._foreign_names import find_foreign_argument
+from svod_tensor._origins import wrap
 from svod_tensor.errors import ArgumentNameError
 
-__all__ = ["SPELLINGS", "find_wrong_name"]
+__all__ = ["SPELLINGS", "explain_arguments", "find_wrong_name"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "dim": ("axis", "axes"), "dims": ("axis", "axes"), "axes": ("axis",), "axis": ("axes",), "keepdim": ("keepdims",),
@@ -31,6 +36,23 @@ _CONVERTED: Final[Mapping[str, Callable[[object], object]]] = {"unbiased": lambd
 """Where the argument that is meant has another value too."""
 
 
+def explain_arguments(operation: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a call of the method that is decorated fail with an `ArgumentNameError` where it names an argument otherwise."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except TypeError:
+                if (unknown := find_wrong_name(function, operation, args, kwargs)) is not None:
+                    raise unknown from None
+                raise
+
+        return wrap(call, function)
+
+    return decorate
+
+
 def find_wrong_name(
     function: Callable[..., object], operation: str, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> ArgumentNameError | None:
@@ -47,7 +69,8 @@ def find_wrong_name(
     meant = {name: _find_meant(name, taken) for name in wrong}
     first = meant[wrong[0]]
     if first is None:
-        return ArgumentNameError(operation=operation, given=wrong[0], expected=tuple(taken))
+        hint = find_foreign_argument(wrong[0])
+        return ArgumentNameError(operation=operation, given=wrong[0], expected=tuple(taken), hint=hint)
     shown = [_show(value) for value in (args if _takes_many(args) else args[1:])]
     for name, value in kwargs.items():
         parameter = meant.get(name, taken.get(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
 from svod_ir import Sharding, SInt, UOp
@@ -15,6 +15,7 @@ from svod_tensor._shapes import ElementCount, Shape
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step
 from svod_tensor.engine import memory_nodes
+from svod_tensor.ops.argument_names import explain_arguments
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class TensorBase:
 
     content: Cell | View
 
+    @explain_arguments("Tensor")
     def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
 
@@ -84,7 +86,7 @@ class TensorBase:
             node = copy_to_device(node, device)
         elif not is_given:
             node = place_by_default(node)
-        self.content = Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node))
+        _set_content(self, Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node)))
         if current_scope.get() is not None:
             add_line(node)
 
@@ -106,7 +108,7 @@ class TensorBase:
             [2.0, 4.0]
         """
         self = object.__new__(cls)
-        self.content = Cell(uop, form, owns=owns)
+        _set_content(self, Cell(uop, form, owns=owns))
         if form is None:
             # A mistake about devices is raised by the call that makes it.
             _ = uop.placement
@@ -152,7 +154,7 @@ class TensorBase:
             ([0, 0, 0], [0, 0])
         """
         self = object.__new__(cls)
-        self.content = content
+        _set_content(self, content)
         if current_scope.get() is not None:
             add_line(content.node)
         return self
@@ -288,5 +290,30 @@ class TensorBase:
         """
         return self.content.is_realized
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Comes here for what is not there.
+            from svod_tensor._foreign_names import find_foreign_attribute
+
+            if (foreign := find_foreign_attribute(type(self), name)) is not None:
+                raise foreign
+            # Says what is missing; in a property, what was missing there.
+            return object.__getattribute__(self, name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            try:
+                object.__setattr__(self, name, value)
+            except AttributeError:
+                from svod_tensor._foreign_names import find_foreign_attribute
+
+                if (foreign := find_foreign_attribute(type(self), name)) is None:
+                    raise
+                raise foreign from None
+
     def __hash__(self) -> int:
         return id(self)
+
+
+# What every new tensor does, without asking whether its attribute has a name of another library.
+_set_content: Final = TensorBase.__dict__["content"].__set__

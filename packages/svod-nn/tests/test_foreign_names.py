@@ -1,0 +1,116 @@
+"""Names of PyTorch: errors that say what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import svod_nn as nn
+import svod_tensor
+from svod_nn import _foreign_names
+from svod_nn.errors import GradientNameError, LayerArgumentError
+from svod_tensor import Tensor, value_and_grad
+from svod_tensor.errors import DerivativeError, MissingNameError
+
+MODEL = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+OPTIMIZER = nn.SGD(MODEL)
+TABLES = {
+    "model": (_foreign_names._MODULE, nn.Module()),
+    "optimizer": (_foreign_names._OPTIMIZER, OPTIMIZER),
+    "svod_nn": (_foreign_names._NAMES, nn),
+}
+OWNERS = {
+    "model": MODEL,
+    "optimizer": OPTIMIZER,
+    "svod_nn": nn,
+    "svod_tensor": svod_tensor,
+    "x": Tensor,
+    "Tensor": Tensor,
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "name"), [(where, name) for where, (table, _) in TABLES.items() for name in table], ids=str
+)
+def test_a_row_is_of_a_name_that_is_not_there_and_names_what_is(where: str, name: str):
+    table, owner = TABLES[where]
+    with pytest.raises(MissingNameError, match=f"has no attribute '{name}'"):
+        getattr(owner, name)
+    assert not hasattr(owner, name)
+    for kind, found in re.findall(rf"\b({'|'.join(OWNERS)})\.([a-zA-Z_]\w*)", table[name]):
+        assert hasattr(OWNERS[kind], found) or (kind, found) == ("model", "name")
+
+
+def test_functions_are_methods_of_tensors_or_names_of_svod_tensor():
+    with pytest.raises(MissingNameError, match=r"it is a method of tensors: x.relu"):
+        nn.relu(Tensor([1.0]))
+    with pytest.raises(MissingNameError, match=r"write svod_tensor.jit"):
+        nn.jit(MODEL)
+    with pytest.raises(AttributeError, match="module 'svod_nn' has no attribute 'linera'"):
+        _ = nn.linera
+
+
+def test_other_names_are_missing_as_ever():
+    for owner in (MODEL, OPTIMIZER):
+        with pytest.raises(AttributeError, match=f"'{type(owner).__name__}' object has no attribute 'layer'") as caught:
+            _ = owner.layer
+        assert not isinstance(caught.value, MissingNameError)
+
+
+def test_a_module_may_have_an_attribute_of_such_a_name():
+    class Block(nn.Module):
+        def __init__(self):
+            self.children = [nn.Linear(2, 1)]
+
+    assert [name for name, _ in Block().named_parameters()] == ["children.0.weight", "children.0.bias"]
+
+
+def test_what_is_missing_inside_of_a_property_is_what_is_said():
+    class Odd(nn.Module):
+        @property
+        def width(self) -> object:
+            return self.nothing
+
+    with pytest.raises(AttributeError, match="'Odd' object has no attribute 'nothing'"):
+        _ = Odd().width
+
+
+@pytest.mark.parametrize("empty", [[], {}, iter(()), nn.ReLU()], ids=["list", "dict", "iterator", "module"])
+def test_an_optimizer_needs_parameters(empty: object):
+    with pytest.raises(LayerArgumentError, match=r"^SGD: there are no parameters"):
+        nn.SGD(empty)
+
+
+def test_an_optimizer_needs_parameters_that_are_not_frozen():
+    with pytest.raises(LayerArgumentError, match=r"^Lion: all parameters are frozen\n  hint: write model.unfreeze"):
+        nn.Lion(nn.Linear(2, 1).freeze())
+
+
+def test_gradients_are_tensors_of_the_parameters():
+    optimizer = nn.SGD(MODEL)
+    with pytest.raises(
+        LayerArgumentError, match=r"^SGD: gradients are of float, and no tensors\n  hint: .*value_and_grad"
+    ):
+        optimizer.update(1.5)
+    with pytest.raises(GradientNameError, match="no parameter for the gradients of \\(a tensor without a name\\)"):
+        optimizer.update(Tensor([1.0]))
+    optimizer.update({})
+    with pytest.raises(LayerArgumentError, match="gradients are of NoneType"):
+        optimizer.apply({"w": Tensor([1.0])}, optimizer.init({"w": Tensor([1.0])}), None)
+
+
+def test_a_derivative_by_a_model_is_asked_for_in_one_way():
+    x = Tensor.ones(4, 3)
+    with pytest.raises(DerivativeError, match=r"hint: svod_nn.value_and_grad"):
+        value_and_grad(lambda model, x: model(x).sum())(MODEL, x)
+    with pytest.raises(DerivativeError, match=r"hint: svod_nn.value_and_grad"):
+        value_and_grad(MODEL)(x)
+    with pytest.raises(LayerArgumentError, match="the model is of function, and no Module"):
+        nn.value_and_grad(lambda model, x: model(x).sum(), MODEL)
+    with pytest.raises(LayerArgumentError, match="the loss is of Tensor, and no function"):
+        nn.value_and_grad(MODEL, MODEL(x).sum())
+    with pytest.raises(
+        DerivativeError, match=r"shape \(4, 2\), not one number\n  hint: reduce it, as in loss.mean\(\)"
+    ):
+        nn.value_and_grad(MODEL, lambda model, x: model(x))(x)

@@ -1,0 +1,88 @@
+"""What PyTorch and JAX call by names that svod has not, and what to write instead.
+
+Only a lookup that has failed asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from svod_tensor.errors import MissingNameError
+
+__all__ = ["find_foreign_argument", "find_foreign_attribute", "find_foreign_name"]
+
+_GRADIENT: Final = (
+    "gradients are results, and no attributes: svod_tensor.grad(f)(x) is that of a function, "
+    "and svod_nn.value_and_grad(model, loss_function)(x) gives a loss and the gradients of a model"
+)
+_ASKED: Final = (
+    "a gradient is asked for by name, and needs no mark: svod_tensor.grad(f)(x) is by x alone, "
+    "x.detach() stands for its values, and model.freeze(name) leaves parameters out"
+)
+_NO_GRADIENT: Final = (
+    "leave it out: nothing is kept for gradients unless svod_tensor.grad or svod_nn.value_and_grad asks for them"
+)
+
+_ATTRIBUTES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("backward", "grad", "grad_fn", "retain_grad", "register_hook"), _GRADIENT),
+    **dict.fromkeys(("requires_grad", "requires_grad_", "is_leaf"), _ASKED),
+    "cuda": 'write x.to("CUDA")', "cpu": 'write x.to("CPU")', "is_cuda": "write x.device", "get_device": "write x.device",
+    "half": 'write x.cast("float16")', "bfloat16": 'write x.cast("bfloat16")', "float": 'write x.cast("float32")',
+    "double": 'write x.cast("float64")', "int": 'write x.cast("int32")', "long": 'write x.cast("int64")',
+    "bool": 'write x.cast("bool")', "type": "write x.cast(dtype)", "type_as": "write x.cast(other.dtype)",
+    "dim": "write x.ndim", "numel": "write x.size", "data": "write x.detach(), or x.assign(values) to write",
+    "detach_": "write x.detach()", "zero_": "write x.assign(0)", "fill_": "write x.assign(value)", "copy_": "write x.assign(other)",
+    "new_zeros": "write Tensor.zeros(shape, dtype=x.dtype)", "new_ones": "write Tensor.ones(shape, dtype=x.dtype)",
+    "at": "write x.with_items(index, value) for .at[index].set(value), and x.add_at(index, value) for .at[index].add(value)",
+    "block_until_ready": "write x.realize()",
+}  # fmt: skip
+
+_NAMES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("no_grad", "inference_mode", "enable_grad", "set_grad_enabled"), _NO_GRADIENT),
+    "nn": "write import svod_nn as nn", "optim": "optimizers are names of svod_nn, as in svod_nn.AdamW(model)",
+    "autograd": _GRADIENT, "compile": "write jit(f)", "vmap": "operations take any number of leading axes; loops are svod_tensor.scan",
+    "from_numpy": "write Tensor(array), or Tensor.from_numpy(array) to share its memory", "array": "write Tensor(data)",
+    "save": "write save_safetensors(tensors, path)", "load": "write load_safetensors(path)",
+    "lax": "its loops are names of svod_tensor: scan, fori_loop, while_loop, cond, switch", "stop_gradient": "write x.detach()",
+    "device": "devices are strings, as in x.to(\"CPU\")", "cuda": "write x.to(\"CUDA\"); python -m svod_device lists what is there",
+    "bool": "write bool_", "float": "write float32", "double": "write float64", "half": "write float16",
+    "int": "write int32", "long": "write int64",
+}  # fmt: skip
+
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "requires_grad": _ASKED,
+    "out": "write out.assign(...) of the result",
+    "inplace": "write x.assign(...) of the result",
+}
+
+
+def find_foreign_attribute(kind: type, name: str) -> MissingNameError | None:
+    """What to say about an attribute that tensors of a class have not; None if nothing is known about it."""
+    if hasattr(kind, name):
+        # It is there, and something was missing inside of it.
+        return None
+    hint = _ATTRIBUTES.get(name)
+    if hint is None and name.endswith("_") and hasattr(kind, name[:-1]):
+        # In PyTorch such a name writes to the tensor.
+        hint = f"write x.assign(x.{name[:-1]}(...)): tensors are written to by assign and x[index] = value"
+    return None if hint is None else MissingNameError(owner=kind.__name__, missing=name, hint=hint)
+
+
+def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
+    """What to say about a name that `svod_tensor` has not.
+
+    Args:
+        tensor: the class of tensors, whose methods are called on one.
+        name: what was asked for.
+    """
+    hint = _NAMES.get(name)
+    if hint is None and not name.startswith("_") and hasattr(tensor, name):
+        is_made = isinstance(vars(next(c for c in tensor.__mro__ if name in vars(c)))[name], classmethod)
+        hint = f"write Tensor.{name}(...)" if is_made else f"it is a method, or an attribute, of tensors: x.{name}"
+    return None if hint is None else MissingNameError(owner="the module svod_tensor", missing=name, hint=hint)
+
+
+def find_foreign_argument(name: str) -> str | None:
+    """What to say about an argument that no operation takes."""
+    return _ARGUMENTS.get(name)

@@ -1,0 +1,146 @@
+"""Names of other libraries: errors that say what to write instead."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import svod_tensor
+from svod_tensor import Tensor, _foreign_names, grad, jvp, value_and_grad, vjp
+from svod_tensor.errors import ArgumentNameError, DerivativeError, MissingNameError
+
+TABLES = {
+    "Tensor": (_foreign_names._ATTRIBUTES, Tensor),
+    "the module svod_tensor": (_foreign_names._NAMES, svod_tensor),
+    "an argument": (_foreign_names._ARGUMENTS, None),
+}
+ROWS = [(where, name) for where, (table, _) in TABLES.items() for name in table]
+
+
+@pytest.mark.parametrize(("where", "name"), ROWS, ids=str)
+def test_a_row_is_of_a_name_that_is_not_there_and_names_what_is(where: str, name: str):
+    table, owner = TABLES[where]
+    assert owner is None or not hasattr(owner, name)
+    for kind, found in re.findall(r"\b(x|Tensor|svod_tensor)\.([a-zA-Z_]\w*)", table[name]):
+        assert hasattr(svod_tensor if kind == "svod_tensor" else Tensor, found)
+
+
+def test_attributes_of_torch_say_what_to_write():
+    x = Tensor([1.0, 2.0])
+    with pytest.raises(MissingNameError, match=r"no attribute 'backward'\n  hint: .*svod_nn.value_and_grad"):
+        x.sum().backward()
+    with pytest.raises(MissingNameError, match=r"model.freeze"):
+        x.requires_grad_()
+    with pytest.raises(MissingNameError, match=r"svod_tensor.grad"):
+        _ = x.grad
+    with pytest.raises(MissingNameError, match=r"model.freeze"):
+        x.requires_grad = False
+    with pytest.raises(MissingNameError, match=r"x.assign\(x.add\(...\)\)"):
+        x.add_(1)
+    assert not hasattr(x, "grad")
+    assert x.tolist() == [1, 2]
+
+
+def test_the_error_survives_pickling():
+    with pytest.raises(MissingNameError) as caught:
+        Tensor([1.0]).cuda()
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == str(caught.value)
+    assert (copy.owner, copy.missing) == ("Tensor", "cuda")
+
+
+def test_other_names_are_missing_as_ever():
+    x = Tensor([1.0])
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'summ'") as caught:
+        _ = x.summ
+    assert not isinstance(caught.value, MissingNameError)
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'summ'"):
+        x.summ = 1
+    with pytest.raises(AttributeError, match="module 'svod_tensor' has no attribute 'summ'"):
+        _ = svod_tensor.summ
+
+
+def test_what_is_missing_inside_of_a_property_is_what_is_said():
+    class Odd(Tensor):
+        __slots__ = ()
+
+        @property
+        def grad(self) -> object:
+            return self.nothing
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = Odd([1.0]).grad.x
+
+
+def test_a_class_derived_from_tensor_may_have_such_an_attribute():
+    class Marked(Tensor):
+        pass
+
+    x = Marked([1.0])
+    x.grad = 3
+    assert x.grad == 3
+
+
+def test_arguments_of_torch_say_what_to_write():
+    with pytest.raises(
+        ArgumentNameError, match=r"^Tensor\(\) takes data, dtype, device, not requires_grad\n  hint: a gradient"
+    ):
+        Tensor([1.0], requires_grad=True)
+    with pytest.raises(ArgumentNameError, match=r"^zeros\(\) takes .*not requires_grad\n  hint: a gradient"):
+        Tensor.zeros(3, requires_grad=True)
+    with pytest.raises(TypeError, match="missing 1 required"):
+        Tensor()
+
+
+def test_names_of_modules_say_what_to_write():
+    with pytest.raises(MissingNameError, match="leave it out"), svod_tensor.no_grad():
+        pass
+    with pytest.raises(MissingNameError, match=r"a method, or an attribute, of tensors: x.softplus"):
+        svod_tensor.softplus(Tensor([1.0]))
+    with pytest.raises(MissingNameError, match=r"write Tensor.from_uop\(...\)"):
+        _ = svod_tensor.from_uop
+
+
+class Network:
+    """Called, and with parameters by name, as modules are."""
+
+    def __init__(self):
+        self.weight = Tensor([1.0, 2.0])
+
+    def trainable_parameters(self) -> dict[str, Tensor]:
+        return {"weight": self.weight}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x * self.weight
+
+
+def test_derivatives_by_a_network_are_those_of_svod_nn():
+    model, x = Network(), Tensor([1.0, 2.0])
+
+    def loss(model: Network, x: Tensor) -> Tensor:
+        return model(x).sum()
+
+    calls = [
+        lambda: value_and_grad(loss)(model, x), lambda: grad(loss)(model, x), lambda: value_and_grad(model, loss)(x),
+        lambda: grad(model)(x), lambda: vjp(loss, model, x), lambda: jvp(loss, (model, x), (model, x)),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(DerivativeError, match=r"hint: svod_nn\.value_and_grad\(model, loss_function\)"):
+            call()
+    assert grad(lambda x: loss(model, x))(x).tolist() == [1, 2]
+
+
+def test_what_is_no_function_and_no_tensor_is_named():
+    with pytest.raises(DerivativeError, match="grad: Tensor is no function"):
+        grad(Tensor([1.0]))
+    with pytest.raises(DerivativeError, match="the argument\\['a'\\] is of object, no tensor"):
+        grad(lambda tree: tree["b"])({"a": object(), "b": 1.0})
+    with pytest.raises(DerivativeError, match="argnums is of str, and no number"):
+        grad(lambda x: x, argnums="x")
+    with pytest.raises(DerivativeError, match="the function gives float, no tensor\n  hint: return the tensor itself"):
+        grad(lambda x: float(np.sum(x.numpy())))(Tensor([1.0]))
+    with pytest.raises(DerivativeError, match="the result is int32"):
+        vjp(lambda x: x.cast("int32"), Tensor([1.0]))
