@@ -31,6 +31,7 @@ from svod_tensor.ops.neural import Neural
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
 from svod_tensor.ops.products import Products
+from svod_tensor.ops.protocols import Protocols
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
 from svod_tensor.ops.reduction import Reduction
@@ -58,7 +59,7 @@ _OUT_OF_BAND: Final = 5
 class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Cutting,
     Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
-    Random, Reading, Reduction, Showing, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
+    Protocols, Random, Reading, Reduction, Showing, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

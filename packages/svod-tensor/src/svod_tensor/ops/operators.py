@@ -20,8 +20,6 @@ class Operators(Theme):
     """Arithmetic, comparison and bit operators."""
 
     __slots__ = ()
-    __array_ufunc__ = None
-    """Makes numpy leave `array + tensor` to the tensor."""
 
     def __add__(self, other: Operand) -> Self:
         return self.add(other)

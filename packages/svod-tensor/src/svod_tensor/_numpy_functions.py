@@ -1,0 +1,406 @@
+"""numpy's functions on tensors: those that have a counterpart build a graph, as its method does.
+
+`numpy.sin(x)`, `numpy.add(array, x)` and `array + x` come here by `__array_ufunc__`, `numpy.mean(x, axis=0)` by `__array_function__`.
+What numpy fills for the caller (`out=array`) is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from svod_dtype import to_dtype
+from svod_ir import OperandError
+from svod_tensor.ops.theme import Theme, is_scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FUNCTIONS", "UFUNCS", "call_function", "call_ufunc"]
+
+T = TypeVar("T", bound=Theme)
+Axis: TypeAlias = "int | tuple[int, ...] | None"
+
+UFUNCS: Final[Mapping[str, str]] = {
+    **{name: name for name in (
+        "add", "floor_divide", "remainder", "fmod", "square", "reciprocal", "positive", "sign", "floor", "ceil", "trunc", "cbrt",
+        "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor", "logical_not", "isfinite", "isinf",
+        "isnan", "signbit", "copysign", "nextafter", "maximum", "minimum", "fmax", "fmin", "heaviside", "hypot", "exp", "exp2", "expm1",
+        "log", "log2", "log10", "log1p", "logaddexp", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "matmul", "vecdot",
+    )},
+    "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "negative": "neg", "absolute": "abs",
+    "fabs": "abs", "rint": "round",
+    "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "invert": "bitwise_not", "left_shift": "lshift", "right_shift": "rshift",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "deg2rad": "deg2rad", "radians": "deg2rad", "rad2deg": "rad2deg", "degrees": "rad2deg",
+}  # fmt: skip
+"""A function of numpy on elements, and the method that computes it."""
+
+_REDUCTIONS: Final = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+_SCANS: Final = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
+_OF_FLOATS: Final = frozenset({"div", "atan2", "copysign", "hypot", "logaddexp", "nextafter", "heaviside"})
+"""Methods that take integers as floats, so that a number beside these need not fit them."""
+
+
+def call_ufunc(owner: Theme, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+    """What `__array_ufunc__` gives.
+
+    Args:
+        owner: a tensor among the operands.
+        ufunc: the function.
+        how: `"__call__"`, or the method of the function that was called.
+        inputs: its operands.
+        kwargs: its other arguments.
+
+    Raises:
+        OperandError: if there is no counterpart, or an argument that it does not take.
+    """
+    name = ufunc.__name__
+    given = dict(kwargs)
+    outs = cast("tuple[object, ...]", given.pop("out", ()))
+    if any(_has_its_own(value) for value in (*inputs, *outs)):
+        return NotImplemented
+    dtype = given.pop("dtype", None)
+    if dtype is not None:
+        inputs = [value if is_scalar(value) else _wrap(owner, value).cast(dtype) for value in inputs]
+    result = _compute(owner, name, how, inputs, given)
+    if isinstance(result, tuple):
+        return result if not outs else tuple(map(_fill, outs, result))
+    return _fill(outs[0], result) if outs else result
+
+
+def _compute(
+    owner: Theme, name: str, how: str, inputs: Sequence[Any], given: dict[str, Any]
+) -> Theme | tuple[Theme, ...]:
+    shown = f"numpy.{name}" if how == "__call__" else f"numpy.{name}.{how}"
+    method = UFUNCS.get(name)
+    if how == "reduce" and name in _REDUCTIONS:
+        axis = given.pop("axis", 0)
+        return _call(shown, getattr(_wrap(owner, inputs[0]), _REDUCTIONS[name]), (axis,), given)
+    if how == "accumulate" and name in _SCANS:
+        return _call(shown, getattr(_wrap(owner, inputs[0]), _SCANS[name]), (given.pop("axis", 0),), given)
+    if how == "outer" and method is not None:
+        left, right = (_wrap(owner, value) for value in inputs)
+        inputs = left.reshape((*left.shape, *(1,) * right.ndim)), right
+    elif how != "__call__" or (method is None and name != "divmod"):
+        raise OperandError(
+            operation=shown, found="tensors", expected="arrays", hint="x.numpy() is an array with the values, read now"
+        )
+    if name == "divmod":
+        return _call(shown, _bind(owner, "floor_divide", inputs), (), given), _bind(owner, "remainder", inputs)()
+    assert method is not None
+    return _call(shown, _bind(owner, method, inputs), (), given)
+
+
+def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., Theme]:
+    """The method of the first operand, with the others."""
+    first, *others = inputs
+    if not isinstance(first, Theme):
+        if is_scalar(first) and method != "matmul":
+            # Numbers are weak on either side.
+            other = _wrap(owner, others[0])
+            pair = other._float_pair if method in _OF_FLOATS else other._pair  # pyright: ignore[reportPrivateUsage]
+            others[0], first = pair(first)
+        else:
+            first = _wrap(owner, first)
+    others = [value if is_scalar(value) else _wrap(owner, value) for value in others]
+    return partial(getattr(first, method), *others)
+
+
+def _call(shown: str, function: Callable[..., Theme], args: Sequence[Any], given: Mapping[str, Any]) -> Theme:
+    # These say how numpy makes its array.
+    ignored = {"casting", "order", "subok", "signature", "copy"}
+    kwargs = {name: value for name, value in given.items() if name not in ignored and not _is_default(name, value)}
+    for name in ("where", "initial"):
+        if name in kwargs:
+            _refuse(shown, name)
+    return function(*args, **kwargs)
+
+
+def _is_default(name: str, value: object) -> bool:
+    import numpy as np
+
+    return value is np._NoValue or (name == "where" and value is True) or (name == "out" and value is None)  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownMemberType]
+
+
+def _refuse(shown: str, name: str) -> None:
+    raise OperandError(
+        operation=shown, found=f"the argument {name}", expected="what the method of tensors takes",
+        hint="x.numpy() is an array with the values, read now",
+    )  # fmt: skip
+
+
+def _has_its_own(value: object) -> bool:
+    """Whether another library says what numpy's functions do to its arrays."""
+    import numpy as np
+
+    own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return not isinstance(value, Theme) and own is not np.ndarray.__array_ufunc__ and not isinstance(value, np.generic)
+
+
+def _wrap(owner: T, value: Any) -> T:
+    return owner._wrap(value)  # pyright: ignore[reportPrivateUsage]
+
+
+def _read(x: Theme) -> NDArray[np.generic]:
+    return x._host_array()  # pyright: ignore[reportPrivateUsage]
+
+
+def _fill(out: object, result: Theme) -> object:
+    """Write a result where the caller wants it."""
+    import numpy as np
+
+    if isinstance(out, np.ndarray):
+        np.copyto(cast("NDArray[np.generic]", out), _read(result), casting="same_kind")
+        return cast("NDArray[np.generic]", out)
+    cast("Any", out)[...] = result
+    return out
+
+
+def call_function(
+    owner: Theme, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> object:
+    """What `__array_function__` gives: an array of numpy where the function has no counterpart, which reads values.
+
+    Args:
+        owner: a tensor among the arguments.
+        function: of numpy.
+        types: of the arguments that say what such functions do to them.
+        args: its arguments by position.
+        kwargs: its arguments by name.
+
+    Raises:
+        OperandError: if an argument is none that the counterpart takes.
+    """
+    import numpy as np
+
+    if not all(issubclass(kind, (Theme, np.ndarray)) for kind in types):
+        return NotImplemented
+    name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+    counterpart = FUNCTIONS.get(name)
+    if counterpart is None:
+        return function(*map(_to_array, args), **{name: _to_array(value) for name, value in kwargs.items()})
+    given = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
+    out = given.pop("out", None)
+    try:
+        bound = signature(counterpart).bind(owner, *args, **given)
+    except TypeError:
+        known = list(signature(counterpart).parameters)
+        surplus = next((n for n in given if n not in known), None)
+        if surplus is None:
+            return function(*map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()})
+        _refuse(f"numpy.{name}", surplus)
+        raise
+    result = counterpart(*bound.args, **bound.kwargs)
+    return result if out is None else _fill(out, result)
+
+
+def _to_array(value: Any) -> object:
+    """The arrays that numpy takes where tensors stand, in lists and dicts too."""
+    if isinstance(value, Theme):
+        return _read(value)
+    if isinstance(value, (list, tuple)):
+        made = map(_to_array, cast("Sequence[object]", value))
+        return list(made) if isinstance(value, list) else tuple(made)
+    if isinstance(value, dict):
+        return {key: _to_array(one) for key, one in cast("dict[object, object]", value).items()}
+    return cast("object", value)
+
+
+def _reduce(method: str) -> Callable[..., Theme]:
+    def reduce(owner: Theme, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Theme:
+        return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims)
+
+    return reduce
+
+
+def _sum_up(method: str) -> Callable[..., Theme]:
+    def reduce(owner: Theme, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Theme:
+        return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims, dtype=dtype)
+
+    return reduce
+
+
+def _average(method: str) -> Callable[..., Theme]:
+    def reduce(
+        owner: Theme, a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None,
+        keepdims: bool = False,
+    ) -> Theme:  # fmt: skip
+        x = _wrap(owner, a)
+        x = x if dtype is None else x.cast(dtype)
+        extra = {} if method in ("mean", "nanmean") else {"correction": ddof if correction is None else correction}
+        return getattr(x, method)(axis, keepdims=keepdims, **extra)
+
+    return reduce
+
+
+def _scan(method: str) -> Callable[..., Theme]:
+    def scan(owner: Theme, a: Any, axis: int | None = None, dtype: Any = None) -> Theme:
+        return getattr(_wrap(owner, a), method)(axis, dtype=dtype)
+
+    return scan
+
+
+def _on(method: str) -> Callable[..., Any]:
+    """A method whose arguments behind the tensor are those of numpy's function."""
+
+    def call(owner: Theme, a: Any, *args: Any, **kwargs: Any) -> object:
+        return getattr(_wrap(owner, a), method)(*args, **kwargs)
+
+    return call
+
+
+def _ask(name: str) -> Callable[..., object]:
+    """A property."""
+
+    def ask(owner: Theme, a: Any) -> object:
+        return getattr(_wrap(owner, a), name)
+
+    return ask
+
+
+def _of_two(method: str) -> Callable[..., Any]:
+    """A method of a tensor and another one."""
+
+    def call(owner: Theme, a: Any, b: Any, *args: Any, **kwargs: Any) -> object:
+        return getattr(_wrap(owner, a), method)(_wrap(owner, b), *args, **kwargs)
+
+    return call
+
+
+def _concatenate(owner: Theme, arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Theme:
+    joined = type(owner).concat([_wrap(owner, a) for a in arrays], axis=axis)
+    return joined if dtype is None else joined.cast(dtype)
+
+
+def _stack(owner: Theme, arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Theme:
+    joined = type(owner).stack([_wrap(owner, a) for a in arrays], axis=axis)
+    return joined if dtype is None else joined.cast(dtype)
+
+
+def _where(owner: Theme, condition: Any, x: Any, y: Any, /) -> Theme:
+    chosen = _wrap(owner, condition)
+    return (chosen if chosen.dtype.is_bool else chosen.ne(0)).where(x, y)
+
+
+def _transpose(owner: Theme, a: Any, axes: Sequence[int] | None = None) -> Theme:
+    x = _wrap(owner, a)
+    return x.permute(tuple(range(x.ndim))[::-1] if axes is None else tuple(axes))
+
+
+def _dot(owner: Theme, a: Any, b: Any) -> Theme:
+    x, y = _wrap(owner, a), _wrap(owner, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return x.mul(y)
+    # The last axis of the first, and the last but one of the second.
+    return cast("Any", x).tensordot(y, ((-1,), (-1 if y.ndim == 1 else -2,)))
+
+
+def _outer(owner: Theme, a: Any, b: Any) -> Theme:
+    return cast("Any", _wrap(owner, a).flatten()).outer(_wrap(owner, b).flatten())
+
+
+def _sort(owner: Theme, a: Any, axis: int | None = -1) -> Theme:
+    x = _wrap(owner, a)
+    x, axis = (x.flatten(), -1) if axis is None else (x, axis)
+    return x.take_along_axis(x.argsort(axis), axis)
+
+
+def _argsort(owner: Theme, a: Any, axis: int | None = -1) -> Theme:
+    x = _wrap(owner, a)
+    return x.flatten().argsort() if axis is None else x.argsort(axis)
+
+
+def _reshape(owner: Theme, a: Any, /, shape: Any) -> Theme:
+    return _wrap(owner, a).reshape(shape)
+
+
+def _broadcast_to(owner: Theme, array: Any, shape: Any) -> Theme:
+    return _wrap(owner, array).broadcast_to(shape)
+
+
+def _pad(owner: Theme, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> object:
+    import numpy as np
+
+    x = _wrap(owner, array)
+    if mode != "constant" or not is_scalar(constant_values):
+        return np.pad(_read(x), pad_width, mode, constant_values=constant_values)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+    pairs = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    return x.pad([tuple(pair) for pair in pairs], constant_values=constant_values)
+
+
+def _clip(owner: Theme, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Theme:
+    return _wrap(owner, a).clip(a_min if min is None else min, a_max if max is None else max)
+
+
+def _like(value: bool | int | float) -> Callable[..., Theme]:
+    def make(owner: Theme, a: Any, dtype: Any = None) -> Theme:
+        return _wrap(owner, a).full_like(value, dtype=dtype)
+
+    return make
+
+
+def _full_like(owner: Theme, a: Any, fill_value: bool | int | float, dtype: Any = None) -> Theme:
+    return _wrap(owner, a).full_like(fill_value, dtype=dtype)
+
+
+def _norm(owner: Theme, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Theme:
+    one = cast("Any", _wrap(owner, x))
+    if ord is None:
+        # Of all elements, however many axes they have.
+        return one.norm(axis, keepdims=keepdims)
+    axes = tuple(range(one.ndim)) if axis is None else axis
+    return one.norm(axes, ord=ord, keepdims=keepdims)
+
+
+def _einsum(owner: Theme, formula: str, *operands: Any) -> Theme:
+    return cast("Any", type(owner)).einsum(formula, *(_wrap(owner, o) for o in operands))
+
+
+def _result_type(_owner: Theme, *values: Any) -> np.dtype:
+    import numpy as np
+
+    return np.result_type(*(to_dtype(v.dtype).numpy if isinstance(v, Theme) else v for v in values))
+
+
+def _is_all(method: str) -> Callable[..., bool]:
+    def call(owner: Theme, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
+        return bool(getattr(_wrap(owner, a), method)(b, *args, **kwargs).all().item())
+
+    return call
+
+
+def _array_equal(owner: Theme, a1: Any, a2: Any) -> bool:
+    x, y = _wrap(owner, a1), _wrap(owner, a2)
+    return x.shape == y.shape and bool(cast("Any", x.eq(y)).all().item())
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **{name: _reduce(method) for name, method in {
+        "max": "max", "min": "min", "amax": "max", "amin": "min", "any": "any", "all": "all", "argmax": "argmax", "argmin": "argmin",
+        "count_nonzero": "count_nonzero", "nanmax": "nanmax", "nanmin": "nanmin",
+    }.items()},
+    "sum": _sum_up("sum"), "prod": _sum_up("prod"), "nansum": _reduce("nansum"), "nanprod": _reduce("nanprod"),
+    "mean": _average("mean"), "std": _average("std"), "var": _average("var"), "nanmean": _average("nanmean"),
+    "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"),
+    "concatenate": _concatenate, "stack": _stack, "where": _where,
+    "transpose": _transpose, "permute_dims": _transpose, "swapaxes": _on("transpose"), "moveaxis": _on("moveaxis"), "reshape": _reshape,
+    "ravel": _on("flatten"), "squeeze": _on("squeeze"), "expand_dims": _on("unsqueeze"), "flip": _on("flip"), "roll": _on("roll"),
+    "broadcast_to": _broadcast_to, "tril": _on("tril"), "triu": _on("triu"), "pad": _pad,
+    "take": _on("take"), "take_along_axis": _of_two("take_along_axis"), "repeat": _on("repeat_interleave"), "tile": _on("tile"),
+    "sort": _sort, "argsort": _argsort, "searchsorted": _of_two("searchsorted"), "isin": _of_two("isin"), "diff": _on("diff"),
+    "clip": _clip, "round": _on("round"), "around": _on("round"), "isclose": _on("isclose"),
+    "dot": _dot, "outer": _outer,
+    "tensordot": _of_two("tensordot"), "einsum": _einsum, "linalg.norm": _norm, "linalg.matmul": _of_two("matmul"),
+    "zeros_like": _like(0), "ones_like": _like(1), "full_like": _full_like, "empty_like": _like(0), "copy": _on("clone"),
+    "shape": _ask("shape"), "ndim": _ask("ndim"), "size": _ask("size"),
+    "result_type": _result_type, "allclose": _is_all("isclose"), "array_equal": _array_equal,
+}  # fmt: skip
+"""A function of numpy, by its name below that of the package, and what it computes of a tensor (the first argument: any of
+those that it was called with) and of numpy's arguments."""

@@ -1,0 +1,185 @@
+"""numpy's functions on tensors compute what numpy computes, as tensors where there is a counterpart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_ir import OperandError
+from svod_tensor import Tensor, grad, jit
+from svod_tensor._numpy_functions import FUNCTIONS, UFUNCS
+
+A = np.array([[0.5, -1.25, 2.0], [3.5, 0.25, -0.75]], np.float32)
+B = np.array([[2.0, 0.5, -1.5], [0.25, 4.0, 1.0]], np.float32)
+M, J = np.array([[5, -7, 2], [1, 9, 4]], np.int32), np.array([[2, 3, 1], [4, 2, 3]], np.int32)
+INTEGERS = {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"}
+POSITIVE = {"arccosh": 4.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "sqrt": 2.0, "power": 2.0}
+
+
+def check(found, expected, rtol=2e-6):
+    assert isinstance(found, Tensor)
+    array = found.numpy()
+    assert array.shape == np.shape(expected)
+    np.testing.assert_allclose(array, expected, rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(UFUNCS))
+def test_functions_of_elements_agree_with_numpy(name):
+    function = getattr(np, name, None)
+    if function is None:
+        pytest.skip("this numpy has no such function")
+    operands = (M, J) if name in INTEGERS else (A, B)
+    if name in POSITIVE:
+        operands = tuple(abs(x) + POSITIVE[name] for x in operands)
+    if name in ("arcsin", "arccos", "arctanh"):
+        operands = tuple(x / 8 for x in operands)
+    if name == "matmul":
+        operands = operands[0], operands[1].T
+    operands = operands[: function.nin]
+    expected = function(*operands)
+    check(function(*map(Tensor, operands)), expected)
+    if function.nin == 2:
+        check(function(operands[0], Tensor(operands[1])), expected)
+        check(function(Tensor(operands[0]), operands[1]), expected)
+        if name not in ("matmul", "vecdot"):
+            check(function(3, Tensor(operands[1])), function(operands[0].dtype.type(3), operands[1]))
+            check(function(Tensor(operands[0]), 2), function(operands[0], operands[0].dtype.type(2)))
+
+
+def test_operators_of_arrays_and_tensors_give_tensors():
+    t = Tensor(B)
+    for found, expected in (
+        (A + t, A + B), (A - t, A - B), (A * t, A * B), (A / t, A / B), (A // t, A // B), (A % t, A % B), (A @ t.T, A @ B.T),
+        (np.abs(A) ** t, np.abs(A) ** B), (t > A, A < B), (t <= A, A >= B), (t == A, A == B), (M & Tensor(J), M & J),
+        (np.float32(2) - t, np.float32(2) - B), (np.int64(2) * t, 2 * B), (np.float64(0.5) * t, np.float32(0.5) * B),
+    ):  # fmt: skip
+        check(found, expected)
+    # A number of numpy that is none of Python's promotes as its array does, one of Python's does not.
+    assert (np.float64(2) * t).dtype == "float32"
+    assert (np.float32(2) * Tensor([1], dtype="int8")).dtype == "float32"
+    assert np.add(t, A, dtype="f8").dtype == "float64"
+
+
+def test_numbers_stay_weak_on_either_side():
+    x = Tensor([1, 2], dtype="int8")
+    assert np.add(3, x).dtype == np.subtract(3, x).dtype == np.multiply(x, 3).dtype == "int8"
+    assert np.true_divide(1, x).dtype == "float32"
+    assert np.arctan2(0.5, x).numpy().tolist() == pytest.approx(np.arctan2(np.float32(0.5), [1, 2]).tolist())
+
+
+def test_results_go_where_the_caller_wants_them():
+    t, out = Tensor(B), np.zeros_like(A)
+    assert np.add(A, t, out=out) is out
+    assert np.array_equal(out, A + B)
+    array = A.copy()
+    array += t
+    assert type(array) is np.ndarray
+    assert np.array_equal(array, A + B)
+    target = Tensor(np.zeros((2, 3)))
+    assert np.multiply(t, 2.0, out=target) is target
+    assert np.array_equal(target.numpy(), B * 2.0)
+    assert target.dtype == "float64"
+    with pytest.raises(TypeError, match="same_kind"):
+        np.add(t, 1.5, out=np.zeros((2, 3), np.int32))
+
+
+def test_methods_of_functions_agree_with_numpy():
+    t = Tensor(A)
+    check(np.add.reduce(t), np.add.reduce(A))
+    check(np.maximum.reduce(t, axis=1, keepdims=True), np.maximum.reduce(A, axis=1, keepdims=True))
+    check(np.multiply.reduce(t, axis=None), np.multiply.reduce(A, axis=None))
+    check(np.add.accumulate(t, axis=1), np.add.accumulate(A, axis=1))
+    check(np.minimum.accumulate(t), np.minimum.accumulate(A))
+    check(np.subtract.outer(t, B[0]), np.subtract.outer(A, B[0]))
+    for found, expected in zip(np.divmod(t, B), np.divmod(A, B), strict=True):
+        check(found, expected)
+
+
+def test_what_has_no_counterpart_says_so():
+    t = Tensor(A)
+    for call in (lambda: np.spacing(t), lambda: np.add.at(t, 0, 1), lambda: np.frexp(t)):
+        with pytest.raises(OperandError, match=r"numpy\..* takes arrays, not tensors\n  hint: x.numpy\(\)"):
+            call()
+    with pytest.raises(OperandError, match="not the argument where"):
+        np.add(t, 1, where=A > 0)
+    with pytest.raises(
+        OperandError, match=r"numpy\.sum takes what the method of tensors takes, not the argument initial"
+    ):
+        np.sum(t, initial=1)
+
+    class Other:
+        def __array_ufunc__(self, *_args, **_kwargs):
+            return "theirs"
+
+    assert np.add(t, Other()) == "theirs"
+
+
+CALLS = {
+    "amax": lambda x: np.amax(x, 1), "max": lambda x: np.max(x, axis=(0, 1)), "min": lambda x: np.min(x, axis=0, keepdims=True),
+    "amin": lambda x: np.amin(x, axis=-1), "any": lambda x: np.any(x > 3), "all": lambda x: np.all(x > -9, axis=0),
+    "argmax": lambda x: np.argmax(x, axis=1), "argmin": lambda x: np.argmin(x), "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=1),
+    "nanmax": lambda x: np.nanmax(x, axis=0), "nanmin": lambda x: np.nanmin(x), "sum": lambda x: np.sum(x, axis=0),
+    "prod": lambda x: np.prod(x, 1, keepdims=True), "nansum": lambda x: np.nansum(x, 1), "nanprod": lambda x: np.nanprod(x),
+    "mean": lambda x: np.mean(x, (0, 1)), "std": lambda x: np.std(x, axis=1, ddof=1), "var": lambda x: np.var(x, 0),
+    "nanmean": lambda x: np.nanmean(x, axis=0), "cumsum": lambda x: np.cumsum(x), "cumprod": lambda x: np.cumprod(x, axis=1),
+    "concatenate": lambda x: np.concatenate([x, B, x], axis=1), "stack": lambda x: np.stack((x, x), axis=1),
+    "where": lambda x: np.where(x > 0, x, 0.5), "transpose": lambda x: np.transpose(x), "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+    "moveaxis": lambda x: np.moveaxis(x, 0, 1), "reshape": lambda x: np.reshape(x, (3, -1)), "ravel": lambda x: np.ravel(x),
+    "squeeze": lambda x: np.squeeze(x[:1], axis=0), "expand_dims": lambda x: np.expand_dims(x, 1), "flip": lambda x: np.flip(x, 1),
+    "roll": lambda x: np.roll(x, 1, axis=1), "broadcast_to": lambda x: np.broadcast_to(x, (2, 2, 3)), "tril": lambda x: np.tril(x, -1),
+    "triu": lambda x: np.triu(x, k=1), "pad": lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
+    "take": lambda x: np.take(x, [2, 0], axis=1),
+    "take_along_axis": lambda x: np.take_along_axis(x, np.array([[1], [0]]), axis=1), "repeat": lambda x: np.repeat(x, 2, axis=0),
+    "tile": lambda x: np.tile(x, (2, 1)), "sort": lambda x: np.sort(x), "argsort": lambda x: np.argsort(x, axis=0),
+    "searchsorted": lambda x: np.searchsorted(np.sort(x[0]), [0.0, 1.0]), "isin": lambda x: np.isin(x, [0.5, 2.0]),
+    "diff": lambda x: np.diff(x, axis=1), "clip": lambda x: np.clip(x, -1, 1), "round": lambda x: np.round(x, 1),
+    "around": lambda x: np.around(x), "isclose": lambda x: np.isclose(x, A + 1e-9), "dot": lambda x: np.dot(x, B.T),
+    "outer": lambda x: np.outer(x, B), "tensordot": lambda x: np.tensordot(x, B, axes=([1], [1])),
+    "einsum": lambda x: np.einsum("ij,kj->ik", x, B),
+    "linalg.norm": lambda x: np.linalg.norm(x, axis=1), "zeros_like": lambda x: np.zeros_like(x),
+    "ones_like": lambda x: np.ones_like(x, dtype="f8"),
+    "full_like": lambda x: np.full_like(x, 2.5), "empty_like": lambda x: np.empty_like(x) * 0, "copy": lambda x: np.copy(x),
+}  # fmt: skip
+PLAIN = {
+    "shape": lambda x: np.shape(x), "ndim": lambda x: np.ndim(x), "size": lambda x: np.size(x),
+    "result_type": lambda x: np.result_type(x, "f8"),
+    "allclose": lambda x: np.allclose(x, A), "array_equal": lambda x: np.array_equal(x, A + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_functions_of_arrays_agree_with_numpy(name):
+    check(CALLS[name](Tensor(A)), CALLS[name](A))
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN))
+def test_questions_about_arrays_are_answered_as_numpy_does(name):
+    assert PLAIN[name](Tensor(A)) == PLAIN[name](A)
+
+
+def test_every_counterpart_is_tried():
+    newer = {"permute_dims", "linalg.matmul"}
+    assert set(CALLS) | set(PLAIN) | newer == set(FUNCTIONS)
+    if hasattr(np, "permute_dims"):
+        check(np.permute_dims(Tensor(A), (1, 0)), A.T)
+        check(np.linalg.matmul(Tensor(A), B.T), A @ B.T)
+
+
+def test_norms_are_those_of_numpy():
+    for order, axis in ((None, None), (None, 0), (1, 1), (np.inf, 0), (None, (0, 1)), ("fro", None), (2, 0)):
+        check(np.linalg.norm(Tensor(A), order, axis), np.linalg.norm(A, order, axis))
+
+
+def test_other_functions_read_the_values_as_before():
+    found = np.histogram(Tensor(A), bins=3)
+    assert all(np.array_equal(x, y) for x, y in zip(found, np.histogram(A, bins=3), strict=True))
+    assert np.array_equal(np.column_stack([Tensor(A[0]), A[1]]), np.column_stack([A[0], A[1]]))
+    np.testing.assert_allclose(Tensor(A), A)
+
+
+def test_graphs_captured_functions_and_derivatives_go_through():
+    x = Tensor(A)
+    assert not np.tanh(x * 2).is_realized
+    loss = lambda x: np.sum(np.square(np.sin(x)) * B)  # noqa: E731
+    check(grad(loss)(x), 2 * np.sin(A) * np.cos(A) * B, rtol=1e-5)
+    check(jit(loss)(x), loss(A), rtol=1e-5)
