@@ -356,8 +356,7 @@ for step in range(300):
 """
 
 
-@pytest.mark.parametrize("task", ["same", "own", "clear"])
-@pytest.mark.parametrize("n_processes", [2, 4])
+@pytest.mark.parametrize(("task", "n_processes"), [("same", 4), ("own", 2), ("clear", 4)])
 def test_processes_that_write_and_evict_at_once_do_not_disturb_each_other(root: Path, task: str, n_processes: int):
     command = [sys.executable, "-W", "error", "-c", WORK, str(root), task]
     workers = [

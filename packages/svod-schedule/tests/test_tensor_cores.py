@@ -354,9 +354,10 @@ def make_varying_product(m: SInt, n: SInt, k: SInt) -> UOp:
     return UOp.sink(out.index(row * to_node(n) + column).store(value).end(row, column), arg=KernelInfo())
 
 
-@pytest.mark.parametrize("core", [BYTES, SQUARE], ids=str)
-@pytest.mark.parametrize("axis", [0, 1, 2], ids=["rows", "columns", "depth"])
-@pytest.mark.parametrize("size", [VARYING, LONG], ids=["any", "long"])
+@pytest.mark.parametrize(
+    ("core", "axis", "size"),
+    [(BYTES, 0, VARYING), (SQUARE, 0, LONG), (SQUARE, 1, VARYING), (BYTES, 1, LONG), (BYTES, 2, VARYING), (SQUARE, 2, LONG)],
+)  # fmt: skip
 def test_sizes_may_vary(core: TensorCore, axis: int, size: UOp) -> None:
     m, n, k = (size if i == axis else 18 for i in range(3))
     sink, target = make_varying_product(m, n, k), replace(TARGET, tensor_cores=(core,))
