@@ -22,6 +22,7 @@ if find_spec("hypothesis"):
     # A profile of ours is always loaded: where CI is set, hypothesis would draw the same examples in each run.
     settings.register_profile("quick", max_examples=25, deadline=None, derandomize=False, print_blob=True)
     settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
+    settings.register_profile("many", settings.get_profile("quick"), max_examples=1000)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # The tests of svod-dtype run without svod-ir.

@@ -25,7 +25,9 @@ EXCLUDED = {
         "prepare", "prepare_batch", "prepare_batch_with", "prepare_with", "realize_batch", "realize_batch_with",
         "realize_with",
     ),
-    "places tensors on devices: programs run on one, which is chosen from outside": ("shard", "shards", "to"),
+    "places tensors on devices: programs run on one, which is chosen from outside": ("shard", "shards", "to", "to_device"),
+    "makes the nodes that cast and to make": ["astype"],
+    "its elements have no defined values": ["empty_like"],
     "builds graphs for other operations": ("along", "from_content"),
 }  # fmt: skip
 """Public attributes of tensors that no random program has, by reason."""

@@ -23,6 +23,16 @@ def test_casts_agree_with_numpy(rng, source, target):
         check(Tensor(a).cast(target), a.astype(target))
 
 
+def test_casts_copy_and_move_where_that_is_asked_for():
+    x = Tensor([1.0, 2.0])
+    assert x.astype("float32", copy=False) is x
+    assert x.astype("float32", copy=False, device="cpu:0") is x
+    assert x.astype("float32") is not x
+    assert x.astype("float32", device="CPU:1").device == "CPU:1"
+    moved = x.astype("int8", copy=False, device="CPU:1")
+    assert (moved.dtype.name, moved.device, moved.tolist()) == ("int8", "CPU:1", [1, 2])
+
+
 def test_bitcast_reads_the_same_bits():
     check(Tensor([1.0, -2.5]).bitcast("int32"), np.array([1.0, -2.5], np.float32).view(np.int32))
     with pytest.raises(OperandError, match="bitcast"):

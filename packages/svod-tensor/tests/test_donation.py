@@ -31,7 +31,7 @@ UPDATES: dict[str, Callable[[Tensor], Tensor]] = {
     "elementwise": lambda x: x * 0.5 + 1,
     "rows": lambda x: x.reshape(64, -1).softmax(-1).reshape(-1),
     "reversed": lambda x: x[::-1] + 1,
-    "two kernels": lambda x: x + x.reshape(512, -1).sum(0).repeat(512),
+    "two kernels": lambda x: x + x.reshape(512, -1).sum(0).tile(512),
     "prime": lambda x: x * x + 1,
 }
 

@@ -11,6 +11,16 @@ from svod_tensor import errors
 
 EXAMPLES = {
     "AmbiguousTruthError": ({"shape": (2, 3)}, "a tensor of shape (2, 3) has no single truth value", ValueError),
+    "ApiVersionError": (
+        {"given": "2020.12", "known": ("2024.12", "2025.12")},
+        "no array API '2020.12'; there are 2024.12, 2025.12",
+        ValueError,
+    ),
+    "CopyRequiredError": (
+        {"operation": "asarray", "problem": "a list has no memory to share"},
+        "asarray(copy=False): a list has no memory to share",
+        BufferError,
+    ),
     "ArgumentNameError": (
         {"operation": "sum", "given": "dim", "expected": ("axis",), "call": "x.sum(axis=1)"},
         "sum() takes axis, not dim",

@@ -146,11 +146,11 @@ def test_splitting_agrees_with_numpy(a):
 
 def test_repetition_agrees_with_numpy(a):
     b = a[0, 0]
-    check(Tensor(b).repeat(2, 3), np.tile(b, (2, 3)))
-    check(Tensor(b).repeat(2, 1, 3), np.tile(b, (2, 1, 3)))
+    check(Tensor(b).tile(2, 3), np.tile(b, (2, 3)))
+    check(Tensor(b).tile(2, 1, 3), np.tile(b, (2, 1, 3)))
     check(Tensor(b).tile(3), np.tile(b, 3))
-    check(Tensor(b).repeat(2, 0), np.tile(b, (2, 0)))
-    check(Tensor(b).repeat_interleave(3, 1), np.repeat(b, 3, 1))
+    check(Tensor(b).tile(2, 0), np.tile(b, (2, 0)))
+    check(Tensor(b).repeat(3, 1), np.repeat(b, 3, 1))
     check(Tensor(b).repeat_interleave(2), np.repeat(b, 2))
 
 

@@ -60,7 +60,7 @@ REDUCTIONS = {
     "avg_pool2d": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1),
     "avg_pool2d_inside": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1, count_include_pad=False),
     "max_pool2d": lambda x: x.reshape(1, 1, *x.shape).max_pool2d(3, padding=1),
-    "sort": lambda x: x.sort(1)[0], "topk": lambda x: x.topk(3, 1)[0],
+    "sort": lambda x: x.sort(1), "topk": lambda x: x.topk(3, 1)[0],
     "attention": lambda x: x[:6].scaled_dot_product_attention(x[:9], (x.gt(0).where(1, 2)).cast(x.dtype)[:9], scale=0.01),
 }  # fmt: skip
 """Functions of rows."""

@@ -29,7 +29,7 @@ _OF_ROWS: dict[str, Callable[..., Tensor]] = {
         (x.reshape(-1) ** 3).sum() + (x[0] * x).sum() + (x[:, Tensor([0, 2, 2])] ** 2).sum() + w.sum()
     ),
     "rows": lambda x, w: (x[Tensor([0, 2, 2])] ** 2).sum() + (x.concat(x * 2, axis=0) ** 2).sum() + w.sum(),
-    "choices": lambda x, w: (x > 0).where(x.sqrt(), x).sum() + (x.sort(1)[0] * Tensor(np.arange(5.0))).sum() + w.sum(),
+    "choices": lambda x, w: (x > 0).where(x.sqrt(), x).sum() + (x.sort(1) * Tensor(np.arange(5.0))).sum() + w.sum(),
     "rules": lambda x, w: (checkpoint(lambda x: (x @ w).tanh())(x) ** 2).sum() + (_exp(x) * x).sum(),
     "second": lambda x, w: (grad(lambda x: ((x @ w).exp() * x.sum()).sum())(x) ** 2).sum(),
 }

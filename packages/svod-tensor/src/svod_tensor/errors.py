@@ -4,6 +4,8 @@ UserError
 ├── ArgumentNameError (TypeError)          an argument by a name that an operation does not have
 ├── MissingNameError (AttributeError)      a name of another library, for which there is another way
 ├── IndexOutOfRangeError (IndexError)
+├── CopyRequiredError (ValueError, BufferError)    elements that must be copied though no copy is allowed
+├── ApiVersionError (ValueError)          a version of the array API standard that is not this one's
 ├── PositionError (IndexError)            an index tensor with a position that an axis does not have
 ├── IntegerDivisionError (ZeroDivisionError)
 ├── IndexKindError (IndexError)           an object that cannot index a tensor
@@ -57,8 +59,8 @@ from svod_ir.origins import Origin, format_origins
 from svod_ir.sizes import bounds_of_size
 
 __all__ = [
-    "AmbiguousTruthError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError", "BranchError",
-    "BufferNotFoundError", "CalledPropertyError", "CaptureError", "CarriedValueError",
+    "AmbiguousTruthError", "ApiVersionError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError",
+    "BranchError", "BufferNotFoundError", "CalledPropertyError", "CaptureError", "CarriedValueError", "CopyRequiredError",
     "DataDependentShapeError", "DataError", "DependencyCycleError", "DerivativeError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MissingFileError",
@@ -94,6 +96,22 @@ class MissingNameError(UserError, AttributeError):
     def __init__(self, *, owner: str, missing: str, hint: str) -> None:
         self.owner, self.missing = owner, missing
         super().__init__(f"{owner} has no attribute {missing!r}", hint=hint)
+
+
+class CopyRequiredError(UserError, ValueError, BufferError):
+    """Elements that have to be copied, where the caller allows no copy."""
+
+    def __init__(self, *, operation: str, problem: str) -> None:
+        self.operation, self.problem = operation, problem
+        super().__init__(f"{operation}(copy=False): {problem}", hint="leave copy out")
+
+
+class ApiVersionError(UserError, ValueError):
+    """A version of the array API standard that this namespace does not follow."""
+
+    def __init__(self, *, given: object, known: tuple[str, ...]) -> None:
+        self.given, self.known = given, known
+        super().__init__(f"no array API {given!r}; there are {', '.join(known)}", hint="leave api_version out")
 
 
 class IndexOutOfRangeError(UserError, IndexError):

@@ -323,7 +323,10 @@ class Arithmetic(Theme):
 
     @rounds_once
     def round(self, decimals: int = 0) -> Self:
-        """The nearest integer, or multiple of 10^-`decimals`, in the dtype of this tensor; halves go to the even one.
+        """The nearest integer, in the dtype of this tensor; halves go to the even one.
+
+        Args:
+            decimals: which multiple of 10^-`decimals` is meant instead of integers.
 
         Example:
             >>> Tensor([0.5, 1.5, 2.5]).round().tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from svod_dtype import DType, to_dtype
@@ -15,11 +16,13 @@ from svod_tensor._shapes import ElementCount, Shape
 from svod_tensor.cells.cell import Cell, Form, View
 from svod_tensor.cells.views import Step
 from svod_tensor.engine import memory_nodes
+from svod_tensor.errors import ApiVersionError
 from svod_tensor.ops.argument_names import explain_arguments
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
     import numpy as np
     from numpy.typing import NDArray
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["DTypeLike", "TensorBase"]
 
 DTypeLike: TypeAlias = DType | str | type
+
+_API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+"""Those of the array API standard that the newest one includes."""
 
 
 class TensorBase:
@@ -169,6 +175,19 @@ class TensorBase:
             ([0, 0], [1, 2])
         """
         return self.from_uop(self.uop)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The module with the functions of the array API standard: `svod_tensor`.
+
+        Args:
+            api_version: of the standard, the newest one by default.
+
+        Raises:
+            ApiVersionError: if it does not follow that version.
+        """
+        if api_version not in (None, *_API_VERSIONS):
+            raise ApiVersionError(given=api_version, known=_API_VERSIONS)
+        return import_module("svod_tensor")
 
     def __copy__(self) -> Self:
         return self.clone()

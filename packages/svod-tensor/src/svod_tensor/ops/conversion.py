@@ -13,7 +13,7 @@ from svod_tensor.cells.views import Detach
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.theme import Theme, is_elsewhere
 
 __all__ = ["Conversion"]
 
@@ -41,7 +41,27 @@ class Conversion(Theme):
         """
         return self._make(self.uop.cast(to_dtype(dtype)))
 
-    astype = cast
+    def astype(self, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Self:
+        """Each element converted to `dtype` by the rules of `cast`.
+
+        Args:
+            dtype: of the result.
+            copy: False gives this tensor itself where it has that dtype, and is on that device.
+            device: where the result is; by default where this tensor is.
+
+        Raises:
+            UnknownDTypeError: if there is no such dtype.
+
+        Example:
+            >>> Tensor([1.7, -1.7, 0.0]).astype("int32").tolist()
+            [1, -1, 0]
+        """
+        kind = to_dtype(dtype)
+        is_moved = device is not None and is_elsewhere(self, device)
+        if not copy and kind is self.dtype and not is_moved:
+            return self
+        made = self.cast(kind)
+        return made.to(device) if is_moved and device is not None else made
 
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The same bits read as `dtype`; where its elements have another size, the last axis changes with it.

@@ -118,12 +118,31 @@ class Creation(Theme):
         node = memory_nodes.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
         return cls.from_uop(view_prefix(node, sizes), owns=True)
 
-    def full_like(self, fill_value: bool | int | float, *, dtype: DTypeLike | None = None) -> Self:
+    def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor of this one's shape with memory of its own and no defined content.
+
+        Args:
+            dtype: by default that of this tensor.
+            device: where it is; by default where this one is.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).empty_like().shape
+            (2, 2)
+        """
+        kind = self.dtype if dtype is None else to_dtype(dtype)
+        if device is None and self.sharding is not None:
+            return self.zeros_like(dtype=kind)
+        return self.empty(self.shape, dtype=kind, device=str(self.device) if device is None else device)
+
+    def full_like(
+        self, fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
+    ) -> Self:
         """A tensor with `fill_value` at every element, in the shape of this one and where it is.
 
         Args:
             fill_value: a number.
             dtype: by default that of this tensor.
+            device: where it is instead.
 
         Raises:
             IntegerOverflowError: if the dtype does not hold the value.
@@ -132,28 +151,28 @@ class Creation(Theme):
             >>> Tensor([1, 2]).full_like(9).tolist()
             [9, 9]
         """
-        made = self.full(self.shape, fill_value, dtype=self.dtype if dtype is None else dtype)
-        return self.from_uop(place_like(made.uop, self.uop))
+        made = self.full(self.shape, fill_value, dtype=self.dtype if dtype is None else dtype, device=device)
+        return made if device is not None else self.from_uop(place_like(made.uop, self.uop))
 
-    def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor with 0 at every element, in the shape of this one and where it is; `dtype` is by default that of this
-        one.
+    def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor with 0 at every element, in the shape of this one; `dtype` is by default that of this one, and
+        `device` where it is.
 
         Example:
             >>> Tensor([1, 2]).zeros_like().tolist()
             [0, 0]
         """
-        return self.full_like(0, dtype=dtype)
+        return self.full_like(0, dtype=dtype, device=device)
 
-    def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
-        """A tensor with 1 at every element, in the shape of this one and where it is; `dtype` is by default that of this
-        one.
+    def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor with 1 at every element, in the shape of this one; `dtype` is by default that of this one, and
+        `device` where it is.
 
         Example:
             >>> Tensor([1, 2]).ones_like(dtype="float32").tolist()
             [1.0, 1.0]
         """
-        return self.full_like(1, dtype=dtype)
+        return self.full_like(1, dtype=dtype, device=device)
 
     @classmethod
     def arange(

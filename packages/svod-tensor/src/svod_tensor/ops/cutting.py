@@ -114,9 +114,12 @@ class Cutting(Theme):
                 result = result._slice_axis(a, cut, size).concat(result._slice_axis(a, 0, cut), axis=a)
         return result
 
-    def diagonal(self) -> Self:
-        """The elements `[..., i, i]` of the last two axes, as values of their own: shape (..., n), where n is the smaller
-        of both.
+    def diagonal(self, offset: int = 0) -> Self:
+        """The elements `[..., i, i + offset]` of the last two axes, as values of their own: shape (..., n), where n is how
+        many there are.
+
+        Args:
+            offset: which diagonal, above the main one where it is positive.
 
         Raises:
             AxisError: if there are less than two axes.
@@ -127,6 +130,11 @@ class Cutting(Theme):
         """
         if self.ndim < 2:
             raise AxisError(operation="diagonal", axis=-2, ndim=self.ndim)
+        if offset:
+            axis = self.ndim - (1 if offset > 0 else 2)
+            size = self.shape[axis]
+            begin = abs(offset) if isinstance(size, UOp) else min(abs(offset), size)
+            return self._slice_axis(axis, begin, size).diagonal()
         rows, columns = self.shape[-2:]
         n = normalize_size(to_node(rows).minimum(columns))
         batch = self.shape[:-2]

@@ -152,7 +152,7 @@ class Indexing(Theme):
         array, operand = self._to_array(indices, axis, operation)
         return self._make(make_gather(self.uop, array.positions, axis), *operand)
 
-    def take_along_axis(self, indices: TensorBase, axis: int) -> Self:
+    def take_along_axis(self, indices: TensorBase, axis: int = -1) -> Self:
         """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
 
         Args:

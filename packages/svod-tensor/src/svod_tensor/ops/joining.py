@@ -147,22 +147,22 @@ class Joining(Theme):
 
     unstack = unbind
 
-    def repeat(self, *counts: SInt | Sequence[SInt]) -> Self:
-        """The whole tensor again and again: `counts[i]` times along axis i (numpy's `tile`).
+    def tile(self, *repetitions: SInt | Sequence[SInt]) -> Self:
+        """The whole tensor again and again: `repetitions[i]` times along axis i.
 
         Args:
-            counts: one for each axis, or for more, which are then added in front; one by one or as a sequence.
+            repetitions: one for each axis, or for more, which are then added in front; one by one or as a sequence.
 
         Raises:
             ShapeError: if a count is negative.
 
         Example:
-            >>> Tensor([1, 2]).repeat(2, 2).tolist()
+            >>> Tensor([1, 2]).tile(2, 2).tolist()
             [[1, 2, 1, 2], [1, 2, 1, 2]]
         """
-        times = to_shape("repeat", counts)
+        times = to_shape("tile", repetitions)
         if any(bounds_of_size(n)[0] < 0 for n in times):
-            raise ShapeError(operation="repeat", shape=times, problem="has a negative count")
+            raise ShapeError(operation="tile", shape=times, problem="has a negative count")
         shape: Shape = (1,) * (len(times) - self.ndim) + self.shape
         times = (1,) * (len(shape) - len(times)) + times
         node = make_reshape(self.uop, tuple(n for s in shape for n in (1, s)))
@@ -171,22 +171,20 @@ class Joining(Theme):
         node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
         return self._make(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
 
-    tile = repeat
-
-    def repeat_interleave(self, repeats: int, axis: int | None = None) -> Self:
-        """Each element several times in a row (numpy's `repeat`).
+    def repeat(self, repeats: int, axis: int | None = None) -> Self:
+        """Each element several times in a row; `tile` repeats the whole tensor.
 
         Args:
             repeats: how often.
             axis: along which; None flattens first.
 
         Example:
-            >>> Tensor([1, 2]).repeat_interleave(2).tolist()
+            >>> Tensor([1, 2]).repeat(2).tolist()
             [1, 1, 2, 2]
         """
         if axis is None:
-            return self.flatten().repeat_interleave(repeats, 0)
-        axis = normalize_axis("repeat_interleave", axis, self.ndim)
+            return self.flatten().repeat(repeats, 0)
+        axis = normalize_axis("repeat", axis, self.ndim)
         shape = self.shape
         wide = self.unsqueeze(axis + 1)
         repeated = (
@@ -195,6 +193,8 @@ class Joining(Theme):
             else wide._slice_axis(axis + 1, 0, 0)
         )
         return repeated.reshape(*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]).clone()
+
+    repeat_interleave = repeat
 
 
 def _take_operands(

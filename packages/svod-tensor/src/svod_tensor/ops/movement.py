@@ -21,20 +21,30 @@ class Movement(Theme):
 
     __slots__ = ()
 
-    def reshape(self, *shape: SInt | Sequence[SInt]) -> Self:
+    def reshape(self, *shape: SInt | Sequence[SInt], copy: bool | None = None) -> Self:
         """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a copy.
 
         Args:
             shape: sizes, or one sequence of them; one may be -1 and is then inferred.
+            copy: True gives values of their own, False an error where there is no view.
 
         Raises:
-            ShapeError: if the shape holds another number of elements.
+            ShapeError: if the shape holds another number of elements, or no view has it and `copy` is False.
 
         Example:
             >>> Tensor([1, 2, 3, 4]).reshape(2, -1).tolist()
             [[1, 2], [3, 4]]
         """
-        return self.along(Reshape(self.shape, _infer_size(self.shape, to_shape("reshape", shape))))
+        wanted = _infer_size(self.shape, to_shape("reshape", shape))
+        found = self.along(Reshape(self.shape, wanted))
+        if copy:
+            return found.clone()
+        if copy is False and found.content.cell is not self.content.cell:
+            raise ShapeError(
+                operation="reshape", shape=self.shape, problem=f"has no view of shape {format_shape(wanted)}",
+                hint="leave copy out",
+            )  # fmt: skip
+        return found
 
     view = reshape
 
@@ -150,19 +160,27 @@ class Movement(Theme):
         """
         return self.swapaxes(-1, -2)
 
-    def moveaxis(self, source: int, destination: int) -> Self:
-        """This tensor with axis `source` at place `destination`; the others keep their order: a view.
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """This tensor with axis `source`, or each of several, at place `destination`; the others keep their order: a view.
 
         Raises:
             AxisError: if there is no such axis.
+            ShapeError: if there are not as many places as axes, or one is named twice.
 
         Example:
             >>> Tensor.zeros(2, 3, 4).moveaxis(0, -1).shape
             (3, 4, 2)
         """
-        source, destination = (normalize_axis("moveaxis", a, self.ndim) for a in (source, destination))
-        axes = [a for a in range(self.ndim) if a != source]
-        axes.insert(destination, source)
+        given, places = (
+            [normalize_axis("moveaxis", a, self.ndim) for a in ((ends,) if isinstance(ends, int) else ends)]
+            for ends in (source, destination)
+        )
+        if len(given) != len(places) or len(set(given)) < len(given) or len(set(places)) < len(places):
+            problem = f"has no place {destination} for {source}: name each axis and each place once"
+            raise ShapeError(operation="moveaxis", shape=self.shape, problem=problem)
+        axes = [a for a in range(self.ndim) if a not in given]
+        for place, axis in sorted(zip(places, given, strict=True)):
+            axes.insert(place, axis)
         return self.along(Permute(tuple(axes)))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from svod_ir import Sharding
+from svod_ir import OperandError, Sharding
 from svod_ir.placement import split_evenly
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import concrete_shape, normalize_axis
@@ -13,7 +13,7 @@ from svod_tensor._shards import join_parts, parts_of, spread
 from svod_tensor.cells.views import Shard
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.theme import Theme, is_elsewhere
 
 __all__ = ["Placing"]
 
@@ -35,6 +35,27 @@ class Placing(Theme):
             'CPU:1'
         """
         return self.from_uop(copy_to_device(self.uop, device))
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Self:
+        """`to`, as the array API standard calls it; this tensor itself where it is on `device`.
+
+        Args:
+            device: where the values are wanted.
+            stream: None: svod orders what is computed on devices itself.
+
+        Raises:
+            UnknownDeviceError: if nothing provides the device.
+            OperandError: if a stream is given.
+
+        Example:
+            >>> Tensor([1, 2]).to_device("CPU:1").device
+            'CPU:1'
+        """
+        if stream is not None:
+            raise OperandError(
+                operation="to_device", found=f"stream={stream!r}", expected="no stream", hint=f'write x.to("{device}")'
+            )
+        return self.to(device) if is_elsewhere(self, device) else self
 
     def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
         """This tensor on several devices at once, each of which computes its part of everything that is made of it.

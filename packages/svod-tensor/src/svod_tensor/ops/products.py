@@ -178,8 +178,9 @@ class Products(Theme):
         result = result.broadcast_to(tuple(sizes[c] for c in letters))
         return result.sum(tuple(range(len(output), len(letters))), dtype=inner).cast(kind)
 
-    def trace(self, *, dtype: DTypeLike | None = None) -> Self:
-        """The sum of the diagonal of the last two axes; `dtype` is that of the result, by default as for `sum`.
+    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
+        """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is that of the result,
+        by default as for `sum`.
 
         Raises:
             AxisError: if there are less than two axes.
@@ -188,7 +189,7 @@ class Products(Theme):
             >>> Tensor([[1, 2], [3, 4]]).trace().item()
             5
         """
-        return self.diagonal().sum(-1, dtype=dtype)
+        return self.diagonal(offset).sum(-1, dtype=dtype)
 
 
 def _check_contracted(left: Shape, right: Shape) -> None:

@@ -13,7 +13,13 @@ from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import read_array
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.bindings import resolve_size
-from svod_tensor.errors import AmbiguousTruthError, BufferNotFoundError, ShardError, SingleElementError
+from svod_tensor.errors import (
+    AmbiguousTruthError,
+    BufferNotFoundError,
+    CopyRequiredError,
+    ShardError,
+    SingleElementError,
+)
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
@@ -188,11 +194,33 @@ class Reading(Theme):
         array = self.numpy(copy=bool(copy))
         return array if dtype is None or array.dtype == dtype else array.astype(dtype)
 
-    def __dlpack__(self, **options: object) -> object:
-        """The tensor's memory by the DLPack protocol; the consumer shares it and must not write."""
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """The tensor's elements in memory of the host by the DLPack protocol; the consumer shares them and must not write.
+
+        Args:
+            stream: None, as for every memory of the host.
+            max_version: of DLPack, that the consumer reads.
+            dl_device: where it wants the memory, as DLPack's number of a kind and one of a device.
+            copy: True gives the consumer memory of its own; False is an error where the elements are on another device.
+
+        Raises:
+            CopyRequiredError: if `copy` is False and the elements are on another device.
+            BufferError: if the consumer wants memory that is not the host's.
+        """
         from svod_tensor._dlpack import make_capsule
 
-        return make_capsule(self._host_array(), self.dtype, **options)
+        if copy is False and (self.sharding is not None or not storage.reads_files(str(self.device))):
+            raise CopyRequiredError(operation="__dlpack__", problem=f"the elements are on {self.device}")
+        return make_capsule(
+            self._host_array(), self.dtype, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

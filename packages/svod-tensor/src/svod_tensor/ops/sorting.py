@@ -40,12 +40,13 @@ class Sorting(Theme):
 
     __slots__ = ()
 
-    def argsort(self, axis: int = -1, *, descending: bool = False) -> Self:
+    def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Self:
         """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the largest value.
 
         Args:
             axis: along which.
             descending: whether the largest comes first.
+            stable: whether equal elements must keep their order, as they always do.
 
         Raises:
             AxisError: if there is no such axis.
@@ -58,25 +59,23 @@ class Sorting(Theme):
         axis = normalize_axis("argsort", axis, self.ndim)
         return self._order(axis, self.shape[axis], is_descending=descending)
 
-    def sort(self, axis: int = -1, *, descending: bool = False) -> tuple[Self, Self]:
-        """The elements in order, and their positions (int64); equal elements keep theirs, and NaN counts as the largest
-        value.
+    def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Self:
+        """The elements in order; NaN counts as the largest value. `argsort` gives their positions.
 
         Args:
             axis: along which.
             descending: whether the largest comes first.
+            stable: whether equal elements must keep their order, as they always do.
 
         Raises:
             AxisError: if there is no such axis.
             ShapeError: if there are 2^31 elements or more along it.
 
         Example:
-            >>> values, positions = Tensor([3, 1, 2]).sort(descending=True)
-            >>> values.tolist(), positions.tolist()
-            ([3, 2, 1], [0, 2, 1])
+            >>> Tensor([3, 1, 2]).sort(descending=True).tolist()
+            [3, 2, 1]
         """
-        order = self.argsort(axis, descending=descending)
-        return self._in_order(order, axis), order
+        return self._in_order(self.argsort(axis, descending=descending, stable=stable), axis)
 
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
         """The `k` largest elements in order, and their positions (int64); of equal ones the first come first.
@@ -119,7 +118,7 @@ class Sorting(Theme):
         if isinstance(size, int) and not size:
             raise AxisError(operation="median of an empty axis", axis=axis, ndim=self.ndim)
         check_within("median", axis, size, 1, None)
-        values, _ = self.sort(axis)
+        values = self.sort(axis)
         middle = normalize_size((size - 1) // 2)
         return values._slice_axis(axis, middle, middle + 1).squeeze(axis)
 
@@ -146,12 +145,15 @@ class Sorting(Theme):
         """`take_along_axis` of positions that are known to be there."""
         return self._make(look_up(self.uop, order.uop, normalize_axis("sort", axis, self.ndim)), order)
 
-    def searchsorted(self, values: Operand, side: Literal["left", "right"] = "left") -> Self:
+    def searchsorted(
+        self, values: Operand, side: Literal["left", "right"] = "left", *, sorter: Self | None = None
+    ) -> Self:
         """Where in this sorted tensor of one axis values can be inserted (int64), in the shape of `values`.
 
         Args:
             values: what is looked for; dtypes promote.
             side: `"left"` for the place before equal elements, `"right"` for that behind them.
+            sorter: positions that sort this tensor, as `argsort` gives them, where it is not sorted itself.
 
         Raises:
             ShapeError: if this tensor has not one axis.
@@ -162,6 +164,8 @@ class Sorting(Theme):
         """
         if self.ndim != 1:
             raise ShapeError(operation="searchsorted", shape=self.shape, problem="is no sorted tensor of one axis")
+        if sorter is not None:
+            return self.take_along_axis(sorter, 0).searchsorted(values, side)
         wanted = self._wrap(values)
         dtype = promote_types(self.dtype, wanted.dtype)
         (size,) = self.shape

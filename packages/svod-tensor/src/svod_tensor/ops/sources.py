@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Self
 
 from svod_dtype import uint8
 from svod_ir import OperandError
-from svod_tensor._data import make_array_node, make_buffer_node, place_by_default
+from svod_tensor._data import copy_to_device, make_array_node, make_buffer_node, place_by_default
 from svod_tensor.engine import memory_nodes
-from svod_tensor.errors import MissingFileError
+from svod_tensor.errors import CopyRequiredError, MissingFileError
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
+from svod_tensor.options import HOST_DEVICE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,21 +86,30 @@ class Sources(Theme):
         return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)
 
     @classmethod
-    def from_dlpack(cls, source: object) -> Self:
+    def from_dlpack(cls, source: object, *, device: str | None = None, copy: bool | None = None) -> Self:
         """A tensor with the values of another library's array, whose memory it shares where kernels can read it there.
 
         Args:
             source: anything with `__dlpack__`, on the host.
+            device: where the tensor is; by default on the CPU.
+            copy: True gives memory of its own; False an error where that is needed; None copies where it is.
 
         Raises:
             OperandError: if it is no array, or one on a device, or of a dtype, that cannot be read.
+            CopyRequiredError: if `copy` is False and the elements must be copied.
 
         Example:
             >>> Tensor.from_dlpack(np.array([1.0, 2.0])).tolist()
             [1.0, 2.0]
         """
         from svod_tensor._dlpack import read_elements
+        from svod_tensor._storage import check_device, is_shareable
 
         array, dtype = read_elements(source)
-        node = make_array_node(array, may_share=True, dtype=dtype)
+        is_moved = device is not None and check_device(device) != HOST_DEVICE
+        if copy is False and (is_moved or not is_shareable(array)):
+            problem = f"it is wanted on {device}" if is_moved else "kernels cannot read the array where it is"
+            raise CopyRequiredError(operation="from_dlpack", problem=problem)
+        node = make_array_node(array, may_share=copy is not True, dtype=dtype)
+        node = copy_to_device(node, device) if is_moved and device is not None else node
         return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))

@@ -16,7 +16,7 @@ class Operation(NamedTuple):
     Attributes:
         name: of the method.
         theme: the module of `svod_tensor.ops` that defines it; `tensor` for what computes and reads.
-        standard: its name in the array API standard, version 2024.12; empty where that has none.
+        standard: its name in the array API standard, version 2025.12; empty where that has none.
         test: shows what it computes; a file of packages/svod-tensor/tests, and a function of it.
         also: other names of the same method.
     """
@@ -113,7 +113,8 @@ TABLE: Final = (
     Operation("clip", "comparison", "clip", "test_operations.py::test_limits_agree_with_numpy", ("clamp",)),
     Operation("copysign", "comparison", "copysign", "test_functions.py::test_two_argument_functions_agree_with_numpy"),
     Operation("nextafter", "comparison", "nextafter", "test_comparison.py::test_pairs_of_special_values_agree_with_numpy"),
-    Operation("cast", "conversion", "astype", "test_conversion.py::test_casts_agree_with_numpy", ("astype",)),
+    Operation("cast", "conversion", "", "test_conversion.py::test_casts_agree_with_numpy"),
+    Operation("astype", "conversion", "astype", "test_conversion.py::test_casts_copy_and_move_where_that_is_asked_for"),
     Operation("bitcast", "conversion", "", "test_conversion.py::test_bitcast_reads_the_same_bits"),
     Operation("contiguous", "conversion", "", "test_movement.py::test_contiguous_and_clone_compute_into_a_buffer"),
     Operation("detach", "conversion", "", "test_movement.py::test_contiguous_and_clone_compute_into_a_buffer"),
@@ -121,6 +122,7 @@ TABLE: Final = (
     Operation("zeros", "creation", "zeros", "test_operations.py::test_constants_have_their_value_in_every_element"),
     Operation("ones", "creation", "ones", "test_operations.py::test_constants_have_their_value_in_every_element"),
     Operation("empty", "creation", "empty", "test_creation.py::test_empty_has_memory_that_can_be_filled"),
+    Operation("empty_like", "creation", "empty_like", "test_creation.py::test_empty_has_memory_that_can_be_filled"),
     Operation("full_like", "creation", "full_like", "test_devices.py::test_what_is_like_a_tensor_is_on_its_device"),
     Operation("zeros_like", "creation", "zeros_like", "test_devices.py::test_what_is_like_a_tensor_is_on_its_device"),
     Operation("ones_like", "creation", "ones_like", "test_devices.py::test_what_is_like_a_tensor_is_on_its_device"),
@@ -179,8 +181,8 @@ TABLE: Final = (
     Operation("split", "joining", "", "test_movement.py::test_splitting_agrees_with_numpy"),
     Operation("chunk", "joining", "", "test_movement.py::test_splitting_agrees_with_numpy"),
     Operation("unbind", "joining", "unstack", "test_movement.py::test_splitting_agrees_with_numpy", ("unstack",)),
-    Operation("repeat", "joining", "tile", "test_movement.py::test_repetition_agrees_with_numpy", ("tile",)),
-    Operation("repeat_interleave", "joining", "repeat", "test_movement.py::test_repetition_agrees_with_numpy"),
+    Operation("tile", "joining", "tile", "test_movement.py::test_repetition_agrees_with_numpy"),
+    Operation("repeat", "joining", "repeat", "test_movement.py::test_repetition_agrees_with_numpy", ("repeat_interleave",)),
     Operation("logical_and", "logic", "logical_and", "test_logic.py::test_logic_takes_any_dtype"),
     Operation("logical_or", "logic", "logical_or", "test_logic.py::test_logic_takes_any_dtype"),
     Operation("logical_xor", "logic", "logical_xor", "test_logic.py::test_logic_takes_any_dtype"),
@@ -207,7 +209,8 @@ TABLE: Final = (
     Operation("group_norm", "neural", "", "test_neural.py::test_normalisations_agree_with_their_formulas"),
     Operation("batchnorm", "neural", "", "test_neural.py::test_normalisations_agree_with_their_formulas"),
     Operation("scaled_dot_product_attention", "neural", "", "test_neural.py::test_attention_agrees_with_its_formula"),
-    Operation("to", "placing", "to_device", "test_devices.py::test_the_first_device_of_a_kind_has_two_names"),
+    Operation("to", "placing", "", "test_devices.py::test_the_first_device_of_a_kind_has_two_names"),
+    Operation("to_device", "placing", "to_device", "test_devices.py::test_the_first_device_of_a_kind_has_two_names"),
     Operation("shard", "placing", "", "test_sharding.py::test_a_sharded_program_agrees_with_the_reference"),
     Operation("shards", "placing", "", "test_sharding.py::test_one_device_needs_no_shards"),
     Operation("matmul", "products", "matmul", "test_products.py::test_matmul_agrees_with_numpy", ("dot",)),

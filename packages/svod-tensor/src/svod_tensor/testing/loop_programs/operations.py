@@ -85,7 +85,7 @@ _REDUCTIONS: Final = {
     "all": LoopOperation("a.all(axis=axis, keepdims=keepdims)", "a.all(axis, keepdims=keepdims)"),
     "argmax": LoopOperation("np.argmax(a, axis=axis).astype(dtype)", "a.argmax(axis).cast(dtype)"),
     "cumsum": LoopOperation("np.cumsum(a, axis=axis).astype(dtype)", "a.cumsum(axis).cast(dtype)", is_rounded=True),
-    "sort": LoopOperation("np.sort(a, axis=axis)", "a.sort(axis)[0]"),
+    "sort": LoopOperation("np.sort(a, axis=axis)", "a.sort(axis)"),
 }  # fmt: skip
 
 _MOVEMENT: Final = {

@@ -223,9 +223,9 @@ def _draw_groups(draw: Draw) -> Drawn:
     return (value,), {"n": draw.choose(draw.factors(draw.values[value].shape[1]))}
 
 
-def _sorted(a: Any, axis: int, descending: bool) -> tuple[Any, Any]:
+def _sorted(a: Any, axis: int, descending: bool) -> Any:
     order = _order(a, axis, descending)
-    return np.take_along_axis(a, order, axis), order
+    return np.take_along_axis(a, order, axis)
 
 
 def _order(a: Any, axis: int, descending: bool) -> Any:
@@ -263,8 +263,7 @@ def _median(a: Any, axis: int) -> Any:
 
 def _iter_sorting() -> Iterator[Drawable]:
     yield Drawable(
-        "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: (d, "int64"), _draw_sort, orders=True,
-        gives_tuple=True, weight=0.8,
+        "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: d, _draw_sort, orders=True, weight=0.8,
     )  # fmt: skip
     yield Drawable(
         "argsort",

@@ -125,7 +125,7 @@ def _put(a: Any, i: Any, value: Any, n: int, axis: int) -> Any:
 
 def _iter_searching() -> Iterator[Drawable]:
     yield Drawable(
-        "searchsorted", "{0}.sort()[0].searchsorted({1}, {side})", _search, lambda *d, side: "int64", _draw_search,
+        "searchsorted", "{0}.sort().searchsorted({1}, {side})", _search, lambda *d, side: "int64", _draw_search,
         converts=True, orders=True, weight=0.6,
     )  # fmt: skip
     yield Drawable(

@@ -1,0 +1,249 @@
+"""Functions that call the methods of `Tensor` in `svod_tensor.ops.arithmetic`, as the array API standard has them."""
+
+# Written by tools/functions.py from svod_tensor/ops/standard.py and the methods: change those.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = [
+    "abs",
+    "add",
+    "ceil",
+    "divide",
+    "floor",
+    "floor_divide",
+    "multiply",
+    "negative",
+    "positive",
+    "pow",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "square",
+    "subtract",
+    "trunc",
+]
+
+
+def abs(x: Operand, /) -> Tensor:
+    """The size of each element, in the dtype of `x`. The smallest signed integer has none, and stays as it is.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.abs(Tensor([1.5, -2.0])).tolist()
+        [1.5, 2.0]
+    """
+    return to_tensor(x).abs()
+
+
+def add(x1: Operand, x2: Operand, /) -> Tensor:
+    """The sum with `x2`; of bools it is the logical or. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.add(Tensor([1, 2]), Tensor([[10], [20]])).tolist()
+        [[11, 12], [21, 22]]
+    """
+    return first_operand(x1, x2).add(x2)
+
+
+def ceil(x: Operand, /) -> Tensor:
+    """The smallest integer that is not below each element, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ceil(Tensor([-1.5, 1.5])).tolist()
+        [-1.0, 2.0]
+    """
+    return to_tensor(x).ceil()
+
+
+def divide(x1: Operand, x2: Operand, /) -> Tensor:
+    """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.divide(Tensor([1, 2]), 4).tolist()
+        [0.25, 0.5]
+    """
+    return first_operand(x1, x2).divide(x2)
+
+
+def floor(x: Operand, /) -> Tensor:
+    """The largest integer that is not above each element, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.floor(Tensor([-1.5, 1.5])).tolist()
+        [-2.0, 1.0]
+    """
+    return to_tensor(x).floor()
+
+
+def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
+    """The quotient by `x2`, rounded toward negative infinity. Shapes broadcast and dtypes promote.
+
+    An integer divided by zero gives 0, or an error in a plan that checks its operands.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.floor_divide(Tensor([-7, 7, 7]), Tensor([2, 2, 0])).tolist()
+        [-4, 3, 0]
+    """
+    return first_operand(x1, x2).floor_divide(x2)
+
+
+def multiply(x1: Operand, x2: Operand, /) -> Tensor:
+    """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.multiply(Tensor([1, 2]), [3, 4]).tolist()
+        [3, 8]
+    """
+    return first_operand(x1, x2).multiply(x2)
+
+
+def negative(x: Operand, /) -> Tensor:
+    """The negative, in the dtype of `x`; unsigned integers wrap.
+
+    Raises:
+        OperandError: if the tensor is of bools, as in numpy.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.negative(Tensor([1, -2])).tolist()
+        [-1, 2]
+    """
+    return to_tensor(x).negative()
+
+
+def positive(x: Operand, /) -> Tensor:
+    """The same values as a tensor of its own.
+
+    Raises:
+        OperandError: if the tensor is of bools, as in numpy.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.positive(Tensor([1, -2])).tolist()
+        [1, -2]
+    """
+    return to_tensor(x).positive()
+
+
+def pow(x1: Operand, x2: Operand, /) -> Tensor:
+    """`x1` to the power of `x2`. Shapes broadcast and dtypes promote.
+
+    Integer powers wrap; a negative integer exponent gives the integer part of the true value, which is 0 unless the
+    base is 1 or -1.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.pow(Tensor([2.0, 9.0]), 0.5).round(4).numpy()
+        array([1.4142, 3.    ], dtype=float32)
+    """
+    return first_operand(x1, x2).pow(x2)
+
+
+def reciprocal(x: Operand, /) -> Tensor:
+    """`1 / x`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.reciprocal(Tensor([4.0, -0.5, 0.0])).tolist()
+        [0.25, -2.0, inf]
+    """
+    return to_tensor(x).reciprocal()
+
+
+def remainder(x1: Operand, x2: Operand, /) -> Tensor:
+    """`x - (x // other) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
+
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
+    exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.remainder(Tensor([-7, 7, 7]), Tensor([3, -3, 0])).tolist()
+        [2, -2, 0]
+    """
+    return first_operand(x1, x2).remainder(x2)
+
+
+def round(x: Operand, /) -> Tensor:
+    """The nearest integer, in the dtype of `x`; halves go to the even one.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.round(Tensor([0.5, 1.5, 2.5])).tolist()
+        [0.0, 2.0, 2.0]
+    """
+    return to_tensor(x).round()
+
+
+def sign(x: Operand, /) -> Tensor:
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN.
+
+    Raises:
+        OperandError: if the tensor is of bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sign(Tensor([-3.0, 0.0, 0.5])).tolist()
+        [-1.0, 0.0, 1.0]
+    """
+    return to_tensor(x).sign()
+
+
+def square(x: Operand, /) -> Tensor:
+    """Each element times itself, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.square(Tensor([-3, 2])).tolist()
+        [9, 4]
+    """
+    return to_tensor(x).square()
+
+
+def subtract(x1: Operand, x2: Operand, /) -> Tensor:
+    """`x1` minus `x2`. Shapes broadcast and dtypes promote.
+
+    Raises:
+        OperandError: if both are bools, as in numpy.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.subtract(Tensor([1, 2]), 0.5).tolist()
+        [0.5, 1.5]
+    """
+    return first_operand(x1, x2).subtract(x2)
+
+
+def trunc(x: Operand, /) -> Tensor:
+    """Each element without its fraction, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.trunc(Tensor([-1.5, 1.5])).tolist()
+        [-1.0, 1.0]
+    """
+    return to_tensor(x).trunc()

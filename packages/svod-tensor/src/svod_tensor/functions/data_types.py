@@ -1,0 +1,216 @@
+"""Dtypes: what they hold, what becomes of them together, and shapes that broadcast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+from svod_dtype import DType, float64, promote_types, promote_with_scalar, to_dtype
+from svod_dtype import result_type as promote_all
+from svod_ir import OperandError
+from svod_tensor import _shapes
+from svod_tensor._shapes import Shape
+from svod_tensor.ops.theme import is_scalar
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import DTypeLike
+
+__all__ = [
+    "FloatInfo",
+    "IntegerInfo",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "result_type",
+]
+
+Kinds: TypeAlias = "DTypeLike | tuple[DTypeLike | tuple[DTypeLike, ...], ...]"
+
+_KINDS = {
+    "bool": ("bool",), "signed integer": ("int",), "unsigned integer": ("uint",), "integral": ("int", "uint"),
+    "real floating": ("float",), "complex floating": ("complex",), "numeric": ("int", "uint", "float", "complex"),
+}  # fmt: skip
+"""The standard's names of kinds, and ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """What a float dtype holds.
+
+    Attributes:
+        bits: of one element.
+        eps: from 1 to the next larger number.
+        max: the largest finite number.
+        min: the smallest, which is `-max`.
+        smallest_normal: the smallest positive number with all digits.
+        dtype: which one it is.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.finfo(sv.float16).max
+        65504.0
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerInfo:
+    """What a dtype of integers holds.
+
+    Attributes:
+        bits: of one element.
+        max: the largest integer.
+        min: the smallest one.
+        dtype: which one it is.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.iinfo(sv.int8).min
+        -128
+    """
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
+    """What the float dtype `type`, or that of a tensor, holds.
+
+    Raises:
+        OperandError: if it is no float.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.finfo(sv.float32).eps
+        1.1920928955078125e-07
+    """
+    dtype = _dtype_of(type)
+    if not dtype.exponent_bits:
+        raise OperandError(operation="finfo", found=dtype, expected="a dtype of floats", hint="iinfo is for integers")
+    bias = (1 << (dtype.exponent_bits - 1)) - 1
+    top = dtype.finfo_max
+    return FloatInfo(dtype.bits, dtype.finfo_eps, top, -top, math.ldexp(1.0, 1 - bias), dtype)
+
+
+def iinfo(type: DTypeLike | Tensor, /) -> IntegerInfo:
+    """What the dtype of integers `type`, or that of a tensor, holds.
+
+    Raises:
+        OperandError: if it is no dtype of integers.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.iinfo(sv.uint16).max
+        65535
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_int:
+        raise OperandError(operation="iinfo", found=dtype, expected="a dtype of integers", hint="finfo is for floats")
+    return IntegerInfo(dtype.bits, int(dtype.max), int(dtype.min), dtype)
+
+
+def isdtype(dtype: DTypeLike, kind: Kinds) -> bool:
+    """Whether `dtype` is of a kind.
+
+    Args:
+        dtype: a dtype.
+        kind: another dtype, which it may be; `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`,
+            `"real floating"`, `"complex floating"` or `"numeric"`; or a tuple of these, one of which it may be.
+
+    Raises:
+        UnknownDTypeError: if `kind` is none of these.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.isdtype(sv.int8, "integral"), sv.isdtype(sv.int8, (sv.bool, "real floating"))
+        (True, False)
+    """
+    found = to_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(found, one) for one in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return found.kind in _KINDS[kind]
+    return found is to_dtype(kind)
+
+
+def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
+    """Whether every value of the dtype `from_`, or that of a tensor, is one of the dtype `to`; as in numpy, float64 counts
+    as holding all integers.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.can_cast(sv.int8, sv.int16), sv.can_cast(sv.float64, sv.float32)
+        (True, False)
+    """
+    source, target = _dtype_of(from_), to_dtype(to)
+    if promote_types(source, target) is not target:
+        return False
+    if source.is_int and not target.is_int:
+        return target is float64 or source.bits - source.is_signed <= target.mantissa_bits + 1
+    return True
+
+
+def result_type(*arrays_and_dtypes: Tensor | DTypeLike | bool | int | float) -> DType:
+    """The dtype that tensors, dtypes and numbers get together. Numbers are weak: they only change the kind.
+
+    Raises:
+        OperandError: if there is nothing.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.result_type(sv.int8, sv.Tensor([1.5]), 3.0)
+        float32
+    """
+    if not arrays_and_dtypes:
+        raise OperandError(operation="result_type", found="nothing", expected="tensors, dtypes and numbers")
+    numbers = [one for one in arrays_and_dtypes if is_scalar(one)]
+    dtypes = [_dtype_of(one) for one in arrays_and_dtypes if not is_scalar(one)]
+    return reduce(promote_with_scalar, numbers, reduce(promote_types, dtypes)) if dtypes else promote_all(*numbers)
+
+
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+    """All of `arrays` with the shape that they broadcast to: views.
+
+    Raises:
+        BroadcastError: if they do not broadcast.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x, y = sv.broadcast_arrays(sv.Tensor([1, 2]), sv.Tensor([[5], [6]]))
+        >>> x.tolist(), y.tolist()
+        ([[1, 2], [1, 2]], [[5, 5], [6, 6]])
+    """
+    return Tensor.broadcast_arrays(*arrays)
+
+
+def broadcast_shapes(*shapes: Iterable[int]) -> Shape:
+    """The shape that `shapes` broadcast to.
+
+    Raises:
+        BroadcastError: if two sizes of one axis differ and neither is 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.broadcast_shapes((3, 1), (4,))
+        (3, 4)
+    """
+    return _shapes.broadcast_shapes(*map(tuple, shapes))
+
+
+def _dtype_of(given: DTypeLike | Tensor) -> DType:
+    return given.dtype if isinstance(given, Tensor) else to_dtype(given)

@@ -1,0 +1,67 @@
+"""Functions that call the methods of `Tensor` in `svod_tensor.ops.joining`, as the array API standard has them."""
+
+# Written by tools/functions.py from svod_tensor/ops/standard.py and the methods: change those.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_ir import SInt
+    from svod_tensor.ops.base import Operand
+
+__all__ = [
+    "repeat",
+    "tile",
+    "unstack",
+]
+
+
+def repeat(x: Operand, repeats: int, /, *, axis: int | None = None) -> Tensor:
+    """Each element several times in a row; `tile` repeats the whole tensor.
+
+    Args:
+        repeats: how often.
+        axis: along which; None flattens first.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.repeat(Tensor([1, 2]), 2).tolist()
+        [1, 1, 2, 2]
+    """
+    return to_tensor(x).repeat(repeats, axis=axis)
+
+
+def tile(x: Operand, repetitions: SInt | Sequence[SInt], /) -> Tensor:
+    """The whole tensor again and again: `repetitions[i]` times along axis i.
+
+    Args:
+        repetitions: one for each axis, or for more, which are then added in front; one by one or as a sequence.
+
+    Raises:
+        ShapeError: if a count is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tile(Tensor([1, 2]), (2, 2)).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    return to_tensor(x).tile(repetitions)
+
+
+def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along `axis`, each without it: views.
+
+    Raises:
+        SymbolicShapeError: if the size of the axis is symbolic.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> [row.tolist() for row in sv.unstack(Tensor([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
+    """
+    return to_tensor(x).unstack(axis=axis)

@@ -1,0 +1,76 @@
+"""Functions that call the methods of `Tensor` in `svod_tensor.ops.products`, as the array API standard has them."""
+
+# Written by tools/functions.py from svod_tensor/ops/standard.py and the methods: change those.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = [
+    "matmul",
+    "tensordot",
+    "vecdot",
+]
+
+
+def matmul(x1: Operand, x2: Operand, /) -> Tensor:
+    """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes broadcast.
+
+    Args:
+        x2: the right operand.
+
+    Raises:
+        ShapeError: if an operand is 0-d or the contracted sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    return to_tensor(x1).matmul(x2)
+
+
+def tensordot(x1: Operand, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products with `x2` over axes of both: the shape is that of the other axes, first of `x1`,
+    then of `x2`.
+
+    Args:
+        x2: the other operand.
+        axes: how many, the last ones of `x1` and the first of `x2`; or those of two lists.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([[1, 2], [3, 4]])
+        >>> sv.tensordot(x, x, axes=([0], [1])).tolist()
+        [[7, 15], [10, 22]]
+    """
+    return to_tensor(x1).tensordot(x2, axes=axes)
+
+
+def vecdot(x1: Operand, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
+    in float32.
+
+    Args:
+        x2: the other operand.
+        axis: along which; it has the same size in both tensors.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    return to_tensor(x1).vecdot(x2, axis=axis)

@@ -1,0 +1,175 @@
+"""Functions that call the methods of `Tensor` in `svod_tensor.ops.trigonometry`, as the array API standard has them."""
+
+# Written by tools/functions.py from svod_tensor/ops/standard.py and the methods: change those.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+
+def acos(x: Operand, /) -> Tensor:
+    """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.acos(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.5708, 0.    ], dtype=float32)
+    """
+    return to_tensor(x).acos()
+
+
+def acosh(x: Operand, /) -> Tensor:
+    """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.acosh(Tensor([1.0, 2.0])).round(4).numpy()
+        array([0.   , 1.317], dtype=float32)
+    """
+    return to_tensor(x).acosh()
+
+
+def asin(x: Operand, /) -> Tensor:
+    """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.asin(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.5708], dtype=float32)
+    """
+    return to_tensor(x).asin()
+
+
+def asinh(x: Operand, /) -> Tensor:
+    """The number with this hyperbolic sine. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.asinh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8814], dtype=float32)
+    """
+    return to_tensor(x).asinh()
+
+
+def atan(x: Operand, /) -> Tensor:
+    """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atan(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.7854], dtype=float32)
+    """
+    return to_tensor(x).atan()
+
+
+def atan2(x1: Operand, x2: Operand, /) -> Tensor:
+    """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
+    dtypes promote.
+
+    Source: C11, F.10.1.4.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atan2(Tensor([1.0, 0.0]), [0.0, -1.0]).round(4).numpy()
+        array([1.5708, 3.1416], dtype=float32)
+    """
+    return first_operand(x1, x2).atan2(x2)
+
+
+def atanh(x: Operand, /) -> Tensor:
+    """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atanh(Tensor([0.0, 0.5])).round(4).numpy()
+        array([0.    , 0.5493], dtype=float32)
+    """
+    return to_tensor(x).atanh()
+
+
+def cos(x: Operand, /) -> Tensor:
+    """The cosine of angles in radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cos(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 0.5403], dtype=float32)
+    """
+    return to_tensor(x).cos()
+
+
+def cosh(x: Operand, /) -> Tensor:
+    """The hyperbolic cosine. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cosh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 1.5431], dtype=float32)
+    """
+    return to_tensor(x).cosh()
+
+
+def sin(x: Operand, /) -> Tensor:
+    """The sine of angles in radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sin(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8415], dtype=float32)
+    """
+    return to_tensor(x).sin()
+
+
+def sinh(x: Operand, /) -> Tensor:
+    """The hyperbolic sine. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sinh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.1752], dtype=float32)
+    """
+    return to_tensor(x).sinh()
+
+
+def tan(x: Operand, /) -> Tensor:
+    """The tangent of angles in radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tan(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.5574], dtype=float32)
+    """
+    return to_tensor(x).tan()
+
+
+def tanh(x: Operand, /) -> Tensor:
+    """The hyperbolic tangent. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tanh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.7616], dtype=float32)
+    """
+    return to_tensor(x).tanh()

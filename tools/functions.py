@@ -1,0 +1,310 @@
+"""Write the functions of the array API standard: `python tools/functions.py --write` makes them, `--check` compares.
+
+`svod_tensor/ops/standard.py` names the functions and their parameters. Each of them calls the method of `Tensor` that
+`svod_tensor/ops/table.py` gives it, and has that method's types and docstring, with the example as a call of the function.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from svod_tensor import Tensor
+from svod_tensor.ops.standard import FUNCTIONS, WRITTEN, iter_functions
+from svod_tensor.ops.table import Operation
+
+__all__ = ["FOLDER", "describe_all", "main"]
+
+FOLDER = Path(__file__).resolve().parent.parent / "packages/svod-tensor/src/svod_tensor/functions"
+_WIDTH = 120
+_HEAD = '''"""Functions that call the methods of `Tensor` in `svod_tensor.ops.{theme}`, as the array API standard has them."""
+
+# Written by tools/functions.py from svod_tensor/ops/standard.py and the methods: change those.
+
+from __future__ import annotations
+
+{imports}
+
+__all__ = [
+{names}
+]
+'''
+_PLACES_HEAD = '''"""Which module of svod_tensor has each function of the array API standard."""
+
+# Written by tools/functions.py from svod_tensor/ops/standard.py.
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["PLACES"]
+
+PLACES: Final = {
+'''
+_PLACES = {
+    "Axes": "svod_tensor._shapes", "DTypeLike": "svod_tensor.ops.base", "IndexItem": "svod_tensor.ops.index_items",
+    "Operand": "svod_tensor.ops.base", "SInt": "svod_ir",
+}  # fmt: skip
+"""Where the types that stand in annotations come from."""
+
+
+def main(arguments: list[str]) -> int:
+    n_stale = 0
+    for path, text in describe_all().items():
+        if path.exists() and path.read_text() == text:
+            continue
+        n_stale += 1
+        print(f"{'wrote' if '--write' in arguments else 'stale:'} {path.name}")
+        if "--write" in arguments:
+            path.write_text(text)
+    return 1 if n_stale and "--write" not in arguments else 0
+
+
+def describe_all() -> dict[Path, str]:
+    """The text of each file that is written."""
+    themes: dict[str, list[tuple[str, Operation]]] = {}
+    for name, row in sorted(iter_functions()):
+        themes.setdefault(row.theme, []).append((name, row))
+    files = {FOLDER / f"{theme}.py": _describe(theme, rows) for theme, rows in themes.items()}
+    places = {name: theme for theme, rows in themes.items() for name, _ in rows}
+    places |= {name: module for module, names in WRITTEN.items() for name in names}
+    lines = [f'    "{name}": "functions.{places[name]}",\n' for name in sorted(places)]
+    front = FOLDER.parent / "__init__.py"
+    return files | {
+        FOLDER / "_places.py": _PLACES_HEAD + "".join(lines) + "}\n",
+        front: _export(front.read_text(), places),
+    }
+
+
+def _export(text: str, places: dict[str, str]) -> str:
+    """`svod_tensor/__init__.py` with the functions among its names, in place of those that it has."""
+    tree = ast.parse(text)
+    (block,) = (n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__")
+    imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
+    old = [n for n in imports if (n.module or "").startswith("svod_tensor.functions.")]
+    before = [n for n in imports if (n.module or "") < "svod_tensor.functions."][-1]
+    lines = text.splitlines()
+    names = set(ast.literal_eval(listed.value)) - {a.name for n in old for a in n.names} | set(places)
+    whole = textwrap.fill(
+        ", ".join(f'"{name}"' for name in sorted(names, key=_exported)), _WIDTH - 10, initial_indent="    ",
+        subsequent_indent="    ",
+    )  # fmt: skip
+    lines[listed.lineno - 1 : listed.end_lineno] = ["__all__ = [", *f"{whole},".splitlines(), "]  # fmt: skip"]
+    gone = {number for n in old for number in range(n.lineno - 1, n.end_lineno or n.lineno)}
+    place = before.end_lineno or before.lineno
+    kept = [line for number, line in enumerate(lines[:place]) if number not in gone]
+    later = [line for number, line in enumerate(lines[place:], place) if number not in gone]
+    return "\n".join([*kept, *_import_functions(places), *later]) + "\n"
+
+
+def _import_functions(places: dict[str, str]) -> Iterator[str]:
+    for module in sorted(set(places.values())):
+        names = sorted((name for name in places if places[name] == module), key=_natural)
+        whole = f"    from svod_tensor.functions.{module} import {', '.join(names)}"
+        if len(whole) <= _WIDTH:
+            yield whole
+        else:
+            yield from (f"    from svod_tensor.functions.{module} import (", *(f"        {n}," for n in names), "    )")
+
+
+def _exported(name: str) -> tuple[int, list[object]]:
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), _natural(name)
+
+
+def _describe(theme: str, rows: list[tuple[str, Operation]]) -> str:
+    body = "".join(_Function(name, row).text for name, row in rows)
+    names = "\n".join(f'    "{name}",' for name, _ in sorted(rows, key=lambda row: _natural(row[0])))
+    return _HEAD.format(theme=theme, imports="\n".join(_iter_imports(body)), names=names) + body
+
+
+def _iter_imports(body: str) -> Iterator[str]:
+    def has(name: str) -> bool:
+        return re.search(rf"\b{name}\b", re.sub(r'""".*?"""', "", body, flags=re.S)) is not None
+
+    typing = [name for name in ("Literal",) if has(name)]
+    if typing_only := [name for name in sorted(_PLACES) if has(name)]:
+        typing.insert(0, "TYPE_CHECKING")
+    if has("Sequence"):
+        yield "from collections.abc import Sequence"
+    if typing:
+        yield f"from typing import {', '.join(sorted(typing, key=lambda name: (not name.isupper(), name)))}"
+    if typing or has("Sequence"):
+        yield ""
+    yield (
+        "from svod_tensor.functions._operands import "
+        + ", ".join(name for name in ("first_operand", "to_tensor") if has(name))
+    )
+    yield "from svod_tensor.tensor import Tensor"
+    if typing_only:
+        yield ""
+        yield "if TYPE_CHECKING:"
+        for place in sorted({_PLACES[name] for name in typing_only}):
+            yield f"    from {place} import {', '.join(n for n in typing_only if _PLACES[n] == place)}"
+
+
+def _natural(name: str) -> list[object]:
+    """The order in which the linter wants names: numbers in them by their value."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+class _Function:
+    """The text of one function."""
+
+    def __init__(self, name: str, row: Operation) -> None:
+        self.name = name
+        self.method = name if name in (row.name, *row.also) else row.name
+        member = inspect.getattr_static(Tensor, self.method)
+        assert inspect.isfunction(member), name
+        self.doc = inspect.getdoc(member) or ""
+        _, *self.taken = inspect.signature(member).parameters.values()
+        self.returns = _to_type(str(inspect.signature(member).return_annotation))
+        made = ast.parse(f"lambda {FUNCTIONS[name]}: 0", mode="eval").body
+        assert isinstance(made, ast.Lambda)
+        self.arguments = made.args
+        first, *others = [*self.arguments.posonlyargs, *self.arguments.args]
+        self.first = first.arg
+        self.renamed = dict(zip([p.name for p in self.taken], [a.arg for a in others], strict=False))
+        """A parameter of the method that may be given by its place -> that of the function."""
+        self.by_name = {a.arg for a in self.arguments.kwonlyargs}
+        unknown = self.by_name - {p.name for p in self.taken}
+        assert not unknown, f"Tensor.{self.method} does not take {unknown}, which {name} has"
+
+    @property
+    def text(self) -> str:
+        return f"\n\n{self._head()}\n{self._doc()}\n    return {self._call()}\n"
+
+    def _head(self) -> str:
+        given = list(self._parameters())
+        whole = f"def {self.name}({', '.join(given)}) -> {self.returns}:"
+        if len(whole) <= _WIDTH:
+            return whole
+        inner = f"    {', '.join(given)}"
+        if len(inner) > _WIDTH:
+            inner = "\n".join(f"    {one}," for one in given)
+        return f"def {self.name}(\n{inner}\n) -> {self.returns}:"
+
+    def _parameters(self) -> Iterator[str]:
+        places = [*self.arguments.posonlyargs, *self.arguments.args]
+        defaults = [None] * (len(places) - len(self.arguments.defaults)) + self.arguments.defaults
+        for number, (argument, default) in enumerate(zip(places, defaults, strict=True)):
+            if number == len(self.arguments.posonlyargs):
+                yield "/"
+            yield self._declare(argument.arg, default, "Operand" if not number else self._type_of(argument.arg))
+        if not self.arguments.args:
+            yield "/"
+        if self.arguments.kwonlyargs:
+            yield "*"
+        for argument, default in zip(self.arguments.kwonlyargs, self.arguments.kw_defaults, strict=True):
+            yield self._declare(argument.arg, default, self._type_of(argument.arg))
+
+    def _type_of(self, name: str) -> str:
+        renamed = {ours: theirs for theirs, ours in self.renamed.items()}
+        (found,) = (p for p in self.taken if p.name == renamed.get(name, name))
+        return _to_type(str(found.annotation))
+
+    def _declare(self, name: str, default: ast.expr | None, typed: str) -> str:
+        return f"{name}: {typed}" + ("" if default is None else f" = {ast.unparse(default).replace(chr(39), chr(34))}")
+
+    def _call(self) -> str:
+        is_pair = [a.arg for a in self.arguments.posonlyargs] == ["x1", "x2"] and self._type_of("x2") == "Operand"
+        lifts = is_pair and self.method not in ("matmul", "searchsorted")
+        owner = "first_operand(x1, x2)" if lifts else f"to_tensor({self.first})"
+        given = [
+            *self.renamed.values(),
+            *(f"{name}={name}" for name in [p.name for p in self.taken] if name in self.by_name),
+        ]
+        return f"{owner}.{self.method}({', '.join(given)})"
+
+    def _doc(self) -> str:
+        """The docstring of the method, about the arguments of the function."""
+        parts = re.split(r"\n\n(?=Args:|Raises:|Returns:|Example:)", self.doc)
+        lines: list[str] = []
+        for part in parts:
+            if part.startswith("Example:"):
+                part = self._example(part)
+            elif part.startswith("Args:"):
+                part = self._args(part)
+                part = self._speak(part)
+            else:
+                part = self._speak(part)
+            if part:
+                lines += ["", *part.splitlines()]
+        lines[1] = f'"""{lines[1]}'
+        if len(lines) == 2 and len(lines[1]) + 7 <= _WIDTH:
+            return f'    {lines[1]}"""'
+        return "\n".join(f"    {line}" if line else "" for line in [*lines[1:], '"""'])
+
+    def _args(self, part: str) -> str:
+        entries = re.split(r"\n(?=    \w)", part)[1:]
+        known = {*self.renamed, *self.by_name}
+        kept = [e for e in entries if re.match(r"    (\w+):", e)[1] in known]  # pyright: ignore[reportOptionalSubscript]
+        kept = [re.sub(r"^    (\w+):", lambda m: f"    {self.renamed.get(m[1], m[1])}:", e) for e in kept]
+        return "\n".join(["Args:", *kept]) if kept else ""
+
+    def _speak(self, text: str) -> str:
+        for theirs, ours in self.renamed.items():
+            if theirs != ours:
+                text = re.sub(rf"(`[^`\n]*)\b{theirs}\b([^`\n]*`)", rf"\g<1>{ours}\g<2>", text)
+        return re.sub(r"\b[Tt]his tensor\b(?! of)", f"`{self.first}`", text)
+
+    def _example(self, part: str) -> str:
+        lines = ["Example:", "    >>> import svod_tensor as sv"]
+        n_changed = 0
+        for statement in re.split(r"^    >>> ", part, flags=re.M)[1:]:
+            line, _, output = statement.rstrip("\n").partition("\n")
+            calls = _Calls(self)
+            changed = ast.unparse(calls.visit(ast.parse(line)))
+            n_changed += calls.n_changed
+            if not calls.has_more:
+                lines += [f"    >>> {changed}", *output.splitlines()]
+        assert n_changed, f"no example of Tensor.{self.method} calls it"
+        return "\n".join(lines)
+
+
+class _Calls(ast.NodeTransformer):
+    """Calls of a method as calls of its function."""
+
+    def __init__(self, function: _Function) -> None:
+        self.function, self.n_changed, self.has_more = function, 0, False
+        """The last one: whether a call has an argument that the function lacks."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        function = self.function
+        names = {getattr(Tensor, n, None) for n in (function.method,)}
+        if not (isinstance(node.func, ast.Attribute) and getattr(Tensor, node.func.attr, 0) in names):
+            return node
+        self.n_changed += 1
+        given = [node.func.value, *node.args]
+        if [p.kind for p in function.taken][:1] == [inspect.Parameter.VAR_POSITIONAL] and len(node.args) != 1:
+            given = [node.func.value, ast.Tuple(node.args, ast.Load())]
+        n_places = 1 + len(function.renamed)
+        later = [p.name for p in function.taken if p.name not in function.renamed]
+        named = [ast.keyword(name, value) for name, value in zip(later, given[n_places:], strict=False)]
+        self.has_more |= bool({k.arg for k in [*named, *node.keywords]} - {*function.renamed, *function.by_name})
+        if len(given) > n_places:
+            # What the method takes by its place, and the function by its name alone.
+            given = given[:n_places]
+        by_place = {a.arg for a in function.arguments.posonlyargs}
+        ours = [ast.keyword(function.renamed.get(k.arg or "", k.arg), k.value) for k in node.keywords]
+        keywords = [k for k in ours if k.arg not in by_place]
+        placed = [k.value for k in ours if k.arg in by_place]
+        name = ast.Attribute(ast.Name("sv", ast.Load()), function.name, ast.Load())
+        return ast.Call(name, [*given, *placed], [*named, *keywords])
+
+
+def _to_type(annotation: str) -> str:
+    return re.sub(r"\b(Self|TensorBase)\b", "Tensor", annotation).replace("'", '"')
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
