@@ -28,6 +28,9 @@ EXCLUDED = {
     "places tensors on devices: programs run on one, which is chosen from outside": ("shard", "shards", "to", "to_device"),
     "makes the nodes that cast and to make": ["astype"],
     "its elements have no defined values": ["empty_like"],
+    "computes its operand to know its shape, which no mode of a whole program can": (
+        "argwhere", "compress", "nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    ),
     "builds graphs for other operations": ("along", "from_content"),
 }  # fmt: skip
 """Public attributes of tensors that no random program has, by reason."""

@@ -48,7 +48,8 @@ PLACES: Final = {
 '''
 _PLACES = {
     "Axes": "svod_tensor._shapes", "DTypeLike": "svod_tensor.ops.base", "IndexItem": "svod_tensor.ops.index_items",
-    "Operand": "svod_tensor.ops.base", "SInt": "svod_ir",
+    "Operand": "svod_tensor.ops.base", "SInt": "svod_ir", "TensorBase": "svod_tensor.ops.base",
+    **dict.fromkeys(("UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult"), "svod_tensor.ops.selecting"),
 }  # fmt: skip
 """Where the types that stand in annotations come from."""
 

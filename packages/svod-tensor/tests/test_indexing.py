@@ -6,7 +6,7 @@ import pytest
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor._variable import Variable
-from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
+from svod_tensor.errors import IndexKindError, IndexOutOfRangeError
 from svod_tensor.testing import check, make_array
 
 
@@ -93,12 +93,8 @@ def test_masks_of_known_values_select(a):
     check(Tensor(a).masked_select(a > 1), a[a > 1])
 
 
-def test_masks_of_unknown_values_are_an_error_that_shows_the_way(a):
+def test_elements_are_filled_where_a_mask_of_a_tensor_holds(a):
     x = Tensor(a)
-    with pytest.raises(DataDependentShapeError, match="where"):
-        x[x > 0]
-    with pytest.raises(IndexError):
-        x.masked_select(x > 0)
     check(x.masked_fill(x > 0, 0), np.where(a > 0, np.float32(0), a))
 
 

@@ -279,3 +279,13 @@ def test_what_cannot_be_joined_is_an_error(name):
 def test_tensors_get_the_shape_that_they_broadcast_to():
     x, y = Tensor.broadcast_arrays(Tensor.zeros(3, 1), Tensor.zeros(4))
     assert x.shape == y.shape == (3, 4)
+
+
+def test_transposing_reverses_or_reorders_or_swaps():
+    a = np.zeros((2, 3, 4))
+    assert Tensor(a).transpose().shape == a.transpose().shape
+    assert Tensor(a).transpose((2, 0, 1)).shape == a.transpose((2, 0, 1)).shape
+    assert Tensor(a).transpose(0, 2).shape == a.swapaxes(0, 2).shape
+    assert Tensor([1, 2]).transpose().tolist() == [1, 2]
+    with pytest.raises(ShapeError, match="name two"):
+        Tensor(a).transpose(1)

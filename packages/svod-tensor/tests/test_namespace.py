@@ -146,6 +146,11 @@ def test_buffers_and_nested_numbers_become_tensors():
     check(sv.asarray([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]], np.int32))
     check(sv.asarray(True), np.array(True))
     check(sv.asarray(2.5, dtype=sv.float64), np.array(2.5))
+    assert sv.asarray([0.1], dtype=sv.float64).item() == 0.1
+    assert sv.asarray(np.float64(0.1)).item() == 0.1
+    with pytest.raises(OverflowError):
+        sv.asarray([300], dtype=sv.uint8)
+    assert sv.asarray([1], device="CPU:1").device == "CPU:1"
     with pytest.raises(TypeError):
         sv.asarray(object())
 

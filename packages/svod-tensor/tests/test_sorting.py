@@ -162,6 +162,17 @@ def test_places_of_nans_zeros_and_symbolic_sizes():
         Tensor([[1.0]]).searchsorted(1.0)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("n", [32, 33, 500])
+def test_membership_among_many(rng, dtype, n):
+    a, values = rng.integers(0, 100, (7, 9)).astype(dtype), rng.integers(0, 100, n).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        a[0, :2], values[:2] = np.nan, np.nan
+        a[1, 0], values[2] = 0.0, -0.0
+    check(Tensor(a).isin(Tensor(values)), np.isin(a, values))
+    check(Tensor(a).isin(Tensor(values), invert=True), np.isin(a, values, invert=True))
+
+
 def test_membership(rng):
     a, b = rng.integers(0, 9, (3, 5)), rng.integers(0, 9, (2, 2))
     check(Tensor(a).isin(Tensor(b)), np.isin(a, b))

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     )
     from svod_tensor.functions.products import matmul, tensordot, vecdot
     from svod_tensor.functions.reduction import all, any, argmax, argmin, count_nonzero, max, min, prod, sum
+    from svod_tensor.functions.selecting import nonzero, unique_all, unique_counts, unique_inverse, unique_values
     from svod_tensor.functions.sorting import argsort, isin, searchsorted, sort
     from svod_tensor.functions.statistics import mean, std, var
     from svod_tensor.functions.trigonometry import (
@@ -165,13 +166,14 @@ __all__ = [
     "isin", "isinf", "isnan", "jacobian", "jit", "jvp", "less", "less_equal", "linspace", "load_safetensors",
     "log", "log1p", "log2", "log10", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
     "logical_xor", "lstm", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid",
-    "min", "minimum", "moveaxis", "multiply", "nan", "negative", "newaxis", "nextafter", "not_equal", "ones",
-    "ones_like", "permute_dims", "pi", "positive", "pow", "prod", "read_safetensors_metadata", "reciprocal",
-    "register_custom_function", "remainder", "repeat", "reshape", "result_type", "rnn", "roll", "round",
-    "save_safetensors", "scan", "scope", "searchsorted", "sign", "signbit", "sin", "sinh", "sort", "sqrt",
-    "square", "squeeze", "stack", "std", "subtract", "sum", "switch", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "track_origins", "tril", "triu", "trunc", "uint8", "uint16", "uint32",
-    "uint64", "unstack", "value_and_grad", "var", "vecdot", "vjp", "where", "while_loop", "zeros",
+    "min", "minimum", "moveaxis", "multiply", "nan", "negative", "newaxis", "nextafter", "nonzero",
+    "not_equal", "ones", "ones_like", "permute_dims", "pi", "positive", "pow", "prod",
+    "read_safetensors_metadata", "reciprocal", "register_custom_function", "remainder", "repeat", "reshape",
+    "result_type", "rnn", "roll", "round", "save_safetensors", "scan", "scope", "searchsorted", "sign",
+    "signbit", "sin", "sinh", "sort", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
+    "switch", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "track_origins", "tril", "triu",
+    "trunc", "uint8", "uint16", "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unstack", "value_and_grad", "var", "vecdot", "vjp", "where", "while_loop", "zeros",
     "zeros_like",
 ]  # fmt: skip
 

@@ -35,6 +35,7 @@ from svod_tensor.ops.protocols import Protocols
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
 from svod_tensor.ops.reduction import Reduction
+from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.sources import Sources
@@ -59,7 +60,7 @@ _OUT_OF_BAND: Final = 5
 class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Cutting,
     Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
-    Protocols, Random, Reading, Reduction, Showing, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
+    Protocols, Random, Reading, Reduction, Selecting, Showing, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

@@ -21,12 +21,16 @@ __all__ = [
 ]
 
 
-def repeat(x: Operand, repeats: int, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element several times in a row; `tile` repeats the whole tensor.
 
     Args:
-        repeats: how often.
+        repeats: how often, or how often each slice along the axis; a tensor is computed.
         axis: along which; None flattens first.
+
+    Raises:
+        ShapeError: if there are not as many numbers as slices, or one is negative.
+        DataDependentShapeError: in a function that is captured, if the numbers are a tensor.
 
     Example:
         >>> import svod_tensor as sv

@@ -63,6 +63,9 @@ def asarray(
         [[1.0, 2.0], [3.0, 4.0]]
     """
     source = obj if isinstance(obj, Tensor) else _read(obj, copy=copy)
+    if source is None:
+        # Python's numbers are rounded once, and must fit.
+        return Tensor(obj, dtype=dtype, device=device)  # pyright: ignore[reportArgumentType]
     kind = source.dtype if dtype is None else to_dtype(dtype)
     is_same = kind is source.dtype and not (device is not None and is_elsewhere(source, device))
     if is_same:
@@ -74,8 +77,8 @@ def asarray(
     return source.astype(kind, device=device)
 
 
-def _read(obj: object, *, copy: bool | None) -> Tensor:
-    """A tensor of what is none."""
+def _read(obj: object, *, copy: bool | None) -> Tensor | None:
+    """A tensor of an object that has memory; None of numbers, and of what is no tensor data."""
     import numpy as np
 
     if isinstance(obj, (np.ndarray, memoryview, bytes, bytearray)) or hasattr(obj, "__array_interface__"):
@@ -90,7 +93,7 @@ def _read(obj: object, *, copy: bool | None) -> Tensor:
         return _share(np.asarray(view), copy=copy)
     if copy is False:
         raise CopyRequiredError(operation="asarray", problem=f"a {type(obj).__name__} has no memory to share")
-    return Tensor(obj)  # pyright: ignore[reportArgumentType]
+    return None
 
 
 def _share(array: object, *, copy: bool | None) -> Tensor:

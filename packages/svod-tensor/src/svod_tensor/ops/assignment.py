@@ -72,7 +72,8 @@ class Assignment(Theme):
             value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
 
         Raises:
-            DataDependentShapeError: if several values are given for a mask, whose elements are not counted yet.
+            DataDependentShapeError: in a function that is captured, if several values are given for a mask that is a
+                tensor.
             BroadcastError: if the value does not broadcast.
             RepeatedWriteError: if this tensor repeats elements, as `expand` does.
 

@@ -13,6 +13,7 @@ from svod_ir.uop import to_node
 from svod_tensor._counters import is_counter
 from svod_tensor._shapes import Shape, check_within
 from svod_tensor._variable import explain_unbound
+from svod_tensor.cells.registry import find_capture
 from svod_tensor.errors import DataDependentShapeError, IndexKindError, IndexOutOfRangeError
 from svod_tensor.ops.base import TensorBase
 
@@ -33,7 +34,7 @@ __all__ = [
     "check_positions",
     "expand_index",
     "is_array_index",
-    "reject_mask",
+    "read_values",
     "resolve_item",
     "resolve_position",
     "wrap_negative",
@@ -129,7 +130,7 @@ def _find_counted(number: TensorBase) -> UOp | None:
 
 def _normalize_item(item: object) -> tuple[object, ...]:
     if isinstance(item, TensorBase) and item.dtype.is_bool:
-        reject_mask()
+        return _normalize_concrete(read_values(item, "indexing with a bool tensor"))
     if isinstance(item, bool):
         raise IndexKindError(found=item, problem="a bool is no position")
     if item is None or item is Ellipsis or isinstance(item, (int, slice, UOp, TensorBase)):
@@ -149,6 +150,8 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
     array = _to_numpy(item)  # pyright: ignore[reportUnknownArgumentType]
     if array.size == 0 and not is_array:
         array = array.astype(np.int64)
+    if array.dtype == np.bool_ and not array.ndim:
+        raise IndexKindError(found="a mask", problem="it has no axes: use where")
     if array.dtype == np.bool_:
         return tuple(Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
     if array.dtype.kind not in "iu":
@@ -165,11 +168,19 @@ def _to_numpy(item: object) -> NDArray[np.generic]:
         raise IndexKindError(found="a list", problem="its rows have different lengths") from error
 
 
-def reject_mask() -> None:
-    raise DataDependentShapeError(
-        operation="indexing with a bool tensor",
-        hint="use mask.where(x, other), or index with mask.numpy() where the mask is known",
-    )
+def read_values(values: object, operation: str) -> NDArray[np.generic]:
+    """The elements that the shape of a result depends on; a tensor is computed.
+
+    Raises:
+        DataDependentShapeError: if they are a tensor, and a function is captured just now.
+    """
+    import numpy as np
+
+    if isinstance(values, TensorBase) and find_capture() is not None:
+        raise DataDependentShapeError(
+            operation=operation, hint="use mask.where(x, other), or compute it before the captured function is called"
+        )
+    return np.asarray(values)
 
 
 def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:

@@ -41,7 +41,7 @@ from svod_tensor.ops.index_items import (
     check_positions,
     expand_index,
     is_array_index,
-    reject_mask,
+    read_values,
     resolve_item,
     resolve_position,
     wrap_negative,
@@ -83,13 +83,13 @@ class Indexing(Theme):
 
         Args:
             index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
-                broadcast together; or masks whose values are known. A position of a tensor that is out of range reads
+                broadcast together; or masks, which are computed where they are tensors. A position of a tensor that is out of range reads
                 as 0, or is an error in a plan that checks its operands.
 
         Raises:
             IndexOutOfRangeError: if a known position is out of range.
             IndexKindError: if something is no index, or there are more indices than axes.
-            DataDependentShapeError: if a mask is a tensor.
+            DataDependentShapeError: in a function that is captured, if a mask is a tensor.
 
         Example:
             >>> x = Tensor([[1, 2, 3], [4, 5, 6]])
@@ -242,11 +242,11 @@ class Indexing(Theme):
         return self._wrap(mask).where(value, self)  # pyright: ignore[reportArgumentType]
 
     def masked_select(self, mask: object) -> Self:
-        """The elements where `mask`, whose values are known (a numpy array or lists), holds, as a tensor of one axis for
-        those of the mask.
+        """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a tensor is
+        computed.
 
         Raises:
-            DataDependentShapeError: if the mask is a tensor.
+            DataDependentShapeError: in a function that is captured, if the mask is a tensor.
             OperandError: if it is no mask.
 
         Example:
@@ -255,10 +255,8 @@ class Indexing(Theme):
         """
         import numpy as np
 
-        if isinstance(mask, TensorBase):
-            reject_mask()
         try:
-            known = np.asarray(mask)
+            known = read_values(mask, "masked_select")
         except ValueError:
             # Nested lists without a common shape: indexing says so.
             return self[mask]  # pyright: ignore[reportArgumentType]
@@ -345,8 +343,6 @@ class Indexing(Theme):
         """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
         size = self.shape[axis]
         if isinstance(item, TensorBase):
-            if item.dtype.is_bool:
-                reject_mask()
             if not item.dtype.is_int:
                 raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
             return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)

@@ -171,12 +171,16 @@ class Joining(Theme):
         node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
         return self._make(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
 
-    def repeat(self, repeats: int, axis: int | None = None) -> Self:
+    def repeat(self, repeats: int | Sequence[int] | TensorBase, axis: int | None = None) -> Self:
         """Each element several times in a row; `tile` repeats the whole tensor.
 
         Args:
-            repeats: how often.
+            repeats: how often, or how often each slice along the axis; a tensor is computed.
             axis: along which; None flattens first.
+
+        Raises:
+            ShapeError: if there are not as many numbers as slices, or one is negative.
+            DataDependentShapeError: in a function that is captured, if the numbers are a tensor.
 
         Example:
             >>> Tensor([1, 2]).repeat(2).tolist()
@@ -185,6 +189,8 @@ class Joining(Theme):
         if axis is None:
             return self.flatten().repeat(repeats, 0)
         axis = normalize_axis("repeat", axis, self.ndim)
+        if not isinstance(repeats, int):
+            return self._repeat_each(repeats, axis)
         shape = self.shape
         wide = self.unsqueeze(axis + 1)
         repeated = (

@@ -131,16 +131,28 @@ class Movement(Theme):
 
     permute_dims = permute
 
-    def transpose(self, axis0: int = -2, axis1: int = -1) -> Self:
-        """This tensor with `axis0` and `axis1` swapped, by default the last two: a view.
+    def transpose(self, axis0: int | Sequence[int] | None = None, axis1: int | None = None) -> Self:
+        """This tensor with its axes in reverse order, or with two of them swapped: a view.
+
+        Args:
+            axis0: one of two axes; or all of them in the order that is wanted, as `permute` takes it.
+            axis1: the other one.
 
         Raises:
             AxisError: if there is no such axis.
+            ShapeError: if one axis is named alone.
 
         Example:
             >>> Tensor([[1, 2], [3, 4]]).transpose().tolist()
             [[1, 3], [2, 4]]
         """
+        if axis0 is None and axis1 is None:
+            return self.T
+        if isinstance(axis0, Sequence) and axis1 is None:
+            return self.permute(axis0)
+        if not isinstance(axis0, int) or axis1 is None:
+            problem = "is not transposed along one axis: name two, or all in their new order"
+            raise ShapeError(operation="transpose", shape=self.shape, problem=problem)
         first, second = (normalize_axis("transpose", a, self.ndim) for a in (axis0, axis1))
         axes = list(range(self.ndim))
         axes[first], axes[second] = axes[second], axes[first]

@@ -34,6 +34,10 @@ MAX_PASSES: Final = 8
 """How many of the largest elements are found by so many reductions of the rows; for more, rows are sorted."""
 
 
+_MAX_COMPARED: Final = 32
+"""With how many values each element is compared; among more, they are sorted and each is searched for."""
+
+
 @operations
 class Sorting(Theme):
     """Orders, ranks and searches."""
@@ -193,7 +197,16 @@ class Sorting(Theme):
             [False, True, False]
         """
         x, y = self._pair(values)
-        found = x.unsqueeze(-1).eq(y.flatten()).any(-1)
+        y = y.flatten()
+        if max_size(y.size) <= _MAX_COMPARED:
+            found = x.unsqueeze(-1).eq(y).any(-1)
+        else:
+            # The place before which an element belongs is its own if it is there at all.
+            y = y.sort()
+            last = y.size - 1
+            place = y.searchsorted(x)
+            place = place.minimum(last if isinstance(last, int) else self._make(last.cast(int64)))
+            found = x.eq(y._make(make_gather(y.uop, place.uop, 0), place))
         return found.logical_not() if invert else found
 
 

@@ -50,6 +50,7 @@ FUNCTIONS: Final = {
     **dict.fromkeys(("std", "var"), _MOMENT),
     **dict.fromkeys(("cumulative_prod", "cumulative_sum"), _RUNNING),
     **dict.fromkeys(("argsort", "sort"), _ORDER),
+    **dict.fromkeys(("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"), _ONE),
     **dict.fromkeys(("tril", "triu"), "x, /, *, k=0"),
     **dict.fromkeys(("empty_like", "ones_like", "zeros_like"), "x, /, *, dtype=None, device=None"),
     "full_like": "x, /, fill_value, *, dtype=None, device=None",

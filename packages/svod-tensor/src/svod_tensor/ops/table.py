@@ -29,7 +29,7 @@ class Operation(NamedTuple):
 
 
 # fmt: off
-TABLE: Final = (
+TABLE: Final[tuple[Operation, ...]] = (
     Operation("content", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("from_uop", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("along", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
@@ -241,6 +241,13 @@ TABLE: Final = (
     Operation("nanprod", "reduction", "", "test_reduction.py::test_reductions_without_nans"),
     Operation("nanmax", "reduction", "", "test_reduction.py::test_reductions_without_nans"),
     Operation("nanmin", "reduction", "", "test_reduction.py::test_reductions_without_nans"),
+    Operation("nonzero", "selecting", "nonzero", "test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy"),
+    Operation("argwhere", "selecting", "", "test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy"),
+    Operation("compress", "selecting", "", "test_selecting.py::test_slices_are_selected_by_a_condition"),
+    Operation("unique_all", "selecting", "unique_all", "test_selecting.py::test_different_elements_agree_with_numpy"),
+    Operation("unique_counts", "selecting", "unique_counts", "test_selecting.py::test_different_elements_agree_with_numpy"),
+    Operation("unique_inverse", "selecting", "unique_inverse", "test_selecting.py::test_different_elements_agree_with_numpy"),
+    Operation("unique_values", "selecting", "unique_values", "test_selecting.py::test_different_elements_agree_with_numpy"),
     Operation("argsort", "sorting", "argsort", "test_sorting.py::test_sorting_is_stable_and_agrees_with_numpy"),
     Operation("sort", "sorting", "sort", "test_sorting.py::test_sorting_is_stable_and_agrees_with_numpy"),
     Operation("topk", "sorting", "", "test_sorting.py::test_a_few_elements_of_long_rows_are_found_in_stable_order"),

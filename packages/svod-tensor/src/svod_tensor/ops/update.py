@@ -21,9 +21,8 @@ from svod_tensor._data import make_array_node
 from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import put
-from svod_tensor.errors import DataDependentShapeError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.index_items import expand_index, is_array_index, resolve_position, wrap_negative
+from svod_tensor.ops.index_items import expand_index, is_array_index, read_values, resolve_position, wrap_negative
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import INVERT, invert_places
@@ -53,7 +52,8 @@ class Update(Theme):
             value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
 
         Raises:
-            DataDependentShapeError: if several values are given for a mask, whose elements are not counted yet.
+            DataDependentShapeError: in a function that is captured, if several values are given for a mask that is a
+                tensor.
             BroadcastError: if the value does not broadcast.
 
         Example:
@@ -75,9 +75,7 @@ class Update(Theme):
             )
         wide = mask.reshape(*mask.shape, *(1,) * (self.ndim - mask.ndim)).broadcast_to(self.shape)
         if value.ndim > self.ndim - mask.ndim:
-            raise DataDependentShapeError(
-                operation="assignment to x[mask]", hint="assign one value, or use mask.where(value, x)"
-            )
+            return self.with_items(read_values(mask, "assignment of several values to x[mask]"), value)
         return wide.where(value.broadcast_to(self.shape), self)
 
     def _with_slices(self, index: Index, value: Self) -> Self:
@@ -171,11 +169,11 @@ class Update(Theme):
         Float16 and narrower floats are added up in float32.
 
         Args:
-            index: as `with_items` takes it, without masks of tensors.
+            index: as `with_items` takes it.
             value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
 
         Raises:
-            DataDependentShapeError: if a mask is a tensor.
+            DataDependentShapeError: in a function that is captured, if a mask is a tensor.
             BroadcastError: if the value does not broadcast.
 
         Example:

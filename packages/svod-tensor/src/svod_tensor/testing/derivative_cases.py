@@ -215,6 +215,11 @@ _ARRANGED: Final = (
     _case("bincount", lambda w: Tensor([0, 2, 2, 1]).bincount(3, w), lambda t, w: w.new_zeros(3).index_add(0, _list(t, 0, 2, 2, 1), w), (4,)),
     _case("assign", lambda x, y: (y * 1).assign(x), lambda t, x, y: x + 0 * y, (3, 5), (3, 5)),
     _case("to", lambda x: x.to("CPU"), lambda t, x: x.clone(), (3, 5)),
+    _case("compress", lambda x: x.compress([True, False, True], 0), lambda t, x: x[[0, 2]], (3, 5)),
+    _case("unique_all", lambda x: x.unique_all().values, lambda t, x: x.flatten().sort()[0], (3, 5)),
+    _case("unique_counts", lambda x: x.unique_counts().values, lambda t, x: x.flatten().sort()[0], (3, 5)),
+    _case("unique_inverse", lambda x: x.unique_inverse().values, lambda t, x: x.flatten().sort()[0], (3, 5)),
+    _case("unique_values", lambda x: x.unique_values(), lambda t, x: x.flatten().sort()[0], (3, 5)),
     _case("to_device", lambda x: x.to_device("CPU:1").to_device("CPU"), lambda t, x: x.clone(), (3, 5)),
     _case("shard", lambda x: x.shard(("CPU:0", "CPU:1")).sum(0).to("CPU"), lambda t, x: x.sum(0), (4, 3)),
     _case("realize", lambda x: x.square().realize() * x, lambda t, x: x**3, (3, 5)),
@@ -301,7 +306,7 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
         ),
         *("isclose", "isnan", "isinf", "isfinite", "signbit", "cumargmax", "cumargmin", "one_hot", "any", "all"),
         *("logical_and", "logical_or", "logical_xor", "logical_not", "count_nonzero", "argmax", "argmin", "argsort"),
-        *("searchsorted", "isin", "bernoulli", "categorical", "multinomial", "heaviside"),
+        *("searchsorted", "isin", "nonzero", "argwhere", "bernoulli", "categorical", "multinomial", "heaviside"),
     ),
     "it makes a tensor of no other": (
         *(
