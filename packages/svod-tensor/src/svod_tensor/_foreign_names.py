@@ -46,7 +46,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "save": "write save_safetensors(tensors, path)", "load": "write load_safetensors(path)",
     "lax": "its loops are names of svod_tensor: scan, fori_loop, while_loop, cond, switch", "stop_gradient": "write x.detach()",
     "device": "devices are strings, as in x.to(\"CPU\")", "cuda": "write x.to(\"CUDA\"); python -m svod_device lists what is there",
-    "bool": "write bool_", "float": "write float32", "double": "write float64", "half": "write float16",
+    "float": "write float32", "double": "write float64", "half": "write float16",
     "int": "write int32", "long": "write int64",
 }  # fmt: skip
 
