@@ -4,7 +4,10 @@ before → after, for x[1:] = x[:-1]:
 
     ASSIGN(SHRINK(x), SHRINK(x))        ASSIGN(SHRINK(x), CONTIGUOUS(SHRINK(x)))
 
-An element may be overwritten in place when its new value reads nothing of the target but that element.
+An element may be overwritten in place when its new value reads nothing of the target but that element. Where all that
+reads others is one reduction, that alone is computed before, for whatever else is made of it too:
+
+    ASSIGN(x, ADD(x, REDUCE_AXIS(x)))       ASSIGN(x, ADD(x, CONTIGUOUS(REDUCE_AXIS(x))))
 
 What reads both the content before an assignment and something that follows it gets a copy of the part
 that reads the former:
@@ -23,6 +26,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from svod_ir import Op, UOp
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
 from svod_ir.origins import make_images
+from svod_ir.sizes import max_size, product
 
 __all__ = ["assigned_memory", "protect_assigned"]
 
@@ -34,13 +38,13 @@ def protect_assigned(sink: UOp) -> UOp:
     order = sink.toposort()
     if not any(node.op is Op.ASSIGN for node in order):
         return sink
-    sink = _break_circles(_save_overwritten(sink))
+    sink = _break_circles(_save_overwritten(_store_reductions(sink)))
     order = sink.toposort()
     below = _list_memories_below(order)
     done = make_images()
     for node in order:
         new = node.with_images(done)
-        if node.op is Op.ASSIGN and _reads_elsewhere(node, below):
+        if node.op is Op.ASSIGN and any(_iter_elsewhere(node, below)):
             new = new.with_src((new.target, UOp(Op.CONTIGUOUS, new.dtype, (new.value,))))
         done[node] = new
     return done[sink]
@@ -65,7 +69,41 @@ def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:
     return below
 
 
-def _reads_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> bool:
+def _store_reductions(sink: UOp) -> UOp:
+    """`sink` in which a reduction that alone reads other elements of what is assigned is stored before.
+
+    Everything that is made of it reads what is stored: assignments that have their elementwise parts left wait for nothing of each
+    other, and become one kernel, as a step of an optimizer and its averages.
+    """
+    order = sink.toposort()
+    below = _list_memories_below(order)
+    stored: set[UOp] = set()
+    for node in order:
+        if node.op is Op.ASSIGN:
+            elsewhere = {_strip_movement(found) for found in _iter_elsewhere(node, below)}
+            if len(elsewhere) == 1:
+                stored |= {found for found in elsewhere if found.op is Op.REDUCE_AXIS and _is_no_larger(found, node)}
+    if not stored:
+        return sink
+    done = make_images()
+    for node in order:
+        new = node.with_images(done)
+        done[node] = UOp(Op.CONTIGUOUS, new.dtype, (new,)) if node in stored else new
+    return done[sink]
+
+
+def _is_no_larger(node: UOp, other: UOp) -> bool:
+    return max_size(product(node.shape)) <= max_size(product(other.shape))
+
+
+def _strip_movement(node: UOp) -> UOp:
+    while node.op in MOVEMENT:
+        node = node.src[0]
+    return node
+
+
+def _iter_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
+    """What a value is elementwise made of that reads other elements of its target than the one it replaces."""
     target, value = assign.src
     memory = assigned_memory(target)
     own = below[memory]
@@ -73,7 +111,7 @@ def _reads_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> bool:
     stack = [value]
     while stack:
         node = stack.pop()
-        if node in seen or node is target or node.op in _STORED or not below[node] & own:
+        if node in seen or node is target or _strip_movement(node).op in _STORED or not below[node] & own:
             continue
         seen.add(node)
         shown = assigned_memory(node)
@@ -81,9 +119,9 @@ def _reads_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> bool:
             # Other memory has been written by then, whatever that was computed from.
             continue
         if node is memory or node.op not in ELEMENTWISE:
-            return True
-        stack.extend(node.src)
-    return False
+            yield node
+        else:
+            stack.extend(node.src)
 
 
 class _States:
