@@ -27,7 +27,7 @@ from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 from svod_tensor.engine.kernels import make_context
 from svod_tensor.testing.schedules import make_schedule
 from svod_tensor.tuning import choose, tuned
-from svod_tensor.tuning.choose import Subject, Tuned, is_finished, observe, search_all
+from svod_tensor.tuning.choose import Subject, Tuned, is_finished, limit_searches, observe, search_all
 from svod_tensor.tuning.measure import Measurer
 from svod_tensor.tuning.records import Record, find_record, make_record_key, reject_record, store_record
 from svod_tensor.tuning.search_kernel import KernelSearch
@@ -45,6 +45,7 @@ class Observer:
         self.begun: list[int] = []
         self.tuned: list[Tuned] = []
         self.measured: list[str] = []
+        self.left_out: list[int] = []
 
     def begin(self, n_kernels: int, seconds: float) -> None:
         self.begun.append(n_kernels)
@@ -57,6 +58,9 @@ class Observer:
 
     def end(self, tuned: Tuned) -> None:
         self.tuned.append(tuned)
+
+    def leave(self, n_kernels: int) -> None:
+        self.left_out.append(n_kernels)
 
 
 @pytest.fixture(autouse=True)
@@ -328,7 +332,13 @@ def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expe
     taken = iter([5.0, 30.0, 100.0])
 
     def search(
-        subject: Subject, key: str, earlier: object, config: OptimizerConfig, box: TimeBox, _compilers: object
+        subject: Subject,
+        key: str,
+        earlier: object,
+        config: OptimizerConfig,
+        box: TimeBox,
+        _final: float,
+        _compilers: object,
     ) -> Record:
         given.append((subject.n_launches, box.remaining()))
         now[0] += min(next(taken), box.remaining())
@@ -346,6 +356,10 @@ def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
     with observe(observer):
         assert search_all([subject(8)], replace(QUICK, plan_seconds=0.1)) == [None]
     assert observer.tuned == []
+    assert (observer.begun, observer.left_out) == ([], [1])
+    with observe(observer), limit_searches(0.1):
+        assert search_all([subject(8), subject(16)], QUICK) == [None, None]
+    assert (observer.begun, observer.left_out) == ([], [1, 2])
     _, opts = run(replace(SEARCHED, optimizer=replace(QUICK, kernel_seconds=0.0)))
     assert opts == run(PLAIN)[1]
 

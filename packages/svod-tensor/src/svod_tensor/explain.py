@@ -182,8 +182,10 @@ WORDS: Final = tuple(_SHOW)
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
     """Run a script and write the artifacts of all that it computes."""
     parser = argparse.ArgumentParser(
-        prog="python -m svod_tensor.explain", description="Show the artifact after each step."
-    )
+        prog="python -m svod_tensor.explain", description="Show the artifact after each step.",
+        epilog="How long each kernel takes says plan.profile() of x.prepare() or f.plans()[0]; "
+        "plan.profile().save_trace('step.json') writes a trace for chrome://tracing or ui.perfetto.dev.",
+    )  # fmt: skip
     parser.add_argument("script", help="a Python file that computes tensors")
     parser.add_argument(
         "words", nargs="*", default=[], metavar="word", help=f"what to show: {', '.join(WORDS)}; by default everything"

@@ -32,12 +32,18 @@ if TYPE_CHECKING:
     from svod_tensor.tuning.records import Record
     from svod_tensor.tuning.workers import Compilers
 
-__all__ = ["Observer", "Subject", "Tuned", "is_finished", "observe", "search_all"]
+__all__ = ["Observer", "Subject", "Tuned", "is_finished", "limit_searches", "observe", "search_all"]
 
 _lock: Final = make_lock()
 """One search at a time: others would disturb its clock."""
 
 _observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=None)
+
+_limit: Final[ContextVar[TimeBox | None]] = ContextVar("limit", default=None)
+"""What all searches of a context have left together."""
+
+_SEARCHED: Final = 0.6
+"""The part of a kernel's share of a limit in which candidates are tried; the rest is for comparing and checking the best ones."""
 
 _ALMOST: Final = 1e-3
 
@@ -82,6 +88,10 @@ class Observer(Protocol):
         """A kernel is done."""
         ...
 
+    def leave(self, n_kernels: int) -> None:
+        """No time is left for so many kernels of a plan."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -104,14 +114,26 @@ def observe(observer: Observer) -> Generator[None]:
         _observer.reset(token)
 
 
+@contextmanager
+def limit_searches(seconds: float) -> Generator[None]:
+    """Let all searches of this context, whatever plans they are for, take about so many seconds together."""
+    token = _limit.set(TimeBox(seconds))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
 def search_all(
     subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
 ) -> list[tuple[Opt, ...] | None]:
     """The opts for each kernel of a plan, found before or now within `config.plan_seconds`; None where no time is left."""
+    from svod_tensor.tuning.measure import FINAL_SECONDS
     from svod_tensor.tuning.workers import make_compilers
 
     with _lock, ExitStack() as stack:
-        box = TimeBox(config.plan_seconds, clock)
+        limit = _limit.get()
+        box = TimeBox(config.plan_seconds if limit is None else min(config.plan_seconds, limit.remaining()), clock)
         found: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
         left: list[tuple[int, Subject, str, Record | None]] = []
@@ -125,21 +147,28 @@ def search_all(
             else:
                 left.append((i, subject, key, record))
         left.sort(key=lambda entry: -_estimate(entry[1]))
-        if left and (observer := _observer.get()) is not None:
+        if left and box.remaining() >= _LEAST_SECONDS and (observer := _observer.get()) is not None:
             observer.begin(len(left), box.remaining())
+        n_left_out = 0
         for n, (i, subject, key, record) in enumerate(left):
-            seconds = min(_seconds_left(record, config), box.remaining() / (len(left) - n))
+            # What is too little for all that are left is enough for the first ones.
+            share = max(box.remaining() / (len(left) - n), min(box.remaining(), _LEAST_SECONDS))
+            seconds = min(_seconds_left(record, config), share)
             if seconds < _LEAST_SECONDS:
+                n_left_out += 1
                 continue
             if subject.device not in compilers:
                 made = make_compilers(subject.device, config)
                 compilers[subject.device] = stack.enter_context(closing(made))
-            kernel_box = TimeBox(seconds, clock)
-            searched = _search(subject, key, record, config, kernel_box, compilers[subject.device])
+            final_seconds = FINAL_SECONDS if limit is None else min(FINAL_SECONDS, (1 - _SEARCHED) * seconds)
+            kernel_box = TimeBox(seconds if limit is None else _SEARCHED * seconds, clock)
+            searched = _search(subject, key, record, config, kernel_box, final_seconds, compilers[subject.device])
             found[i] = searched.result.opts
             if _is_unmeasured(searched):
                 reject_record(key)  # it is no result: the next search tries again
                 unmeasured.setdefault(subject.device.name, []).append(searched)
+        if n_left_out and (observer := _observer.get()) is not None:
+            observer.leave(n_left_out)
         for name, records in unmeasured.items():
             _warn(name, records)
         return [found.get(i) for i in range(len(subjects))]
@@ -161,8 +190,9 @@ def _estimate(subject: Subject) -> int:
 
 
 def _search(
-    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox, compilers: Compilers
-) -> Record:
+    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox, final_seconds: float,
+    compilers: Compilers,
+) -> Record:  # fmt: skip
     from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
     from svod_tensor.tuning.measure import Measurer
     from svod_tensor.tuning.search_kernel import KernelSearch
@@ -173,7 +203,7 @@ def _search(
         subject.device, describe_contents(subject.ast, subject.buffers), estimate_tolerance(subject.ast), config
     )
     try:
-        measurer = Measurer(compilers, runner, config, box)
+        measurer = Measurer(compilers, runner, config, box, final_seconds)
         report = _ignore if observer is None else observer.note
         search = KernelSearch(subject.ast, subject.context, config, key, measurer, box, report)
         record, wrong = search.run(earlier)

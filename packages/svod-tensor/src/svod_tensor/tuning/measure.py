@@ -52,8 +52,11 @@ VERIFY_SECONDS: Final = 30.0
 class Measurer:
     """A `svod_schedule.optimize.candidates.Measure` for the candidates of one kernel."""
 
-    def __init__(self, compilers: Compilers, runner: Runner, config: OptimizerConfig, box: TimeBox) -> None:
+    def __init__(
+        self, compilers: Compilers, runner: Runner, config: OptimizerConfig, box: TimeBox, final_seconds: float = FINAL_SECONDS
+    ) -> None:  # fmt: skip
         self._compilers, self._runner, self._config, self._box = compilers, runner, config, box
+        self._final_seconds = final_seconds
         self._compiled: dict[str, bytes] = {}
         self._anchor: tuple[str, float] | None = None
         """The fastest kernel so far, with its time: it is timed again with each batch, and tells how fast the machine is then."""
@@ -74,7 +77,7 @@ class Measurer:
 
     def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
         """The true times of a few candidates side by side, more often than in a search and also when its time is spent."""
-        box = TimeBox(FINAL_SECONDS)
+        box = TimeBox(self._final_seconds)
         dropped = self._compile(candidates, box)
         race = _Race(self._runner, self._config.n_runs * _FINAL_RUNS, box, None, can_give_up=False)
         found = race.run({c.key: self._compiled[c.key] for c in candidates if c.key not in dropped})

@@ -29,6 +29,7 @@ class Observed(Protocol):
     def begin(self, n_kernels: int, seconds: float) -> None: ...
     def note(self, event: Event) -> None: ...
     def end(self, tuned: Tuned) -> None: ...
+    def leave(self, n_kernels: int) -> None: ...
     def show(self) -> AbstractContextManager[object]: ...
 
 
@@ -63,6 +64,16 @@ class Lines:
                 f"{tuned.name}: {_format_gain(tuned)} in {tuned.spent_seconds:.1f} s, {self._n_left} left\n"
             )
             self._out.flush()
+
+    def leave(self, n_kernels: int) -> None:
+        """Say what was not searched."""
+        self._out.write(f"{_say_left_out(n_kernels)}\n")
+        self._out.flush()
+
+
+def _say_left_out(n_kernels: int) -> str:
+    what = "1 kernel" if n_kernels == 1 else f"{n_kernels} kernels"
+    return f"no time is left for {what}, which the heuristics chose for: run this again to go on"
 
 
 class RichBar:
@@ -107,6 +118,10 @@ class RichBar:
         if not tuned.was_known:
             self._progress.advance(self._task)
             self._forget()
+
+    def leave(self, n_kernels: int) -> None:
+        """Say above the bar what was not searched."""
+        self._progress.console.print(_say_left_out(n_kernels))
 
     def _forget(self) -> None:
         self._n_tried, self._best = 0, None
