@@ -6,6 +6,7 @@ profile whose `max_examples` is not hypothesis's 100 scales the numbers of all t
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Sequence
@@ -35,3 +36,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     if os.environ.get("SVOD_CPU_BACKEND") == "c" and not ("SVOD_CC" in os.environ or any(map(shutil.which, names))):
         for item in items:
             item.add_marker(pytest.mark.skip(reason="no C compiler here: install gcc or clang"))
+
+
+def pytest_collection_finish() -> None:
+    """What modules hold stays until the end: collections, of which tests ask for many, need not look at it each time."""
+    gc.collect()
+    gc.freeze()
