@@ -65,7 +65,7 @@ class _Batch:
         self._groups = groups
         self.is_whole = not any(isinstance(group, LoopState) for group in groups)
         self._units: list[KernelState | HostLoop] = []
-        # Whoever gets a loop says that it runs loops.
+        # Only a launcher that says that it runs loops gets any.
         self._table = cast("Callable[[Sequence[BatchItem]], object]", launcher.make_table)(items)
         self._run = launcher.run
 

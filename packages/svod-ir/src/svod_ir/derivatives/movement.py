@@ -14,6 +14,7 @@ from svod_ir.build import (
     make_shrink,
 )
 from svod_ir.derivatives.rule import Derivative, Parts, Wanted, add_up
+from svod_ir.derivatives.shards import spread_cotangent
 from svod_ir.ops import Op
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import UOp
@@ -65,8 +66,6 @@ def _reverse_copy(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     place = node.source.placement
     if isinstance(place, Sharding):
         # The shards were joined; each device gets all of the cotangent, of which it takes its part.
-        from svod_ir.derivatives.shards import spread_cotangent
-
         return [spread_cotangent(cotangent, place)]
     return [cotangent if place is None else make_copy(cotangent, place)]
 

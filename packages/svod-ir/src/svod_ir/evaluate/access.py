@@ -181,7 +181,7 @@ def assigned_before(node: UOp) -> tuple[UOp, ...]:
         if node.op is Op.ASSIGN:
             found += (node,)
         elif node.op is Op.AFTER:
-            # Whoever reads this state gets the memory as it is before the assignment.
+            # Readers of this state get the memory as it is before the assignment.
             found += (*node.dependencies, node)
         node = node.src[0]
     return found

@@ -14,7 +14,7 @@ __all__ = ["KeptGraph"]
 class KeptGraph:
     """Nodes whose values stay what they are now.
 
-    A cell shares each memory that they read, so that whoever writes it leaves the old content to that cell.
+    A cell shares each memory that they read, so that a write leaves the old content to that cell.
     """
 
     def __init__(self, nodes: Sequence[UOp]) -> None:

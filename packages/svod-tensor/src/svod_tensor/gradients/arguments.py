@@ -9,10 +9,11 @@ from svod_ir import UOp
 from svod_ir.derivatives import make_traced
 from svod_tensor._trees import Structure, flatten
 from svod_tensor.errors import DataError, DerivativeError
+from svod_tensor.gradients.floats import check_float
 from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "BY_PARAMETERS", "Argnums", "TracedArguments", "check_argnums", "check_float", "check_unassigned", "has_parameters",
+    "BY_PARAMETERS", "OTHER_ARGUMENTS", "Argnums", "TracedArguments", "check_argnums", "check_unassigned", "has_parameters",
     "read_tensors", "trace_arguments",
 ]  # fmt: skip
 
@@ -22,6 +23,9 @@ BY_PARAMETERS: Final = (
     "svod_nn.value_and_grad(model, loss_function)(x) gives loss_function(model, x) and its gradients by the parameters"
 )
 """What to write for the derivative by the parameters of a network."""
+
+OTHER_ARGUMENTS: Final = ", or name other arguments in argnums"
+"""What can be written where an argument is no float, other than a cast."""
 
 
 class TracedArguments(NamedTuple):
@@ -100,7 +104,7 @@ def read_tensors(operation: str, tree: object, what: str = "argument") -> tuple[
     leaves, structure = flatten(tree)
     tensors = [_read_tensor(operation, leaf, what + path) for leaf, path in zip(leaves, structure.paths, strict=True)]
     for tensor, path in zip(tensors, structure.paths, strict=True):
-        check_float(operation, tensor, what + path)
+        check_float(operation, tensor, what + path, otherwise=OTHER_ARGUMENTS)
     return tensors, structure
 
 
@@ -141,19 +145,6 @@ def check_argnums(operation: str, f: object, argnums: Argnums) -> None:
         operation=operation, problem=f"argnums is of {kind}, and no number of an argument",
         hint=BY_PARAMETERS if has_parameters(f) else f"write {operation}(f, argnums=0)(x)",
     )  # fmt: skip
-
-
-def check_float(operation: str, tensor: Tensor, what: str) -> None:
-    """Check that a tensor has a derivative.
-
-    Raises:
-        DerivativeError: if it is not of floats.
-    """
-    if not tensor.dtype.is_float:
-        raise DerivativeError(
-            operation=operation, problem=f"the {what} is {tensor.dtype}, and floats alone have derivatives",
-            hint="cast it, as in x.cast(float32), or name other arguments in argnums",
-        )  # fmt: skip
 
 
 def _normalize(operation: str, argnums: Argnums, n_args: int) -> list[int]:

@@ -14,13 +14,14 @@ from svod_tensor.cells.kept import KeptGraph
 from svod_tensor.errors import DerivativeError
 from svod_tensor.gradients.arguments import (
     BY_PARAMETERS,
+    OTHER_ARGUMENTS,
     Argnums,
     check_argnums,
-    check_float,
     has_parameters,
     read_tensors,
     trace_arguments,
 )
+from svod_tensor.gradients.floats import check_float
 from svod_tensor.tensor import Tensor
 
 __all__ = ["grad", "jvp", "split_aux", "value_and_grad", "vjp"]
@@ -117,7 +118,7 @@ def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Ten
             operation=operation, problem=f"the function gives shape {value.shape}, not one number",
             hint=BY_PARAMETERS if has_parameters(f) else "reduce it, as in loss.mean(), or use vjp or jacobian",
         )  # fmt: skip
-    check_float(operation, value, "result")
+    check_float(operation, value, "result", otherwise=OTHER_ARGUMENTS)
     return value
 
 

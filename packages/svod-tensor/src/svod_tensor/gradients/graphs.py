@@ -9,6 +9,7 @@ from svod_ir import Op, UOp
 from svod_ir.derivatives import make_cotangents
 from svod_ir.sizes import product
 from svod_tensor.errors import DerivativeError
+from svod_tensor.gradients.floats import check_float
 
 if TYPE_CHECKING:
     from svod_tensor.ops.theme import Theme
@@ -29,11 +30,7 @@ def make_gradients(output: T, sources: Sequence[T], cotangent: T | None) -> tupl
         NotDifferentiableError: if it depends on one through what has no derivative.
     """
     for tensor, what in ((output, "tensor"), *((s, f"source {n}") for n, s in enumerate(sources))):
-        if not tensor.dtype.is_float:
-            raise DerivativeError(
-                operation="gradient", problem=f"the {what} is {tensor.dtype}, and floats alone have derivatives",
-                hint="cast it, as in x.cast(float32)",
-            )  # fmt: skip
+        check_float("gradient", tensor, what)
     if cotangent is None and output.shape:
         raise DerivativeError(
             operation="gradient", problem=f"the tensor has shape {output.shape}, and is not one number",
