@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from svod_nn.optimizers.moments import MomentsRule
 from svod_nn.optimizers.optimizer import Optimizer
-from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots, add_decay
+from svod_nn.optimizers.rule import Numbers, Rate, Shared, Slots, add_decay
 from svod_nn.optimizers.tensors import Parameters
 from svod_tensor import Tensor
 
@@ -15,26 +16,17 @@ __all__ = ["Adam", "AdamRule", "AdamW"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdamRule(Rule):
+class AdamRule(MomentsRule):
     """The options of `Adam` and `AdamW`, and what they do."""
 
-    lr: Rate = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
     amsgrad: bool = False
     decoupled_weight_decay: bool = False
 
     name: ClassVar[str] = "Adam"
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        self.check_not_negative("eps", "weight_decay")
-        self.check_betas(self.betas)
-
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if self.amsgrad else ("exp_avg", "exp_avg_sq")
-        return {name: parameter.zeros_like() for name in names}
+        slots = super().make_slots(parameter)
+        return {**slots, "max_exp_avg_sq": parameter.zeros_like()} if self.amsgrad else slots
 
     def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
         first, second = self.betas
@@ -44,13 +36,11 @@ class AdamRule(Rule):
         return numbers, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        first, second = self.betas
         if self.decoupled_weight_decay:
             start = parameter * numbers["kept"] if "kept" in numbers else parameter
         else:
             start, gradient = parameter, add_decay(gradient, parameter, self.weight_decay)
-        average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
-        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        average, square = self.put_moments(slots, gradient)
         if self.amsgrad:
             square = slots.put("max_exp_avg_sq", slots["max_exp_avg_sq"].maximum(square))
         return start - numbers["rate"] * average / (square.sqrt() * numbers["scale"] + self.eps)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from svod_nn.optimizers.moments import MomentsRule
 from svod_nn.optimizers.optimizer import Optimizer
-from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots
+from svod_nn.optimizers.rule import Numbers, Rate, Shared, Slots
 from svod_nn.optimizers.tensors import Parameters
 from svod_tensor import Tensor
 
@@ -15,32 +16,19 @@ __all__ = ["LAMB", "LAMBRule"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LAMBRule(Rule):
+class LAMBRule(MomentsRule):
     """The options of `LAMB`, and what it does."""
 
-    lr: Rate = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-6
-    weight_decay: float = 0.0
 
     name: ClassVar[str] = "LAMB"
-
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        self.check_not_negative("eps", "weight_decay")
-        self.check_betas(self.betas)
-
-    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        return {"exp_avg": parameter.zeros_like(), "exp_avg_sq": parameter.zeros_like()}
 
     def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
         first, second = self.betas
         return {"rate": rate, "grown": 1 / (1 - first**count), "scale": (1 - second**count).rsqrt()}, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        first, second = self.betas
-        average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
-        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        average, square = self.put_moments(slots, gradient)
         direction = average * numbers["grown"] / (square.sqrt() * numbers["scale"] + self.eps)
         if self.weight_decay:
             direction = direction + parameter * self.weight_decay

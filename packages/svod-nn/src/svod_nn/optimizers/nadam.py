@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from svod_nn.optimizers.moments import MomentsRule
 from svod_nn.optimizers.optimizer import Optimizer
-from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots, add_decay
+from svod_nn.optimizers.rule import Numbers, Rate, Shared, Slots, add_decay
 from svod_nn.optimizers.tensors import Parameters
 from svod_tensor import Tensor
 
@@ -18,25 +19,18 @@ _MOMENTUM_BASE = 0.96
 
 
 @dataclass(frozen=True, kw_only=True)
-class NAdamRule(Rule):
+class NAdamRule(MomentsRule):
     """The options of `NAdam`, and what it does."""
 
     lr: Rate = 2e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
     momentum_decay: float = 4e-3
     decoupled_weight_decay: bool = False
 
     name: ClassVar[str] = "NAdam"
 
     def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        self.check_not_negative("eps", "weight_decay", "momentum_decay")
-        self.check_betas(self.betas)
-
-    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        return {"exp_avg": parameter.zeros_like(), "exp_avg_sq": parameter.zeros_like()}
+        super().__post_init__()
+        self.check_not_negative("momentum_decay")
 
     def make_shared(self) -> dict[str, float]:
         return {"mu_product": 1.0}
@@ -53,14 +47,12 @@ class NAdamRule(Rule):
         return numbers, {"mu_product": product}
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        first, second = self.betas
         start = parameter
         if self.weight_decay and self.decoupled_weight_decay:
             start = parameter * numbers["kept"]
         else:
             gradient = add_decay(gradient, parameter, self.weight_decay)
-        average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
-        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        average, square = self.put_moments(slots, gradient)
         direction = gradient * numbers["gradient_rate"] + average * numbers["average_rate"]
         return start - direction / (square.sqrt() * numbers["scale"] + self.eps)
 

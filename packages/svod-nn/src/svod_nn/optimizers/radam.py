@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+from svod_nn.optimizers.moments import MomentsRule
 from svod_nn.optimizers.optimizer import Optimizer
-from svod_nn.optimizers.rule import Numbers, Rate, Rule, Shared, Slots, add_decay
+from svod_nn.optimizers.rule import Numbers, Rate, Shared, Slots, add_decay
 from svod_nn.optimizers.tensors import Parameters
 from svod_tensor import Tensor
 
@@ -18,24 +19,12 @@ _LEAST_LENGTH = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RAdamRule(Rule):
+class RAdamRule(MomentsRule):
     """The options of `RAdam`, and what it does."""
 
-    lr: Rate = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
     decoupled_weight_decay: bool = False
 
     name: ClassVar[str] = "RAdam"
-
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        self.check_not_negative("eps", "weight_decay")
-        self.check_betas(self.betas)
-
-    def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        return {"exp_avg": parameter.zeros_like(), "exp_avg_sq": parameter.zeros_like()}
 
     def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
         first, second = self.betas
@@ -55,14 +44,12 @@ class RAdamRule(Rule):
         return numbers, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        first, second = self.betas
         start = parameter
         if self.weight_decay and self.decoupled_weight_decay:
             start = parameter * numbers["kept"]
         else:
             gradient = add_decay(gradient, parameter, self.weight_decay)
-        average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
-        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        average, square = self.put_moments(slots, gradient)
         factor = (cast("Tensor", numbers["known"]) > 0).where(numbers["scale"] / (square.sqrt() + self.eps), 1.0)
         return start - average * numbers["rate"] * factor
 
