@@ -11,7 +11,7 @@ from svod_nn._walk import exchange_leaves
 from svod_nn.errors import GradientNameError, LayerArgumentError
 from svod_nn.optimizers.groups import Group, make_groups
 from svod_nn.optimizers.rule import Numbers, Rule, Shared, Slots, SlotsInPlace
-from svod_nn.optimizers.tensors import Parameters, load_tensors, name_tensors, widen
+from svod_nn.optimizers.tensors import Parameters, load_tensors, name_tensors, place_like, widen
 from svod_tensor import Tensor, float64, int32
 
 if TYPE_CHECKING:
@@ -103,13 +103,16 @@ class Optimizer:
             LayerArgumentError: if one has another shape than its parameter.
         """
         named = _name_gradients(self._rule.name, gradients)
-        slots = {name: SlotsInPlace(kept, when) for name, kept in self._state["slots"].items()}
+        slots = {
+            name: SlotsInPlace(kept, None if when is None else place_like(when, self._tensors[name]))
+            for name, kept in self._state["slots"].items()
+        }
         parameters, shared = self._step(self._tensors, self._groups, self._state, named, slots)
         changes = [(self._tensors[name], value) for name, value in parameters.items()]
         for number, old in self._state["shared"].items():
             changes += [(tensor, shared[number][name]) for name, tensor in old.items()]
         for tensor, value in (*changes, (self._state["step"], self._state["step"] + 1)):
-            tensor.assign(value if when is None else when.where(value, tensor))
+            tensor.assign(value if when is None else place_like(when, tensor).where(value, tensor))
 
     def init(self, parameters: Parameters) -> OptimizerState:
         """What is kept for these parameters before the first step."""
@@ -192,17 +195,18 @@ class Optimizer:
             numbers, new = rule.make_numbers(n_before + 1, rule.get_rate(n_before), shared.get(key, {}))
             if key in shared:
                 shared[key] = new
-            by_dtype: dict[DType, Numbers] = {}
+            by_kind: dict[tuple[DType, str | tuple[str, ...]], Numbers] = {}
             for name in group.names:
                 if name not in gradients:
                     continue
                 wide = widen(tensors[name])
-                if wide.dtype not in by_dtype:
+                kind = (wide.dtype, wide.device)
+                if kind not in by_kind:
                     # Computed once for all parameters, and not in each of their kernels.
-                    by_dtype[wide.dtype] = {n: _to_number(v, wide.dtype) for n, v in numbers.items()}
+                    by_kind[kind] = {n: _to_number(v, wide) for n, v in numbers.items()}
                 gradient = gradients[name].cast(wide.dtype)
                 after = rule.change(
-                    wide, -gradient if rule.maximize else gradient, slots.get(name, Slots({})), by_dtype[wide.dtype]
+                    wide, -gradient if rule.maximize else gradient, slots.get(name, Slots({})), by_kind[kind]
                 )
                 changed[name] = after.cast(tensors[name].dtype)
         return changed, shared
@@ -242,12 +246,14 @@ def _check_gradients(optimizer: str, tensors: Mapping[str, Tensor], gradients: M
             )
 
 
-def _to_number(value: float | Tensor, dtype: DType) -> float | Tensor:
-    return value.cast(dtype).contiguous() if isinstance(value, Tensor) else value
+def _to_number(value: float | Tensor, like: Tensor) -> float | Tensor:
+    return place_like(value.cast(like.dtype).contiguous(), like) if isinstance(value, Tensor) else value
 
 
 def _find_device(tensors: Mapping[str, Tensor]) -> str | None:
-    return next((t.device for t in tensors.values() if isinstance(t.device, str)), None)
+    """Where the first parameter is, or its first shard."""
+    devices = (t.device for t in tensors.values())
+    return next((d if isinstance(d, str) else d[0] for d in devices), None)
 
 
 def _list_tensors(state: OptimizerState) -> dict[str, Tensor]:

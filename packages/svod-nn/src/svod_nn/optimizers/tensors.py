@@ -10,7 +10,7 @@ from svod_nn._walk import iter_leaves
 from svod_nn.errors import StateDictError
 from svod_tensor import Tensor, bfloat16, float16, float32
 
-__all__ = ["Parameters", "load_tensors", "name_tensors", "widen"]
+__all__ = ["Parameters", "load_tensors", "name_tensors", "place_like", "widen"]
 
 Parameters: TypeAlias = Module | Mapping[str, Any] | Iterable[Any] | Tensor
 """A module, whose parameters have their names; or tensors in nested lists, tuples and dicts, whose paths are their names."""
@@ -30,6 +30,18 @@ def widen(tensor: Tensor) -> Tensor:
     return tensor.cast(float32) if tensor.dtype in (float16, bfloat16) else tensor
 
 
+def place_like(value: Tensor, like: Tensor) -> Tensor:
+    """A tensor where another one is: spread as that is if it has its shape, else whole on each of its devices."""
+    sharding = like.sharding
+    if sharding is None:
+        return value if value.device == like.device else value.to(str(like.device))
+    axis = sharding.axis if value.shape == like.shape else None
+    found = value.sharding
+    if found is not None and (found.devices, found.axis) == (sharding.devices, axis):
+        return value
+    return value.shard(sharding.devices, axis)
+
+
 def load_tensors(owner: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
     """Assign to the tensors that something has those of a state with the same names.
 
@@ -41,7 +53,5 @@ def load_tensors(owner: str, own: Mapping[str, Tensor], state: Mapping[str, Tens
     if missing or unexpected or shapes:
         raise StateDictError(module=owner, missing=missing, unexpected=unexpected, shapes=shapes)
     for name, tensor in own.items():
-        given, device = state[name], tensor.device
-        moved = given.to(device) if isinstance(device, str) and given.device != device else given
-        tensor.assign(moved.cast(tensor.dtype))
+        tensor.assign(place_like(state[name], tensor).cast(tensor.dtype))
     Tensor.realize_batch(list(own.values()))
