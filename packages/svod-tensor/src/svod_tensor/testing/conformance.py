@@ -14,15 +14,22 @@ from svod_ir import UOp, threefry
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_schedule.errors import UnsupportedDtypeError
+from svod_tensor.gradients.functions import grad, jvp, vjp
+from svod_tensor.loops.scan import scan
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 from svod_tensor.testing.compare import SHAPES, check, make_array
+from svod_tensor.testing.derivative_cases import CASES, draw
 from svod_tensor.testing.graphs import place_graph
 from svod_tensor.testing.operators import OPERATORS, OperatorCase
 
 __all__ = ["OperatorConformance"]
 
 _ARITHMETIC: Final = tuple(d for d in ALL_DTYPES if (not d.is_bool and d.itemsize > 1) or d.is_int)
+
+_DIFFERENTIATED: Final = ("matmul", "conv2d", "softmax", "take", "max_pool2d", "cumsum", "gelu")
+_DERIVATIVES: Final = [next(n for n, case in enumerate(CASES) if case.operation == name) for name in _DIFFERENTIATED]
+"""The cases of derivatives that a device computes: one of each kind of kernel."""
 
 _UNCHECKED: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
@@ -139,6 +146,35 @@ class OperatorConformance(Conformance):
         doubled = cast("Any", values).astype(np.float64) * 2
         for found, expected in zip(results, (doubled.sum(0), doubled.sum(1), doubled + 1), strict=True):
             check(found, expected.astype(np.float32), rtol=1e-5)
+
+    @pytest.mark.parametrize("number", _DERIVATIVES, ids=lambda number: f"{CASES[number]}-{number}")
+    def test_derivatives_are_those_of_the_cpu(self, number: int) -> None:
+        case, rng = CASES[number], np.random.default_rng(number)
+        arrays = draw(rng, case)
+        value: Tensor = case.call(*map(Tensor, arrays))
+        cotangent = rng.normal(size=cast("tuple[int, ...]", value.shape))
+
+        def differentiate(dtype: str, device: str) -> list[Tensor]:
+            args = [Tensor(a.astype(dtype), device=device) for a in arrays]
+            along = [Tensor(np.cos(a).astype(dtype), device=device) for a in arrays]
+            _, pull = vjp(case.call, *args)
+            _, tangent = jvp(case.call, args, along)
+            return [tangent, *pull(Tensor(cotangent.astype(dtype), device=device))]
+
+        expected = differentiate("float64", "CPU")
+        for found, wanted in zip(differentiate("float32", self.device), expected, strict=True):
+            check(self.compute(found), wanted.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
+
+    def test_a_loop_and_its_derivative_are_those_of_the_cpu(self) -> None:
+        values = make_array(np.random.default_rng(5), (4, 3), "float32")
+
+        def run(x: Tensor) -> Tensor:
+            last, rows = scan(lambda h, part: ((h * part).sin(), h.exp()), x[0], x)
+            return (last * rows).sum()
+
+        expected = grad(run)(Tensor(values.astype(np.float64)))
+        found = grad(run)(Tensor(values, device=self.device))
+        check(self.compute(found), expected.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
 
     def test_a_plan_is_executed_again_on_new_inputs(self) -> None:
         x = Tensor(np.arange(6, dtype=np.float32), device=self.device).realize_with(self.config)
