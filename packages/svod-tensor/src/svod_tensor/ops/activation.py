@@ -13,6 +13,7 @@ from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.normal import make_normal_tail
 from svod_tensor.ops.partials import ELU, GELU, GELU_TANH, HARD_SIGMOID, HARD_SWISH, RELU6, SILU, SOFTPLUS
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
@@ -22,7 +23,8 @@ __all__ = ["Activation", "softmax_rule"]
 
 T = TypeVar("T", bound=Theme)
 
-_SQRT_HALF = 1.0 / math.sqrt(2.0)
+_FAR = 64.0
+"""Phi(-x) is 0 in every type from here on."""
 
 
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -132,7 +134,8 @@ class Activation(Theme):
         """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become float32.
 
         Args:
-            approximate: `"none"` computes Phi by `erf`; `"tanh"` computes `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+            approximate: `"none"` computes Phi so that its far tail keeps its digits; `"tanh"` computes
+                `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
                 x^3))) / 2`.
 
         Raises:
@@ -146,7 +149,10 @@ class Activation(Theme):
         """
         x = self._to_float()
         if approximate == "none":
-            return with_rule(GELU, x.mul(x.mul(_SQRT_HALF).erf().add(1)).mul(0.5), (x,))
+            ratio, power = make_normal_tail(x)
+            # x Phi(x) of a positive number is x - x Phi(-x); a product of infinity and 0 is 0 here.
+            tail = ratio.mul(x.abs().minimum(_FAR)).mul(power)
+            return with_rule(GELU, x.maximum(0.0).sub(tail), (x,))
         if approximate == "tanh":
             # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
             gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()

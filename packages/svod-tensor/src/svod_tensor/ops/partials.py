@@ -10,6 +10,7 @@ import math
 from typing import TypeVar
 
 from svod_tensor.ops.composed import elementwise_rule
+from svod_tensor.ops.normal import make_normal_tail
 from svod_tensor.ops.theme import INFINITY, Theme
 
 __all__ = [
@@ -174,9 +175,12 @@ def _without_infinity(x: T) -> T:
 def GELU(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """Phi(x) + x phi(x)."""
     (x,) = operands
-    distribution = x.mul(math.sqrt(0.5)).erf().add(1).mul(0.5)
-    density = x.square().mul(-0.5).exp().mul(1 / math.sqrt(2 * math.pi))
-    return (_without_infinity(x).mul(density).add(distribution),)
+    ratio, power = make_normal_tail(x)
+    # The side of -|x| comes from its tail, the other one is its complement.
+    is_left = x.lt(0)
+    density = _without_infinity(x).mul(1 / math.sqrt(2 * math.pi))
+    left = ratio.add(density).mul(power)
+    return (is_left.where(left, power.mul(density.sub(ratio)).add(1)),)
 
 
 @elementwise_rule("gelu-tanh")

@@ -41,10 +41,14 @@ def _take_root(variance: T) -> T:
 
 
 @gradient_rule("logsumexp")
-def _logsumexp_gradient(cotangent: T, value: T, operands: tuple[T], _: object) -> tuple[T]:
-    """The softmax, from the value alone; 0 where all elements are minus infinity."""
-    shift = value.eq(-math.inf).where(0.0, value)
-    return (cotangent.mul(operands[0].sub(shift).exp()),)
+def _logsumexp_gradient(cotangent: T, _: T, operands: tuple[T, T, T], __: object) -> tuple[T, None, None]:
+    """The softmax; 0 where all elements are minus infinity.
+
+    What is subtracted is the largest element and a small logarithm, one after the other: their sum, the value, is rounded.
+    """
+    x, shift, log = operands
+    rest = log.eq(-math.inf).where(0.0, log)
+    return cotangent.mul(x.sub(shift).sub(rest).exp()), None, None
 
 
 @gradient_rule("norm")
@@ -172,9 +176,9 @@ class Statistics(Theme):
         x = self._to_float()
         peak = x.max(axis, keepdims=True)
         # Where the peak is infinite, so is the result; subtracting it would give NaN.
-        shift = peak.isfinite().where(peak, 0.0)
-        total = x.sub(shift).exp().sum(axis, keepdims=True).log().add(shift)
-        total = with_rule(_logsumexp_gradient, total, (x,))
+        shift = peak.isfinite().where(peak, 0.0).detach()
+        log = x.sub(shift).exp().sum(axis, keepdims=True).log()
+        total = with_rule(_logsumexp_gradient, log.add(shift), (x, shift, log))
         return total if keepdims else total.squeeze(axis)
 
     @rounds_once
