@@ -127,3 +127,13 @@ def test_what_is_selected_stays_on_its_device():
     halves = Tensor([[1.0, -2.0], [3.0, 4.0]]).shard(("CPU", "CPU:1"), 0)
     assert halves[halves > 0].tolist() == [1.0, 3.0, 4.0]
     assert halves.unique_values().tolist() == [-2.0, 1.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(("first", "second"), [("int32", "int32"), ("float32", "float64"), ("int8", "uint8")])
+@pytest.mark.parametrize(("n", "m"), [(20, 30), (3, 60), (0, 4), (5, 0)])
+def test_sets_agree_with_numpy(rng, first, second, n, m):
+    a, b = rng.integers(0, 40, n).astype(first), rng.integers(0, 40, m).astype(second)
+    dtype = sv.result_type(first, second).numpy
+    for name in ("intersect1d", "setdiff1d", "setxor1d", "union1d"):
+        expected = getattr(np, name)(a, b).astype(dtype)
+        check(getattr(sv, name)(Tensor(a), Tensor(b)), expected)

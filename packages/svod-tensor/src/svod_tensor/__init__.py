@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from svod_tensor.functions.products import matmul, tensordot, vecdot
     from svod_tensor.functions.reduction import all, any, argmax, argmin, count_nonzero, max, min, prod, sum
     from svod_tensor.functions.selecting import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+    from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
     from svod_tensor.functions.sorting import argsort, isin, searchsorted, sort
     from svod_tensor.functions.statistics import mean, std, var
     from svod_tensor.functions.trigonometry import (
@@ -162,19 +163,19 @@ __all__ = [
     "depend_on", "diff", "divide", "e", "empty", "empty_like", "equal", "exp", "expand_dims", "expm1", "eye",
     "finfo", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "floor", "floor_divide",
     "fori_loop", "from_dlpack", "full", "full_like", "grad", "greater", "greater_equal", "gru", "hessian",
-    "hypot", "iinfo", "inf", "int8", "int16", "int32", "int64", "is_tracking_origins", "isdtype", "isfinite",
-    "isin", "isinf", "isnan", "jacobian", "jit", "jvp", "less", "less_equal", "linspace", "load_safetensors",
-    "log", "log1p", "log2", "log10", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "lstm", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid",
-    "min", "minimum", "moveaxis", "multiply", "nan", "negative", "newaxis", "nextafter", "nonzero",
-    "not_equal", "ones", "ones_like", "permute_dims", "pi", "positive", "pow", "prod",
-    "read_safetensors_metadata", "reciprocal", "register_custom_function", "remainder", "repeat", "reshape",
-    "result_type", "rnn", "roll", "round", "save_safetensors", "scan", "scope", "searchsorted", "sign",
-    "signbit", "sin", "sinh", "sort", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
-    "switch", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "track_origins", "tril", "triu",
-    "trunc", "uint8", "uint16", "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unstack", "value_and_grad", "var", "vecdot", "vjp", "where", "while_loop", "zeros",
-    "zeros_like",
+    "hypot", "iinfo", "inf", "int8", "int16", "int32", "int64", "intersect1d", "is_tracking_origins",
+    "isdtype", "isfinite", "isin", "isinf", "isnan", "jacobian", "jit", "jvp", "less", "less_equal",
+    "linspace", "load_safetensors", "log", "log1p", "log2", "log10", "logaddexp", "logcumsumexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lstm", "manual_seed", "matmul",
+    "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "moveaxis", "multiply", "nan",
+    "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "permute_dims", "pi",
+    "positive", "pow", "prod", "read_safetensors_metadata", "reciprocal", "register_custom_function",
+    "remainder", "repeat", "reshape", "result_type", "rnn", "roll", "round", "save_safetensors", "scan",
+    "scope", "searchsorted", "setdiff1d", "setxor1d", "sign", "signbit", "sin", "sinh", "sort", "sqrt",
+    "square", "squeeze", "stack", "std", "subtract", "sum", "switch", "take", "take_along_axis", "tan",
+    "tanh", "tensordot", "tile", "track_origins", "tril", "triu", "trunc", "uint8", "uint16", "uint32",
+    "uint64", "union1d", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
+    "value_and_grad", "var", "vecdot", "vjp", "where", "while_loop", "zeros", "zeros_like",
 ]  # fmt: skip
 
 # Constants of the standard, and its name of the dtype.

@@ -83,6 +83,7 @@ WRITTEN: Final = {
     "information": ("__array_namespace_info__",),
     "joining_several": ("concat", "meshgrid", "stack"),
     "making": ("arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"),
+    "sets": ("intersect1d", "setdiff1d", "setxor1d", "union1d"),
 }
 """The modules of `svod_tensor.functions` that are written by hand, and their functions."""
 
