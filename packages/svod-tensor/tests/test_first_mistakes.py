@@ -45,7 +45,7 @@ class _Foreign:
         (lambda: X.reshape(N, 3), OperandError, "reshape takes integer sizes, not Variable('n', 1, 2)", "as in n.bind(1)"),
         (lambda: X + N, DataError, "add: cannot make a tensor from Variable", "as in n.bind(1)"),
         (lambda: Tensor([1.0], dtype=_Foreign()), UnknownDTypeError, "torch.float32 is not a dtype", 'write "float32"'),
-        (lambda: X.astype("i8"), UnknownDTypeError, "cast: 'i8' may be int8 or int64", 'write "int8" or "int64"'),
+        (lambda: X.astype("i8"), UnknownDTypeError, "astype: 'i8' may be int8 or int64", 'write "int8" or "int64"'),
         (lambda: Tensor.zeros(2, "float32"), OperandError, "zeros takes integer sizes, not 'float32'", "write dtype='float32'"),
         (lambda: X == None, DataError, "eq: cannot make a tensor from NoneType", "`x is None`"),  # noqa: E711
         (lambda: jit(lambda x, n: x.reshape(n, -1))(X, np.int64(3)), CaptureError, "reshape: cannot capture <lambda>",
