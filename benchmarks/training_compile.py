@@ -1,0 +1,104 @@
+"""How long a step of training takes to compile: the networks of `training.py`, each measurement in a process of its own.
+
+    python benchmarks/training_compile.py                the transformer
+    python benchmarks/training_compile.py mlp resnet18   other networks
+
+`loss` is the forward pass alone, `gradients` the loss with its gradients, and `step` also has the optimizer: its first call
+without what a later one takes. Cold is with empty caches on disk, warm the next process. `distinct` is how many kernels were
+compiled for those that the plan runs: equal layers share theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from time import perf_counter
+from typing import Any
+
+from report import describe_machine, format_machine, format_table, format_time, write_json
+from training_libraries import Svod
+from training_models import iter_networks
+
+PARTS = ("loss", "gradients", "step")
+N_LATER_STEPS = 3
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=["transformer"], help="networks (default: transformer)")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements, of which the least counts (default: 3)")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(_measure(*arguments.child)))
+        return 0
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
+    rows: list[dict[str, Any]] = []
+    for network in arguments.names:
+        rows += [
+            {"network": network, "part": part, **_measure_apart(part, network, arguments.repeats)} for part in PARTS
+        ]
+    head = ["network", "", "cold", "warm", "kernels", "distinct"]
+    print(format_table(head, [
+        [row["network"], row["part"], format_time(row["cold"]), format_time(row["warm"]), str(row["kernels"]), str(row["distinct"])]
+        for row in rows
+    ]))  # fmt: skip
+    print(write_json("training-compile", {"machine": machine, "rows": rows}))
+    return 0
+
+
+def _measure_apart(part: str, network: str, n_repeats: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(n_repeats):
+        with tempfile.TemporaryDirectory() as cache:
+            for state in ("cold", "warm"):
+                command = [sys.executable, __file__, "--child", part, network]
+                environment = {**os.environ, "SVOD_CACHE_DIR": cache}
+                output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+                result = json.loads(output.splitlines()[-1])
+                found[state] = min(result.pop("seconds"), found.get(state, float("inf")))
+                found |= result
+    return found
+
+
+def _measure(part: str, network_name: str) -> dict[str, Any]:
+    network, svod = next(n for n in iter_networks() if n.name == network_name), Svod()
+    if part == "step":
+        step = svod.make_step(network)
+        times = [_time(step) for _ in range(1 + N_LATER_STEPS)]
+        return {"seconds": times[0] - min(times), **_count_kernels(svod.step.plans()[0])}
+    from svod_tensor import Tensor, value_and_grad
+
+    weights = {name: Tensor(value).realize() for name, value in network.weights.items()}
+    batch = [Tensor(value).realize() for value in network.batch]
+
+    def find_loss(weights: dict[str, Tensor]) -> Tensor:
+        return network.loss(svod, weights, *batch)
+
+    start = perf_counter()
+    if part == "loss":
+        results = [find_loss(weights)]
+    else:
+        loss, gradients = value_and_grad(find_loss)(weights)
+        results = [loss, *gradients.values()]
+    plan = Tensor.prepare_batch(results)
+    return {"seconds": perf_counter() - start, **_count_kernels(plan)}
+
+
+def _time(step: Any) -> float:
+    start = perf_counter()
+    step()
+    return perf_counter() - start
+
+
+def _count_kernels(plan: Any) -> dict[str, int]:
+    return {"kernels": plan.num_kernels, "distinct": len({kernel.name for kernel in plan.kernels()})}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
