@@ -51,6 +51,25 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
         ),
         pytest.param(
             """
+            %store = STORE %out[%rows], 1.0
+            %end = END %store, %rows, %columns
+            %sink = SINK %end
+            """,
+            "0(1(S))",
+            id="a store that does not depend on a loop is done as often as it runs, which may be never",
+        ),
+        pytest.param(
+            """
+            %store = STORE %out[%columns], 1.0
+            %inner = END %store, %columns
+            %end = END %inner, %rows
+            %sink = SINK %end
+            """,
+            "0(1(S))",
+            id="so is a loop inside that does not depend on the one around it",
+        ),
+        pytest.param(
+            """
             %x = RANGE index 2 [2, LOOP]
             %y = RANGE index 2 [3, LOOP]
             %store = STORE %out[((%rows * 8 + %columns) * 2 + %x) * 2 + %y], load(%a[0])

@@ -1,7 +1,8 @@
 """linearize: a lowered kernel → its nodes in the order in which they run.
 
 Each node stands in the innermost loop that it depends on, and in no other: what does not change in a
-loop is computed before it. Within a loop, nodes keep the order of the graph (operands first), and
+loop is computed before it. What an END closes stands in its innermost loop all the same: a loop that does not run writes
+nothing. Within a loop, nodes keep the order of the graph (operands first), and
 an inner loop stands where its END does, after all that its body reads from outside. So one walk
 over the graph in its own order is enough.
 """
@@ -30,7 +31,7 @@ def linearize(sink: UOp) -> tuple[UOp, ...]:
         elif op is _RANGE:
             body.setdefault(node, [])
         elif op not in _SILENT:
-            body.setdefault(loops.innermost(node), []).append(node)
+            body.setdefault(loops.find_loop(node), []).append(node)
     result: list[UOp] = []
     _emit(body[None], body, result)
     return tuple(result)
@@ -43,16 +44,22 @@ class _Loops:
         self.parent: dict[UOp, UOp | None] = {}
         self.found: dict[frozenset[UOp], UOp] = {}
         self.depth: dict[UOp, int] = {}
+        self._closed_in: dict[UOp, UOp] = {}
         # Outer loops are closed by later ENDs, so walking backwards meets them first.
         for node in reversed(order):
             if node.op is _END:
-                around = self.innermost(node)
+                around = self.find_loop(node)
                 for r in node.loops:
                     if r in self.parent:
                         raise LinearizeError(problem="two ENDs close one range", node=r)
                     self.parent[r] = around
                     self.depth[r] = 0 if around is None else self.depth[around] + 1
                     around = r
+                self._closed_in |= dict.fromkeys(_list_effects(node.body), node.loops[-1])
+
+    def find_loop(self, node: UOp) -> UOp | None:
+        """The RANGE in whose loop a node stands, or None outside of all."""
+        return self._closed_in.get(node) or self.innermost(node)
 
     def innermost(self, node: UOp) -> UOp | None:
         ranges = node.ranges
@@ -74,6 +81,11 @@ class _Loops:
             raise LinearizeError(problem="a node depends on two loops of which neither encloses the other", node=node)
         self.found[ranges] = found
         return found
+
+
+def _list_effects(body: UOp) -> list[UOp]:
+    """What the body of a loop does: its STOREs, and the loops inside."""
+    return [effect for s in body.src for effect in _list_effects(s)] if body.op in _SILENT else [body]
 
 
 def _emit(nodes: list[UOp], body: dict[UOp | None, list[UOp]], result: list[UOp]) -> None:
