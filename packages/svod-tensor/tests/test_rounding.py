@@ -197,12 +197,13 @@ OTHER = {
     "stack",
     "swapaxes", "take", "take_along_axis", "transpose", "tril", "triu", "unbind", "unflatten", "unsqueeze", "windows", "with_items",
     "argsort",
-    "isin", "one_hot", "nextafter", "bitcast", "cast", "astype", "clone",
+    "isin", "argwhere", "compress", "nonzero", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "one_hot", "nextafter", "bitcast", "cast", "astype", "clone",
     # What takes integers alone.
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift",
     # What makes tensors of numbers: rounded once from float64, or drawn.
     "arange", "empty", "eye", "from_content",
-    "from_dlpack", "from_file", "from_numpy", "from_uop", "full", "full_like", "linspace", "ones",
+    "from_dlpack", "from_file", "from_numpy", "from_uop", "empty_like", "full", "full_like", "linspace", "ones",
     "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "bernoulli", "categorical", "exponential", "multinomial",
     "normal", "permutation", "shuffle", "truncated_normal", "uniform",
     # What tensors are, and computing them.
@@ -210,7 +211,7 @@ OTHER = {
     "along", "assign", "buffer", "content", "device", "dtype", "form", "is_realized", "item", "itemsize", "nbytes", "ndim", "numpy",
     "prepare",
     "prepare_batch", "prepare_batch_with", "prepare_with", "realize", "realize_batch", "realize_batch_with", "realize_with",
-    "shape", "shard", "sharding", "shards", "size", "to", "tolist", "uop",
+    "shape", "shard", "sharding", "shards", "size", "to", "to_device", "tolist", "uop",
 }  # fmt: skip
 
 

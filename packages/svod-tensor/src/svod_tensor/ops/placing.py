@@ -13,7 +13,7 @@ from svod_tensor._shards import join_parts, parts_of, spread
 from svod_tensor.cells.views import Shard
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme, is_elsewhere
+from svod_tensor.ops.theme import Theme
 
 __all__ = ["Placing"]
 
@@ -37,7 +37,7 @@ class Placing(Theme):
         return self.from_uop(copy_to_device(self.uop, device))
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
-        """`to`, as the array API standard calls it; this tensor itself where it is on `device`.
+        """`to`, as the array API standard calls it: a tensor of its own, also where this one is on `device`.
 
         Args:
             device: where the values are wanted.
@@ -55,7 +55,7 @@ class Placing(Theme):
             raise OperandError(
                 operation="to_device", found=f"stream={stream!r}", expected="no stream", hint=f'write x.to("{device}")'
             )
-        return self.to(device) if is_elsewhere(self, device) else self
+        return self.to(device)
 
     def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
         """This tensor on several devices at once, each of which computes its part of everything that is made of it.
