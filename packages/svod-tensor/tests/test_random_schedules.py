@@ -40,7 +40,7 @@ def read_both(memory: UOp, r: UOp) -> UOp:
 READS = {
     read_same: lambda x: x,
     read_reversed: lambda x: x[::-1],
-    read_first: lambda x: x[:1].tile(SIZE),
+    read_first: lambda x: x[:1].repeat(SIZE),
     read_both: lambda x: x + x[::-1],
 }
 
