@@ -81,5 +81,4 @@ def test_clearing_keeps_plans_and_results() -> None:
 
 
 def test_names_that_are_loaded_late_are_there() -> None:
-    for name in svod_tensor.__all__:
-        assert getattr(svod_tensor, name) is not None
+    assert [name for name in svod_tensor.__all__ if getattr(svod_tensor, name) is None] == ["newaxis"]

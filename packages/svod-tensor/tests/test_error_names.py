@@ -132,7 +132,6 @@ def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(fun
         (lambda: ROWS.swish().clamp("a"), UserError, "clip"),
         (lambda: Tensor.einsum("ij", ROWS, ROWS), UserError, "einsum 'ij': it names 1 operands, but 2 were given"),
         (lambda: ROWS[7], UserError, "indexing: index 7 is out of range for axis 0 with size 3"),
-        (lambda: ROWS[ROWS.gt(0)], UserError, "indexing with a bool tensor: the shape of the result depends on values"),
     ],
 )  # fmt: skip
 def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, message):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_dtype import index as index_dtype
 from svod_dtype import int64
-from svod_ir import Op, SInt, UOp, index_dtype_for, make_alu
+from svod_ir import Op, OperandError, SInt, UOp, index_dtype_for, make_alu
 from svod_ir.sizes import bounds_of_size, is_known_at_most, normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._counters import is_counter
@@ -173,6 +173,7 @@ def read_values(values: object, operation: str) -> NDArray[np.generic]:
 
     Raises:
         DataDependentShapeError: if they are a tensor, and a function is captured just now.
+        OperandError: if they are no array.
     """
     import numpy as np
 
@@ -180,7 +181,10 @@ def read_values(values: object, operation: str) -> NDArray[np.generic]:
         raise DataDependentShapeError(
             operation=operation, hint="use mask.where(x, other), or compute it before the captured function is called"
         )
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise OperandError(operation=operation, found=repr(values), expected="an array") from error
 
 
 def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
