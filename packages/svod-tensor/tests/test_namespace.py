@@ -15,7 +15,8 @@ from svod_tensor import Tensor
 from svod_tensor.errors import ApiVersionError, CopyRequiredError
 from svod_tensor.testing import check
 
-NUMPY = [d for d in ALL_DTYPES if d.name in np.sctypeDict or d.name == "bool"]
+# ml_dtypes enters its own among numpy's names.
+NUMPY = [d for d in ALL_DTYPES if d.numpy.isbuiltin == 1]
 
 
 def name_of(dtype: DType) -> str:
