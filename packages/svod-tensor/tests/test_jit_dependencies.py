@@ -51,6 +51,7 @@ def test_an_object_in_place_of_another_one_is_seen_and_the_first_one_is_left() -
     assert scale(Tensor([3.0])).item() == 3
     weight = Tensor([2.0])
     assert scale(Tensor([3.0])).item() == 6
+    assert "`weight` is another object" in scale.explain()
     weight.assign(Tensor([5.0]))
     assert scale(Tensor([3.0])).item() == 15
     assert scale.n_captures == 1

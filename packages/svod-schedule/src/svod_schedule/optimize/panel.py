@@ -1,7 +1,7 @@
 """Whether one operand of a product is copied panel by panel, and along which axis.
 
 A panel is read in order, again for each tile of the other operand's rows, so that neither the strides of the operand nor its size
-matter any more. Copying costs the less, the more such rows there are; results that do not lie along the panel are stored one by
+matter any more. The more rows read a panel, the less its copy costs beside them; results that do not lie along the panel are stored one by
 one, which a long reduction makes up for.
 """
 

@@ -125,14 +125,17 @@ class Captured:
     @property
     def is_current(self) -> bool:
         """Whether the Python values, and the tensors that are computed in the plan, are what they were."""
-        return not self.has_expired and find_changed(self.dependencies) is None
+        return not self._has_moved and find_changed(self.dependencies) is None
 
     @property
     def has_expired(self) -> bool:
         """Whether it is right for no call any more: a tensor that is computed in the plan, or an object, is another one now."""
-        if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
-            return True
-        return any(not d.may_return and d.read() is not d.value for d in self.dependencies)
+        return self._has_moved or any(not d.may_return and not d.is_current for d in self.dependencies)
+
+    @property
+    def _has_moved(self) -> bool:
+        """Whether a tensor that is computed in the plan is another one now."""
+        return any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched)
 
     def describe_change(self) -> str | None:
         """Which Python value is not what it was."""

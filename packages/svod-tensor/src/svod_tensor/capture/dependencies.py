@@ -39,7 +39,7 @@ class Dependency(NamedTuple):
     def is_current(self) -> bool:
         """Whether it is what it was: the same number or text, or the same object."""
         now = self.read()
-        return now is self.value or key_of(now) == key_of(self.value)
+        return now is self.value or (self.may_return and key_of(now) == key_of(self.value))
 
     @property
     def may_return(self) -> bool:
@@ -114,7 +114,7 @@ def select_unchanged(dependencies: Iterable[Dependency]) -> tuple[Dependency, ..
 def find_changed(dependencies: Iterable[Dependency]) -> Dependency | None:
     """The first that is not what it was; None where a plan is right."""
     for dependency in dependencies:
-        if dependency.read() is not dependency.value and not dependency.is_current:
+        if not dependency.is_current:
             return dependency
     return None
 

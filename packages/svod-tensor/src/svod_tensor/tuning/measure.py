@@ -26,13 +26,13 @@ _SAMPLE_SECONDS: Final = 200e-6
 _MAX_LAUNCHES: Final = 100
 _MIN_ROUNDS_SECONDS: Final = 2e-3
 _MAX_ROUNDS: Final = 5
-"""Fast kernels are timed up to so many times as often as the configuration says, for this long."""
+"""Fast kernels are timed more often than the configuration says: up to this factor, and for this long."""
 
 _GIVE_UP: Final = 3.0
-"""What takes so many times as long as the best is not timed again,"""
+"""What takes longer than the best by this factor is not timed again,"""
 
 _GIVE_UP_COLD: Final = 10.0
-"""or so many times at its first run, while nothing is in the caches."""
+"""or by this factor at its first run, while nothing is in the caches."""
 
 _HANG_SECONDS: Final = 2.0
 _HANG_FACTOR: Final = 20.0
