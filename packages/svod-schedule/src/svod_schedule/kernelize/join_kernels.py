@@ -184,7 +184,7 @@ def _rebuild(sink: UOp, order: Sequence[_Group]) -> UOp:
         arguments = group.arguments
         body = make_joined_body(group.kernels, list(arguments))
         own = set(group.calls)
-        waiting = (memory.after(*_list_effects(found, own, done)) for memory, found in arguments.items())
+        waiting = (_wait(memory, found, own, done) for memory, found in arguments.items())
         joined = UOp(Op.CALL, void, (body, *waiting))
         hand_on(joined, group.calls)
         done.update(dict.fromkeys(group.calls, joined))
@@ -199,12 +199,38 @@ def _rewrite(root: UOp, done: dict[UOp, UOp]) -> UOp:
     return done[root]
 
 
-def _list_effects(arguments: Sequence[UOp], own: set[UOp], done: dict[UOp, UOp]) -> list[UOp]:
-    """What the AFTERs of arguments wait for, but for what happens in the same kernel."""
-    found: dict[UOp, None] = {}
+def _wait(memory: UOp, arguments: Sequence[UOp], own: set[UOp], done: dict[UOp, UOp]) -> UOp:
+    """`memory` behind all that `arguments` wait for, but for what happens in the same kernel."""
+    fills: dict[UOp, None] = {}
+    events: dict[UOp, None] = {}
     for argument in arguments:
         node = argument
         while node.op is Op.AFTER:
-            found.update((_rewrite(effect, done), None) for effect in node.dependencies if effect not in own)
+            for effect in node.dependencies:
+                if effect.op is Op.AFTER:
+                    events.update((e, None) for e in _list_calls(effect) if e not in own)
+                elif effect not in own:
+                    fills[_rewrite(effect, done)] = None
             node = node.source
-    return list(found)
+    # What fills the memory does not wait for what its reader waits for: these are two AFTERs.
+    filled = memory.after(*fills)
+    return filled.after(*(_rewrite(_get_result(e).after(e), done) for e in events))
+
+
+def _list_calls(after: UOp) -> dict[UOp, None]:
+    """The calls that have run when memory is behind `after`."""
+    found: dict[UOp, None] = {}
+    stack = [after]
+    while stack:
+        node = stack.pop()
+        if node.op is Op.AFTER:
+            stack.extend(node.src)
+        elif node.op in (Op.CALL, Op.END):
+            found[node] = None
+    return found
+
+
+def _get_result(effect: UOp) -> UOp:
+    """The first memory that a CALL, or what repeats it, fills."""
+    call = effect.body if effect.op is Op.END else effect
+    return call.arguments[0].unordered
