@@ -1,6 +1,7 @@
 """What all suites share: how many random examples they draw, and the option and fixture of golden tests.
 
-Every run draws others, and few of them; `HYPOTHESIS_PROFILE=thorough`, or `--hypothesis-profile=thorough`, asks for all. Any
+The profile `quick` draws few, the same in each run of the same test, so that a run says something of the change and nothing
+of chance. `HYPOTHESIS_PROFILE=thorough`, or `--hypothesis-profile=thorough`, draws all, and others in every run. Any
 profile whose `max_examples` is not hypothesis's 100 scales the numbers of all tests (`svod_ir.testing.count_examples`).
 """
 
@@ -20,10 +21,9 @@ os.environ.setdefault("SVOD_KERNEL_STORE", "0")
 if find_spec("hypothesis"):
     from hypothesis import settings
 
-    # A profile of ours is always loaded: where CI is set, hypothesis would draw the same examples in each run.
-    settings.register_profile("quick", max_examples=25, deadline=None, derandomize=False, print_blob=True)
-    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
-    settings.register_profile("many", settings.get_profile("quick"), max_examples=1000)
+    settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True, print_blob=True)
+    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100, derandomize=False)
+    settings.register_profile("many", settings.get_profile("thorough"), max_examples=1000)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # The tests of svod-dtype run without svod-ir.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from svod_device import get_allocator
+from svod_ir.derivatives import make_traced
 from svod_runtime import DonatedBufferError
 from svod_tensor import PrepareConfig, Tensor, Variable, jit
 from svod_tensor.errors import DonatedTensorError, DonationError
@@ -275,6 +276,17 @@ def test_a_plan_may_overwrite_what_was_donated_to_it() -> None:
     plan.replace_buffer(index, buffer)
     plan.execute()
     check(y, (a + 1) * 2 + 1)
+
+
+def test_a_marked_view_of_donated_memory_keeps_its_values() -> None:
+    x = own(array(5))
+    before = x.numpy().copy()
+    marked = Tensor.from_uop(make_traced(x.uop))
+    plan = Tensor.prepare_batch_with([marked, x + 1], PrepareConfig(), donate=[x])
+    plan.execute()
+    kept, changed = (np.frombuffer(b.to_bytes(), np.float32) for b in plan.output_buffers)
+    np.testing.assert_array_equal(kept, before)
+    np.testing.assert_array_equal(changed, before + 1)
 
 
 def test_a_plan_is_given_only_what_has_memory() -> None:

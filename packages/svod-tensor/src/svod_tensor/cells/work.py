@@ -120,7 +120,7 @@ def start_plan(tensors: Sequence[Live], config: PrepareConfig) -> tuple[Work, li
     """Decide what a plan for `tensors` computes; also which result each of its outputs is."""
     while True:
         with registry.lock:
-            wanted = [look_at(t) for t in {id(t): t for t in tensors}.values()]
+            wanted = [look_at(t, is_output=True) for t in {id(t): t for t in tensors}.values()]
             if not any(one.missing for one in wanted):
                 raise EmptyScheduleError(n_tensors=len(tensors))
             order = _order_outputs(tensors, wanted)
@@ -188,12 +188,17 @@ def _get_holder(one: Live) -> Live:
     return cell if not one.path or cell.is_patched or cell.owns or cell.is_settled else one
 
 
-def look_at(one: Live) -> Wanted:
-    """What computing a tensor or a cell takes, as it is now."""
+def look_at(one: Live, *, is_output: bool = False) -> Wanted:
+    """What computing a tensor or a cell takes, as it is now.
+
+    An output of a plan has memory of its own, which no other result of the plan is written over. To read values
+    that a derivative is taken by, the memory that is marked will do.
+    """
     node = one.node
     # On one device, as nearly always, a node is its only part.
     parts = parts_of(node) if node.placement.__class__ is Sharding else (node,)
-    is_copy = states.is_memory(node) and not one.cell.owns and not one.is_realized
+    is_memory = states.is_memory(node) or (is_output and memory_nodes.is_buffer_identity(node))
+    is_copy = is_memory and not one.cell.owns and not one.is_realized
     if is_copy:
         parts = tuple(map(states.copy_of, parts))
     return Wanted(one, node, parts, tuple([part for part in parts if not is_there(part)]), is_copy)
