@@ -48,7 +48,8 @@ REDUCTIONS = {
     for name in (
         "sum", "prod", "max", "min", "any", "all", "count_nonzero", "mean", "var", "std", "logsumexp", "norm", "argmax", "argmin",
         "cumsum", "cumprod", "cummax", "cummin", "nansum", "nanprod", "nanmean", "nanmax", "nanmin", "softmax", "log_softmax",
-        "layernorm", "rms_norm", "glu", "median", "cumulative_sum", "cumulative_prod", "cumargmax", "cumargmin",
+        "layernorm", "rms_norm", "glu", "median", "nanmedian", "nanvar", "nanstd", "nanargmax", "nanargmin", "nancumsum", "nancumprod",
+        "cumulative_sum", "cumulative_prod", "cumargmax", "cumargmin",
     )
 } | {
     "var_corrected": lambda x: x.var(1, correction=1), "norm_1": lambda x: x.norm(1, ord=1), "norm_3": lambda x: x.norm(1, ord=3),
@@ -61,6 +62,11 @@ REDUCTIONS = {
     "avg_pool2d_inside": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1, count_include_pad=False),
     "max_pool2d": lambda x: x.reshape(1, 1, *x.shape).max_pool2d(3, padding=1),
     "sort": lambda x: x.sort(1), "topk": lambda x: x.topk(3, 1)[0],
+    "quantile": lambda x: x.quantile([0.1, 0.5], 1), "percentile": lambda x: x.percentile(30, 1), "cov": lambda x: x[0].cov(),
+    "nanquantile": lambda x: x.nanquantile(0.2, 1), "nanpercentile": lambda x: x.nanpercentile(30, 1),
+    "corrcoef": lambda x: x.corrcoef(), "trapezoid": lambda x: x.trapezoid(axis=1), "nan_to_num": lambda x: x.nan_to_num(),
+    "interp": lambda x: x.interp([-1.0, 0.0, 2.0], [3.0, -1.0, 2.0]), "digitize": lambda x: x.digitize([-1.0, 0.5, 2.0]),
+    "central_differences": lambda x: x.central_differences(axis=1), "histogram": lambda x: x.histogram([-1.0, 0.0, 1.0])[0],
     "attention": lambda x: x[:6].scaled_dot_product_attention(x[:9], (x.gt(0).where(1, 2)).cast(x.dtype)[:9], scale=0.01),
 }  # fmt: skip
 """Functions of rows."""
@@ -71,6 +77,8 @@ PRODUCTS = {
     "tensordot": lambda x, y: x.tensordot(y),
     "conv2d": lambda x, y: x.reshape(1, 1, *x.shape).conv2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1]),
     "conv_transpose2d": lambda x, y: x[:4, :4].reshape(1, 1, 4, 4).conv_transpose2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1], stride=2),
+    "convolve": lambda x, y: x[0].convolve(y[0, :3]), "correlate": lambda x, y: x[0].correlate(y[0, :3]),
+    "polyval": lambda x, y: x[:2, 0].polyval(y[0].sign()),
     "add_at": lambda x, y: x.add_at(np.array([0, 1, 0, 0]), y[:4]),
     "scatter_add": lambda x, y: x.scatter_add(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2]),
     "index_add": lambda x, y: x.index_add(0, np.array([0, 0, 1]), y[:3]),

@@ -19,6 +19,7 @@ from svod_tensor.ops.composed import take_rules
 from svod_tensor.ops.conversion import Conversion
 from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.cumulative import Cumulative
+from svod_tensor.ops.curves import Curves
 from svod_tensor.ops.cutting import Cutting
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
@@ -26,15 +27,18 @@ from svod_tensor.ops.exponential import Exponential
 from svod_tensor.ops.indexing import Indexing
 from svod_tensor.ops.joining import Joining
 from svod_tensor.ops.logic import Logic
+from svod_tensor.ops.missing import Missing
 from svod_tensor.ops.movement import Movement
 from svod_tensor.ops.neural import Neural
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
 from svod_tensor.ops.products import Products
 from svod_tensor.ops.protocols import Protocols
+from svod_tensor.ops.quantiles import Quantiles
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
 from svod_tensor.ops.reduction import Reduction
+from svod_tensor.ops.samples import Samples
 from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sorting import Sorting
@@ -58,9 +62,10 @@ _OUT_OF_BAND: Final = 5
 
 @take_rules
 class Tensor(
-    Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Cutting,
-    Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Movement, Neural, Operators, Placing, Products,
-    Protocols, Random, Reading, Reduction, Selecting, Showing, Sorting, Sources, Statistics, Trigonometry, Update, Windows,
+    Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Curves, Cutting,
+    Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural, Operators,
+    Placing, Products, Protocols, Quantiles, Random, Reading, Reduction, Samples, Selecting, Showing, Sorting,
+    Sources, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

@@ -12,9 +12,9 @@ import operator
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from svod_dtype import float32, int32, int64, promote_types, uint32
-from svod_ir import AxisError, ShapeError, SInt, make_gather
+from svod_ir import ShapeError, SInt, make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
-from svod_ir.sizes import max_size, normalize_size
+from svod_ir.sizes import max_size
 from svod_tensor._shapes import check_within, normalize_axis
 from svod_tensor._shards import bring_to
 from svod_tensor.ops.indexing import look_up
@@ -105,26 +105,6 @@ class Sorting(Theme):
         check_within("topk", axis, k, 0, size)
         order = self._order(axis, k, is_descending=largest)
         return self._in_order(order, axis), order
-
-    def median(self, axis: int = -1) -> Self:
-        """The middle element in order along `axis`; the lower of the two where there are two. NaN counts as the largest
-        value.
-
-        Raises:
-            AxisError: if there is no such axis, or it has no elements.
-
-        Example:
-            >>> Tensor([3, 1, 2]).median().item()
-            2
-        """
-        axis = normalize_axis("median", axis, self.ndim)
-        size = self.shape[axis]
-        if isinstance(size, int) and not size:
-            raise AxisError(operation="median of an empty axis", axis=axis, ndim=self.ndim)
-        check_within("median", axis, size, 1, None)
-        values = self.sort(axis)
-        middle = normalize_size((size - 1) // 2)
-        return values._slice_axis(axis, middle, middle + 1).squeeze(axis)
 
     def _order(self, axis: int, n: SInt, *, is_descending: bool) -> Self:
         """The positions of the first `n` elements in order along `axis`."""

@@ -14,7 +14,7 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Statistics"]
+__all__ = ["Statistics", "take_root"]
 
 T = TypeVar("T", bound=Theme)
 
@@ -36,7 +36,8 @@ def _root_gradient(value: T, _: object, __: object) -> tuple[T]:
     return (value.eq(0).where(0.0, value.reciprocal().mul(0.5)),)
 
 
-def _take_root(variance: T) -> T:
+def take_root(variance: T) -> T:
+    """The square root, whose derivative is 0 at 0."""
     return with_rule(_root_gradient, variance.sqrt(), (variance,))
 
 
@@ -135,7 +136,7 @@ class Statistics(Theme):
             1.0
         """
         variance = self._to_wide().var(axis, correction=correction, keepdims=keepdims)
-        return _take_root(variance).cast(self._to_float().dtype)
+        return take_root(variance).cast(self._to_float().dtype)
 
     @rounds_once
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:

@@ -78,6 +78,13 @@ def _list(t: Any, *values: Any) -> Any:
     return t.tensor(list(values))
 
 
+def _variance(t: Any, x: Any, is_there: Any, correction: int) -> Any:
+    """Along the second axis, of the elements that are there."""
+    count = is_there.sum(1, keepdim=True)
+    mean = t.where(is_there, x, 0.0).sum(1, keepdim=True) / count
+    return (t.where(is_there, x - mean, 0.0) ** 2).sum(1) / (count[:, 0] - correction)
+
+
 _ROWS = np.array([[2, 0, 0, 1, 2], [1, 1, 1, 0, 2]])
 _MASK = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]], bool)
 
@@ -255,7 +262,6 @@ _SUMS: Final = (
     *(_case("matrix_norm", lambda x, p=p: x.matrix_norm(ord=p), lambda t, x, p=p: t.linalg.matrix_norm(x, p), (2, 3, 5)) for p in ("fro", 1, float("-inf"))),
     _case("sort", lambda x: x.sort(1), lambda t, x: x.sort(1)[0], (3, 7)),
     _case("topk", lambda x: x.topk(3, 1)[0], lambda t, x: x.topk(3, 1)[0], (3, 7)),
-    _case("median", lambda x: x.median(1), lambda t, x: x.median(1)[0], (3, 7)),
     _case("matmul", lambda x, y: x @ y, lambda t, x, y: x @ y, (4, 1, 3, 5), (2, 5, 7)),
     _case("matmul", lambda x, y: x @ y, lambda t, x, y: x @ y, (5,), (2, 5, 7)),
     _case("linear", lambda x, w, b: x.linear(w, b), lambda t, x, w, b: t.nn.functional.linear(x, w, b), (3, 5), (7, 5), (7,)),
@@ -284,9 +290,31 @@ _LAYERS: Final = (
     _case("max_pool2d", lambda x: x.max_pool2d(3, stride=2, padding=1), lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1), (2, 3, 6, 7)),
     _case("avg_pool2d", lambda x: x.avg_pool2d(3, stride=2, padding=1, count_include_pad=False), lambda t, x: t.nn.functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (2, 3, 6, 7)),
 )
+_SAMPLES: Final = (
+    _case("median", lambda x: x.median(1), lambda t, x: x.median(1)[0], (3, 7)),
+    _case("quantile", lambda x: x.quantile([0.2, 0.9], 1), lambda t, x: x.quantile(t.tensor([0.2, 0.9], dtype=x.dtype), 1), (3, 7)),
+    _case("percentile", lambda x: x.percentile(30, (0, 1)), lambda t, x: x.quantile(0.3), (3, 7)),
+    _case("nanmedian", lambda x: x.nanmedian(1), lambda t, x: x.nanmedian(1)[0], (3, 7)),
+    _case("nanquantile", lambda x: x.nanquantile(0.4, 1), lambda t, x: x.nanquantile(0.4, 1), (3, 7)),
+    _case("nanpercentile", lambda x: x.nanpercentile(40, 1), lambda t, x: x.nanquantile(0.4, 1), (3, 7)),
+    _case("nanvar", lambda x: (x > 2).where(float("nan"), x).nanvar(1, correction=1), lambda t, x: _variance(t, x, x <= 2, 1), (3, 7)),
+    _case("nanstd", lambda x: (x > 2).where(float("nan"), x).nanstd(1), lambda t, x: _variance(t, x, x <= 2, 0).sqrt(), (3, 7)),
+    _case("nancumsum", lambda x: x.nancumsum(1), lambda t, x: x.cumsum(1), (3, 5)),
+    _case("nancumprod", lambda x: x.nancumprod(1), lambda t, x: x.cumprod(1), (3, 5)),
+    _case("nan_to_num", lambda x: (x > 1).where(float("nan"), x).nan_to_num(3.0), lambda t, x: t.where(x > 1, 3.0, x), (3, 5)),
+    _case("cov", lambda x: x.cov(), lambda t, x: x.cov(), (3, 7)),
+    _case("corrcoef", lambda x: x.corrcoef(), lambda t, x: x.corrcoef(), (3, 7)),
+    _case("histogram", lambda x, w: Tensor([0.5, 1.5, 1.0, 3.5]).histogram(4, (0, 4), weights=w)[0] * x, lambda t, x, w: w.new_zeros(4).index_add(0, _list(t, 0, 1, 1, 3), w) * x, (4,), (4,)),
+    _case("convolve", lambda x, y: x.convolve(y, "same"), lambda t, x, y: t.nn.functional.conv1d(x[None, None], y.flip(0)[None, None], padding=1)[0, 0], (6,), (3,)),
+    _case("correlate", lambda x, y: x.correlate(y, "full"), lambda t, x, y: t.nn.functional.conv1d(x[None, None], y[None, None], padding=2)[0, 0], (6,), (3,)),
+    _case("trapezoid", lambda y, x: y.trapezoid(x, axis=0), lambda t, y, x: t.trapezoid(y, x[:, None], dim=0), (4, 3), (4,)),
+    _case("interp", lambda x, y: x.interp(np.array([-1.0, 0.0, 1.0]), y), lambda t, x, y: t.where(x < 0, y[0] + (y[1] - y[0]) * (x + 1), y[1] + (y[2] - y[1]) * x), (5,), (3,), domain="unit"),
+    _case("polyval", lambda c, x: c.polyval(x), lambda t, c, x: (c[0] * x + c[1]) * x + c[2], (3,), (4,)),
+    _case("central_differences", lambda x: x.central_differences(0.5, axis=1, edge_order=2), lambda t, x: t.gradient(x, spacing=0.5, dim=1, edge_order=2)[0], (3, 5)),
+)
 # fmt: on
 
-CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS)
+CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS, *_SAMPLES)
 
 NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
     "it gives no floats": (
@@ -306,7 +334,19 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
         ),
         *("isclose", "isnan", "isinf", "isfinite", "signbit", "cumargmax", "cumargmin", "one_hot", "any", "all"),
         *("logical_and", "logical_or", "logical_xor", "logical_not", "count_nonzero", "argmax", "argmin", "argsort"),
-        *("searchsorted", "isin", "nonzero", "argwhere", "bernoulli", "categorical", "multinomial", "heaviside"),
+        *(
+            "searchsorted",
+            "digitize",
+            "nanargmax",
+            "nanargmin",
+            "isin",
+            "nonzero",
+            "argwhere",
+            "bernoulli",
+            "categorical",
+            "multinomial",
+            "heaviside",
+        ),
     ),
     "it makes a tensor of no other": (
         *(

@@ -13,13 +13,15 @@ from svod_tensor.testing.programs.nans import NANS
 from svod_tensor.testing.programs.operation import Drawable
 from svod_tensor.testing.programs.places import PLACES
 from svod_tensor.testing.programs.reductions import REDUCTIONS
+from svod_tensor.testing.programs.samples import SAMPLES
 from svod_tensor.testing.programs.searching import SEARCHING
 from svod_tensor.testing.programs.writes import WRITES
 
 __all__ = ["OPERATIONS", "make_data"]
 
 _GROUPS: Final = (
-    *LEAVES, *ELEMENTWISE, *FUNCTIONS, *MOVEMENT, *ARRANGEMENT, *REDUCTIONS, *NANS, *LAYERS, *PLACES, *SEARCHING, *WRITES,
+    *LEAVES, *ELEMENTWISE, *FUNCTIONS, *MOVEMENT, *ARRANGEMENT, *REDUCTIONS, *NANS, *LAYERS, *PLACES, *SAMPLES, *SEARCHING,
+    *WRITES,
 )  # fmt: skip
 
 OPERATIONS: Final[dict[str, Drawable]] = {operation.name: operation for operation in _GROUPS}

@@ -252,15 +252,6 @@ def _draw_topk(draw: Draw) -> Drawn:
     return (value,), {"k": k, "axis": axis, "largest": draw.chance(0.8)}
 
 
-def _draw_median(draw: Draw) -> Drawn:
-    value = draw.with_axes(lambda v: v.size > 0 and v.dtype != "bool")
-    return (value,), {"axis": draw.axis(draw.values[value].ndim)}
-
-
-def _median(a: Any, axis: int) -> Any:
-    return np.take(np.sort(a, axis), (a.shape[axis] - 1) // 2, axis)
-
-
 def _iter_sorting() -> Iterator[Drawable]:
     yield Drawable(
         "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: d, _draw_sort, orders=True, weight=0.8,
@@ -277,7 +268,6 @@ def _iter_sorting() -> Iterator[Drawable]:
         "topk", "{0}.topk({k}, {axis}, largest={largest})", _topk, lambda d, **n: (d, "int64"), _draw_topk, orders=True,
         gives_tuple=True, weight=2,
     )  # fmt: skip
-    yield Drawable("median", "{0}.median({axis})", _median, lambda d, axis: d, _draw_median, weight=0.3)
 
 
 def _draw_matmul(draw: Draw) -> Drawn:

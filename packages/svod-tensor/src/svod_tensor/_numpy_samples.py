@@ -1,0 +1,73 @@
+"""numpy's functions of samples on tensors: the arguments of numpy's functions, given to the methods that compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from svod_tensor.ops.theme import Theme
+
+__all__ = ["SAMPLES"]
+
+Axis: TypeAlias = "int | tuple[int, ...] | None"
+
+
+def _wrap(owner: Theme, value: Any) -> Any:
+    return owner._wrap(value)  # pyright: ignore[reportPrivateUsage]
+
+
+def _call_quantile(name: str) -> Callable[..., Theme]:
+    def compute(
+        owner: Theme, a: Any, q: Any, axis: Axis = None, *, overwrite_input: bool = False, method: str = "linear",
+        keepdims: bool = False,
+    ) -> Theme:  # fmt: skip
+        return getattr(_wrap(owner, a), name)(q, axis, method=method, keepdims=keepdims)
+
+    return compute
+
+
+def _call_middle(name: str) -> Callable[..., Theme]:
+    def compute(
+        owner: Theme, a: Any, axis: Axis = None, *, overwrite_input: bool = False, keepdims: bool = False
+    ) -> Theme:
+        return getattr(_wrap(owner, a), name)(axis, keepdims=keepdims)
+
+    return compute
+
+
+def _call(name: str) -> Callable[..., Any]:
+    """A method whose arguments behind the tensor are those of numpy's function."""
+
+    def call(owner: Theme, a: Any, *args: Any, **kwargs: Any) -> object:
+        return getattr(_wrap(owner, a), name)(*args, **kwargs)
+
+    return call
+
+
+def _cov(
+    owner: Theme, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: float | None = None,
+    fweights: Any = None, aweights: Any = None,
+) -> Theme:  # fmt: skip
+    correction = (0 if bias else 1) if ddof is None else ddof
+    return _wrap(owner, m).cov(y, rowvar=bool(rowvar), correction=correction, fweights=fweights, aweights=aweights)
+
+
+def _corrcoef(owner: Theme, x: Any, y: Any = None, rowvar: bool = True) -> Theme:
+    return _wrap(owner, x).corrcoef(y, rowvar=bool(rowvar))
+
+
+def _histogram(
+    owner: Theme, a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Theme, Theme]:
+    return _wrap(owner, a).histogram(bins, range, weights=weights, density=bool(density))
+
+
+SAMPLES: Final[Mapping[str, Callable[..., Any]]] = {
+    **{name: _call_quantile(name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
+    **{name: _call_middle(name) for name in ("median", "nanmedian")},
+    **{name: _call(name) for name in (
+        "nanargmax", "nanargmin", "nancumsum", "nancumprod", "digitize", "convolve", "correlate", "trapezoid", "interp", "polyval",
+    )},
+    "gradient": _call("central_differences"), "cov": _cov, "corrcoef": _corrcoef, "histogram": _histogram,
+}  # fmt: skip
+"""As `FUNCTIONS` of `_numpy_functions`, for functions of samples."""
