@@ -161,6 +161,8 @@ class _Function:
         self.name = name
         self.method = name if name in (row.name, *row.also) else row.name
         member = inspect.getattr_static(Tensor, self.method)
+        self.is_property = isinstance(member, property)
+        member = member.fget if isinstance(member, property) else member
         assert inspect.isfunction(member), name
         self.doc = inspect.getdoc(member) or ""
         _, *self.taken = inspect.signature(member).parameters.values()
@@ -220,7 +222,7 @@ class _Function:
             *self.renamed.values(),
             *(f"{name}={name}" for name in [p.name for p in self.taken] if name in self.by_name),
         ]
-        return f"{owner}.{self.method}({', '.join(given)})"
+        return f"{owner}.{self.method}" + ("" if self.is_property else f"({', '.join(given)})")
 
     def _doc(self) -> str:
         """The docstring of the method, about the arguments of the function."""
@@ -277,6 +279,14 @@ class _Calls(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not self.function.is_property or node.attr != self.function.method:
+            return node
+        self.n_changed += 1
+        name = ast.Attribute(ast.Name("sv", ast.Load()), self.function.name, ast.Load())
+        return ast.Call(name, [node.value], [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -12,6 +12,7 @@ import pytest
 
 from svod_dtype import (
     ALL_DTYPES,
+    COMPLEX_DTYPES,
     FLOAT_DTYPES,
     INTEGER_DTYPES,
     DType,
@@ -51,7 +52,7 @@ def test_equal_vectors_are_one_object() -> None:
     assert float32.vec(4) is not float32.vec(8)
 
 
-@pytest.mark.parametrize("dtype", [*ALL_DTYPES, index, void, float32.vec(4)], ids=str)
+@pytest.mark.parametrize("dtype", [*ALL_DTYPES, *COMPLEX_DTYPES, index, void, float32.vec(4)], ids=str)
 def test_copies_and_pickles_are_the_same_object(dtype: DType) -> None:
     assert copy.copy(dtype) is dtype
     assert copy.deepcopy(dtype) is dtype
@@ -95,6 +96,21 @@ def test_float_limits_are_those_of_numpy(dtype: DType) -> None:
         assert (dtype.min, dtype.max) == (-math.inf, math.inf)
 
 
+def test_complex_numbers_have_two_parts_and_no_order() -> None:
+    assert [d.part for d in COMPLEX_DTYPES] == [float32, float64]
+    assert float32.part is float32
+    assert all(d.is_complex and d.is_inexact and not d.is_float for d in COMPLEX_DTYPES)
+    assert float32.is_inexact
+    assert not int32.is_inexact
+    assert to_dtype(complex) is to_dtype("complex64")
+    for dtype in COMPLEX_DTYPES:
+        for attribute in ("min", "max"):
+            with pytest.raises(ValueError, match="no order"):
+                getattr(dtype, attribute)
+        with pytest.raises(ValueError, match="cast each"):
+            cast_value(1, dtype)
+
+
 def test_void_has_no_values() -> None:
     for attribute in ("min", "max"):
         with pytest.raises(ValueError, match="no values"):
@@ -103,7 +119,7 @@ def test_void_has_no_values() -> None:
         cast_value(1, void)
 
 
-@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*ALL_DTYPES, *COMPLEX_DTYPES], ids=str)
 def test_every_spelling_finds_its_dtype(dtype: DType) -> None:
     assert find_dtype(dtype.name) is dtype
     assert find_dtype(dtype.short) is dtype
@@ -125,7 +141,7 @@ def test_python_types_denote_the_defaults() -> None:
     assert to_dtype(np.dtype("uint8")) is uint8
 
 
-@pytest.mark.parametrize("given", ["complex64", np.complex64, np.dtype("U3"), object(), None, "datetime64"])
+@pytest.mark.parametrize("given", ["clongdouble", np.clongdouble, np.dtype("U3"), object(), None, "datetime64"])
 def test_what_is_no_dtype_is_an_error_that_lists_the_dtypes(given: object) -> None:
     with pytest.raises(UnknownDTypeError) as caught:
         to_dtype(given)
@@ -230,7 +246,7 @@ def test_float8_e4m3_has_no_infinity() -> None:
     assert cast_value(1e6, float8_e5m2) == math.inf
 
 
-@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*ALL_DTYPES, *COMPLEX_DTYPES], ids=str)
 def test_the_numpy_dtype_has_the_same_size(dtype: DType) -> None:
     assert dtype.numpy.itemsize == dtype.itemsize
 
@@ -240,7 +256,8 @@ def test_index_is_int64_in_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["f8", "f4", "f2", "<i8", "i4", ">i2", "i1", "=u8", "u4", "u2", "|u1", "?", "b1", *"bBhHiIlLqQefd"]
+    "code",
+    ["f8", "f4", "f2", "<i8", "i4", ">i2", "i1", "=u8", "u4", "u2", "|u1", "?", "b1", "c8", "<c16", *"bBhHiIlLqQefdFD"],
 )
 def test_the_codes_of_numpy_mean_what_they_mean_there(code):
     assert to_dtype(code).name == np.dtype(code).name
@@ -254,13 +271,13 @@ def test_codes_that_count_bytes_or_bits_are_not_guessed(code):
     assert find_dtype(code) is to_dtype(f"{kind}8")
 
 
-@pytest.mark.parametrize("given", ["a", "S4", "O", "c8", "V3", "<", "f4,f4", "3f4", "M8", "i3", "f16 "])
+@pytest.mark.parametrize("given", ["a", "S4", "O", "c32", "G", "V3", "<", "f4,f4", "3f4", "M8", "i3", "f16 "])
 def test_codes_of_dtypes_that_svod_lacks_are_unknown(given):
     with pytest.raises(UnknownDTypeError, match="is not a dtype"):
         to_dtype(given)
 
 
-@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", [*ALL_DTYPES, *COMPLEX_DTYPES], ids=str)
 def test_numpy_takes_a_dtype_for_its_own(dtype):
     assert np.dtype(dtype) == dtype.numpy
     assert np.zeros(2, dtype).astype(dtype).dtype == dtype.numpy

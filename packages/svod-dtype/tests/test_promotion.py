@@ -9,10 +9,13 @@ import pytest
 
 from svod_dtype import (
     ALL_DTYPES,
+    COMPLEX_DTYPES,
     DType,
     PromotionError,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float8_e4m3,
     float8_e5m2,
     float16,
@@ -31,13 +34,27 @@ from svod_dtype import (
     void,
 )
 
-STANDARD = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
-PAIRS = list(itertools.product(ALL_DTYPES, repeat=2))
+STANDARD = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+PAIRS = list(itertools.product((*ALL_DTYPES, *COMPLEX_DTYPES), repeat=2))
 
 
 def _is_defined(left: DType, right: DType) -> bool:
     # The standard leaves integers with floats open.
-    return left.name in STANDARD and right.name in STANDARD and left.is_float == right.is_float
+    return left.name in STANDARD and right.name in STANDARD and left.is_inexact == right.is_inexact
 
 
 @pytest.mark.parametrize(("left", "right"), [p for p in PAIRS if _is_defined(*p)], ids=str)
@@ -58,6 +75,17 @@ def test_a_float_wins_over_an_integer() -> None:
     for number in (int8, int64, uint64, bool_):
         for real in (float8_e5m2, float16, bfloat16, float32, float64):
             assert promote_types(number, real) is real
+
+
+def test_complex_numbers_have_the_precision_of_the_wider_part() -> None:
+    for number in (*ALL_DTYPES,):
+        assert promote_types(number, complex64) is (complex128 if number is float64 else complex64)
+        assert promote_types(number, complex128) is complex128
+        assert promote_with_scalar(number, 1j) is (complex128 if number is float64 else complex64)
+    assert promote_with_scalar(complex64, 1.5) is complex64
+    assert promote_with_scalar(complex128, 1j) is complex128
+    assert result_type(1.5, 1j) is complex64
+    assert result_type(float64, 1j) is complex128
 
 
 def test_int64_with_uint64_gives_float64() -> None:

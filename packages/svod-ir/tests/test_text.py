@@ -9,7 +9,21 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import AddressSpace, bool_, float16, float32, float64, index, int8, int16, int32, uint8, void
+from svod_dtype import (
+    AddressSpace,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    index,
+    int8,
+    int16,
+    int32,
+    uint8,
+    void,
+)
 from svod_ir import (
     AxisType,
     BufferArg,
@@ -24,6 +38,11 @@ from svod_ir import (
     TensorCore,
     UOp,
     format_expression,
+    make_as_complex,
+    make_as_real,
+    make_imag,
+    make_real,
+    make_reshape,
     parse_graph,
     print_graph,
 )
@@ -85,6 +104,11 @@ EXAMPLES: dict[Op, UOp] = {
     Op.PROGRAM_BINARY: UOp(Op.PROGRAM_BINARY, void, (), bytes(range(256))),
     Op.CUSTOM: UOp(Op.CUSTOM, float32, (F,), "f({0})"),
     Op.CUSTOM_FUNCTION: UOp(Op.CUSTOM_FUNCTION, void, (F,), "graph"),
+    Op.COMPLEX: UOp.const(complex64, 1.5 - 2j),
+    Op.REAL: make_real(UOp.const(complex128, -0.0)),
+    Op.IMAG: make_imag(UOp.const(complex64, 1)),
+    Op.AS_COMPLEX: make_as_complex(make_reshape(MEMORY, (32, 2))),
+    Op.AS_REAL: make_as_real(UOp.const(complex64, 1)),
     Op.CHECK: UOp(Op.CHECK, index, (X, X), CheckArg("take", 1)),
     Op.BUFFERIZE: UOp(Op.BUFFERIZE, float32, (F, RANGE), BufferizeArg("CPU", AddressSpace.LOCAL)),
     Op.GEP: UOp(Op.GEP, float32, (UOp.const(float32.vec(4), 1),), (3,)),

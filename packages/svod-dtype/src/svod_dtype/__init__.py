@@ -6,12 +6,15 @@ from svod_dtype._address_space import AddressSpace
 from svod_dtype._device_name import DeviceName, parse_device_name
 from svod_dtype._dtype import (
     ALL_DTYPES,
+    COMPLEX_DTYPES,
     FLOAT_DTYPES,
     INTEGER_DTYPES,
     DType,
     bfloat16,
     bool_,
     cast_value,
+    complex64,
+    complex128,
     find_dtype,
     float8_e4m3,
     float8_e5m2,
@@ -35,9 +38,9 @@ from svod_dtype._promotion import promote_types, promote_with_scalar, result_typ
 from svod_dtype.errors import DeviceNameError, InternalError, PromotionError, SvodError, UnknownDTypeError, UserError
 
 __all__ = [
-    "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "LOADED_AT_NS", "AddressSpace", "DType", "DeviceName", "DeviceNameError",
-    "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError", "bfloat16", "bool_", "cast_value",
-    "find_dtype", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32",
-    "int64", "parse_device_name", "promote_types", "promote_with_scalar", "result_type", "to_dtype", "uint8", "uint16",
-    "uint32", "uint64", "void",
+    "ALL_DTYPES", "COMPLEX_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "LOADED_AT_NS", "AddressSpace", "DType",
+    "DeviceName", "DeviceNameError", "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError",
+    "bfloat16", "bool_", "cast_value", "complex64", "complex128", "find_dtype", "float8_e4m3", "float8_e5m2",
+    "float16", "float32", "float64", "index", "int8", "int16", "int32", "int64", "parse_device_name", "promote_types",
+    "promote_with_scalar", "result_type", "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "ALL_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "DType", "Kind", "bfloat16", "bool_", "cast_value", "find_dtype",
-    "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32", "int64",
-    "round_float", "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
+    "ALL_DTYPES", "COMPLEX_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "DType", "Kind", "bfloat16", "bool_",
+    "cast_value", "complex64", "complex128", "find_dtype", "float8_e4m3", "float8_e5m2", "float16", "float32",
+    "float64", "index", "int8", "int16", "int32", "int64", "round_float", "to_dtype", "uint8", "uint16", "uint32",
+    "uint64", "void",
 ]  # fmt: skip
 
-Kind = Literal["void", "bool", "uint", "int", "float", "index"]
+Kind = Literal["void", "bool", "uint", "int", "float", "complex", "index"]
 Scalar = bool | int | float
 
 _interned: dict[tuple[str, int], DType] = {}
@@ -109,6 +110,20 @@ class DType:
         return self.kind == "float"
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_inexact(self) -> bool:
+        """True for floats and complex types."""
+        return self.kind in ("float", "complex")
+
+    @property
+    def part(self) -> DType:
+        """The float type of the real and the imaginary part of a complex type; any other type itself."""
+        return _PARTS.get(self, self)
+
+    @property
     def is_int(self) -> bool:
         """True for signed, unsigned and index types; false for bool."""
         return self.kind in ("int", "uint", "index")
@@ -137,6 +152,8 @@ class DType:
                 return -(1 << (self.bits - 1))
             case "float":
                 return -self.max
+            case "complex":
+                raise ValueError(f"{self} has no order")
             case "void":
                 raise ValueError("void has no values")
 
@@ -152,6 +169,8 @@ class DType:
                 return (1 << (self.bits - 1)) - 1
             case "float":
                 return self.finfo_max if self.scalar is float8_e4m3 else math.inf
+            case "complex":
+                raise ValueError(f"{self} has no order")
             case "void":
                 raise ValueError("void has no values")
 
@@ -210,20 +229,29 @@ float16: Final = DType("float16", "f16", "float", 2, exponent_bits=5, mantissa_b
 bfloat16: Final = DType("bfloat16", "bf16", "float", 2, exponent_bits=8, mantissa_bits=7)
 float32: Final = DType("float32", "f32", "float", 4, exponent_bits=8, mantissa_bits=23)
 float64: Final = DType("float64", "f64", "float", 8, exponent_bits=11, mantissa_bits=52)
+complex64: Final = DType("complex64", "c64", "complex", 8)
+complex128: Final = DType("complex128", "c128", "complex", 16)
 index: Final = DType("index", "index", "index", 8)
+
+_PARTS: Final = {complex64: float32, complex128: float64}
 
 INTEGER_DTYPES: Final = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
 FLOAT_DTYPES: Final = (float8_e4m3, float8_e5m2, float16, bfloat16, float32, float64)
 ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
-"""Every dtype that a tensor may have; `void` and `index` exist inside the IR alone."""
+"""Every dtype that memory and kernels may have; `void` and `index` exist inside the IR alone."""
+COMPLEX_DTYPES: Final = (complex64, complex128)
+"""What a tensor may have besides: pairs of floats, which is what memory and kernels have of them."""
 
-_by_name: Final = {d.name: d for d in (*ALL_DTYPES, void, index)} | {d.short: d for d in (*ALL_DTYPES, void, index)}
-_by_name.update({"half": float16, "float": float32, "double": float64, "bool_": bool_, "float8_e4m3fn": float8_e4m3})
+_named: Final = (*ALL_DTYPES, *COMPLEX_DTYPES, void, index)
+_by_name: Final = {d.name: d for d in _named} | {d.short: d for d in _named}
+_by_name.update({
+    "half": float16, "float": float32, "double": float64, "complex": complex64, "bool_": bool_, "float8_e4m3fn": float8_e4m3,
+})  # fmt: skip
 
 _AMBIGUOUS: Final = {"i8": (int8, int64), "u8": (uint8, uint64)}
 """Short names that count bits, and to numpy bytes: what they may mean."""
 
-_NUMPY_NAMES: Final = re.compile(r"[<>=|]?([?bBhHiIlLqQefd]|b1|[iu][1248]|f[248])")
+_NUMPY_NAMES: Final = re.compile(r"[<>=|]?([?bBhHiIlLqQefdFD]|b1|[iu][1248]|f[248]|c8|c16)")
 """Its codes of dtypes that svod has; each may say an order of bytes."""
 
 # numpy puts the name of a dtype together each time that it is asked for.
@@ -259,11 +287,11 @@ def _find_numpy(given: object) -> DType | None:
 
 
 def to_dtype(given: object) -> DType:
-    """Convert a DType, a name, a Python type (`float`, `int`, `bool`) or a numpy dtype to a `DType`.
+    """Convert a DType, a name, a Python type (`complex`, `float`, `int`, `bool`) or a numpy dtype to a `DType`.
 
-    Python's `float` gives float32 and `int` gives int32, the defaults of new tensors. A name may be one that numpy has (`"f8"`,
-    `"<i4"`, `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they count bits where `"i16"`
-    does, and bytes to numpy.
+    Python's `complex` gives complex64, `float` float32 and `int` int32, the defaults of new tensors. A name may be one that numpy
+    has (`"f8"`, `"<i4"`, `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they count bits
+    where `"i16"` does, and bytes to numpy.
 
     Raises:
         UnknownDTypeError: if `given` denotes none of the dtypes.
@@ -276,6 +304,8 @@ def to_dtype(given: object) -> DType:
         return int32
     if given is bool:
         return bool_
+    if given is complex:
+        return complex64
     if isinstance(given, str):
         if given in _AMBIGUOUS:
             raise UnknownDTypeError(given=given, meanings=tuple(d.name for d in _AMBIGUOUS[given]))
@@ -289,7 +319,7 @@ def to_dtype(given: object) -> DType:
         found = _find_numpy(given)
         if found is not None:
             return found
-    raise UnknownDTypeError(given=given, known=tuple(d.name for d in ALL_DTYPES))
+    raise UnknownDTypeError(given=given, known=tuple(d.name for d in (*ALL_DTYPES, *COMPLEX_DTYPES)))
 
 
 def cast_value(value: Scalar, dtype: DType) -> Scalar:
@@ -308,6 +338,8 @@ def cast_value(value: Scalar, dtype: DType) -> Scalar:
             return low - (1 << dtype.bits) if dtype.kind != "uint" and low >> (dtype.bits - 1) else low
         case "float":
             return round_float(value, dtype)
+        case "complex":
+            raise ValueError(f"{dtype} has a part that is no {type(value).__name__}: cast each to {dtype.part}")
         case "void":
             raise ValueError("void has no values")
 

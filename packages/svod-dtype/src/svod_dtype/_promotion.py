@@ -1,7 +1,7 @@
 """Type promotion as the array API standard defines it, with Python scalars weak.
 
 Source: array API standard 2024.12, "Type Promotion Rules".  Where the standard leaves a pair of
-kinds undefined (integers with floats) the float wins, as in numpy for scalars and in JAX and
+kinds undefined (integers with floats or complex numbers) the float or complex one wins, as in numpy for scalars and in JAX and
 PyTorch for arrays; int64 with uint64 gives float64, as in numpy.
 """
 
@@ -13,6 +13,8 @@ from svod_dtype._dtype import (
     DType,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float8_e4m3,
     float8_e5m2,
     float16,
@@ -45,6 +47,9 @@ def promote_types(left: DType, right: DType) -> DType:
         return right
     if right is bool_:
         return left
+    if left.is_complex or right.is_complex:
+        # The precision is that of the wider part; an integer has none.
+        return complex128 if float64 in (left.part, right.part) else complex64
     if left.is_float and right.is_float:
         return _promote_floats(left, right)
     if left.is_float:
@@ -71,23 +76,26 @@ def _promote_floats(left: DType, right: DType) -> DType:
     return large
 
 
-def promote_with_scalar(dtype: DType, scalar: bool | int | float) -> DType:
+def promote_with_scalar(dtype: DType, scalar: complex) -> DType:
     """The dtype of an operation between a tensor of `dtype` and a (weak) Python scalar.
 
     A scalar takes the tensor's dtype unless its kind is higher: a float with an integer tensor
-    gives float32, an int with a bool tensor gives int32.
+    gives float32, an int with a bool tensor gives int32, a complex number with a float64 tensor complex128, with others
+    complex64.
     """
     if isinstance(scalar, bool):
         return dtype
     if isinstance(scalar, int):
         return int32 if dtype is bool_ else dtype
-    return dtype if dtype.is_float else float32
+    if isinstance(scalar, float):
+        return dtype if dtype.is_inexact else float32
+    return promote_types(dtype, complex64)
 
 
 def result_type(*operands: object) -> DType:
     """The promoted dtype of dtypes, names and Python scalars, scalars being weak."""
-    scalars = [o for o in operands if isinstance(o, (bool, int, float))]
-    dtypes = [to_dtype(o) for o in operands if not isinstance(o, (bool, int, float))]
+    scalars = [o for o in operands if isinstance(o, (bool, int, float, complex))]
+    dtypes = [to_dtype(o) for o in operands if not isinstance(o, (bool, int, float, complex))]
     if not dtypes:
-        return to_dtype(max((type(s) for s in scalars), key=[bool, int, float].index))
+        return to_dtype(max((type(s) for s in scalars), key=[bool, int, float, complex].index))
     return reduce(promote_with_scalar, scalars, reduce(promote_types, dtypes))

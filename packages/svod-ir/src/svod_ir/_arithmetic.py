@@ -36,6 +36,7 @@ __all__ = [
     "constant",
     "convert",
     "identity_value",
+    "join_parts",
     "quiet",
     "reinterpret",
 ]
@@ -83,6 +84,8 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
         return choose(*operands)
     if op in COMPARISON:
         return _COMPARE[op](operands[0], operands[1])
+    if source.is_complex:
+        return _COMPLEX[op](*operands)
     if source.kind == "bool":
         return _BOOL[op](*operands)
     if not source.is_float:
@@ -106,6 +109,8 @@ def convert(x: Values, source: DType, target: DType) -> Values:
     """CAST: integers wrap, floats round to nearest even, a float outside an integer type's range gives the nearest one, NaN 0."""
     if target.kind == "bool":
         return x != 0
+    if target.is_complex:
+        return join_parts(np.real(x).astype(target.part.numpy), np.imag(x).astype(target.part.numpy), target)
     if target.is_float:
         if (source.is_float and source.itemsize < 8) or source.bits <= 32:
             return _round(x.astype(np.float64), target)
@@ -121,6 +126,13 @@ def convert(x: Values, source: DType, target: DType) -> Values:
         clipped = np.where(whole >= high, target.max, np.where(whole < low, target.min, inside)).astype(target.numpy)
         return clipped if np.ndim(x) else clipped[()]
     return x.astype(target.numpy)
+
+
+def join_parts(real: Values, imag: Values, dtype: DType) -> Values:
+    """Complex numbers from their parts, which broadcast; signs of zeros and NaNs stay."""
+    found = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype.numpy)
+    found.real, found.imag = real, imag
+    return found
 
 
 def reinterpret(x: Values, target: DType) -> Values:
@@ -260,6 +272,11 @@ _BOOL: Final[dict[Op, Callable[..., Values]]] = {
     Op.ADD: np.logical_or, Op.SUB: np.logical_xor, Op.MUL: np.logical_and, Op.MAX: np.logical_or, Op.MIN: np.logical_and,
     Op.AND: np.logical_and, Op.OR: np.logical_or, Op.XOR: np.logical_xor, Op.POW: lambda x, y: x | ~y,
     Op.MULACC: lambda x, y, z: (x & y) | z,
+}  # fmt: skip
+
+_COMPLEX: Final[dict[Op, Callable[..., Values]]] = {
+    Op.NEG: np.negative, Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FDIV: np.divide,
+    Op.RECIPROCAL: lambda x: np.divide(x.dtype.type(1), x),
 }  # fmt: skip
 
 _INTEGER: Final[dict[Op, Callable[..., Values]]] = {

@@ -43,7 +43,7 @@ def dtype_bounds(dtype: DType) -> Bounds:
     """The interval of all values of `dtype`."""
     found = _full.get(dtype)
     if found is None:
-        found = _UNKNOWN_FLOAT if dtype.kind in ("float", "void") else (dtype.min, dtype.max)
+        found = _UNKNOWN_FLOAT if dtype.kind in ("float", "complex", "void") else (dtype.min, dtype.max)
         _full[dtype] = found
     return found
 

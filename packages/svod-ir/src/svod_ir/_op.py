@@ -28,6 +28,8 @@ class Op(Enum):
     ADD = auto(); SUB = auto(); MUL = auto(); IDIV = auto(); MOD = auto(); CDIV = auto(); CMOD = auto(); FDIV = auto()  # noqa: E702
     POW = auto(); MAX = auto(); MIN = auto(); LT = auto(); LE = auto(); EQ = auto(); NE = auto()  # noqa: E702
     AND = auto(); OR = auto(); XOR = auto(); SHL = auto(); SHR = auto(); THREEFRY = auto()  # noqa: E702
+    # complex numbers
+    COMPLEX = auto(); REAL = auto(); IMAG = auto(); AS_COMPLEX = auto(); AS_REAL = auto()  # noqa: E702
     # ternary
     WHERE = auto(); MULACC = auto()  # noqa: E702
     # reduction and scan

@@ -6,7 +6,7 @@ from svod_dtype import void
 from svod_ir._size_text import format_shape
 from svod_ir.errors import GraphError
 from svod_ir.loops import get_result_shape
-from svod_ir.ops import ELEMENTWISE, MARKS, Op
+from svod_ir.ops import COMPLEX_PARTS, ELEMENTWISE, MARKS, Op
 from svod_ir.sizes import max_size, normalize_size
 from svod_ir.uop import SInt, UOp, defines
 
@@ -30,7 +30,7 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         return ()
     if op in _LIKE_FIRST:
         return node.src[0].find_shape()
-    if op in ELEMENTWISE:
+    if op in ELEMENTWISE or op in COMPLEX_PARTS:
         return _elementwise(node)
     if op in _EFFECTS:
         return None
@@ -51,6 +51,10 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return tuple(normalize_size(s + sizes[2 * i] + sizes[2 * i + 1]) for i, s in enumerate(node.src[0].shape))
         case Op.SHRINK:
             return tuple(_extent(begin, end) for begin, end in zip(node.sizes[::2], node.sizes[1::2], strict=True))
+        case Op.AS_COMPLEX:
+            return node.src[0].shape[:-1]
+        case Op.AS_REAL:
+            return (*node.src[0].shape, 2)
         case Op.MULTI:
             return _join_shards(node)
         case Op.GATHER:

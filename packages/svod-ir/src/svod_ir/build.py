@@ -8,19 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svod_dtype import DType, bool_, float32, void
+from svod_dtype import DType, bool_, complex64, complex128, float32, float64, void
 from svod_ir._constant import evaluate_scalar
 from svod_ir._size_text import format_shape, format_size
 from svod_ir.args import CheckArg, ReduceArg, ScanArg, ScatterArg
 from svod_ir.errors import AxisError, OperandError, ShapeError
-from svod_ir.ops import BINARY, COMPARISON, DTYPE_CLASSES, TABLE, UNARY, Op
+from svod_ir.ops import BINARY, COMPARISON, DTYPE_CLASSES, TABLE, UNARY, Op, takes
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
-    "make_alu", "make_cast", "make_check", "make_constant_like", "make_copy",
-    "make_expand", "make_flip", "make_gather", "make_iota", "make_pad", "make_permute", "make_reduce_axis",
-    "make_reshape", "make_scan_axis", "make_scatter_add", "make_shrink",
+    "make_alu",
+    "make_as_complex",
+    "make_as_real",
+    "make_cast",
+    "make_check",
+    "make_complex",
+    "make_constant_like",
+    "make_copy",
+    "make_expand",
+    "make_flip",
+    "make_gather",
+    "make_imag",
+    "make_iota",
+    "make_pad",
+    "make_permute",
+    "make_real",
+    "make_reduce_axis",
+    "make_reshape",
+    "make_scan_axis",
+    "make_scatter_add",
+    "make_shrink",
 ]  # fmt: skip
 
 # Of ops that take any dtype, nothing need be asked.
@@ -39,6 +57,13 @@ def make_cast(x: UOp, dtype: DType) -> UOp:
     target = dtype.vec(x.dtype.lanes) if dtype.lanes == 1 else dtype
     if x.dtype is target:
         return x
+    if x.dtype.is_complex and not (target.is_complex or target.is_bool):
+        raise OperandError(
+            operation="cast", found=x.dtype, expected=f"numbers without an imaginary part, to become {target}",
+            hint="take a part: x.real or x.imag, or x.abs()",
+        )  # fmt: skip
+    if x.op is Op.CONST and target.is_complex:
+        return UOp.const(target, x.arg)
     if x.op is Op.CONST:
         folded = evaluate_scalar(Op.CAST, target, (x.arg,))
         if folded is not None:
@@ -82,13 +107,19 @@ def _check_dtype(op: Op, dtype: DType) -> None:
     if dtype is void:
         raise OperandError(operation=op.name, found="void", expected="values")
     kind = _RESTRICTED.get(op)
+    if dtype.is_complex:
+        if not takes(op, dtype):
+            raise OperandError(
+                operation=op.name, found=dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+            )
+        return
     if kind is not None and not DTYPE_CLASSES[kind](dtype):
         hint = "cast with x.cast(float32)" if kind == "float" else None
         raise OperandError(operation=op.name, found=dtype, expected=_EXPECTED[kind], hint=hint)
 
 
 def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | None:
-    if dtype.is_float or dtype.lanes > 1:
+    if dtype.is_inexact or dtype.lanes > 1:
         return None
     for operand in operands:
         if operand.op is not _CONST:
@@ -122,6 +153,50 @@ def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
     sizes = tuple(map(normalize_size, sizes))
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
     return UOp(op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes))
+
+
+def make_complex(real: UOp, imag: UOp) -> UOp:
+    """The complex numbers with these parts, floats of 32 or of 64 bits.
+
+    Raises:
+        OperandError: if the parts have no such dtype, or two.
+    """
+    if real.dtype is not imag.dtype or real.dtype not in _COMPLEX_OF:
+        found = f"{real.dtype} and {imag.dtype}"
+        raise OperandError(operation="complex", found=found, expected="parts that are both float32, or both float64")
+    return UOp(Op.COMPLEX, _COMPLEX_OF[real.dtype], (real, imag))
+
+
+_COMPLEX_OF = {float32: complex64, float64: complex128}
+
+
+def make_real(x: UOp) -> UOp:
+    """The real part; of what is real, all of it."""
+    return UOp(Op.REAL, x.dtype.part, (x,)) if x.dtype.is_complex else x
+
+
+def make_imag(x: UOp) -> UOp:
+    """The imaginary part of complex numbers."""
+    return UOp(Op.IMAG, x.dtype.part, (x,))
+
+
+def make_as_complex(x: UOp) -> UOp:
+    """The complex numbers whose parts lie along the last axis of `x`, of size 2.
+
+    Raises:
+        OperandError: if `x` is of no float of 32 or 64 bits.
+        ShapeError: if the last axis has another size.
+    """
+    if x.dtype not in _COMPLEX_OF:
+        raise OperandError(operation="as_complex", found=x.dtype, expected="float32 or float64")
+    if x.shape[-1:] != (2,):
+        raise ShapeError(operation="as_complex", shape=x.shape, problem="has no last axis of size 2")
+    return UOp(Op.AS_COMPLEX, _COMPLEX_OF[x.dtype], (x,))
+
+
+def make_as_real(x: UOp) -> UOp:
+    """The parts of complex numbers along a new last axis: the real part, then the imaginary one."""
+    return UOp(Op.AS_REAL, x.dtype.part, (x,))
 
 
 def make_copy(x: UOp, device: str) -> UOp:
@@ -295,6 +370,7 @@ def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
     for axis in axes:
         if not 0 <= axis < len(x.shape):
             raise AxisError(operation="reduce", axis=axis, ndim=len(x.shape))
+    _check_reduced("reduce", op, x.dtype)
     live = tuple(sorted({a for a in axes if x.shape[a] != 1}))
     return UOp(Op.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, live)) if live else x
 
@@ -303,7 +379,13 @@ def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
     """The inclusive prefix reduction along one axis."""
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="scan", axis=axis, ndim=len(x.shape))
+    _check_reduced("scan", op, x.dtype)
     return UOp(Op.SCAN_AXIS, x.dtype, (x,), ScanArg(op, axis))
+
+
+def _check_reduced(operation: str, op: Op, dtype: DType) -> None:
+    if dtype.is_complex and op is not Op.ADD:
+        raise OperandError(operation=operation, found=dtype, expected=f"real numbers for {op.name}")
 
 
 def make_constant_like(x: UOp, value: bool | int | float) -> UOp:

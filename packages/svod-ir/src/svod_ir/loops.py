@@ -6,7 +6,9 @@
 
 A body is a graph of its own, closed: a SINK of values made of PARAMs, which stand for the operands in their order, and
 of variables. A PARAM is flat, and is seen in the shape of its operand as memory is; of a sliced operand it is one slice,
-without the first axis. A sharded operand takes a PARAM for each of its shards (`make_parameter` makes these forms).
+without the first axis. A sharded operand takes a PARAM for each of its shards (`make_parameter` makes these forms). Of
+complex operands, and values of a body, a LOOP or SWITCH has the parts, along a last axis (AS_REAL), and its results are
+complex again (AS_COMPLEX): what is repeated and chosen is real.
 
 A variable that a body reads and the graph around it binds stands among the constant operands, as its BIND: it takes a slot
 as any operand does, of which the body has no PARAM.
@@ -23,7 +25,7 @@ from svod_dtype import bool_, index, int64, void
 from svod_ir._sharding import Placement, Sharding
 from svod_ir._size_text import format_shape
 from svod_ir.args import LoopArg, ParamArg, SwitchArg
-from svod_ir.build import make_cast, make_reshape, make_shrink
+from svod_ir.build import make_as_complex, make_as_real, make_cast, make_reshape, make_shrink
 from svod_ir.errors import GraphError
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.sizes import max_size, normalize_size, product, unbind
@@ -80,8 +82,9 @@ def make_loop(
     Raises:
         GraphError: if the body and the operands do not fit each other.
     """
-    arg = LoopArg(body, n_carried, n_sliced, counter, is_reversed, is_conditional, is_recomputed)
-    return _make_checked(UOp(Op.LOOP, void, (_make_count(count), *operands), arg))
+    arg = LoopArg(_with_real_values(body), n_carried, n_sliced, counter, is_reversed, is_conditional, is_recomputed)
+    results = _make_checked(UOp(Op.LOOP, void, (_make_count(count), *map(_to_real, operands)), arg))
+    return _with_dtypes(results, body)
 
 
 def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> tuple[UOp, ...]:
@@ -90,7 +93,24 @@ def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> t
     Raises:
         GraphError: if the bodies differ in what they give, or do not fit the operands.
     """
-    return _make_checked(UOp(Op.SWITCH, void, (make_cast(index, int64), *operands), SwitchArg(tuple(bodies))))
+    arg = SwitchArg(tuple(map(_with_real_values, bodies)))
+    results = _make_checked(UOp(Op.SWITCH, void, (make_cast(index, int64), *map(_to_real, operands)), arg))
+    return _with_dtypes(results, bodies[0])
+
+
+def _to_real(x: UOp) -> UOp:
+    return make_as_real(x) if x.dtype.is_complex else x
+
+
+def _with_real_values(body: UOp) -> UOp:
+    if not any(value.dtype.is_complex for value in body.src):
+        return body
+    return body.with_src(tuple(map(_to_real, body.src)))
+
+
+def _with_dtypes(results: Sequence[UOp], body: UOp) -> tuple[UOp, ...]:
+    """Results that are pairs of parts as the complex numbers that the body gives."""
+    return tuple([make_as_complex(r) if v.dtype.is_complex else r for r, v in zip(results, body.src, strict=False)])
 
 
 def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
@@ -250,6 +270,8 @@ def _make_count(count: SInt) -> UOp:
 
 
 def _make_shaped(operand: UOp, shape: Sequence[SInt], slot: int, device: str | None) -> UOp:
+    if operand.dtype.is_complex:
+        return make_as_complex(_make_shaped(make_as_real(operand), (*shape, 2), slot, device))
     memory = UOp(Op.PARAM, operand.dtype, (), ParamArg(slot, math.prod(map(max_size, shape)), device))
     return make_reshape(make_shrink(memory, [(0, product(shape))]), shape)
 

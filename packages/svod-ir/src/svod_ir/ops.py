@@ -11,6 +11,8 @@ Conventions that hold everywhere:
   by zero gives 0, its remainder 0; `min // -1` wraps to `min`.
 - `MAX` and `MIN` of floats give NaN where either side is NaN.
 - A 0-d operand of an elementwise op stands for that value at every element.
+- A complex dtype stands in graphs of tensors alone, and in no memory: its values lie there as pairs of floats, the real part
+  first, along a last axis of 2 (AS_COMPLEX and AS_REAL). The first pass writes both parts of each complex node as nodes.
 - An `arg` that lists sizes holds `None` where the size is symbolic; the operands after the first
   fill the `None`s in order (`UOp.sizes` gives the filled tuple).
 - Memory objects carry the dtype of their elements. `INDEX(buffer, i..., gate?)` is a location; a
@@ -29,8 +31,8 @@ from svod_ir import args
 from svod_ir._op import AxisType, Op
 
 __all__ = [
-    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS", "IDENTITIES",
-    "MARKS", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow",
+    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "COMPLEX_PARTS", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS",
+    "IDENTITIES", "MARKS", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow",
     "count_operands", "get_identity", "takes",
 ]  # fmt: skip
 
@@ -184,6 +186,11 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.LE: _COMPARE._replace(infix="<="),
     Op.EQ: _COMPARE._replace(is_commutative=True, infix="=="),
     Op.NE: _COMPARE._replace(is_commutative=True, infix="!="),
+    Op.COMPLEX: OpRow("left right", "None", "complex, of its operands as real and imaginary part", _G),
+    Op.REAL: OpRow("source", "None", "source's part", _G),
+    Op.IMAG: OpRow("source", "None", "source's part", _G),
+    Op.AS_COMPLEX: OpRow("source", "None", "complex, of its operand's last axis of 2", _G),
+    Op.AS_REAL: OpRow("source", "None", "source's part, with a last axis of 2", _G),
     Op.WHERE: OpRow("condition x y", "None", "x's (= y's)", _ALL, is_common=True),
     Op.MULACC: OpRow("x y z", "None", "x's: x * y + z, rounded once", "lowered", is_proved=True),
     Op.REDUCE_AXIS: OpRow("source", args.ReduceArg, "source's", _G),
@@ -236,6 +243,8 @@ UNARY: Final = _select(_UNARY)
 COMPARISON: Final = _select(_COMPARE)
 BINARY: Final = _select(_BINARY, _COMPARE)
 TERNARY: Final = frozenset({Op.WHERE, Op.MULACC})
+COMPLEX_PARTS: Final = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
+"""Between complex numbers and their parts, element by element, in graphs of tensors alone."""
 ELEMENTWISE: Final = UNARY | BINARY | TERNARY | {Op.CAST, Op.BITCAST}
 COMMUTATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_commutative)
 ASSOCIATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_associative)
@@ -245,8 +254,16 @@ ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(r
 """The NamedTuples that args of several fields are."""
 
 
+_COMPLEX: Final = frozenset({
+    Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.NEG, Op.RECIPROCAL, Op.EQ, Op.NE, Op.WHERE, Op.CAST, Op.REAL, Op.IMAG,
+})  # fmt: skip
+"""What is computed of complex numbers; other functions of them are composed of functions of their parts."""
+
+
 def takes(op: Op, dtype: DType) -> bool:
     """Whether an elementwise op is defined for operands of `dtype`."""
+    if dtype.is_complex:
+        return op in _COMPLEX
     return DTYPE_CLASSES[TABLE[op].takes](dtype)
 
 

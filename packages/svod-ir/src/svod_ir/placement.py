@@ -27,7 +27,7 @@ from svod_dtype import void
 from svod_ir._sharding import Placement, Sharding
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.loops import get_result_placement
-from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, Op
+from svod_ir.ops import COMPLEX_PARTS, ELEMENTWISE, MARKS, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
@@ -48,7 +48,7 @@ def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
     return tuple(small + (position < n_large) for position in range(n_parts))
 
 
-_COMMON: Final = (MOVEMENT - {Op.RESHAPE, Op.MULTI}) | {Op.CONST, Op.REDUCE_AXIS}
+_COMMON: Final = (MOVEMENT - {Op.RESHAPE, Op.MULTI}) | {Op.CONST, Op.REDUCE_AXIS} | COMPLEX_PARTS
 
 
 @defines("_placement")
@@ -116,7 +116,7 @@ def lay_out(node: UOp) -> Partition:
     if not isinstance(first, Sharding):
         return Partition(first, (None,) * len(node.src))
     rule = _RULES.get(node.op)
-    if node.op in ELEMENTWISE:
+    if node.op in ELEMENTWISE or node.op in COMPLEX_PARTS:
         return _lay_out_elementwise(node, [p for p in found if isinstance(p, Sharding)])
     return _lay_out_whole(node, first) if rule is None else rule(node, first)
 
@@ -183,6 +183,11 @@ def _lay_out_scan(node: UOp, first: Sharding) -> Partition:
     return _lay_out_whole(node, first) if first.axis == node.arg.axis else Partition(first, (first,))
 
 
+def _lay_out_pairs(node: UOp, first: Sharding) -> Partition:
+    """The parts of a complex number are on one device."""
+    return _lay_out_whole(node, first) if first.axis == len(node.shape) else Partition(first, (first,))
+
+
 def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
     """Other axes of the source may be split, or the positions."""
     source, positions = (s.placement for s in node.src)
@@ -215,9 +220,9 @@ def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
 
 
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
-    **dict.fromkeys((Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.LATER, *MARKS), _lay_out_first),
+    **dict.fromkeys((Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.LATER, Op.AS_REAL, *MARKS), _lay_out_first),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
-    Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,
+    Op.AS_COMPLEX: _lay_out_pairs, Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,
     Op.SCATTER_ADD: _lay_out_scatter,
 }  # fmt: skip
 

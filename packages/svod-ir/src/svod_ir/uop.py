@@ -251,8 +251,15 @@ class UOp:
         return found if found is None or isinstance(found, str) else found.devices
 
     @staticmethod
-    def const(dtype: DType, value: bool | int | float) -> UOp:
-        """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or rounded to it."""
+    def const(dtype: DType, value: complex) -> UOp:
+        """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or rounded to it.
+
+        One of a complex dtype is a COMPLEX of two constants.
+        """
+        if dtype.kind == "complex":
+            parts = (value.real, value.imag) if isinstance(value, complex) else (value, 0)
+            return UOp(Op.COMPLEX, dtype, tuple([UOp.const(dtype.part, part) for part in parts]))
+        assert not isinstance(value, complex), value
         if dtype.lanes > 1:
             return UOp(_VCONST, dtype, (), (cast_value(value, dtype.scalar),) * dtype.lanes)
         return UOp(_CONST, dtype, (), cast_value(value, dtype))

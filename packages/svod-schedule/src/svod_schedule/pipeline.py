@@ -48,6 +48,7 @@ from svod_schedule.rangeify.release_events import release_events
 from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.simplify_loops import simplify_loops
 from svod_schedule.rangeify.skip_padding import skip_padding
+from svod_schedule.rangeify.split_complex import split_complex
 from svod_schedule.rangeify.split_reduce import split_reduce
 from svod_schedule.rangeify.store_transposed import store_transposed
 
@@ -178,7 +179,9 @@ class Context:
 
 
 _RANGEIFY: Final = (
-    Pass("release-events", lambda g, _: release_events(g), "lets a LATER wait only for what is computed anyway", "graph"),
+    Pass("split-complex", lambda g, _: split_complex(g), "writes complex numbers as pairs of real ones", "graph"),
+    # What waits for a complex number waits for both of its parts.
+    Pass("release-events", lambda g, _: release_events(g), "lets a LATER wait only for what is computed anyway", "graph", after=("split-complex",)),
     # What is left of events are values that every pass writes as it does any other.
     Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph", after=("release-events",)),
     # Each shard of what a loop carries is an operand of its own.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, SupportsFloat, TypeAlias, cast
 
-from svod_dtype import DType, bool_, float32, int32, int64, result_type, to_dtype, uint8, uint64
-from svod_ir import Op, SInt, UOp, make_concat, make_empty, make_reshape
+from svod_dtype import DType, bool_, complex64, float32, int32, int64, result_type, to_dtype, uint8, uint64
+from svod_ir import Op, OperandError, SInt, UOp, make_as_complex, make_concat, make_empty, make_reshape
 from svod_ir.placement import check_devices, is_file
 from svod_ir.sizes import max_size
 from svod_tensor._variable import explain_unbound
@@ -30,13 +30,13 @@ __all__ = [
     "make_buffer_node", "make_constant", "make_node", "place_by_default",
 ]  # fmt: skip
 
-Scalar: TypeAlias = bool | int | float
+Scalar: TypeAlias = bool | int | float | complex
 
 
 def make_node(data: object, dtype: DType | None) -> UOp:
     """The node for `data`: a constant, which is on no device, or a buffer in the host's memory."""
     match data:
-        case bool() | int() | float():
+        case bool() | int() | float() | complex():
             return make_constant(data, dtype or _scalar_dtype(data))
         case UOp():
             node = data if data.dtype.kind != "index" else data.cast(int64)
@@ -57,12 +57,21 @@ def make_constant(value: Scalar, dtype: DType) -> UOp:
         NonFiniteCastError: if NaN or an infinity should become an integer.
     """
     check_scalar(value, dtype)
+    if dtype.is_bool:
+        return UOp.const(dtype, bool(value))
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise OperandError(
+            operation="tensor", found=value, expected=f"a number without an imaginary part, to become {dtype}",
+            hint="give its real part, or a complex dtype",
+        )  # fmt: skip
     return UOp.const(dtype, value)
 
 
 def check_scalar(value: Scalar, dtype: DType) -> None:
     """Raise if `dtype` cannot hold `value` at all."""
     if not dtype.is_int:
+        return
+    if isinstance(value, complex):
         return
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -73,7 +82,9 @@ def check_scalar(value: Scalar, dtype: DType) -> None:
 
 
 def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
-    """A node for storage that exists."""
+    """A node for storage that exists; that of complex numbers has their parts."""
+    if dtype.is_complex:
+        return make_as_complex(make_buffer_node(buffer, dtype.part, (*shape, 2), device))
     return make_reshape(memory_nodes.make_memory(dtype, math.prod(shape), device, buffer), shape)
 
 
@@ -85,7 +96,17 @@ def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None
     shape = tuple(int(s) for s in array.shape)
     if 0 in shape:
         return make_empty(dtype, shape)
+    if dtype.is_complex:
+        return make_as_complex(make_array_node(_view_parts(array, dtype), may_share=may_share))
     return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, HOST_DEVICE)
+
+
+def _view_parts(array: Array, dtype: DType) -> Array:
+    """The parts of complex numbers along a last axis: where they are, if the numbers lie in order without gaps."""
+    import numpy as np
+
+    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return np.ascontiguousarray(array).view(dtype.part.numpy).reshape((*array.shape, 2))
 
 
 def place_by_default(node: UOp, data: object = None) -> UOp:
@@ -125,7 +146,9 @@ def _is_on_disk(memory: UOp) -> bool:
 def _scalar_dtype(value: Scalar) -> DType:
     if isinstance(value, bool):
         return bool_
-    return default_int_dtype(value, value) if isinstance(value, int) else float32
+    if isinstance(value, int):
+        return default_int_dtype(value, value)
+    return float32 if isinstance(value, float) else complex64
 
 
 def default_int_dtype(low: int, high: int) -> DType:
@@ -139,7 +162,7 @@ def default_int_dtype(low: int, high: int) -> DType:
 
 def _from_nested(data: Sequence[object], dtype: DType | None) -> UOp:
     shape, leaves = _flatten(data)
-    if not {bool, int, float}.issuperset(map(type, leaves)):
+    if not {bool, int, float, complex}.issuperset(map(type, leaves)):
         return _from_mixed(leaves, shape, dtype)
     numbers = cast("list[Scalar]", leaves)
     array = _to_array(numbers, dtype or _common_dtype(numbers))
@@ -148,9 +171,12 @@ def _from_nested(data: Sequence[object], dtype: DType | None) -> UOp:
 
 def _common_dtype(numbers: Sequence[Scalar]) -> DType:
     kinds = set(map(type, numbers))
+    if complex in kinds:
+        return complex64
     if float in kinds or not kinds:
         return float32
-    return bool_ if kinds == {bool} else default_int_dtype(int(min(numbers)), int(max(numbers)))
+    integers = [int(number) for number in numbers if not isinstance(number, complex)]
+    return bool_ if kinds == {bool} else default_int_dtype(min(integers), max(integers))
 
 
 def _to_array(numbers: Sequence[Scalar], dtype: DType) -> Array:
@@ -158,12 +184,15 @@ def _to_array(numbers: Sequence[Scalar], dtype: DType) -> Array:
 
     if dtype.is_bool:
         return np.array([bool(n) for n in numbers], np.bool_)
-    if not dtype.is_int:
+    if not dtype.is_complex and any(isinstance(number, complex) for number in numbers):
+        raise OperandError(operation="tensor", found="complex numbers", expected=f"numbers that {dtype} holds")
+    if dtype.is_inexact:
         with np.errstate(all="ignore"):
             return np.array(numbers, dtype.numpy)
-    for number in numbers if float in set(map(type, numbers)) else (min(numbers), max(numbers)) if numbers else ():
+    reals = [number for number in numbers if not isinstance(number, complex)]
+    for number in reals if float in set(map(type, reals)) else (min(reals), max(reals)) if reals else ():
         check_scalar(number, dtype)
-    return np.array([int(n) for n in numbers], dtype.numpy)
+    return np.array([int(n) for n in reals], dtype.numpy)
 
 
 def _flatten(data: object) -> tuple[tuple[int, ...], list[object]]:
@@ -191,7 +220,7 @@ def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType |
     import numpy as np
 
     for leaf in leaves:
-        if not isinstance(leaf, (bool, int, float, np.generic, np.ndarray)) and not _is_tensor(leaf):
+        if not isinstance(leaf, (bool, int, float, complex, np.generic, np.ndarray)) and not _is_tensor(leaf):
             raise DataError(found=leaf)
     inner: set[tuple[SInt, ...]] = {getattr(leaf, "shape", ()) for leaf in leaves}
     if len(inner) > 1:
@@ -209,7 +238,9 @@ def _from_tensors(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType
     made = [leaf.uop if _is_tensor(leaf) else make_node(leaf, dtype) for leaf in leaves]
     if dtype is None:
         pairs = zip(leaves, made, strict=True)
-        dtype = result_type(*(leaf if isinstance(leaf, (bool, int, float)) else node.dtype for leaf, node in pairs))
+        dtype = result_type(
+            *(leaf if isinstance(leaf, (bool, int, float, complex)) else node.dtype for leaf, node in pairs)
+        )
     nodes = [node.cast(dtype) for node in made]
     inner = nodes[0].shape
     check_devices(*nodes)
@@ -233,7 +264,7 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
     if isinstance(data, np.generic):
         scalar = cast("np.generic[object]", data)
         found, value = to_dtype(scalar.dtype), scalar.item()
-        number = value if isinstance(value, (bool, int)) else float(cast("SupportsFloat", value))
+        number = value if isinstance(value, (bool, int, complex)) else float(cast("SupportsFloat", value))
         return make_constant(number, dtype or found)
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         return _from_array(np.asarray(data), dtype)

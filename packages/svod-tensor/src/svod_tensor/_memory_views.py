@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 
 from svod_dtype import DType
-from svod_ir import Op, UOp, make_reshape, make_shrink
+from svod_ir import Op, UOp, make_as_complex, make_reshape, make_shrink
 from svod_ir.sizes import max_size, product
 from svod_tensor._shapes import Shape
 
 __all__ = ["view_bytes", "view_prefix"]
 
 
-def view_prefix(memory: UOp, sizes: Shape) -> UOp:
-    """The first elements of `memory` as a tensor of `sizes`; all of them where every size is known."""
+def view_prefix(memory: UOp, sizes: Shape, dtype: DType | None = None) -> UOp:
+    """The first elements of `memory` as a tensor of `sizes`; all of them where every size is known.
+
+    With a complex `dtype`, its numbers: memory has two floats of each, the real part first.
+    """
+    if dtype is not None and dtype.is_complex:
+        return make_as_complex(view_prefix(memory, (*sizes, 2)))
     if sizes == memory.shape:
         return memory
     if all(isinstance(s, int) for s in sizes):

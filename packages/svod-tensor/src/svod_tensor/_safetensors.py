@@ -18,6 +18,7 @@ from svod_dtype import (
     DType,
     bfloat16,
     bool_,
+    complex64,
     float8_e4m3,
     float8_e5m2,
     float16,
@@ -44,6 +45,7 @@ __all__ = ["TensorEntry", "load_safetensors", "read_header", "read_safetensors_m
 _DTYPES: Final[Mapping[str, DType]] = {
     "BOOL": bool_, "U8": uint8, "I8": int8, "U16": uint16, "I16": int16, "U32": uint32, "I32": int32, "U64": uint64, "I64": int64,
     "F8_E4M3": float8_e4m3, "F8_E5M2": float8_e5m2, "F16": float16, "BF16": bfloat16, "F32": float32, "F64": float64,
+    "C64": complex64,
 }  # fmt: skip
 _NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER_BYTES: Final = 100_000_000

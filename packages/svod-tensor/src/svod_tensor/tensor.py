@@ -15,6 +15,7 @@ from svod_tensor.ops.arithmetic import Arithmetic
 from svod_tensor.ops.assignment import Assignment
 from svod_tensor.ops.bitwise import Bitwise
 from svod_tensor.ops.comparison import Comparison
+from svod_tensor.ops.complexes import Complexes
 from svod_tensor.ops.composed import take_rules
 from svod_tensor.ops.conversion import Conversion
 from svod_tensor.ops.creation import Creation
@@ -62,7 +63,7 @@ _OUT_OF_BAND: Final = 5
 
 @take_rules
 class Tensor(
-    Activation, Arithmetic, Assignment, Bitwise, Comparison, Conversion, Creation, Cumulative, Curves, Cutting,
+    Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves, Cutting,
     Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural, Operators,
     Placing, Products, Protocols, Quantiles, Random, Reading, Reduction, Samples, Selecting, Showing, Sorting,
     Sources, Statistics, Trigonometry, Update, Windows,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from svod_ir.build import make_alu, make_cast
+from svod_ir.build import make_alu, make_cast, make_real
 from svod_ir.derivatives.rule import Derivative, Parts, Wanted, collapse, scale, scale_guarded, spread
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -214,7 +214,9 @@ WHERE: Final = Derivative(_reverse_where, _forward_where)
 
 
 def _reverse_cast(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
-    return [make_cast(cotangent, node.source.dtype)]
+    dtype = node.source.dtype
+    # Of what is real, the real part is the cotangent.
+    return [make_cast(cotangent if dtype.is_complex else make_real(cotangent), dtype)]
 
 
 def _forward_cast(node: UOp, tangents: Parts) -> UOp | None:
@@ -222,7 +224,7 @@ def _forward_cast(node: UOp, tangents: Parts) -> UOp | None:
 
 
 CAST: Final = Derivative(_reverse_cast, _forward_cast)
-"""Between floats; what is not one has no derivative."""
+"""Between floats and complex numbers; what is neither has no derivative."""
 
 
 def _reverse_zero(node: UOp, _: UOp, __: Wanted) -> Parts:

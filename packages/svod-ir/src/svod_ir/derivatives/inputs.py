@@ -20,7 +20,7 @@ def get_dependence(outputs: Sequence[UOp], sources: Sequence[UOp], *, is_forward
     order = sort_nodes(outputs, lambda node: inputs.setdefault(node, _list_inputs(node, is_forward, marked)))
     active, touched = set[UOp](), set(sources)
     for node in order:
-        if node in touched and node.dtype.is_float:
+        if node in touched and node.dtype.is_inexact:
             active.add(node)
             continue
         operands = inputs[node]
@@ -31,7 +31,7 @@ def get_dependence(outputs: Sequence[UOp], sources: Sequence[UOp], *, is_forward
             # The derivative is lost in bits, and only a float that is made of them shows it.
             is_active = node.dtype.is_float
         else:
-            is_active = not active.isdisjoint(operands) and (node.dtype.is_float or node.op in _SEVERAL)
+            is_active = not active.isdisjoint(operands) and (node.dtype.is_inexact or node.op in _SEVERAL)
         if is_active:
             active.add(node)
     return Dependence(order, inputs, active)

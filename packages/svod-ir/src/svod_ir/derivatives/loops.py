@@ -61,7 +61,7 @@ def _get_activity(loop: UOp, wanted: Sequence[bool], mode: Mode) -> _Activity:
     arg: LoopArg = loop.arg
     params = group_params([arg.body], loop.src[1:])
     values = arg.body.src[: count_results(loop)]
-    active = {n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_float}
+    active = {n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_inexact}
     while True:
         dependence = mode.get_dependence(values, [p for n in active for p in params[n]])
         more = {n for n in range(arg.n_carried) if values[n] in dependence.active} - active

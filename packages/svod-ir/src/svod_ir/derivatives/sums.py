@@ -16,15 +16,19 @@ from svod_ir.build import make_alu, make_cast, make_reshape
 from svod_ir.derivatives.residuals import count_elements
 from svod_ir.derivatives.rule import add_up
 from svod_ir.loops import get_bodies
-from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, Op
+from svod_ir.ops import COMPLEX_PARTS, ELEMENTWISE, MARKS, MOVEMENT, Op
 from svod_ir.uop import UOp
 
 __all__ = ["StackedSums"]
 
-_SAME: Final = ELEMENTWISE | {Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.EXPAND}
+_SAME: Final = ELEMENTWISE | COMPLEX_PARTS | {Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.EXPAND}
 """What can be computed for all iterations at once from its operands for all of them."""
 _BATCHED: Final = (
-    ELEMENTWISE | MOVEMENT | MARKS | {Op.CONST, Op.VCONST, Op.IOTA, Op.PARAM, Op.CONTIGUOUS, Op.REDUCE_AXIS}
+    ELEMENTWISE
+    | COMPLEX_PARTS
+    | MOVEMENT
+    | MARKS
+    | {Op.CONST, Op.VCONST, Op.IOTA, Op.PARAM, Op.CONTIGUOUS, Op.REDUCE_AXIS}
 )
 _LINEAR: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.CAST, Op.NEG})
 
@@ -68,7 +72,7 @@ class StackedSums:
             if first is None or second is None:
                 return None
             return [*first[0], *second[0]], lambda get: make_alu(Op.ADD, first[1](get), second[1](get))
-        if value.op in _LINEAR and not (value.op is Op.CAST and not value.source.dtype.is_float):
+        if value.op in _LINEAR and not (value.op is Op.CAST and not value.source.dtype.is_inexact):
             below = self._split(value.source)
             return None if below is None else (below[0], lambda get: _apply(value, below[1](get)))
         if value.op is Op.REDUCE_AXIS and value.arg.op is Op.ADD:

@@ -9,6 +9,7 @@ from typing import Final
 
 from svod_ir.build import make_gather, make_scatter_add
 from svod_ir.derivatives.choices import SWITCH
+from svod_ir.derivatives.complex_parts import COMPLEX_PARTS
 from svod_ir.derivatives.elementwise import CAST, FUNCTIONS, OPERATORS, WHERE, ZERO
 from svod_ir.derivatives.gradient import GRADIENT
 from svod_ir.derivatives.loops import LOOP
@@ -47,6 +48,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     **FUNCTIONS,
     **OPERATORS,
     **LINEAR,
+    **COMPLEX_PARTS,
     Op.WHERE: WHERE,
     Op.CAST: CAST,
     Op.BITCAST: "bits have no derivative",

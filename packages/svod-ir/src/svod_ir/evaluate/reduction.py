@@ -26,7 +26,16 @@ __all__ = [
 
 
 def accumulator_dtype(dtype: DType) -> np.dtype[np.generic]:
+    if dtype.is_complex:
+        return np.dtype(np.complex128)
     return np.dtype(np.float64) if dtype.is_float else dtype.numpy
+
+
+def _round(total: Values, dtype: DType) -> Values:
+    """What was added up in the format of the accumulator, in `dtype`."""
+    if dtype.is_complex:
+        return total.astype(dtype.numpy)
+    return convert(total, float64, dtype) if dtype.is_float else total
 
 
 def make_accumulate(op: Op, wide: np.dtype[np.generic]) -> Callable[..., Any]:
@@ -92,21 +101,21 @@ def reduce_axes(x: Values, node: UOp) -> Values:
         shape = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
         return np.full(shape, identity_value(op, node.dtype))
     found = _UFUNCS[op, wide.dtype.kind == "b"].reduce(wide, axis=axes, keepdims=True, dtype=wide.dtype)
-    return convert(found, float64, node.dtype) if node.dtype.is_float else found
+    return _round(found, node.dtype)
 
 
 def scan_axis(x: Values, node: UOp) -> Values:
     op, axis = node.arg
     wide = x.astype(accumulator_dtype(node.dtype))
     found = _UFUNCS[op, wide.dtype.kind == "b"].accumulate(wide, axis=axis, dtype=wide.dtype)
-    return convert(found, float64, node.dtype) if node.dtype.is_float else found
+    return _round(found, node.dtype)
 
 
 def scatter_sums(x: Values, positions: Values, node: UOp, *sizes: Any) -> Values:
     axis, size = node.arg
     wide = x.astype(accumulator_dtype(node.dtype))
     found = scatter_add(wide, positions, axis, int(sizes[0]) if size is None else size)
-    return convert(found, float64, node.dtype) if node.dtype.is_float else found
+    return _round(found, node.dtype)
 
 
 def all_reduce(shards: Any, node: UOp) -> Values:
@@ -114,7 +123,7 @@ def all_reduce(shards: Any, node: UOp) -> Values:
     total = parts[0].astype(accumulator_dtype(node.dtype))
     for part in parts[1:]:
         total = combine(node.arg.op, total, part.astype(total.dtype))
-    return convert(total, float64, node.dtype) if node.dtype.is_float else total
+    return _round(total, node.dtype)
 
 
 _UFUNCS: Final = {

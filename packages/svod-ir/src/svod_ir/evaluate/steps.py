@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from svod_ir._arithmetic import Values, apply_elementwise, choose, constant
+from svod_ir._arithmetic import Values, apply_elementwise, choose, constant, join_parts
 from svod_ir.errors import UnknownMeaningError
 from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
@@ -93,6 +93,16 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda x, *_others: x
         case Op.CHECK:
             return lambda x, *_size: x
+        case Op.COMPLEX:
+            return lambda real, imag: join_parts(real, imag, dtype)
+        case Op.REAL:
+            return lambda x: x.real.copy()
+        case Op.IMAG:
+            return lambda x: x.imag.copy()
+        case Op.AS_COMPLEX:
+            return lambda x: join_parts(x[..., 0], x[..., 1], dtype)
+        case Op.AS_REAL:
+            return lambda x: np.stack([x.real, x.imag], -1)
         case Op.MSTACK:
             return lambda *shards: shards
         case Op.MSELECT:

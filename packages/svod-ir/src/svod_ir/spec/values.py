@@ -72,6 +72,26 @@ def _rule_cast(node: UOp) -> str | None:
     return None if node.dtype.lanes == node.source.dtype.lanes else "CAST keeps the lanes"
 
 
+def _rule_complex(node: UOp) -> str | None:
+    x, y = node.src
+    if not node.dtype.is_complex or x.dtype is not node.dtype.part or y.dtype is not node.dtype.part:
+        return "COMPLEX is complex, and takes its two parts"
+    return check_no_arg(node) or _rule_shape(node)
+
+
+def _rule_part(node: UOp) -> str | None:
+    source = node.source.dtype
+    if not source.is_complex or node.dtype is not source.part:
+        return f"{node.op.name} takes complex numbers, and is a part of them"
+    return check_no_arg(node)
+
+
+def _rule_as_complex(node: UOp) -> str | None:
+    if not node.dtype.is_complex or node.source.dtype is not node.dtype.part or node.source.shape[-1:] != (2,):
+        return "AS_COMPLEX is complex, and takes its parts along a last axis of 2"
+    return check_no_arg(node)
+
+
 def _rule_bitcast(node: UOp) -> str | None:
     return None if node.dtype.nbytes == node.source.dtype.nbytes else "BITCAST keeps the size in bytes"
 
@@ -155,6 +175,7 @@ def _rule_wmma(node: UOp) -> str | None:
 VALUE_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(UNARY, _rule_unary),
     **dict.fromkeys(BINARY, _rule_binary),
+    Op.COMPLEX: _rule_complex, **dict.fromkeys((Op.REAL, Op.IMAG, Op.AS_REAL), _rule_part), Op.AS_COMPLEX: _rule_as_complex,
     Op.WHERE: _rule_where, Op.MULACC: _rule_mulacc, Op.CAST: _rule_cast, Op.BITCAST: _rule_bitcast, Op.CONST: _rule_const,
     Op.VCONST: _rule_vconst, Op.DEFINE_VAR: _rule_variable, Op.SPECIAL: _rule_special, Op.BIND: _rule_bind,
     Op.VECTORIZE: _rule_vectorize, Op.BROADCAST: _rule_broadcast, Op.GEP: _rule_gep, Op.CAT: _rule_cat, Op.WMMA: _rule_wmma,

@@ -328,7 +328,7 @@ class Captured:
             if i.is_written and not i.is_donated and isinstance(tensor, Tensor) and tensor.content.path:
                 node = nodes[i.memory]
                 if tensor.sharding is None and memory_nodes.find_base(tensor.uop) is not node:
-                    tensor.assign(Tensor.from_uop(view_prefix(node, tensor.shape)))
+                    tensor.assign(Tensor.from_uop(view_prefix(node, tensor.shape, tensor.dtype)))
 
     def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
         """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectCall", "DirectRead", "DirectResult", "make_direct_result"]
 
-_RESHAPE, _BUFFER = Op.RESHAPE, Op.BUFFER
+_RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
 
 class DirectResult(NamedTuple):
@@ -42,7 +42,7 @@ def make_direct_result(node: UOp, form: Form) -> DirectResult | None:
     """`node` as a result that is memory of its own, if it is all of a BUFFER under some shape."""
     shapes: list[UOp] = []
     memory = node
-    while memory.op is _RESHAPE:
+    while memory.op is _RESHAPE or memory.op is _AS_COMPLEX:
         if len(memory.src) != 1:
             return None
         shapes.append(memory)
@@ -128,7 +128,7 @@ class DirectCall:
                     return None
                 node = cell.node
                 # Every argument of every such call comes through here.
-                while node.op is _RESHAPE:
+                while node.op is _RESHAPE or node.op is _AS_COMPLEX:
                     node = node.src[0]
                 memory = node.attached
                 if node.op is not _BUFFER or not isinstance(memory, Buffer):

@@ -173,10 +173,11 @@ def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:
 
 def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
     """Memory for what `like` is on one device, with `binds` for the variables in its shape."""
-    size = math.prod(max_size(s) for s in like.shape)
-    buffer = Buffer(get_allocator(device), like.dtype, size)
+    dtype = like.dtype.part
+    size = math.prod(max_size(s) for s in like.shape) * (like.dtype.itemsize // dtype.itemsize)
+    buffer = Buffer(get_allocator(device), dtype, size)
     shape = tuple([s if isinstance(s, int) else s.substitute(binds) for s in like.shape])
-    return view_prefix(memory_nodes.make_memory(like.dtype, size, device, buffer), shape)
+    return view_prefix(memory_nodes.make_memory(dtype, size, device, buffer), shape, like.dtype)
 
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
@@ -284,11 +285,11 @@ def _finish(
     for given in inputs:
         given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
     memories = [] if plan is None else [
-        (memory_nodes.make_memory(part.dtype, plan.buffers[index].size, plan.buffers[index].device), index)
+        (memory_nodes.make_memory(part.dtype.part, plan.buffers[index].size, plan.buffers[index].device), index)
         for (*_, part), index in zip(computed, plan.output_indices[: len(computed)], strict=True)
     ]  # fmt: skip
     made = {
-        (source, number): view_prefix(memory, part.shape)
+        (source, number): view_prefix(memory, part.shape, part.dtype)
         for (source, number, part), (memory, _) in zip(computed, memories, strict=True)
     }
     nodes = [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Detach", "Every", "Expand", "Flip", "Path", "Permute", "Reshape", "Shard", "Shrink", "Step", "apply_path",
     "is_reshape_a_view", "is_shard", "is_symbolic", "is_writable", "list_sizes", "make_target", "put", "read_array",
-    "substitute_path",
+    "substitute_path", "view_parts",
 ]  # fmt: skip
 
 
@@ -215,6 +215,24 @@ def apply_path(path: Iterable[Step], node: UOp) -> UOp:
 def make_target(path: Path, node: UOp) -> UOp:
     """`apply_path` as something to write to."""
     return apply_path([step for step in path if step.__class__ is not Detach], node)
+
+
+def view_parts(target: UOp) -> UOp:
+    """The parts of complex numbers that are a view of memory, along a last axis, as something to write to."""
+    if target.op is Op.AS_COMPLEX:
+        return target.source
+    source = view_parts(target.source)
+    match target.op:
+        case Op.RESHAPE:
+            return make_reshape(source, (*target.shape, 2))
+        case Op.PERMUTE:
+            return make_permute(source, (*target.arg, len(target.arg)))
+        case Op.SHRINK:
+            sizes = target.sizes
+            return make_shrink(source, [*zip(sizes[::2], sizes[1::2], strict=True), (0, 2)])
+        case _:
+            assert target.op is Op.FLIP, target
+            return make_flip(source, (*target.arg, False))
 
 
 def read_array(path: Iterable[Step], array: Array) -> Array:

@@ -272,13 +272,14 @@ def _make_realized(node: UOp, buffer: Buffer, versions: Mapping[UOp, UOp]) -> UO
     if state is not None:
         memory = states.memory_of(state)
         return node.substitute({state: versions.get(memory, memory)})
-    memory = memory_nodes.make_memory(node.dtype, buffer.size, buffer.device, buffer)
-    view = view_prefix(memory, node.shape)
+    memory = memory_nodes.make_memory(node.dtype.part, buffer.size, buffer.device, buffer)
+    view = view_prefix(memory, node.shape, node.dtype)
     # Memory under another shape has one operand; a size that depends on variables is one more.
-    return view if len(view.src) <= 1 else settle_bindings(view)
+    shaped = view.source if view.op is Op.AS_COMPLEX else view
+    return view if len(shaped.src) <= 1 else settle_bindings(view)
 
 
 def _is_constant(node: UOp) -> bool:
     while node.op in MOVEMENT or node.op is Op.COPY:
         node = node.source
-    return node.op is Op.CONST
+    return node.op is Op.CONST or (node.op is Op.COMPLEX and all(part.op is Op.CONST for part in node.src))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from svod_device import ReadOnlyError
 from svod_dtype import void
-from svod_ir import Op, Sharding, UOp
+from svod_ir import Op, Sharding, UOp, make_as_real
 from svod_tensor._origins import add_line
 from svod_tensor._shards import parts_of, spread
 from svod_tensor.cells import registry
-from svod_tensor.cells.views import Path, make_target, put
+from svod_tensor.cells.views import Path, make_target, put, view_parts
 from svod_tensor.engine import memory_nodes, states
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
     _last = next(_numbers)
     number = UOp(Op.NOOP, void, (), _last)
     number.attached = get_ident()
+    if target.dtype.is_complex:
+        target, value = view_parts(target), make_as_real(value)
     new = UOp(Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number))
     add_line(new)
     capture = registry.find_capture()

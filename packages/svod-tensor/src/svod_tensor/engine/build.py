@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import get_allocator
-from svod_ir import Op, ParamArg, UOp
+from svod_ir import Op, ParamArg, UOp, make_as_real
 from svod_ir.derivatives import drop_marks, sort_nodes
 from svod_ir.ops import MARKS
 from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
@@ -23,7 +23,7 @@ from svod_tensor.options import DEFAULT_DEVICE
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
-__all__ = ["TensorGraph", "build", "build_sink", "make_result", "normalize_graph", "normalize_results"]
+__all__ = ["TensorGraph", "build", "build_sink", "make_result", "make_stored", "normalize_graph", "normalize_results"]
 
 _BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = Op.BUFFER, Op.BIND, Op.COPY, Op.AFTER, Op.PARAM, Op.CONTIGUOUS
 _DEFINE_VAR, _GRADIENT, _LOOP, _SWITCH = Op.DEFINE_VAR, Op.GRADIENT, Op.LOOP, Op.SWITCH
@@ -94,7 +94,13 @@ def normalize_graph(sink: UOp) -> TensorGraph:
 def make_result(node: UOp) -> UOp:
     """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is there."""
     state = find_whole_state(node)
-    return UOp(_CONTIGUOUS, node.dtype, (node,)) if state is None else effect_of_state(state)
+    return make_stored(node) if state is None else effect_of_state(state)
+
+
+def make_stored(node: UOp) -> UOp:
+    """A value in new memory, which holds the parts of complex numbers."""
+    node = make_as_real(node) if node.dtype.is_complex else node
+    return UOp(_CONTIGUOUS, node.dtype, (node,))
 
 
 def normalize_results(nodes: Sequence[UOp]) -> TensorGraph:
@@ -156,10 +162,7 @@ def _normalize(
             else:
                 devices[place] = None
     sink = UOp.sink(
-        *[
-            UOp(_CONTIGUOUS, root.dtype, (done[root],)) if stored else done[root]
-            for root, stored in zip(roots, is_stored, strict=True)
-        ]
+        *[make_stored(done[root]) if stored else done[root] for root, stored in zip(roots, is_stored, strict=True)]
     )
     if has_rules and len(set(sink.iter_ops(_PARAM))) < len(params):
         # A rule has operands that the values do not depend on, and the plan need not get.

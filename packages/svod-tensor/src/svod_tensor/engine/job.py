@@ -89,4 +89,5 @@ def _make_nothing(node: UOp) -> UOp:
     from svod_device import Buffer, get_allocator
 
     device = node.device if isinstance(node.device, str) else DEFAULT_DEVICE
-    return make_memory(node.dtype, 0, device, Buffer(get_allocator(device), node.dtype, 0))
+    dtype = node.dtype.part
+    return make_memory(dtype, 0, device, Buffer(get_allocator(device), dtype, 0))

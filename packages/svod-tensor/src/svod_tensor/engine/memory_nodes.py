@@ -31,7 +31,7 @@ ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS,
 """What an argument of a CALL is besides memory itself: other names of it."""
 
 _ids = itertools.count(1)
-_RESHAPE, _SHRINK, _BUFFER, _TRACED = Op.RESHAPE, Op.SHRINK, Op.BUFFER, Op.TRACED
+_RESHAPE, _SHRINK, _BUFFER, _TRACED, _AS_COMPLEX = Op.RESHAPE, Op.SHRINK, Op.BUFFER, Op.TRACED, Op.AS_COMPLEX
 
 
 def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
@@ -66,10 +66,12 @@ def remove_buffer(node: UOp) -> None:
 def find_base(node: UOp) -> UOp | None:
     """The BUFFER whose elements, from the first on, are those of `node` in order; None if there is none.
 
+    That of complex numbers has their parts.
+
     A tensor with symbolic sizes is the first part of a buffer that has room for the largest ones.
     """
     # Members of an enum are looked up once: every argument of every call of a captured function comes through here.
-    while node.op is _RESHAPE or node.op is _TRACED:
+    while node.op is _RESHAPE or node.op is _TRACED or node.op is _AS_COMPLEX:
         node = node.source
     op = node.op
     if op is _BUFFER:

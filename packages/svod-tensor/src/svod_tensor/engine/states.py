@@ -27,10 +27,11 @@ __all__ = [
     "is_later_state", "is_memory", "is_own", "iter_memories", "list_states", "memory_of",
 ]  # fmt: skip
 
-_TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP})
+_TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.AS_COMPLEX})
+_AS_COMPLEX = Op.AS_COMPLEX
 _RESHAPE, _AFTER, _ASSIGN = Op.RESHAPE, Op.AFTER, Op.ASSIGN
 _VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
-_WHOLES = frozenset({Op.BUFFER, Op.RESHAPE, Op.SHRINK, Op.AFTER, Op.MULTI})
+_WHOLES = frozenset({Op.BUFFER, Op.RESHAPE, Op.SHRINK, Op.AFTER, Op.MULTI, Op.AS_COMPLEX})
 
 
 def is_memory(node: UOp) -> bool:
@@ -72,7 +73,7 @@ def list_states(node: UOp) -> tuple[UOp, ...]:
 
 def find_whole_state(node: UOp) -> UOp | None:
     """The state that `node` is all of, in order; None where it is a part, or no assignment is pending."""
-    while node.op is _RESHAPE:
+    while node.op is _RESHAPE or node.op is _AS_COMPLEX:
         node = node.source
     if node.arg == (0, None) and node.op is Op.SHRINK:
         node = node.source

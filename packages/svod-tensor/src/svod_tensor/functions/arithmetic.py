@@ -36,6 +36,8 @@ __all__ = [
 def abs(x: Operand, /) -> Tensor:
     """The size of each element, in the dtype of `x`. The smallest signed integer has none, and stays as it is.
 
+    That of complex numbers is a float: the square root of the sum of the squares of both parts.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.abs(Tensor([1.5, -2.0])).tolist()
@@ -189,7 +191,7 @@ def remainder(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def round(x: Operand, /) -> Tensor:
-    """The nearest integer, in the dtype of `x`; halves go to the even one.
+    """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is rounded.
 
     Example:
         >>> import svod_tensor as sv
@@ -200,7 +202,7 @@ def round(x: Operand, /) -> Tensor:
 
 
 def sign(x: Operand, /) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN.
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, that divided by its size.
 
     Raises:
         OperandError: if the tensor is of bools.

@@ -36,7 +36,7 @@ def empty_like(x: Operand, /, *, dtype: DTypeLike | None = None, device: str | N
 
 
 def full_like(
-    x: Operand, /, fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
+    x: Operand, /, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """A tensor with `fill_value` at every element, in the shape of this one and where it is.
 

@@ -45,7 +45,7 @@ class FloatInfo:
     """What a float dtype holds.
 
     Attributes:
-        bits: of one element.
+        bits: of one element; of a complex dtype, all of these are about one of its two parts.
         eps: from 1 to the next larger number.
         max: the largest finite number.
         min: the smallest, which is `-max`.
@@ -99,7 +99,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
         >>> sv.finfo(sv.float32).eps
         1.1920928955078125e-07
     """
-    dtype = _dtype_of(type)
+    dtype = _dtype_of(type).part
     if not dtype.exponent_bits:
         raise OperandError(operation="finfo", found=dtype, expected="a dtype of floats", hint="iinfo is for integers")
     bias = (1 << (dtype.exponent_bits - 1)) - 1
@@ -160,12 +160,13 @@ def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
     source, target = _dtype_of(from_), to_dtype(to)
     if promote_types(source, target) is not target:
         return False
+    source, target = source.part, target.part
     if source.is_int and not target.is_int:
         return target is float64 or source.bits - source.is_signed <= target.mantissa_bits + 1
     return True
 
 
-def result_type(*arrays_and_dtypes: Tensor | DTypeLike | bool | int | float) -> DType:
+def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
     """The dtype that tensors, dtypes and numbers get together. Numbers are weak: they only change the kind.
 
     Raises:

@@ -168,7 +168,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
 
 
 def full(
-    shape: SInt | Sequence[SInt], fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
+    shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:  # fmt: skip
     """A tensor with `fill_value` at every element; it takes no memory until it is realized.
 

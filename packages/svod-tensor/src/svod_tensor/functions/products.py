@@ -59,7 +59,7 @@ def tensordot(x1: Operand, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Se
 
 def vecdot(x1: Operand, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
-    in float32.
+    in float32. Of complex numbers, those of `x1` are conjugated.
 
     Args:
         x2: the other operand.

@@ -276,14 +276,18 @@ class Arithmetic(Theme):
     def abs(self) -> Self:
         """The size of each element, in the dtype of this tensor. The smallest signed integer has none, and stays as it is.
 
+        That of complex numbers is a float: the square root of the sum of the squares of both parts.
+
         Example:
             >>> Tensor([1.5, -2.0]).abs().tolist()
             [1.5, 2.0]
         """
+        if self.dtype.is_complex:
+            return self.real.hypot(self.imag)
         return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
 
     def sign(self) -> Self:
-        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN.
+        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, that divided by its size.
 
         Raises:
             OperandError: if the tensor is of bools.
@@ -292,6 +296,9 @@ class Arithmetic(Theme):
             >>> Tensor([-3.0, 0.0, 0.5]).sign().tolist()
             [-1.0, 0.0, 1.0]
         """
+        if self.dtype.is_complex:
+            size = self.abs()
+            return self.eq(0).where(self, self.div(size.eq(0).where(1.0, size)))
         return self._refuse("sign", bool_)._unary(Op.SIGN)
 
     def floor(self) -> Self:
@@ -323,7 +330,7 @@ class Arithmetic(Theme):
 
     @rounds_once
     def round(self, decimals: int = 0) -> Self:
-        """The nearest integer, in the dtype of this tensor; halves go to the even one.
+        """The nearest integer, in the dtype of this tensor; halves go to the even one. Of complex numbers, each part is rounded.
 
         Args:
             decimals: which multiple of 10^-`decimals` is meant instead of integers.
@@ -334,6 +341,8 @@ class Arithmetic(Theme):
             >>> Tensor([0.125]).round(2).numpy()
             array([0.12], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return self.real.round(decimals).complex(self.imag.round(decimals))
         if not decimals or not self.dtype.is_float:
             return self._rounded(Op.ROUND)
         scale = 10.0 ** abs(decimals)
@@ -342,7 +351,7 @@ class Arithmetic(Theme):
     rint = round
 
     def _rounded(self, op: Op) -> Self:
-        return self._unary(op) if self.dtype.is_float else self.clone()
+        return self._unary(op) if self.dtype.is_inexact else self.clone()
 
     @rounds_once
     def lerp(self, end: Operand, weight: Operand) -> Self:

@@ -131,7 +131,7 @@ class Comparison(Theme):
             >>> Tensor([1.0, float("nan")]).isnan().tolist()
             [False, True]
         """
-        return self._apply(Op.NE, self.uop, self.uop) if self.dtype.is_float else self._all_equal_to(False)
+        return self._apply(Op.NE, self.uop, self.uop) if self.dtype.is_inexact else self._all_equal_to(False)
 
     def isinf(self) -> Self:
         """Whether each element is infinite, as bools.
@@ -140,6 +140,8 @@ class Comparison(Theme):
             >>> Tensor([1.0, float("-inf")]).isinf().tolist()
             [False, True]
         """
+        if self.dtype.is_complex:
+            return self.real.isinf().logical_or(self.imag.isinf())
         return self.abs().eq(INFINITY) if self.dtype.max == INFINITY else self._all_equal_to(False)
 
     def isfinite(self) -> Self:
@@ -149,6 +151,8 @@ class Comparison(Theme):
             >>> Tensor([1.0, float("nan"), float("inf")]).isfinite().tolist()
             [True, False, False]
         """
+        if self.dtype.is_complex:
+            return self.real.isfinite().logical_and(self.imag.isfinite())
         if self.dtype.max == INFINITY:
             return self.abs().lt(INFINITY)
         # float8_e4m3 has NaNs alone.
@@ -161,8 +165,12 @@ class Comparison(Theme):
             >>> Tensor([1.0, -0.0, -2.0]).signbit().tolist()
             [False, True, True]
         """
-        if not self.dtype.is_float:
+        if not self.dtype.is_inexact:
             return self.lt(0) if self.dtype.is_signed else self._all_equal_to(False)
+        if self.dtype.is_complex:
+            raise OperandError(
+                operation="signbit", found=self.dtype, expected="real numbers", hint="take x.real or x.imag"
+            )
         return self.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[self.dtype.itemsize]).lt(0)
 
     def _all_equal_to(self, answer: bool) -> Self:

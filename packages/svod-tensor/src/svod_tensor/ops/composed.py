@@ -101,6 +101,6 @@ def _collapse(cotangent: T, shape: Shape) -> T:
 
 def with_rule(rule: GradientRule, value: T, operands: Sequence[T], *parameters: object) -> T:
     """`value`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
-    if not value.dtype.is_float:
+    if not value.dtype.is_inexact:
         return value
     return value.from_uop(make_gradient(value.uop, [operand.uop for operand in operands], rule, parameters))

@@ -78,6 +78,15 @@ class Conversion(Theme):
             (8,)
         """
         target = to_dtype(dtype)
+        if self.dtype is target:
+            return self.clone()
+        if self.dtype.is_complex:
+            parts = self.as_real()
+            return parts.reshape(*parts.shape[:-2], -1).bitcast(target) if self.ndim else parts.bitcast(target)
+        if target.is_complex:
+            parts = self.bitcast(target.part)
+            if isinstance(parts.shape[-1], int) and parts.shape[-1] % 2 == 0:
+                return parts.reshape(*parts.shape[:-1], parts.shape[-1] // 2, 2).as_complex()
         last = divide_size((self.shape or (1,))[-1] * self.itemsize, target.itemsize)
         is_possible = target.itemsize == self.itemsize or (last is not None and self.ndim > 0)
         if target.is_bool != self.dtype.is_bool or not is_possible:

@@ -31,7 +31,7 @@ class Creation(Theme):
 
     @classmethod
     def full(
-        cls, shape: SInt | Sequence[SInt], fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
+        cls, shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
     ) -> Self:  # fmt: skip
         """A tensor with `fill_value` at every element; it takes no memory until it is realized.
 
@@ -114,9 +114,10 @@ class Creation(Theme):
         kind, name = to_dtype(dtype), storage.check_device(device or DEFAULT_DEVICE)
         if product(sizes) == 0:
             return cls.zeros(sizes, dtype=kind, device=device)
-        capacity = math.prod(max_size(s) for s in sizes)
-        node = memory_nodes.make_memory(kind, capacity, name, storage.allocate(name, kind, capacity))
-        return cls.from_uop(view_prefix(node, sizes), owns=True)
+        inner = kind.part
+        capacity = math.prod(max_size(s) for s in sizes) * (kind.itemsize // inner.itemsize)
+        node = memory_nodes.make_memory(inner, capacity, name, storage.allocate(name, inner, capacity))
+        return cls.from_uop(view_prefix(node, sizes, kind), owns=True)
 
     def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """A tensor of this one's shape with memory of its own and no defined content.
@@ -134,9 +135,7 @@ class Creation(Theme):
             return self.zeros_like(dtype=kind)
         return self.empty(self.shape, dtype=kind, device=str(self.device) if device is None else device)
 
-    def full_like(
-        self, fill_value: bool | int | float, *, dtype: DTypeLike | None = None, device: str | None = None
-    ) -> Self:
+    def full_like(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """A tensor with `fill_value` at every element, in the shape of this one and where it is.
 
         Args:
@@ -211,7 +210,7 @@ class Creation(Theme):
         for value in (*_extremes(start), *_extremes(last)):
             check_scalar(value, kind)
         # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
-        inner = float64 if has_floats or kind.is_float else kind
+        inner = float64 if has_floats or kind.is_inexact else kind
         node = make_cast(make_iota(count, int64 if inner is float64 else kind), inner)
         node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
         first = start.cast(inner) if isinstance(start, UOp) else UOp.const(inner, start)

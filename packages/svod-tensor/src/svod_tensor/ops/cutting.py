@@ -56,7 +56,7 @@ class Cutting(Theme):
                 check_within("shrink", axis, end, begin, size)
         return self.along(Shrink(self.shape, pairs))
 
-    def pad(self, *padding: Amounts | Sequence[Amounts], constant_values: bool | int | float = 0) -> Self:
+    def pad(self, *padding: Amounts | Sequence[Amounts], constant_values: complex = 0) -> Self:
         """This tensor with `constant_values` before and after each axis; negative amounts crop it.
 
         Args:

@@ -91,7 +91,7 @@ class Products(Theme):
 
     def vecdot(self, other: Self, axis: int = -1) -> Self:
         """The dot products with `other` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
-        in float32.
+        in float32. Of complex numbers, those of this tensor are conjugated.
 
         Args:
             other: the other operand.
@@ -113,7 +113,8 @@ class Products(Theme):
             )  # fmt: skip
         kind = promote_types(self.dtype, other.dtype)
         inner = accumulation_dtype(kind)
-        return self.cast(inner).mul(other.cast(inner)).sum(axis, dtype=inner).cast(kind)
+        left = self.conj() if self.dtype.is_complex else self
+        return left.cast(inner).mul(other.cast(inner)).sum(axis, dtype=inner).cast(kind)
 
     def tensordot(self, other: Self, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Self:
         """The sum of products with `other` over axes of both: the shape is that of the other axes, first of this tensor,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from svod_device import Buffer
     from svod_ir import UOp
+    from svod_tensor._data import Scalar
 
 __all__ = ["Reading"]
 
@@ -37,7 +38,7 @@ _WRITABLE: Final = 1
 _MOST_COPIED: Final = 1 << 26
 """The bytes that are copied from another device for a text at most."""
 
-Nested: TypeAlias = "bool | int | float | list[Nested]"
+Nested: TypeAlias = "bool | int | float | complex | list[Nested]"
 
 
 class Reading(Theme):
@@ -47,6 +48,8 @@ class Reading(Theme):
 
     def buffer(self) -> Buffer:
         """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a copy.
+
+        That of complex numbers has twice as many floats: of each number the real part, then the imaginary one.
 
         Raises:
             BufferNotFoundError: if the tensor has no elements, and so no buffer.
@@ -107,7 +110,7 @@ class Reading(Theme):
         array = self._host_array()
         return (array.astype("float32") if array.dtype.kind == "V" else array).tolist()
 
-    def item(self) -> bool | int | float:
+    def item(self) -> Scalar:
         """The value of a tensor with one element, as a Python number.
 
         Raises:
@@ -120,11 +123,11 @@ class Reading(Theme):
         """
         return self._read_number("item")
 
-    def _read_number(self, operation: str) -> bool | int | float:
+    def _read_number(self, operation: str) -> Scalar:
         if self.size != 1:
             raise SingleElementError(operation=operation, shape=self.shape)
         value = self._host_array().reshape(()).item()
-        return value if isinstance(value, (bool, int, float)) else float(value)
+        return value if isinstance(value, (bool, int, float, complex)) else float(value)
 
     def _host_array(self) -> NDArray[np.generic]:
         import numpy as np
@@ -248,16 +251,27 @@ class Reading(Theme):
             raise AmbiguousTruthError(shape=self.shape)
         return bool(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self._read_number("complex"))
+
     def __int__(self) -> int:
-        return int(self._read_number("int"))
+        return int(self._read_real("int"))
 
     def __index__(self) -> int:
         if not self.dtype.is_int or self.ndim:
             raise OperandError(operation="index", found=f"{self.dtype} of shape {self.shape}", expected="one integer")
-        return int(self.item())
+        return int(self._read_real("index"))
 
     def __float__(self) -> float:
-        return float(self._read_number("float"))
+        return float(self._read_real("float"))
+
+    def _read_real(self, operation: str) -> bool | int | float:
+        value = self._read_number(operation)
+        if isinstance(value, complex):
+            raise OperandError(
+                operation=operation, found=self.dtype, expected="a real number", hint="take x.real or x.abs()"
+            )
+        return value
 
 
 _REPEATING: Final = frozenset({Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.FLIP, Op.SHRINK, Op.DETACH})
@@ -274,4 +288,7 @@ def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | N
     """The elements of a node that is memory, in memory of the host."""
     base = memory_nodes.find_base(node)
     buffer = None if base is None else memory_nodes.find_buffer(base)
-    return None if buffer is None else buffer.as_numpy()[: math.prod(shape)].reshape(shape)
+    if buffer is None:
+        return None
+    elements = buffer.as_numpy()
+    return (elements.view(node.dtype.numpy) if node.dtype.is_complex else elements)[: math.prod(shape)].reshape(shape)

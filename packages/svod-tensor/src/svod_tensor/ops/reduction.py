@@ -297,6 +297,6 @@ class Reduction(Theme):
 
 def sum_dtype(dtype: DType) -> DType:
     """Source: the array API standard, `sum`."""
-    if dtype.is_float or dtype.itemsize == 8:
+    if dtype.is_inexact or dtype.itemsize == 8:
         return dtype
     return uint32 if dtype.is_unsigned else int32

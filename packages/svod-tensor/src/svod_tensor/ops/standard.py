@@ -29,9 +29,9 @@ _ORDER = "x, /, *, axis=-1, descending=False, stable=True"
 FUNCTIONS: Final = {
     **dict.fromkeys(
         (
-            "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "cos", "cosh", "exp", "expm1",
-            "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "matrix_transpose",
-            "negative", "positive", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+            "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
+            "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "matrix_transpose",
+            "negative", "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
             "trunc",
         ),
         _ONE,

@@ -256,7 +256,7 @@ class Statistics(Theme):
 
     def _to_wide(self) -> Self:
         """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
-        return self if self.dtype.is_float else self.cast(float64)
+        return self if self.dtype.is_inexact else self.cast(float64)
 
 
 def _count(x: T, axis: Axes, dtype: DType) -> T:

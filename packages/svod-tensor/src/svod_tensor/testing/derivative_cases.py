@@ -133,6 +133,12 @@ _ELEMENTWISE: Final = (
     _one("trunc", lambda t, x: x.trunc()),
     _one("round", lambda t, x: x.round()),
     Case("lerp", lambda x, y, w: x.lerp(y, w), lambda t, x, y, w: t.lerp(x, y, w), ((3, 5), (3, 5), (3, 5)), is_elementwise=True),
+    _two("complex", lambda t, x, y: t.complex(x, y).abs(), call=lambda x, y: x.complex(y).abs()),
+    _two("real", lambda t, x, y: t.complex(x, y).square().real, call=lambda x, y: x.complex(y).square().real),
+    _two("imag", lambda t, x, y: t.complex(x, y).square().imag, call=lambda x, y: x.complex(y).square().imag),
+    _two("conj", lambda t, x, y: t.complex(x, y).square().conj().imag, call=lambda x, y: x.complex(y).square().conj().imag),
+    _two("angle", lambda t, x, y: t.complex(x, y).angle(), "positive", call=lambda x, y: x.complex(y).angle()),
+    _two("as_real", lambda t, x, y: t.view_as_real(t.complex(x, y).square()), call=lambda x, y: x.complex(y).square().as_real()),
     _two("maximum", lambda t, x, y: t.maximum(x, y)),
     _two("minimum", lambda t, x, y: t.minimum(x, y)),
     _two("fmax", lambda t, x, y: t.fmax(x, y)),
@@ -288,6 +294,7 @@ _LAYERS: Final = (
     _case("conv_transpose2d", lambda x, w, b: x.conv_transpose2d(w, b, stride=2, padding=1, output_padding=1), lambda t, x, w, b: t.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1), (2, 3, 4, 3), (3, 2, 3, 2), (2,)),
     _case("conv_transpose2d", lambda x, w: x.conv_transpose2d(w, stride=3, groups=2), lambda t, x, w: t.conv_transpose1d(x, w, stride=3, groups=2), (2, 4, 5), (4, 3, 2)),
     _case("max_pool2d", lambda x: x.max_pool2d(3, stride=2, padding=1), lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1), (2, 3, 6, 7)),
+    _case("as_complex", lambda x: x.as_complex().abs(), lambda t, x: t.view_as_complex(x).abs(), (3, 2)),
     _case("avg_pool2d", lambda x: x.avg_pool2d(3, stride=2, padding=1, count_include_pad=False), lambda t, x: t.nn.functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (2, 3, 6, 7)),
 )
 _SAMPLES: Final = (
