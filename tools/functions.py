@@ -141,6 +141,7 @@ def _iter_imports(body: str) -> Iterator[str]:
         "from svod_tensor.functions._operands import "
         + ", ".join(name for name in ("first_operand", "to_tensor") if has(name))
     )
+    yield "from svod_tensor.ops.argument_names import explained"
     yield "from svod_tensor.tensor import Tensor"
     if typing_only:
         yield ""
@@ -180,7 +181,7 @@ class _Function:
 
     @property
     def text(self) -> str:
-        return f"\n\n{self._head()}\n{self._doc()}\n    return {self._call()}\n"
+        return f"\n\n@explained\n{self._head()}\n{self._doc()}\n    return {self._call()}\n"
 
     def _head(self) -> str:
         given = list(self._parameters())

@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
+import svod_tensor
 from svod_tensor import Tensor
 from svod_tensor.errors import ArgumentNameError
 from svod_tensor.ops.argument_names import SPELLINGS
@@ -45,6 +46,9 @@ OPERATIONS = [row.name for row in TABLE if takes(row.name) is not None]
         (lambda: Tensor.zeros(shape=(2, 3)), "zeros() takes shape by its place", "Tensor.zeros((2, 3))"),
         (lambda: ROWS.permute(dims=(1, 0)), "permute() takes axes by its place, not as dims", "x.permute((1, 0))"),
         (lambda: ROWS.relu(inplace=True), "relu() takes no arguments, not inplace", "x.assign(...) of the result"),
+        (lambda: ROWS.sum(0, True), "sum() takes keepdims by name alone", "x.sum(0, keepdims=True)"),
+        (lambda: svod_tensor.sum(ROWS, 0), "sum() takes axis by name alone", "sv.sum(..., axis=0)"),
+        (lambda: svod_tensor.sum(ROWS, dim=0), "sum() takes axis, not dim", "sv.sum(..., axis=0)"),
         (lambda: ROWS.sum(colour=3), "sum() takes axis, keepdims, dtype, not colour", None),
     ],
 )  # fmt: skip

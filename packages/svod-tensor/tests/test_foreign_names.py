@@ -54,13 +54,13 @@ def test_the_error_survives_pickling():
 
 def test_other_names_are_missing_as_ever():
     x = Tensor([1.0])
-    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'summ'") as caught:
-        _ = x.summ
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'colour'") as caught:
+        _ = x.colour
     assert not isinstance(caught.value, MissingNameError)
-    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'summ'"):
-        x.summ = 1
-    with pytest.raises(AttributeError, match="module 'svod_tensor' has no attribute 'summ'"):
-        _ = svod_tensor.summ
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'colour'"):
+        x.colour = 1
+    with pytest.raises(AttributeError, match="module 'svod_tensor' has no attribute 'colour'"):
+        _ = svod_tensor.colour
 
 
 def test_what_is_missing_inside_of_a_property_is_what_is_said():
@@ -144,3 +144,26 @@ def test_what_is_no_function_and_no_tensor_is_named():
         grad(lambda x: float(np.sum(x.numpy())))(Tensor([1.0]))
     with pytest.raises(DerivativeError, match="the result is int32"):
         vjp(lambda x: x.cast("int32"), Tensor([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "hint"),
+    [
+        (Tensor(1), "sofmax", "it may be meant: x.softmax"),
+        (Tensor(1), "reshpae", "it may be meant: x.reshape"),
+        (svod_tensor, "arrange", "it may be meant: svod_tensor.arange"),
+        (svod_tensor, "concatenate", "write concat([x, y], axis=0)"),
+    ],
+)
+def test_a_misspelt_name_suggests_the_right_one(owner, name, hint):
+    with pytest.raises(MissingNameError) as caught:
+        getattr(owner, name)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("owner", [Tensor(1), svod_tensor])
+@pytest.mark.parametrize("name", ["colour", "_repr_mimebundle_", "__array_struct__", "iloc"])
+def test_a_name_like_no_other_is_just_not_there(owner, name):
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    assert not isinstance(caught.value, MissingNameError)

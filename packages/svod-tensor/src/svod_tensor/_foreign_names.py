@@ -1,4 +1,4 @@
-"""What PyTorch and JAX call by names that svod has not, and what to write instead.
+"""What PyTorch and JAX call by names that svod has not, what is nearly one of its names, and what to write instead.
 
 Only a lookup that has failed asks.
 """
@@ -6,11 +6,17 @@ Only a lookup that has failed asks.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
 from typing import Final
 
 from svod_tensor.errors import MissingNameError
 
 __all__ = ["find_foreign_argument", "find_foreign_attribute", "find_foreign_name"]
+
+_ALIKE: Final = 0.8
+"""How much of two names must agree for one to be a misspelling of the other: a letter of five."""
 
 _GRADIENT: Final = (
     "gradients are results, and no attributes: svod_tensor.grad(f)(x) is that of a function, "
@@ -35,7 +41,7 @@ _ATTRIBUTES: Final[Mapping[str, str]] = {
     "detach_": "write x.detach()", "zero_": "write x.assign(0)", "fill_": "write x.assign(value)", "copy_": "write x.assign(other)",
     "new_zeros": "write Tensor.zeros(shape, dtype=x.dtype)", "new_ones": "write Tensor.ones(shape, dtype=x.dtype)",
     "at": "write x.with_items(index, value) for .at[index].set(value), and x.add_at(index, value) for .at[index].add(value)",
-    "block_until_ready": "write x.realize()",
+    "block_until_ready": "write x.realize()", "t": "write x.T",
 }  # fmt: skip
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -46,6 +52,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "save": "write save_safetensors(tensors, path)", "load": "write load_safetensors(path)",
     "lax": "its loops are names of svod_tensor: scan, fori_loop, while_loop, cond, switch", "stop_gradient": "write x.detach()",
     "device": "devices are strings, as in x.to(\"CPU\")", "cuda": "write x.to(\"CUDA\"); python -m svod_device lists what is there",
+    **dict.fromkeys(("concatenate", "cat", "hstack", "vstack"), "write concat([x, y], axis=0)"),
     "float": "write float32", "double": "write float64", "half": "write float16",
     "int": "write int32", "long": "write int64",
 }  # fmt: skip
@@ -66,6 +73,8 @@ def find_foreign_attribute(kind: type, name: str) -> MissingNameError | None:
     if hint is None and name.endswith("_") and hasattr(kind, name[:-1]):
         # In PyTorch such a name writes to the tensor.
         hint = f"write x.assign(x.{name[:-1]}(...)): tensors are written to by assign and x[index] = value"
+    if hint is None and (close := _find_close(kind, name)) is not None:
+        hint = f"it may be meant: x.{close}"
     return None if hint is None else MissingNameError(owner=kind.__name__, missing=name, hint=hint)
 
 
@@ -80,7 +89,18 @@ def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
     if hint is None and not name.startswith("_") and hasattr(tensor, name):
         is_made = isinstance(vars(next(c for c in tensor.__mro__ if name in vars(c)))[name], classmethod)
         hint = f"write Tensor.{name}(...)" if is_made else f"it is a method, or an attribute, of tensors: x.{name}"
+    if hint is None and (close := _find_close(import_module("svod_tensor"), name)) is not None:
+        hint = f"it may be meant: svod_tensor.{close}"
     return None if hint is None else MissingNameError(owner="the module svod_tensor", missing=name, hint=hint)
+
+
+@lru_cache(maxsize=256)  # libraries ask again and again what an array has
+def _find_close(owner: object, name: str) -> str | None:
+    """The public name of `owner` that `name` is a misspelling of, if there is one."""
+    if name.startswith("_"):
+        return None
+    known = [own for own in dir(owner) if not own.startswith("_")]
+    return next(iter(get_close_matches(name, known, 1, _ALIKE)), None)
 
 
 def find_foreign_argument(name: str) -> str | None:

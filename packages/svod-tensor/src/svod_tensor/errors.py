@@ -72,16 +72,24 @@ __all__ = [
 
 
 class ArgumentNameError(UserError, TypeError):
-    """An argument by a name that an operation does not have, such as that of another library."""
+    """An argument by a name that an operation does not have, such as that of another library, or by place where it has one.
+
+    Attributes:
+        operation: the name of the operation.
+        given: the name that it does not have; None for arguments by place.
+        expected: the names that it has, or the one that is meant.
+    """
 
     def __init__(
-        self, *, operation: str, given: str, expected: tuple[str, ...], call: str | None = None, is_placed: bool = False,
+        self, *, operation: str, given: str | None, expected: tuple[str, ...], call: str | None = None, is_placed: bool = False,
         hint: str | None = None,
     ) -> None:  # fmt: skip
         self.operation, self.given, self.expected = operation, given, expected
         taken = ", ".join(expected) or "no arguments"
         name = "" if expected == (given,) else f", not as {given}"
         found = f"{taken} by its place{name}" if is_placed else f"{taken}, not {given}"
+        if given is None:
+            found = f"{taken} by name alone"
         super().__init__(f"{operation}() takes {found}", hint=hint if call is None else f"write {call}")
 
 

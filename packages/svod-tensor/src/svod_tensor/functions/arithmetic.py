@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 
+@explained
 def abs(x: Operand, /) -> Tensor:
     """The size of each element, in the dtype of `x`. The smallest signed integer has none, and stays as it is.
 
@@ -46,6 +48,7 @@ def abs(x: Operand, /) -> Tensor:
     return to_tensor(x).abs()
 
 
+@explained
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     """The sum with `x2`; of bools it is the logical or. Shapes broadcast and dtypes promote.
 
@@ -57,6 +60,7 @@ def add(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).add(x2)
 
 
+@explained
 def ceil(x: Operand, /) -> Tensor:
     """The smallest integer that is not below each element, in the dtype of `x`.
 
@@ -68,6 +72,7 @@ def ceil(x: Operand, /) -> Tensor:
     return to_tensor(x).ceil()
 
 
+@explained
 def divide(x1: Operand, x2: Operand, /) -> Tensor:
     """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote.
 
@@ -79,6 +84,7 @@ def divide(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).divide(x2)
 
 
+@explained
 def floor(x: Operand, /) -> Tensor:
     """The largest integer that is not above each element, in the dtype of `x`.
 
@@ -90,6 +96,7 @@ def floor(x: Operand, /) -> Tensor:
     return to_tensor(x).floor()
 
 
+@explained
 def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
     """The quotient by `x2`, rounded toward negative infinity. Shapes broadcast and dtypes promote.
 
@@ -106,6 +113,7 @@ def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).floor_divide(x2)
 
 
+@explained
 def multiply(x1: Operand, x2: Operand, /) -> Tensor:
     """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote.
 
@@ -117,6 +125,7 @@ def multiply(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).multiply(x2)
 
 
+@explained
 def negative(x: Operand, /) -> Tensor:
     """The negative, in the dtype of `x`; unsigned integers wrap.
 
@@ -131,6 +140,7 @@ def negative(x: Operand, /) -> Tensor:
     return to_tensor(x).negative()
 
 
+@explained
 def positive(x: Operand, /) -> Tensor:
     """The same values as a tensor of its own.
 
@@ -145,6 +155,7 @@ def positive(x: Operand, /) -> Tensor:
     return to_tensor(x).positive()
 
 
+@explained
 def pow(x1: Operand, x2: Operand, /) -> Tensor:
     """`x1` to the power of `x2`. Shapes broadcast and dtypes promote.
 
@@ -162,6 +173,7 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).pow(x2)
 
 
+@explained
 def reciprocal(x: Operand, /) -> Tensor:
     """`1 / x`. Integers become float32.
 
@@ -173,6 +185,7 @@ def reciprocal(x: Operand, /) -> Tensor:
     return to_tensor(x).reciprocal()
 
 
+@explained
 def remainder(x1: Operand, x2: Operand, /) -> Tensor:
     """`x - (x // other) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
 
@@ -190,6 +203,7 @@ def remainder(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).remainder(x2)
 
 
+@explained
 def round(x: Operand, /) -> Tensor:
     """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is rounded.
 
@@ -201,6 +215,7 @@ def round(x: Operand, /) -> Tensor:
     return to_tensor(x).round()
 
 
+@explained
 def sign(x: Operand, /) -> Tensor:
     """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, that divided by its size.
 
@@ -215,6 +230,7 @@ def sign(x: Operand, /) -> Tensor:
     return to_tensor(x).sign()
 
 
+@explained
 def square(x: Operand, /) -> Tensor:
     """Each element times itself, in the dtype of `x`.
 
@@ -226,6 +242,7 @@ def square(x: Operand, /) -> Tensor:
     return to_tensor(x).square()
 
 
+@explained
 def subtract(x1: Operand, x2: Operand, /) -> Tensor:
     """`x1` minus `x2`. Shapes broadcast and dtypes promote.
 
@@ -240,6 +257,7 @@ def subtract(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).subtract(x2)
 
 
+@explained
 def trunc(x: Operand, /) -> Tensor:
     """Each element without its fraction, in the dtype of `x`.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 
+@explained
 def bitwise_and(x1: Operand, x2: Operand, /) -> Tensor:
     """The bits that both `x1` and `x2` have. Shapes broadcast and dtypes promote.
 
@@ -36,6 +38,7 @@ def bitwise_and(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).bitwise_and(x2)
 
 
+@explained
 def bitwise_invert(x: Operand, /) -> Tensor:
     """All bits inverted; of bools, the logical not.
 
@@ -50,6 +53,7 @@ def bitwise_invert(x: Operand, /) -> Tensor:
     return to_tensor(x).bitwise_invert()
 
 
+@explained
 def bitwise_left_shift(x1: Operand, x2: Operand, /) -> Tensor:
     """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
     promote.
@@ -65,6 +69,7 @@ def bitwise_left_shift(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).bitwise_left_shift(x2)
 
 
+@explained
 def bitwise_or(x1: Operand, x2: Operand, /) -> Tensor:
     """The bits that `x1` or `x2` has. Shapes broadcast and dtypes promote.
 
@@ -79,6 +84,7 @@ def bitwise_or(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).bitwise_or(x2)
 
 
+@explained
 def bitwise_right_shift(x1: Operand, x2: Operand, /) -> Tensor:
     """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote.
 
@@ -95,6 +101,7 @@ def bitwise_right_shift(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).bitwise_right_shift(x2)
 
 
+@explained
 def bitwise_xor(x1: Operand, x2: Operand, /) -> Tensor:
     """The bits that one of `x1` and `x2` has. Shapes broadcast and dtypes promote.
 

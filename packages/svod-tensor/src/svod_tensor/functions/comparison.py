@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 
+@explained
 def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """The elements, limited to `min` and `max`, either of which may be left out; NaN stays NaN. Shapes broadcast and
     dtypes promote.
@@ -45,6 +47,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
     return to_tensor(x).clip(min, max)
 
 
+@explained
 def copysign(x1: Operand, x2: Operand, /) -> Tensor:
     """The size of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers become float32.
 
@@ -56,6 +59,7 @@ def copysign(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).copysign(x2)
 
 
+@explained
 def equal(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element equals that of `x2`, as bools; NaN equals nothing. Shapes broadcast.
 
@@ -69,6 +73,7 @@ def equal(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).equal(x2)
 
 
+@explained
 def greater(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element is above that of `x2`, as bools; False where one is NaN. Shapes broadcast.
 
@@ -80,6 +85,7 @@ def greater(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).greater(x2)
 
 
+@explained
 def greater_equal(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element is at least that of `x2`, as bools; False where one is NaN. Shapes broadcast.
 
@@ -91,6 +97,7 @@ def greater_equal(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).greater_equal(x2)
 
 
+@explained
 def isfinite(x: Operand, /) -> Tensor:
     """Whether each element is neither infinite nor NaN, as bools.
 
@@ -102,6 +109,7 @@ def isfinite(x: Operand, /) -> Tensor:
     return to_tensor(x).isfinite()
 
 
+@explained
 def isinf(x: Operand, /) -> Tensor:
     """Whether each element is infinite, as bools.
 
@@ -113,6 +121,7 @@ def isinf(x: Operand, /) -> Tensor:
     return to_tensor(x).isinf()
 
 
+@explained
 def isnan(x: Operand, /) -> Tensor:
     """Whether each element is NaN, as bools.
 
@@ -124,6 +133,7 @@ def isnan(x: Operand, /) -> Tensor:
     return to_tensor(x).isnan()
 
 
+@explained
 def less(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element is below that of `x2`, as bools; False where one is NaN. Shapes broadcast.
 
@@ -135,6 +145,7 @@ def less(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).less(x2)
 
 
+@explained
 def less_equal(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element is at most that of `x2`, as bools; False where one is NaN. Shapes broadcast.
 
@@ -146,6 +157,7 @@ def less_equal(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).less_equal(x2)
 
 
+@explained
 def maximum(x1: Operand, x2: Operand, /) -> Tensor:
     """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes promote.
 
@@ -157,6 +169,7 @@ def maximum(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).maximum(x2)
 
 
+@explained
 def minimum(x1: Operand, x2: Operand, /) -> Tensor:
     """The smaller of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes promote.
 
@@ -168,6 +181,7 @@ def minimum(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).minimum(x2)
 
 
+@explained
 def nextafter(x1: Operand, x2: Operand, /) -> Tensor:
     """The next number of the dtype in the direction of `x2`. Shapes broadcast and dtypes promote; integers become
     float32.
@@ -183,6 +197,7 @@ def nextafter(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).nextafter(x2)
 
 
+@explained
 def not_equal(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes broadcast.
 
@@ -194,6 +209,7 @@ def not_equal(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).not_equal(x2)
 
 
+@explained
 def signbit(x: Operand, /) -> Tensor:
     """Whether the sign bit is set, as bools: it is for -0.0 and for some NaNs.
 

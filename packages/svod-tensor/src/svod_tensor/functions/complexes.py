@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 
+@explained
 def conj(x: Operand, /) -> Tensor:
     """Each element with its imaginary part negated; of what is real, its elements.
 
@@ -30,6 +32,7 @@ def conj(x: Operand, /) -> Tensor:
     return to_tensor(x).conj()
 
 
+@explained
 def imag(x: Operand, /) -> Tensor:
     """The imaginary part of each element, as a tensor of its own; of what is real, zeros.
 
@@ -41,6 +44,7 @@ def imag(x: Operand, /) -> Tensor:
     return to_tensor(x).imag
 
 
+@explained
 def real(x: Operand, /) -> Tensor:
     """The real part of each element, as a tensor of its own; of what is real, its elements.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@explained
 def empty_like(x: Operand, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """A tensor of this one's shape with memory of its own and no defined content.
 
@@ -35,6 +37,7 @@ def empty_like(x: Operand, /, *, dtype: DTypeLike | None = None, device: str | N
     return to_tensor(x).empty_like(dtype=dtype, device=device)
 
 
+@explained
 def full_like(
     x: Operand, /, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
@@ -56,6 +59,7 @@ def full_like(
     return to_tensor(x).full_like(fill_value, dtype=dtype, device=device)
 
 
+@explained
 def ones_like(x: Operand, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """A tensor with 1 at every element, in the shape of this one; `dtype` is by default that of this one, and
     `device` where it is.
@@ -68,6 +72,7 @@ def ones_like(x: Operand, /, *, dtype: DTypeLike | None = None, device: str | No
     return to_tensor(x).ones_like(dtype=dtype, device=device)
 
 
+@explained
 def zeros_like(x: Operand, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """A tensor with 0 at every element, in the shape of this one; `dtype` is by default that of this one, and
     `device` where it is.

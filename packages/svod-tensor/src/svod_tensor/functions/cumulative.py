@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 
+@explained
 def cumulative_prod(
     x: Operand, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Tensor:
@@ -40,6 +42,7 @@ def cumulative_prod(
     return to_tensor(x).cumulative_prod(axis=axis, dtype=dtype, include_initial=include_initial)
 
 
+@explained
 def cumulative_sum(
     x: Operand, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Tensor:
@@ -61,6 +64,7 @@ def cumulative_sum(
     return to_tensor(x).cumulative_sum(axis=axis, dtype=dtype, include_initial=include_initial)
 
 
+@explained
 def diff(
     x: Operand, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 
+@explained
 def roll(x: Operand, /, shift: int | Sequence[int], *, axis: Axes = None) -> Tensor:
     """The elements, moved by `shift` along an axis; those that leave at the end come back at the start.
 
@@ -39,6 +41,7 @@ def roll(x: Operand, /, shift: int | Sequence[int], *, axis: Axes = None) -> Ten
     return to_tensor(x).roll(shift, axis=axis)
 
 
+@explained
 def tril(x: Operand, /, *, k: int = 0) -> Tensor:
     """The elements on and below diagonal `k` of the last two axes, zero above it.
 
@@ -55,6 +58,7 @@ def tril(x: Operand, /, *, k: int = 0) -> Tensor:
     return to_tensor(x).tril(k=k)
 
 
+@explained
 def triu(x: Operand, /, *, k: int = 0) -> Tensor:
     """The elements on and above diagonal `k` of the last two axes, zero below it.
 

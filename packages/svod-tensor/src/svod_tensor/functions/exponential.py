@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 
+@explained
 def exp(x: Operand, /) -> Tensor:
     """e to the power of each element. Integers become float32.
 
@@ -36,6 +38,7 @@ def exp(x: Operand, /) -> Tensor:
     return to_tensor(x).exp()
 
 
+@explained
 def expm1(x: Operand, /) -> Tensor:
     """`exp(x) - 1`, accurate near 0. Integers become float32.
 
@@ -47,6 +50,7 @@ def expm1(x: Operand, /) -> Tensor:
     return to_tensor(x).expm1()
 
 
+@explained
 def hypot(x1: Operand, x2: Operand, /) -> Tensor:
     """`sqrt(x^2 + x2^2)` without overflow. Shapes broadcast and dtypes promote; integers become float32.
 
@@ -58,6 +62,7 @@ def hypot(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).hypot(x2)
 
 
+@explained
 def log(x: Operand, /) -> Tensor:
     """The natural logarithm; NaN of negative numbers. Integers become float32.
 
@@ -69,6 +74,7 @@ def log(x: Operand, /) -> Tensor:
     return to_tensor(x).log()
 
 
+@explained
 def log10(x: Operand, /) -> Tensor:
     """The logarithm to base 10; NaN of negative numbers. Integers become float32.
 
@@ -80,6 +86,7 @@ def log10(x: Operand, /) -> Tensor:
     return to_tensor(x).log10()
 
 
+@explained
 def log1p(x: Operand, /) -> Tensor:
     """`log(1 + x)`, accurate near 0. Integers become float32.
 
@@ -91,6 +98,7 @@ def log1p(x: Operand, /) -> Tensor:
     return to_tensor(x).log1p()
 
 
+@explained
 def log2(x: Operand, /) -> Tensor:
     """The logarithm to base 2; NaN of negative numbers. Integers become float32.
 
@@ -102,6 +110,7 @@ def log2(x: Operand, /) -> Tensor:
     return to_tensor(x).log2()
 
 
+@explained
 def logaddexp(x1: Operand, x2: Operand, /) -> Tensor:
     """`log(exp(x) + exp(x2))` without overflow. Shapes broadcast and dtypes promote; integers become float32.
 
@@ -113,6 +122,7 @@ def logaddexp(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).logaddexp(x2)
 
 
+@explained
 def sqrt(x: Operand, /) -> Tensor:
     """The square root; NaN of negative numbers. Integers become float32.
 

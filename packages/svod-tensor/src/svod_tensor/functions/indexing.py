@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 
+@explained
 def take(x: Operand, indices: IndexItem, /, *, axis: int | None = None) -> Tensor:
     """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
 
@@ -39,6 +41,7 @@ def take(x: Operand, indices: IndexItem, /, *, axis: int | None = None) -> Tenso
     return to_tensor(x).take(indices, axis=axis)
 
 
+@explained
 def take_along_axis(x: Operand, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
 

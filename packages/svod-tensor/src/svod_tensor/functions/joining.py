@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 
+@explained
 def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element several times in a row; `tile` repeats the whole tensor.
 
@@ -40,6 +42,7 @@ def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, *, axis: int | 
     return to_tensor(x).repeat(repeats, axis=axis)
 
 
+@explained
 def tile(x: Operand, repetitions: SInt | Sequence[SInt], /) -> Tensor:
     """The whole tensor again and again: `repetitions[i]` times along axis i.
 
@@ -57,6 +60,7 @@ def tile(x: Operand, repetitions: SInt | Sequence[SInt], /) -> Tensor:
     return to_tensor(x).tile(repetitions)
 
 
+@explained
 def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along `axis`, each without it: views.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 
+@explained
 def logical_and(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether an element and that of `x2` are both not zero, as bools. Shapes broadcast.
 
@@ -32,6 +34,7 @@ def logical_and(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).logical_and(x2)
 
 
+@explained
 def logical_not(x: Operand, /) -> Tensor:
     """Whether each element is zero, as bools.
 
@@ -43,6 +46,7 @@ def logical_not(x: Operand, /) -> Tensor:
     return to_tensor(x).logical_not()
 
 
+@explained
 def logical_or(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether an element or that of `x2` is not zero, as bools. Shapes broadcast.
 
@@ -54,6 +58,7 @@ def logical_or(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).logical_or(x2)
 
 
+@explained
 def logical_xor(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether one of an element and that of `x2` is not zero, as bools. Shapes broadcast.
 
@@ -65,6 +70,7 @@ def logical_xor(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).logical_xor(x2)
 
 
+@explained
 def where(condition: Operand, x1: Operand, x2: Operand, /) -> Tensor:
     """Elements of `x1` where this tensor of bools holds, else of `x2`; `Tensor.where(c, x1, x2)` reads as numpy's.
 

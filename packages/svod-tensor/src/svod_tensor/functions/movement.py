@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 
+@explained
 def broadcast_to(x: Operand, /, shape: SInt | Sequence[SInt]) -> Tensor:
     """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
     elements are repeated.
@@ -42,6 +44,7 @@ def broadcast_to(x: Operand, /, shape: SInt | Sequence[SInt]) -> Tensor:
     return to_tensor(x).broadcast_to(shape)
 
 
+@explained
 def expand_dims(x: Operand, /, axis: int) -> Tensor:
     """`x` with an axis of size 1 at `axis`: a view.
 
@@ -56,6 +59,7 @@ def expand_dims(x: Operand, /, axis: int) -> Tensor:
     return to_tensor(x).expand_dims(axis)
 
 
+@explained
 def flip(x: Operand, /, *, axis: Axes = None) -> Tensor:
     """`x` with the elements along an axis in reverse order: a view. `axis` is one axis, several, or None for
     all.
@@ -71,6 +75,7 @@ def flip(x: Operand, /, *, axis: Axes = None) -> Tensor:
     return to_tensor(x).flip(axis=axis)
 
 
+@explained
 def matrix_transpose(x: Operand, /) -> Tensor:
     """`x` with the last two axes swapped: a view.
 
@@ -85,6 +90,7 @@ def matrix_transpose(x: Operand, /) -> Tensor:
     return to_tensor(x).matrix_transpose()
 
 
+@explained
 def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """`x` with axis `source`, or each of several, at place `destination`; the others keep their order: a view.
 
@@ -100,6 +106,7 @@ def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequenc
     return to_tensor(x).moveaxis(source, destination)
 
 
+@explained
 def permute_dims(x: Operand, /, axes: int | Sequence[int]) -> Tensor:
     """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`.
 
@@ -115,6 +122,7 @@ def permute_dims(x: Operand, /, axes: int | Sequence[int]) -> Tensor:
     return to_tensor(x).permute_dims(axes)
 
 
+@explained
 def reshape(x: Operand, /, shape: SInt | Sequence[SInt], *, copy: bool | None = None) -> Tensor:
     """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a copy.
 
@@ -133,6 +141,7 @@ def reshape(x: Operand, /, shape: SInt | Sequence[SInt], *, copy: bool | None = 
     return to_tensor(x).reshape(shape, copy=copy)
 
 
+@explained
 def squeeze(x: Operand, /, axis: Axes) -> Tensor:
     """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1.
 

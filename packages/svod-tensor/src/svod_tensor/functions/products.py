@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@explained
 def matmul(x1: Operand, x2: Operand, /) -> Tensor:
     """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes broadcast.
 
@@ -37,6 +39,7 @@ def matmul(x1: Operand, x2: Operand, /) -> Tensor:
     return to_tensor(x1).matmul(x2)
 
 
+@explained
 def tensordot(x1: Operand, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """The sum of products with `x2` over axes of both: the shape is that of the other axes, first of `x1`,
     then of `x2`.
@@ -57,6 +60,7 @@ def tensordot(x1: Operand, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Se
     return to_tensor(x1).tensordot(x2, axes=axes)
 
 
+@explained
 def vecdot(x1: Operand, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
     in float32. Of complex numbers, those of `x1` are conjugated.

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@explained
 def all(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Whether no element is zero, as bools; True over no elements.
 
@@ -44,6 +46,7 @@ def all(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return to_tensor(x).all(axis=axis, keepdims=keepdims)
 
 
+@explained
 def any(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Whether an element is not zero, as bools; False over no elements.
 
@@ -62,6 +65,7 @@ def any(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return to_tensor(x).any(axis=axis, keepdims=keepdims)
 
 
+@explained
 def argmax(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position (int64) of the largest element; of several the first. A NaN counts as the largest.
 
@@ -81,6 +85,7 @@ def argmax(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) ->
     return to_tensor(x).argmax(axis=axis, keepdims=keepdims)
 
 
+@explained
 def argmin(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position (int64) of the smallest element; of several the first. A NaN counts as the smallest.
 
@@ -100,6 +105,7 @@ def argmin(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) ->
     return to_tensor(x).argmin(axis=axis, keepdims=keepdims)
 
 
+@explained
 def count_nonzero(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero (int64).
 
@@ -118,6 +124,7 @@ def count_nonzero(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -
     return to_tensor(x).count_nonzero(axis=axis, keepdims=keepdims)
 
 
+@explained
 def max(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The largest element, in the dtype of `x`; NaN if there is a NaN.
 
@@ -137,6 +144,7 @@ def max(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return to_tensor(x).max(axis=axis, keepdims=keepdims)
 
 
+@explained
 def min(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The smallest element, in the dtype of `x`; NaN if there is a NaN.
 
@@ -156,6 +164,7 @@ def min(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return to_tensor(x).min(axis=axis, keepdims=keepdims)
 
 
+@explained
 def prod(x: Operand, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
     """The product, 1 over no elements. Narrow floats are multiplied in float32 and rounded once.
 
@@ -175,6 +184,7 @@ def prod(x: Operand, /, *, axis: Axes = None, dtype: DTypeLike | None = None, ke
     return to_tensor(x).prod(axis=axis, keepdims=keepdims, dtype=dtype)
 
 
+@explained
 def sum(x: Operand, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
     """The sum, 0 over no elements. Narrow floats are added in float32 and rounded once.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 
+@explained
 def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
     """The positions (int64) of the elements that are not zero, in row-major order: a tensor for each axis.
 
@@ -38,6 +40,7 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
     return to_tensor(x).nonzero()
 
 
+@explained
 def unique_all(x: Operand, /) -> UniqueAllResult[Tensor]:
     """The different elements in order, where each is first, the place of each element among them, and their numbers.
 
@@ -55,6 +58,7 @@ def unique_all(x: Operand, /) -> UniqueAllResult[Tensor]:
     return to_tensor(x).unique_all()
 
 
+@explained
 def unique_counts(x: Operand, /) -> UniqueCountsResult[Tensor]:
     """The different elements in order, and how often each of them is there (int64).
 
@@ -70,6 +74,7 @@ def unique_counts(x: Operand, /) -> UniqueCountsResult[Tensor]:
     return to_tensor(x).unique_counts()
 
 
+@explained
 def unique_inverse(x: Operand, /) -> UniqueInverseResult[Tensor]:
     """The different elements in order, and for each element its place among them (int64), in the shape of `x`.
 
@@ -85,6 +90,7 @@ def unique_inverse(x: Operand, /) -> UniqueInverseResult[Tensor]:
     return to_tensor(x).unique_inverse()
 
 
+@explained
 def unique_values(x: Operand, /) -> Tensor:
     """The different elements in order. A NaN differs from every other, and is among the last.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@explained
 def argsort(x: Operand, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the largest value.
 
@@ -40,6 +42,7 @@ def argsort(x: Operand, /, *, axis: int = -1, descending: bool = False, stable: 
     return to_tensor(x).argsort(axis=axis, descending=descending, stable=stable)
 
 
+@explained
 def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     """Whether each element is among `x2`, as bools in the shape of `x1`.
 
@@ -55,6 +58,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     return first_operand(x1, x2).isin(x2, invert=invert)
 
 
+@explained
 def searchsorted(
     x1: Operand, x2: Operand, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
 ) -> Tensor:
@@ -76,6 +80,7 @@ def searchsorted(
     return to_tensor(x1).searchsorted(x2, side=side, sorter=sorter)
 
 
+@explained
 def sort(x: Operand, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order; NaN counts as the largest value. `argsort` gives their positions.
 

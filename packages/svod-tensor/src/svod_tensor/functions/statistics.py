@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@explained
 def mean(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The mean; NaN over no elements. Integers are added as float64, and their mean is float32.
 
@@ -38,6 +40,7 @@ def mean(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     return to_tensor(x).mean(axis=axis, keepdims=keepdims)
 
 
+@explained
 def std(x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation, which is the square root of the variance. That of integers is float32.
 
@@ -57,6 +60,7 @@ def std(x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: 
     return to_tensor(x).std(axis=axis, correction=correction, keepdims=keepdims)
 
 
+@explained
 def var(x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance: squared distances from the mean, summed and divided by the number of elements minus `correction`.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 
+@explained
 def acos(x: Operand, /) -> Tensor:
     """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
 
@@ -40,6 +42,7 @@ def acos(x: Operand, /) -> Tensor:
     return to_tensor(x).acos()
 
 
+@explained
 def acosh(x: Operand, /) -> Tensor:
     """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
 
@@ -51,6 +54,7 @@ def acosh(x: Operand, /) -> Tensor:
     return to_tensor(x).acosh()
 
 
+@explained
 def asin(x: Operand, /) -> Tensor:
     """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
 
@@ -62,6 +66,7 @@ def asin(x: Operand, /) -> Tensor:
     return to_tensor(x).asin()
 
 
+@explained
 def asinh(x: Operand, /) -> Tensor:
     """The number with this hyperbolic sine. Integers become float32.
 
@@ -73,6 +78,7 @@ def asinh(x: Operand, /) -> Tensor:
     return to_tensor(x).asinh()
 
 
+@explained
 def atan(x: Operand, /) -> Tensor:
     """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
 
@@ -84,6 +90,7 @@ def atan(x: Operand, /) -> Tensor:
     return to_tensor(x).atan()
 
 
+@explained
 def atan2(x1: Operand, x2: Operand, /) -> Tensor:
     """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
     dtypes promote.
@@ -98,6 +105,7 @@ def atan2(x1: Operand, x2: Operand, /) -> Tensor:
     return first_operand(x1, x2).atan2(x2)
 
 
+@explained
 def atanh(x: Operand, /) -> Tensor:
     """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
 
@@ -109,6 +117,7 @@ def atanh(x: Operand, /) -> Tensor:
     return to_tensor(x).atanh()
 
 
+@explained
 def cos(x: Operand, /) -> Tensor:
     """The cosine of angles in radians. Integers become float32.
 
@@ -120,6 +129,7 @@ def cos(x: Operand, /) -> Tensor:
     return to_tensor(x).cos()
 
 
+@explained
 def cosh(x: Operand, /) -> Tensor:
     """The hyperbolic cosine. Integers become float32.
 
@@ -131,6 +141,7 @@ def cosh(x: Operand, /) -> Tensor:
     return to_tensor(x).cosh()
 
 
+@explained
 def sin(x: Operand, /) -> Tensor:
     """The sine of angles in radians. Integers become float32.
 
@@ -142,6 +153,7 @@ def sin(x: Operand, /) -> Tensor:
     return to_tensor(x).sin()
 
 
+@explained
 def sinh(x: Operand, /) -> Tensor:
     """The hyperbolic sine. Integers become float32.
 
@@ -153,6 +165,7 @@ def sinh(x: Operand, /) -> Tensor:
     return to_tensor(x).sinh()
 
 
+@explained
 def tan(x: Operand, /) -> Tensor:
     """The tangent of angles in radians. Integers become float32.
 
@@ -164,6 +177,7 @@ def tan(x: Operand, /) -> Tensor:
     return to_tensor(x).tan()
 
 
+@explained
 def tanh(x: Operand, /) -> Tensor:
     """The hyperbolic tangent. Integers become float32.
 

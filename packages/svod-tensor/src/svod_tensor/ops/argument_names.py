@@ -13,7 +13,7 @@ from svod_tensor._foreign_names import find_foreign_argument
 from svod_tensor._origins import wrap
 from svod_tensor.errors import ArgumentNameError
 
-__all__ = ["SPELLINGS", "explain_arguments", "find_wrong_name"]
+__all__ = ["SPELLINGS", "explain_arguments", "explained", "find_wrong_argument"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,14 +37,14 @@ _CONVERTED: Final[Mapping[str, Callable[[object], object]]] = {"unbiased": lambd
 
 
 def explain_arguments(operation: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a call of the method that is decorated fail with an `ArgumentNameError` where it names an argument otherwise."""
+    """Let a call of the method that is decorated fail with an `ArgumentNameError` where it gives an argument otherwise."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return function(*args, **kwargs)
             except TypeError:
-                if (unknown := find_wrong_name(function, operation, args, kwargs)) is not None:
+                if (unknown := find_wrong_argument(function, operation, args, kwargs)) is not None:
                     raise unknown from None
                 raise
 
@@ -53,10 +53,36 @@ def explain_arguments(operation: str) -> Callable[[Callable[P, R]], Callable[P, 
     return decorate
 
 
-def find_wrong_name(
-    function: Callable[..., object], operation: str, args: Sequence[object], kwargs: Mapping[str, object]
+def explained(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, whose first argument is the tensor, with an `ArgumentNameError` where a call gives an argument otherwise."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            if (unknown := find_wrong_argument(function, function.__name__, args, kwargs, owner="sv")) is not None:
+                raise unknown from None
+            raise
+
+    return wrap(call, function)
+
+
+def find_wrong_argument(
+    function: Callable[..., object],
+    operation: str,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    owner: str | None = None,
 ) -> ArgumentNameError | None:
-    """The error about the first argument whose name the function does not have, if there is one."""
+    """The error about the first argument whose name the function does not have, or whose place; None if there is none.
+
+    Args:
+        function: a method, whose first argument is not shown, unless there is an owner.
+        operation: its name.
+        args: the arguments by place.
+        kwargs: the arguments by name.
+        owner: the module in which the function is.
+    """
     own, *parameters = signature(function).parameters.values()
     wrong = [
         name
@@ -64,25 +90,45 @@ def find_wrong_name(
         if not any(p.name == name and p.kind is not Parameter.VAR_POSITIONAL for p in parameters)
     ]
     if not wrong:
-        return None
+        return _find_misplaced([own, *parameters], operation, args, kwargs, owner)
     taken = {parameter.name: parameter for parameter in parameters}
     meant = {name: _find_meant(name, taken) for name in wrong}
     first = meant[wrong[0]]
     if first is None:
         hint = find_foreign_argument(wrong[0])
         return ArgumentNameError(operation=operation, given=wrong[0], expected=tuple(taken), hint=hint)
-    shown = [_show(value) for value in (args if _takes_many(args) else args[1:])]
+    shown = [_show(value) for value in (args if _takes_many(args) or owner else args[1:])]
     for name, value in kwargs.items():
         parameter = meant.get(name, taken.get(name))
         if parameter is not None:
             text = _show(_CONVERTED[name](value) if name in _CONVERTED else value)
             is_placed = parameter.kind is Parameter.VAR_POSITIONAL
             shown.append(text if is_placed else f"{parameter.name}={text}")
-    owner = "Tensor" if own.name == "cls" or _takes_many(args) else "x"
+    owner = owner or ("Tensor" if own.name == "cls" or _takes_many(args) else "x")
     return ArgumentNameError(
         operation=operation, given=wrong[0], expected=(first.name,), call=f"{owner}.{operation}({', '.join(shown)})",
         is_placed=first.kind is Parameter.VAR_POSITIONAL,
     )  # fmt: skip
+
+
+def _find_misplaced(
+    parameters: Sequence[Parameter], operation: str, args: Sequence[object], kwargs: Mapping[str, object],
+    owner: str | None,
+) -> ArgumentNameError | None:  # fmt: skip
+    """The error about arguments by place that the function takes by name alone."""
+    n_places = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in parameters)
+    by_name = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in kwargs]
+    surplus = args[n_places:]
+    if not surplus or len(surplus) > len(by_name) or any(p.kind is Parameter.VAR_POSITIONAL for p in parameters):
+        return None
+    named = {**{p.name: value for p, value in zip(by_name, surplus, strict=False)}, **kwargs}
+    shown = [_show(value) for value in args[owner is None : n_places]]
+    shown += [f"{name}={_show(value)}" for name, value in named.items()]
+    expected = tuple(p.name for p in by_name[: len(surplus)])
+    owner = owner or ("Tensor" if parameters[0].name == "cls" else "x")
+    return ArgumentNameError(
+        operation=operation, given=None, expected=expected, call=f"{owner}.{operation}({', '.join(shown)})"
+    )
 
 
 def _find_meant(name: str, taken: Mapping[str, Parameter]) -> Parameter | None:

@@ -71,9 +71,9 @@ def _name_errors(function: Callable[P, R], name: str) -> Callable[P, R]:
                 error.name_operation(name)
             raise
         except Exception as error:
-            from svod_tensor.ops.argument_names import find_wrong_name
+            from svod_tensor.ops.argument_names import find_wrong_argument
 
-            if (unknown := find_wrong_name(function, name, args, kwargs)) is not None:
+            if (unknown := find_wrong_argument(function, name, args, kwargs)) is not None:
                 raise unknown from None
             problem = _find_misfit(function, args, kwargs)
             if problem is None:
