@@ -123,6 +123,11 @@ EXAMPLES = {
         ZeroDivisionError,
     ),
     "IntegerOverflowError": ({"value": 300, "dtype": "int8"}, "300 does not fit int8", OverflowError),
+    "MatrixError": (
+        {"operation": "inv", "problem": "is singular", "place": (2, 1)},
+        "inv: matrix 2, 1 is singular",
+        ValueError,
+    ),
     "MissingFileError": ({"path": "/x"}, "file '/x' does not exist", FileNotFoundError),
     "NoKernelsFoundError": ({"root": "SINK"}, "no kernels found below SINK", ValueError),
     "NonFiniteCastError": ({"value": float("nan"), "dtype": "int8"}, "nan has no value of int8", ValueError),

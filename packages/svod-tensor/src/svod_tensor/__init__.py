@@ -40,6 +40,7 @@ from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from svod_tensor import linalg
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
@@ -168,7 +169,7 @@ __all__ = [
     "float64", "floor", "floor_divide", "fori_loop", "from_dlpack", "full", "full_like", "grad", "greater",
     "greater_equal", "gru", "hessian", "hypot", "iinfo", "imag", "inf", "int8", "int16", "int32", "int64",
     "intersect1d", "is_tracking_origins", "isdtype", "isfinite", "isin", "isinf", "isnan", "jacobian", "jit",
-    "jvp", "less", "less_equal", "linspace", "load_safetensors", "log", "log1p", "log2", "log10", "logaddexp",
+    "jvp", "less", "less_equal", "linalg", "linspace", "load_safetensors", "log", "log1p", "log2", "log10", "logaddexp",
     "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "lstm", "manual_seed",
     "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "moveaxis",
     "multiply", "nan", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like",
@@ -227,8 +228,15 @@ _LAZY = {
     "while_loop": "loops.fori",
 }
 
+_EXTENSIONS = ("linalg",)
+"""Modules that are names of this one."""
+
 
 def __getattr__(name: str) -> object:
+    if name in _EXTENSIONS:
+        from importlib import import_module
+
+        return import_module(f"svod_tensor.{name}")
     place = _LAZY.get(name) or PLACES.get(name)
     if place is not None:
         from importlib import import_module

@@ -19,6 +19,7 @@ UserError
 ├── SingleElementError (ValueError)       a number asked of several elements
 ├── CalledPropertyError (TypeError)       a property that another library has as a method
 ├── EinsumError (ValueError)
+├── MatrixError (ValueError)              a matrix that a function of linear algebra has no result for
 ├── SymbolicShapeError (ValueError)
 ├── SymbolicBoundsError (IndexError)      a position that some values of the variables put outside
 ├── ShardError (ValueError)               devices that a tensor cannot be spread over
@@ -63,7 +64,8 @@ __all__ = [
     "BranchError", "BufferNotFoundError", "CalledPropertyError", "CaptureError", "CarriedValueError", "CopyRequiredError",
     "DataDependentShapeError", "DataError", "DependencyCycleError", "DerivativeError", "DonatedTensorError",
     "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
-    "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MissingFileError",
+    "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MatrixError",
+    "MissingFileError",
     "MissingNameError", "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
     "RepeatedWriteError", "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError", "SymbolicBoundsError",
     "SymbolicShapeError",
@@ -267,6 +269,21 @@ class EinsumError(UserError, ValueError):
         super().__init__(
             f"einsum {formula!r}: {problem}", hint='write formulas as "ij,jk->ik", with one letter for each axis'
         )
+
+
+class MatrixError(UserError, ValueError):
+    """A matrix that a function of linear algebra has no result for. It is caught as `numpy.linalg.LinAlgError` too.
+
+    Attributes:
+        operation: the function.
+        problem: what the matrix is.
+        place: which of several matrices, as an index of the axes in front of the last two; empty where there is one.
+    """
+
+    def __init__(self, *, operation: str, problem: str, place: tuple[int, ...] = ()) -> None:
+        self.operation, self.problem, self.place = operation, problem, place
+        shown = f"matrix {', '.join(map(str, place))}" if place else "the matrix"
+        super().__init__(f"{operation}: {shown} {problem}")
 
 
 class SymbolicShapeError(UserError, ValueError):

@@ -20,7 +20,7 @@ from svod_ir.derivatives.rule import Wanted
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["add_parts", "is_part", "join_parts", "list_operands", "make_gradients", "split_parts"]
+__all__ = ["add_parts", "is_part", "join_parts", "list_operands", "list_values", "make_gradients", "split_parts"]
 
 
 def make_gradients(
@@ -28,10 +28,15 @@ def make_gradients(
 ) -> tuple[UOp, ...]:
     """`values`, whose derivatives by `operands` the rule gives. Its backward reads its node by this module's functions."""
     first, *others = values
-    joint = make_gradient(first, (*others, *operands), rule, parameters, len(values))
-    if not others:
+    return list_values(make_gradient(first, (*others, *operands), rule, parameters, len(values)))
+
+
+def list_values(joint: UOp) -> tuple[UOp, ...]:
+    """The values of the GRADIENT that a rule is asked about, with their derivatives: a rule may compute with them."""
+    if joint.arg.n_values == 1:
         return (joint,)
-    part = _PART if rule.is_checked else _UNCHECKED_PART
+    part = _PART if joint.arg.rule.is_checked else _UNCHECKED_PART
+    values = joint.src[: joint.arg.n_values]
     return tuple(make_gradient(value, (joint,), part, (number,)) for number, value in enumerate(values))
 
 

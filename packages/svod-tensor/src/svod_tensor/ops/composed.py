@@ -27,7 +27,7 @@ from svod_tensor._shapes import Shape, broadcast_node
 if TYPE_CHECKING:
     from svod_tensor.ops.theme import Theme
 
-__all__ = ["elementwise_rule", "gradient_rule", "take_rules", "with_rule"]
+__all__ = ["collapse", "elementwise_rule", "get_tensor_kind", "gradient_rule", "take_rules", "with_rule"]
 
 T = TypeVar("T", bound="Theme")
 C = TypeVar("C", bound=type)
@@ -41,6 +41,11 @@ def take_rules(cls: C) -> C:
     """Let rules compute with tensors of this class."""
     _kinds.append(cls)  # pyright: ignore[reportArgumentType]
     return cls
+
+
+def get_tensor_kind() -> type[Theme]:
+    """The class of tensors that rules compute with."""
+    return _kinds[0]
 
 
 def gradient_rule(name: str) -> Callable[[Backward], GradientRule]:
@@ -63,7 +68,7 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
         ) -> list[T | None]:
             partials: Sequence[T | None] = function(value, operands, wanted, *parameters)  # pyright: ignore[reportAssignmentType]
             return [
-                None if partial is None or not is_wanted else _collapse(_scale(cotangent, partial), operand.shape)
+                None if partial is None or not is_wanted else collapse(_scale(cotangent, partial), operand.shape)
                 for partial, operand, is_wanted in zip(partials, operands, wanted, strict=True)
             ]
 
@@ -90,7 +95,7 @@ def _scale(cotangent: T, partial: T) -> T:
     return cotangent.from_uop(scale_guarded(cotangent.uop, node))
 
 
-def _collapse(cotangent: T, shape: Shape) -> T:
+def collapse(cotangent: T, shape: Shape) -> T:
     """The cotangent of an operand from those of all elements that it was broadcast to."""
     if cotangent.shape == shape:
         return cotangent

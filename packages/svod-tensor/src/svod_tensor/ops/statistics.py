@@ -9,6 +9,7 @@ from svod_dtype import DType, float64
 from svod_ir import AxisError, OperandError, UOp
 from svod_ir.sizes import product
 from svod_tensor._shapes import Axes, normalize_axes
+from svod_tensor.matrices.factors import singular_values
 from svod_tensor.ops.composed import elementwise_rule, gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
@@ -226,13 +227,13 @@ class Statistics(Theme):
     vector_norm = norm
 
     @rounds_once
-    def matrix_norm(self, *, ord: float | Literal["fro"] = "fro", keepdims: bool = False) -> Self:
+    def matrix_norm(self, *, ord: float | Literal["fro", "nuc"] = "fro", keepdims: bool = False) -> Self:
         """The norm of the matrices in the last two axes. Integers become float32.
 
         Args:
             ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's
-                sizes; infinity and minus infinity, those of a row's. Others need singular values, which svod does not
-                compute.
+                sizes; infinity and minus infinity, those of a row's; 2 and -2, the largest and the smallest singular
+                value, which LAPACK computes; `"nuc"`, the sum of these.
             keepdims: whether both axes stay, with size 1.
 
         Raises:
@@ -247,8 +248,13 @@ class Statistics(Theme):
             raise AxisError(operation="matrix_norm", axis=-2, ndim=self.ndim)
         if ord == "fro":
             return self.norm((-2, -1), keepdims=keepdims)
-        if ord not in (1, -1, math.inf, -math.inf):
-            raise OperandError(operation="matrix_norm", found=ord, expected='"fro", 1, -1 or an infinity as ord')
+        if ord in (2, -2, "nuc"):
+            values = singular_values(self._to_float())
+            found = values.sum(-1) if ord == "nuc" else values.max(-1) if ord == 2 else values.min(-1)
+            return found.unsqueeze(-1).unsqueeze(-1) if keepdims else found
+        if isinstance(ord, str) or ord not in (1, -1, math.inf, -math.inf):
+            expected = '"fro", "nuc", 1, -1, 2, -2 or an infinity as ord'
+            raise OperandError(operation="matrix_norm", found=ord, expected=expected)
         added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
         sums = self.norm(added, ord=1, keepdims=True)
         result = sums.max(compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)

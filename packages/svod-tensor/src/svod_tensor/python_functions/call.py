@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import TypeAlias, overload
 
 from svod_dtype import bool_, float64, int64, to_dtype
-from svod_ir import Op, OperandError, ShapeError, SInt, UOp
-from svod_ir.custom_function import ArraySpec, make_custom_function, read_signature
+from svod_ir import OperandError, ShapeError, SInt, UOp
+from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
-from svod_tensor._memory_views import view_prefix
 from svod_tensor._shapes import to_shape
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.python_functions.outputs import list_outputs
 from svod_tensor.tensor import Tensor
 
 __all__ = ["custom_function"]
@@ -70,15 +70,7 @@ def custom_function(
     node = make_custom_function(kind, specs, read, list(map(_to_node, numbers)))
     if not isinstance(outputs, list):
         return Tensor.from_uop(node)
-    if len(specs) == 1:
-        return (Tensor.from_uop(node),)
-    offsets = read_signature(node).offsets
-    return tuple(Tensor.from_uop(_make_part(node, begin, spec)) for begin, spec in zip(offsets, specs, strict=True))
-
-
-def _make_part(memory: UOp, begin: int, spec: ArraySpec) -> UOp:
-    """The output that begins at byte `begin` of the memory of several."""
-    return view_prefix(UOp(Op.BUFFER_VIEW, spec.dtype, (memory,), (begin, spec.n_elements)), spec.shape)
+    return tuple(map(Tensor.from_uop, list_outputs(node)))
 
 
 def _to_node(number: Number) -> UOp:

@@ -13,6 +13,7 @@ from svod_ir import Op, UOp
 from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
 from svod_runtime import CustomFunction
 from svod_runtime import register_custom_function as register_on_buffers
+from svod_tensor.python_functions.libraries import FUNCTIONS
 from svod_tensor.python_functions.places import INVERT, invert_places
 from svod_tensor.python_functions.sort_rows import SORT, sort_rows
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register_built_in", "register_custom_function"]
 
-_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places}
+_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places, **FUNCTIONS}
 
 
 def register_custom_function(kind: str, function: Callable[..., None]) -> None:

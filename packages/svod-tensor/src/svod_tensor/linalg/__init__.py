@@ -1,0 +1,58 @@
+"""Linear algebra: the extension `linalg` of the array API standard, and names of numpy and SciPy beside it.
+
+Functions of matrices take the last two axes; axes in front of them are more matrices. Factors, inverses and solutions come from
+LAPACK, which numpy calls on the host: for tensors on the CPU in their own memory, for others in a copy. Shards are brought to one
+device. Integers become float32, and narrow floats are computed in float32 and rounded once. All but ranks have derivatives of
+every order, in reverse and forward mode, where the mathematical function has one.
+
+Example:
+    >>> import svod_tensor as sv
+    >>> x = sv.asarray([[2.0, 1.0], [1.0, 3.0]])
+    >>> sv.linalg.solve(x, sv.asarray([3.0, 4.0])).round(3).tolist()
+    [1.0, 1.0]
+"""
+
+from __future__ import annotations
+
+from svod_tensor.errors import MatrixError
+from svod_tensor.linalg.decompositions import (
+    EighResult,
+    QRResult,
+    SVDResult,
+    cholesky,
+    eigh,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
+from svod_tensor.linalg.functions import SlogdetResult, det, expm, matrix_power, slogdet
+from svod_tensor.linalg.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
+from svod_tensor.linalg.products import (
+    cross,
+    diagonal,
+    matmul,
+    matrix_transpose,
+    multi_dot,
+    outer,
+    tensordot,
+    trace,
+    vecdot,
+)
+from svod_tensor.linalg.solving import (
+    LstsqResult,
+    inv,
+    lstsq,
+    pinv,
+    solve,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
+
+__all__ = [
+    "EighResult", "LstsqResult", "MatrixError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross",
+    "det", "diagonal", "eigh", "eigvalsh", "expm", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+]  # fmt: skip

@@ -1,0 +1,55 @@
+"""What functions of matrices take: tensors of floats with two axes or more."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from svod_dtype import DType, float32, promote_types
+from svod_ir import AxisError, ShapeError
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.rounding import accumulation_dtype
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = ["check_matrices", "check_square", "read_floats", "round_to"]
+
+
+def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
+    """The operands in the dtype that they are computed in, and the one that results are rounded to.
+
+    Integers and bools are float32; narrow floats are computed in float32.
+    """
+    tensors = [to_tensor(x) for x in operands]
+    kind = reduce(promote_types, (x.dtype if x.dtype.is_float else float32 for x in tensors))
+    wide = accumulation_dtype(kind)
+    return [x if x.dtype is wide else x.cast(wide) for x in tensors], kind
+
+
+def round_to(kind: DType, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Results in the dtype of the operands."""
+    return tuple(x if x.dtype is kind else x.cast(kind) for x in tensors)
+
+
+def check_matrices(operation: str, x: Tensor) -> None:
+    """Raise unless there are two axes.
+
+    Raises:
+        AxisError: if there are less.
+    """
+    if x.ndim < 2:
+        raise AxisError(operation=operation, axis=-2, ndim=x.ndim)
+
+
+def check_square(operation: str, x: Tensor) -> None:
+    """Raise unless the last two axes have one size.
+
+    Raises:
+        AxisError: if there are less than two.
+        ShapeError: if their sizes differ.
+    """
+    check_matrices(operation, x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(operation=operation, shape=x.shape, problem="has no square matrices in its last two axes")

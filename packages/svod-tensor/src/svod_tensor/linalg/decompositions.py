@@ -1,0 +1,184 @@
+"""Matrices as products of others: by Cholesky, eigenvalues, singular values, and orthogonal columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from svod_ir import OperandError
+from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
+from svod_tensor.matrices import factors
+from svod_tensor.matrices.rules import adjoint
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = ["EighResult", "QRResult", "SVDResult", "cholesky", "eigh", "eigvalsh", "qr", "svd", "svdvals"]
+
+
+class EighResult(NamedTuple):
+    """What `eigh` gives."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class QRResult(NamedTuple):
+    """What `qr` gives."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVDResult(NamedTuple):
+    """What `svd` gives."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
+    """The triangular factor of symmetric positive definite matrices, by LAPACK (potrf).
+
+    Args:
+        x: of shape (..., n, n); the triangle on the side of the result is read.
+        upper: whether the result is `U` of `x = U.mT @ U`, or `L` of `x = L @ L.mT`.
+
+    Returns:
+        shape (..., n, n), with 0 in the other triangle. Its derivative is that by a symmetric matrix.
+
+    Raises:
+        ShapeError: if the matrices are not square.
+        MatrixError (when the result is computed): if one is not positive definite.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.cholesky(Tensor([[4.0, 2.0], [2.0, 10.0]])).tolist()
+        [[2.0, 0.0], [1.0, 3.0]]
+    """
+    (a,), kind = read_floats(x)
+    check_square("cholesky", a)
+    found = adjoint(factors.cholesky(adjoint(a))) if upper else factors.cholesky(a)
+    return round_to(kind, found)[0]
+
+
+def eigh(x: Operand, /) -> EighResult:
+    """The eigenvalues and eigenvectors of symmetric matrices, by LAPACK (syevd).
+
+    Args:
+        x: of shape (..., n, n); the lower triangle is read.
+
+    Returns:
+        `eigenvalues` of shape (..., n), smallest first, and `eigenvectors` of shape (..., n, n), one in each column, of
+        length 1. Derivatives are those by a symmetric matrix; of vectors whose eigenvalues are equal there is none, and it
+        is infinite or NaN.
+
+    Raises:
+        ShapeError: if the matrices are not square.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> values, vectors = sv.linalg.eigh(Tensor([[2.0, 1.0], [1.0, 2.0]]))
+        >>> values.round(3).tolist(), abs(vectors).round(3).tolist()[0]
+        ([1.0, 3.0], [0.7070000171661377, 0.7070000171661377])
+    """
+    (a,), kind = read_floats(x)
+    check_square("eigh", a)
+    return EighResult(*round_to(kind, *factors.eigh(a)))
+
+
+def eigvalsh(x: Operand, /) -> Tensor:
+    """The eigenvalues of symmetric matrices, smallest first, by LAPACK (syevd).
+
+    Args:
+        x: of shape (..., n, n); the lower triangle is read.
+
+    Raises:
+        ShapeError: if the matrices are not square.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.eigvalsh(Tensor([[2.0, 1.0], [1.0, 2.0]])).round(3).tolist()
+        [1.0, 3.0]
+    """
+    (a,), kind = read_floats(x)
+    check_square("eigvalsh", a)
+    return round_to(kind, factors.eigvalsh(a))[0]
+
+
+def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
+    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd).
+
+    Args:
+        x: of shape (..., m, n), with k as the smaller of m and n.
+        full_matrices: whether `U` has shape (..., m, m) and `Vh` (..., n, n), or (..., m, k) and (..., k, n).
+
+    Returns:
+        `U` with the left vectors in columns, `S` of shape (..., k), largest first, and `Vh` with the right vectors in
+        rows. Vectors whose values are equal have no derivative, which is infinite or NaN.
+
+    Raises:
+        AxisError: if there are less than two axes.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+        NotDifferentiableError (when a derivative is taken): of vectors beyond the first k.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> u, s, vh = sv.linalg.svd(Tensor([[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]]), full_matrices=False)
+        >>> u.shape, s.tolist(), vh.shape
+        ((3, 2), [3.0, 2.0], (2, 2))
+    """
+    (a,), kind = read_floats(x)
+    check_matrices("svd", a)
+    return SVDResult(*round_to(kind, *factors.svd(a, is_full=full_matrices)))
+
+
+def svdvals(x: Operand, /) -> Tensor:
+    """The singular values of matrices of shape (..., m, n), largest first: shape (..., min(m, n)). By LAPACK (gesdd).
+
+    Args:
+        x: the matrices.
+
+    Raises:
+        AxisError: if there are less than two axes.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.svdvals(Tensor([[3.0, 0.0], [0.0, -2.0]])).tolist()
+        [3.0, 2.0]
+    """
+    (a,), kind = read_floats(x)
+    check_matrices("svdvals", a)
+    return round_to(kind, factors.singular_values(a))[0]
+
+
+def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK (geqrf).
+
+    Args:
+        x: of shape (..., m, n), with k as the smaller of m and n.
+        mode: `"reduced"` for `Q` of shape (..., m, k) and `R` of (..., k, n), `"complete"` for (..., m, m) and (..., m, n).
+
+    Returns:
+        `Q` and `R`, whose derivatives are infinite or NaN where the first k columns depend on each other.
+
+    Raises:
+        AxisError: if there are less than two axes.
+        OperandError: if the mode is another.
+        NotDifferentiableError (when a derivative is taken): of columns of `Q` beyond those of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> q, r = sv.linalg.qr(Tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> abs(r).round(3).tolist()
+        [[5.0, 2.200000047683716], [0.0, 0.4000000059604645]]
+    """
+    if mode not in ("reduced", "complete"):
+        raise OperandError(operation="qr", found=repr(mode), expected='"reduced" or "complete" as mode')
+    (a,), kind = read_floats(x)
+    check_matrices("qr", a)
+    return QRResult(*round_to(kind, *factors.qr(a, is_complete=mode == "complete")))

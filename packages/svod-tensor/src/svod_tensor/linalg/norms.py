@@ -1,0 +1,155 @@
+"""Norms, ranks and conditions of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from svod_dtype import int64
+from svod_ir import OperandError
+from svod_ir.sizes import max_size
+from svod_tensor._shapes import normalize_axes
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
+from svod_tensor.matrices import factors, systems
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor._shapes import Axes
+    from svod_tensor.ops.base import Operand
+
+__all__ = ["MatrixOrder", "cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
+
+MatrixOrder = float | Literal["fro", "nuc"]
+
+
+def vector_norm(x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """The norms of the elements along `axis` as vectors: `sum(abs(x) ** ord) ** (1 / ord)`. Integers become float32.
+
+    Args:
+        x: the elements.
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+        ord: a number. Infinity gives the largest size, minus infinity the smallest one, and 0 how many are not zero.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.vector_norm(Tensor([3.0, -4.0])).item()
+        5.0
+    """
+    return to_tensor(x).norm(axis, ord=ord, keepdims=keepdims)
+
+
+def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fro") -> Tensor:
+    """The norms of matrices of shape (..., m, n). Integers become float32.
+
+    Args:
+        x: the matrices.
+        keepdims: whether the last two axes stay, with size 1.
+        ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's sizes;
+            infinity and minus infinity, those of a row's; 2 and -2, the largest and the smallest singular value;
+            `"nuc"`, the sum of these.
+
+    Raises:
+        AxisError: if there are less than two axes.
+        OperandError: if `ord` is something else.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.matrix_norm(Tensor([[3.0, 0.0], [0.0, -2.0]]), ord="nuc").item()
+        5.0
+    """
+    return to_tensor(x).matrix_norm(ord=ord, keepdims=keepdims)
+
+
+def norm(x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The norm of vectors or matrices, as numpy has it: `vector_norm` and `matrix_norm` say which one they mean.
+
+    Args:
+        x: the elements.
+        ord: as in `matrix_norm` of two axes, otherwise as in `vector_norm`. None is the root of the sum of squares.
+        axis: one axis for vectors, two for matrices. None without `ord` takes all axes as one vector; with `ord`, those
+            of a tensor that has one or two.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        OperandError: if `ord` does not fit, or there are other than one or two axes for it.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.norm(Tensor([[3.0, 0.0], [0.0, -4.0]])).item(), sv.linalg.norm(Tensor([[3.0], [4.0]]), 1).item()
+        (5.0, 7.0)
+    """
+    given = to_tensor(x)
+    axes = normalize_axes("norm", axis, given.ndim)
+    if ord is None:
+        return given.norm(axes, keepdims=keepdims)
+    if len(axes) == 1 and not isinstance(ord, str):
+        return given.norm(axes[0], ord=ord, keepdims=keepdims)
+    if len(axes) != 2:
+        raise OperandError(
+            operation="norm", found=f"{ord!r} of {len(axes)} axes", expected="one axis or two with an ord"
+        )
+    found = given.moveaxis(axes, (-2, -1)).matrix_norm(ord=ord, keepdims=keepdims)
+    return found.moveaxis((-2, -1), axes) if keepdims else found
+
+
+def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
+    """The ranks (int64) of matrices of shape (..., m, n): how many singular values are not small. Shape (...).
+
+    Args:
+        x: the matrices.
+        rtol: values up to this times the largest one are small; a number, or a tensor of shape (...). By default the
+            larger of m and n times the distance of 1 from the next number.
+
+    Raises:
+        AxisError: if there are less than two axes.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.matrix_rank(Tensor([[1.0, 2.0], [2.0, 4.0]])).item()
+        1
+    """
+    (a,), _ = read_floats(x)
+    check_matrices("matrix_rank", a)
+    values = factors.singular_values(a)
+    if not max_size(values.shape[-1]):
+        return values.sum(-1).cast(int64)
+    limit = values.max(-1, keepdims=True) * systems.get_cutoff(a, rtol).unsqueeze(-1)
+    return values.gt(limit).sum(-1, dtype=int64)
+
+
+def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
+    """How much the solutions of linear equations with a matrix of shape (..., m, n) magnify relative errors.
+
+    Args:
+        x: the matrices, square unless `p` is 2, -2 or None.
+        p: the norm, as `ord` in `matrix_norm`, whose product with that of the inverse it is; None is 2, the quotient of
+            the largest and the smallest singular value. Infinite for singular matrices.
+
+    Raises:
+        ShapeError: if the matrices are not square.
+        OperandError: if there is no such norm.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.cond(Tensor([[4.0, 0.0], [0.0, 2.0]])).item()
+        2.0
+    """
+    (a,), kind = read_floats(x)
+    if p is None or p in (2, -2):
+        check_matrices("cond", a)
+        values = factors.singular_values(a)
+        first, last = values[..., 0], values[..., -1]
+        quotient = last / first if p == -2 else first / last
+    else:
+        check_square("cond", a)
+        quotient = a.matrix_norm(ord=p) * systems.inverse(a, is_total=True).matrix_norm(ord=p)
+    # 0 / 0, and what has no inverse, are infinite; what has NaNs is not.
+    is_lost = quotient.isnan() & ~a.isnan().any((-2, -1))
+    return round_to(kind, is_lost.where(math.inf, quotient))[0]

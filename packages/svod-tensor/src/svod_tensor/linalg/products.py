@@ -1,0 +1,239 @@
+"""Products of vectors and matrices, and what is read off matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from svod_dtype import promote_types
+from svod_ir import ShapeError
+from svod_ir.sizes import max_size
+from svod_tensor._shapes import normalize_axis
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.linalg._operands import round_to
+from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import DTypeLike, Operand
+
+__all__ = [
+    "cross", "diagonal", "matmul", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot",
+]  # fmt: skip
+
+
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
+    """The products of vectors of three elements that are orthogonal to both. Dtypes promote, and other axes broadcast.
+
+    Args:
+        x1: the left vectors.
+        x2: the right ones.
+        axis: where their three elements are, in the shape that both broadcast to.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if it has not three elements in both.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.cross(Tensor([1, 0, 0]), Tensor([0, 1, 0])).tolist()
+        [0, 0, 1]
+    """
+    x, y = to_tensor(x1), to_tensor(x2)
+    ndim = max(x.ndim, y.ndim)
+    axis = normalize_axis("cross", axis, ndim) - ndim
+    for given in (x, y):
+        if given.ndim < -axis or given.shape[axis] != 3:
+            raise ShapeError(operation="cross", shape=given.shape, problem=f"has not three elements on axis {axis}")
+    kind = promote_types(x.dtype, y.dtype)
+    wide = accumulation_dtype(kind)
+    (a, b, c), (d, e, f) = x.cast(wide).unstack(axis=axis), y.cast(wide).unstack(axis=axis)
+    return round_to(kind, Tensor.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis=axis))[0]
+
+
+def diagonal(x: Operand, /, *, offset: int = 0) -> Tensor:
+    """The elements `[..., i, i + offset]` of matrices of shape (..., m, n), as values of their own.
+
+    Args:
+        x: the matrices.
+        offset: which diagonal, above the main one where it is positive.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.diagonal(Tensor([[1, 2, 3], [4, 5, 6]]), offset=1).tolist()
+        [2, 6]
+    """
+    return to_tensor(x).diagonal(offset)
+
+
+def matmul(x1: Operand, x2: Operand, /) -> Tensor:
+    """The matrix product: 1-d operands are a row (left) or a column (right), and axes in front of the last two broadcast.
+
+    Args:
+        x1: the left operand.
+        x2: the right operand.
+
+    Raises:
+        ShapeError: if an operand is 0-d or the contracted sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    return to_tensor(x1).matmul(x2)
+
+
+def matrix_transpose(x: Operand, /) -> Tensor:
+    """`x` with the last two axes swapped: a view.
+
+    Args:
+        x: the matrices.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.matrix_transpose(Tensor.zeros(2, 3, 4)).shape
+        (2, 4, 3)
+    """
+    return to_tensor(x).matrix_transpose()
+
+
+def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
+    """The product of matrices, in the order that takes the fewest multiplications. The first and the last may be vectors.
+
+    Args:
+        arrays: two operands or more, of two axes each. Sizes that depend on variables count as the largest that they can be.
+
+    Raises:
+        ShapeError: if there are less than two, or the sizes do not fit.
+
+    Source:
+        T. Cormen et al., Introduction to Algorithms, section 15.2.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.multi_dot([Tensor.ones(2, 3), Tensor.ones(3, 50), Tensor.ones(50)]).tolist()
+        [150.0, 150.0]
+    """
+    given = [to_tensor(x) for x in arrays]
+    if len(given) < 2:
+        raise ShapeError(
+            operation="multi_dot", shape=(len(given),), problem="is too few matrices", hint="give two or more"
+        )
+    for number, x in enumerate(given):
+        if x.ndim != 2 and not (x.ndim == 1 and number in (0, len(given) - 1)):
+            raise ShapeError(operation="multi_dot", shape=x.shape, problem="is no matrix")
+    is_row, is_column = given[0].ndim == 1, given[-1].ndim == 1
+    matrices = list(given)
+    matrices[0] = matrices[0].unsqueeze(0) if is_row else matrices[0]
+    matrices[-1] = matrices[-1].unsqueeze(1) if is_column else matrices[-1]
+    sizes = [max_size(x.shape[0]) for x in matrices] + [max_size(matrices[-1].shape[1])]
+    result = _multiply(matrices, _find_splits(sizes), 0, len(matrices) - 1)
+    return result.squeeze(tuple([0] * is_row + [1] * is_column)) if is_row or is_column else result
+
+
+def _find_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Behind which matrix each range of them is split best; matrix n has shape (sizes[n], sizes[n + 1])."""
+    n = len(sizes) - 1
+    costs = {(i, i): 0 for i in range(n)}
+    splits: dict[tuple[int, int], int] = {}
+    for length in range(1, n):
+        for first in range(n - length):
+            last = first + length
+            edges = sizes[first] * sizes[last + 1]
+            found = [(costs[first, k] + costs[k + 1, last] + edges * sizes[k + 1], k) for k in range(first, last)]
+            costs[first, last], splits[first, last] = min(found)
+    return splits
+
+
+def _multiply(matrices: Sequence[Tensor], splits: dict[tuple[int, int], int], first: int, last: int) -> Tensor:
+    if first == last:
+        return matrices[first]
+    split = splits[first, last]
+    return _multiply(matrices, splits, first, split).matmul(_multiply(matrices, splits, split + 1, last))
+
+
+def outer(x1: Operand, x2: Operand, /) -> Tensor:
+    """The product of each element of a vector with each of another: shape (n, m). Dtypes promote.
+
+    Args:
+        x1: of shape (n,).
+        x2: of shape (m,).
+
+    Raises:
+        ShapeError: if one is no vector.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.outer(Tensor([1, 2]), Tensor([3, 4, 5])).tolist()
+        [[3, 4, 5], [6, 8, 10]]
+    """
+    x, y = to_tensor(x1), to_tensor(x2)
+    for given in (x, y):
+        if given.ndim != 1:
+            raise ShapeError(operation="outer", shape=given.shape, problem="is no vector", hint="write x.flatten()")
+    return x.outer(y)
+
+
+def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products over axes of both: the shape is that of the other axes, first of `x1`, then of `x2`.
+
+    Args:
+        x1: the left operand.
+        x2: the right one.
+        axes: how many, the last ones of `x1` and the first of `x2`; or those of two lists.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([[1, 2], [3, 4]])
+        >>> sv.linalg.tensordot(x, x, axes=([0], [1])).tolist()
+        [[7, 15], [10, 22]]
+    """
+    return to_tensor(x1).tensordot(to_tensor(x2), axes)
+
+
+def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    """The sums of the diagonals of matrices of shape (..., m, n): shape (...).
+
+    Args:
+        x: the matrices.
+        offset: which diagonal, above the main one where it is positive.
+        dtype: of the result; by default as for `sum`.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.trace(Tensor([[1, 2], [3, 4]])).item()
+        5
+    """
+    return to_tensor(x).trace(offset, dtype=dtype)
+
+
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
+    """The dot products along one axis; the others broadcast. Dtypes promote, and narrow floats are added in float32.
+
+    Args:
+        x1: the left vectors.
+        x2: the right ones.
+        axis: along which; it has the same size in both.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    return to_tensor(x1).vecdot(to_tensor(x2), axis)

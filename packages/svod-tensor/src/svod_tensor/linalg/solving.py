@@ -1,0 +1,222 @@
+"""Inverses and linear equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from svod_ir import ShapeError
+from svod_ir.sizes import product
+from svod_tensor._shapes import normalize_axes
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
+from svod_tensor.linalg.norms import matrix_rank
+from svod_tensor.matrices import factors, systems
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = ["LstsqResult", "inv", "lstsq", "pinv", "solve", "solve_triangular", "tensorinv", "tensorsolve"]
+
+
+class LstsqResult(NamedTuple):
+    """What `lstsq` gives."""
+
+    x: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def inv(x: Operand, /) -> Tensor:
+    """The inverses of matrices of shape (..., n, n), by LAPACK (gesv).
+
+    Args:
+        x: the matrices. To solve equations, `solve` is more exact and takes less time.
+
+    Raises:
+        ShapeError: if they are not square.
+        MatrixError (when the result is computed): if one is singular.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.inv(Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.25]]
+    """
+    (a,), kind = read_floats(x)
+    check_square("inv", a)
+    return round_to(kind, systems.inverse(a))[0]
+
+
+def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
+    """The Moore-Penrose inverses of matrices of shape (..., m, n): shape (..., n, m). By LAPACK (gesdd).
+
+    Args:
+        x: the matrices.
+        rtol: singular values up to this times the largest one count as 0; a number, or a tensor of shape (...). By
+            default the larger of m and n times the distance of 1 from the next number.
+
+    Returns:
+        the inverses, whose derivative is that of matrices of the same rank.
+
+    Raises:
+        AxisError: if there are less than two axes.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.pinv(Tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.0]]
+    """
+    (a,), kind = read_floats(x)
+    check_matrices("pinv", a)
+    return round_to(kind, systems.pseudo_inverse(a, systems.get_cutoff(a, rtol)))[0]
+
+
+def solve(x1: Operand, x2: Operand, /) -> Tensor:
+    """The `x` of `x1 @ x = x2`, by LAPACK (gesv).
+
+    Args:
+        x1: of shape (..., n, n).
+        x2: of shape (n,) for one vector, otherwise (..., n, k). Axes in front broadcast.
+
+    Returns:
+        shape (..., n) for one vector, otherwise (..., n, k).
+
+    Raises:
+        ShapeError: if the matrices are not square, or the sizes differ.
+        MatrixError (when the result is computed): if one is singular.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.solve(Tensor([[2.0, 0.0], [0.0, 4.0]]), Tensor([1.0, 1.0])).tolist()
+        [0.5, 0.25]
+    """
+    (a, b), kind = read_floats(x1, x2)
+    check_square("solve", a)
+    columns = _to_columns("solve", a, b)
+    found = systems.solve(a, columns)
+    return round_to(kind, found.squeeze(-1) if b.ndim == 1 else found)[0]
+
+
+def solve_triangular(x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False) -> Tensor:
+    """The `x` of `x1 @ x = x2` with triangular matrices, by substitution. The name is SciPy's.
+
+    Args:
+        x1: of shape (..., n, n); the other triangle is not read.
+        x2: of shape (n,) for one vector, otherwise (..., n, k). Axes in front broadcast.
+        upper: whether the matrices are upper triangular, or lower ones.
+        unit_diagonal: whether the diagonal counts as 1 and is not read.
+
+    Raises:
+        ShapeError: if the matrices are not square, or the sizes differ.
+        MatrixError (when the result is computed): if one has a 0 on its diagonal.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.solve_triangular(Tensor([[2.0, 0.0], [1.0, 4.0]]), Tensor([2.0, 5.0])).tolist()
+        [1.0, 1.0]
+    """
+    (a, b), kind = read_floats(x1, x2)
+    check_square("solve_triangular", a)
+    columns = _to_columns("solve_triangular", a, b)
+    found = systems.solve_triangular(a, columns, is_upper=upper, has_unit_diagonal=unit_diagonal)
+    return round_to(kind, found.squeeze(-1) if b.ndim == 1 else found)[0]
+
+
+def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResult:
+    """The shortest `x` of those that make the norm of `x1 @ x - x2` least, by LAPACK (gesdd).
+
+    Args:
+        x1: of shape (..., m, n).
+        x2: of shape (m,) for one vector, otherwise (..., m, k). Axes in front broadcast.
+        rcond: singular values up to this times the largest one count as 0; by default the larger of m and n times the
+            distance of 1 from the next number.
+
+    Returns:
+        `x` of shape (n,) or (..., n, k), the squares of the norms that are left of shape (1,) or (..., k), which numpy leaves
+        out where the rank is not n, the ranks, and the singular values of `x1`. The derivative of `x` is that of matrices of
+        the same rank.
+
+    Raises:
+        ShapeError: if the sizes differ.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> found = sv.linalg.lstsq(Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), Tensor([1.0, 2.0, 3.0]))
+        >>> abs(found.x.round(3)).tolist(), found.rank.item()
+        ([0.0, 1.0], 2)
+    """
+    (a, b), kind = read_floats(x1, x2)
+    check_matrices("lstsq", a)
+    columns = _to_columns("lstsq", a, b)
+    cutoff = systems.get_cutoff(a, rcond)
+    found = systems.least_squares(a, columns, cutoff)
+    residuals = columns.sub(a.matmul(found)).square().sum(-2)
+    values = factors.singular_values(a)
+    x, residuals, values = round_to(kind, found.squeeze(-1) if b.ndim == 1 else found, residuals, values)
+    return LstsqResult(x, residuals, matrix_rank(a, rtol=cutoff), values)
+
+
+def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
+    """The inverse of a tensor as a matrix whose rows are the first `ind` axes, and whose columns are the others.
+
+    Args:
+        x: of as many elements along the first axes as along the others.
+        ind: how many are rows.
+
+    Returns:
+        the other axes, then the first `ind`: `tensordot(tensorinv(x, ind), x, axes=ind)` is the unit.
+
+    Raises:
+        ShapeError: if it is not square, or `ind` is not positive.
+        MatrixError (when the result is computed): if it is singular.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.tensorinv(sv.eye(6).reshape((2, 3, 6))).shape
+        (6, 2, 3)
+    """
+    a = to_tensor(x)
+    if not 0 < ind <= a.ndim:
+        raise ShapeError(
+            operation="tensorinv", shape=a.shape, problem=f"has no first {ind} axes", hint="give ind from 1 on"
+        )
+    rows, columns = a.shape[:ind], a.shape[ind:]
+    return inv(a.reshape(product(rows), product(columns))).reshape(*columns, *rows)
+
+
+def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
+    """The `x` for which `tensordot(x1, x, axes=x.ndim)` is `x2`.
+
+    Args:
+        x1: of the shape of `x2`, and then that of the result, which have as many elements.
+        x2: the right side.
+        axes: of `x1`, which are moved behind the others first.
+
+    Raises:
+        ShapeError: if `x1` is not square so.
+        MatrixError (when the result is computed): if it is singular.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.tensorsolve(sv.eye(6).reshape((2, 3, 6)), Tensor.ones(2, 3)).tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    a, b = to_tensor(x1), to_tensor(x2)
+    last = normalize_axes("tensorsolve", axes, a.ndim) if axes is not None else ()
+    a = a.permute([n for n in range(a.ndim) if n not in last] + list(last))
+    shape = a.shape[b.ndim :]
+    if a.ndim < b.ndim or product(a.shape[: b.ndim]) != b.size:
+        raise ShapeError(operation="tensorsolve", shape=a.shape, problem=f"does not begin with {b.shape}")
+    return solve(a.reshape(b.size, product(shape)), b.flatten()).reshape(*shape)
+
+
+def _to_columns(operation: str, a: Tensor, b: Tensor) -> Tensor:
+    """The right sides as matrices with as many rows as `a`."""
+    columns = b.unsqueeze(-1) if b.ndim == 1 else b
+    if columns.ndim < 2 or columns.shape[-2] != a.shape[-2]:
+        raise ShapeError(operation=operation, shape=b.shape, problem=f"does not fit matrices of shape {a.shape}")
+    return columns

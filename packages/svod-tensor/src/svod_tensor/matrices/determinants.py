@@ -1,0 +1,62 @@
+"""Determinants, with their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from svod_tensor.matrices.call import call_host
+from svod_tensor.matrices.rules import adjoint, matrix_rule, with_matrix_rule
+from svod_tensor.matrices.systems import inverse
+from svod_tensor.ops.theme import Theme
+from svod_tensor.python_functions.libraries import LINALG
+
+__all__ = ["determinant", "log_determinant"]
+
+T = TypeVar("T", bound=Theme)
+Parts = Sequence["T | None"]
+
+
+def determinant(x: T) -> T:
+    """The determinant of each matrix."""
+    found = call_host(f"{LINALG}det", [x], [(x.shape[:-2], x.dtype)])
+    return with_matrix_rule(_determinant_gradient, found, (x,))[0]
+
+
+@matrix_rule("det")
+def _determinant_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
+    """Of singular matrices too."""
+    (given,), (x,) = cotangents, operands
+    return (None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(_cofactors(x)),)
+
+
+def _cofactors(x: T) -> T:
+    """The determinant of what is left of a matrix without a row and a column, with its sign, for each element."""
+    found = call_host(f"{LINALG}cofactors", [x], [(x.shape, x.dtype)])
+    return with_matrix_rule(_cofactors_gradient, found, (x,))[0]
+
+
+@matrix_rule("cofactors")
+def _cofactors_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
+    """They are the determinant times the transposed inverse, of matrices that have one."""
+    (given,), (value,), (x,) = cotangents, values, operands
+    if given is None:
+        return (None,)
+    turned = adjoint(inverse(x))
+    total = given.mul(value).sum((-2, -1), keepdims=True)
+    return (total.mul(turned).sub(turned.matmul(adjoint(given)).matmul(value)),)
+
+
+def log_determinant(x: T) -> tuple[T, T]:
+    """The sign of the determinant of each matrix, and the logarithm of its size."""
+    shape = x.shape[:-2]
+    found = call_host(f"{LINALG}slogdet", [x], [(shape, x.dtype), (shape, x.dtype)])
+    sign, log = with_matrix_rule(_log_determinant_gradient, found, (x,))
+    return sign, log
+
+
+@matrix_rule("slogdet")
+def _log_determinant_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
+    """The sign has none."""
+    (_, of_log), (x,) = cotangents, operands
+    return (None if of_log is None else of_log.unsqueeze(-1).unsqueeze(-1).mul(adjoint(inverse(x))),)

@@ -1,0 +1,82 @@
+"""Derivatives of functions of matrices, some of which have several results.
+
+    @matrix_rule("eigh")
+    def _eigh_gradient(cotangents, values, operands, *parameters): ...
+
+    return with_matrix_rule(_eigh_gradient, values, (x,), *parameters)
+
+A rule says what reverse mode does; forward mode transposes it. What it computes with values has derivatives too, so that
+derivatives of every order are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from svod_ir import UOp
+from svod_ir.args import GradientRule
+from svod_ir.derivatives import list_operands, list_values, make_gradients, split_parts
+from svod_tensor._scopes import leave_scope
+from svod_tensor.ops.composed import get_tensor_kind
+from svod_tensor.ops.theme import Theme
+
+__all__ = ["adjoint", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
+
+T = TypeVar("T", bound=Theme)
+Backward = Callable[..., "Sequence[Theme | None]"]
+
+
+def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
+    """Make a rule of a function `(cotangents, values, operands, *parameters)` of tensors.
+
+    The function gives the cotangent of each operand, or None. A cotangent that it gets is None where nothing depends on the
+    value.
+    """
+
+    def make(function: Backward) -> GradientRule:
+        def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
+            make_tensor = get_tensor_kind().from_uop
+            given = split_parts(node, cotangent)
+            cotangents = [None if part is None else make_tensor(part) for part in given]
+            values, operands = list(map(make_tensor, list_values(node))), list(map(make_tensor, list_operands(node)))
+            parameters: tuple[Any, ...] = node.arg.parameters
+            # Its kernels are those of the line that called the operation.
+            with leave_scope():
+                found = function(cotangents, values, operands, *parameters)
+            # The node has the other values among its operands.
+            others = [None] * (len(wanted) - len(found))
+            return (*others, *(None if part is None else part.uop for part in found))
+
+        return GradientRule(name, backward, is_checked=False)
+
+    return make
+
+
+def with_matrix_rule(
+    rule: GradientRule, values: Sequence[T], operands: Sequence[T], *parameters: object
+) -> tuple[T, ...]:
+    """`values`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
+    nodes = make_gradients([v.uop for v in values], [x.uop for x in operands], rule, parameters)
+    return tuple(v.from_uop(node) for v, node in zip(values, nodes, strict=True))
+
+
+def adjoint(x: T) -> T:
+    """The conjugate transpose of each matrix."""
+    return x.transpose(-2, -1)
+
+
+def is_diagonal(x: T) -> T:
+    """Where the diagonal of the square matrices of `x` is, as bools in their shape."""
+    places = x.arange(x.shape[-1])
+    return places.unsqueeze(1).eq(places)
+
+
+def diagonal_matrix(x: T) -> T:
+    """The matrices that have the elements along the last axis of `x` on their diagonal, and 0 elsewhere."""
+    return is_diagonal(x).where(x.unsqueeze(-1), 0)
+
+
+def scale_columns(x: T, factors: T) -> T:
+    """Each column of the matrices times one number."""
+    return x.mul(factors.unsqueeze(-2))

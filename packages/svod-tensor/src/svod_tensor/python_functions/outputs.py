@@ -1,0 +1,21 @@
+"""The arrays that a custom function fills, as nodes."""
+
+from __future__ import annotations
+
+from svod_ir import Op, UOp
+from svod_ir.custom_function import read_signature
+from svod_tensor._memory_views import view_prefix
+
+__all__ = ["list_outputs"]
+
+
+def list_outputs(node: UOp) -> tuple[UOp, ...]:
+    """Each output of a CUSTOM_FUNCTION: the node itself where there is one, else a part of the memory of several."""
+    signature = read_signature(node)
+    if len(signature.outputs) == 1:
+        return (node,)
+    parts: list[UOp] = []
+    for begin, spec in zip(signature.offsets, signature.outputs, strict=True):
+        view = UOp(Op.BUFFER_VIEW, spec.dtype, (node,), (begin, spec.n_elements))
+        parts.append(view_prefix(view, spec.shape))
+    return tuple(parts)

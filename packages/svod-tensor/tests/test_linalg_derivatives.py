@@ -1,0 +1,142 @@
+"""Derivatives of linear algebra: both modes agree with each other, and with differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import svod_tensor as sv
+from svod_ir import NotDifferentiableError
+from svod_tensor import Tensor, grad, jit, jvp, scan, value_and_grad, vjp
+from svod_tensor.errors import MatrixError
+from svod_tensor.testing.linalg_cases import CASES, MatrixCase, draw
+
+ALL = [pytest.param(case, id=case.name) for case in CASES]
+STEP = 1e-5
+
+
+def to_number(case: MatrixCase, seed: int = 3) -> Callable[..., Tensor]:
+    """The sum of all results times fixed numbers."""
+
+    def call(*args: Tensor) -> Tensor:
+        found = case.call(*args)
+        rng = np.random.default_rng(seed)
+        parts = found if isinstance(found, tuple) else (found,)
+        products = [(part * Tensor(np.asarray(rng.normal(size=part.shape)))).sum() for part in parts]
+        return sum(products[1:], products[0])
+
+    return call
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_derivatives_agree_with_differences_in_both_modes(case: MatrixCase) -> None:
+    rng = np.random.default_rng(5)
+    arrays = draw(rng, case)
+    tensors = [Tensor(a) for a in arrays]
+    along = [rng.normal(size=a.shape) for a in arrays]
+    value = to_number(case)
+    numbers = tuple(range(len(tensors)))
+    gradient = grad(value, numbers)
+
+    def slope(*args: Tensor) -> Tensor:
+        """The derivative along the direction, by reverse mode."""
+        parts = [(part * Tensor(d)).sum() for part, d in zip(gradient(*args), along, strict=True)]
+        return sum(parts[1:], parts[0])
+
+    above = [Tensor(a + STEP * d) for a, d in zip(arrays, along, strict=True)]
+    below = [Tensor(a - STEP * d) for a, d in zip(arrays, along, strict=True)]
+    tangents = tuple(Tensor(d) for d in along)
+    _, forward = jvp(value, tuple(tensors), tangents)
+    reverse, second = jvp(slope, tuple(tensors), tangents)
+    twice = grad(slope, numbers)(*tensors)
+    others = [value(*above), value(*below), slope(*above), slope(*below)]
+    Tensor.realize_batch([forward, reverse, second, *twice, *others])
+    expected = (others[0].item() - others[1].item()) / (2 * STEP)
+    np.testing.assert_allclose(reverse.item(), expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(forward.item(), reverse.item(), rtol=1e-9, atol=1e-10)
+    expected = (others[2].item() - others[3].item()) / (2 * STEP)
+    np.testing.assert_allclose(second.item(), expected, rtol=1e-5, atol=1e-5)
+    again = sum(float((part.numpy() * d).sum()) for part, d in zip(twice, along, strict=True))
+    np.testing.assert_allclose(again, second.item(), rtol=1e-8, atol=1e-8)
+
+
+def test_a_determinant_has_a_derivative_where_it_is_zero() -> None:
+    x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    expected = [[-3.0, 6.0, -3.0], [6.0, -12.0, 6.0], [-3.0, 6.0, -3.0]]
+    np.testing.assert_allclose(grad(sv.linalg.det)(Tensor(x)).numpy(), expected, atol=1e-12)
+    np.testing.assert_array_equal(grad(sv.linalg.det)(Tensor.zeros(3, 3)).numpy(), np.zeros((3, 3)))
+    np.testing.assert_allclose(grad(sv.linalg.det)(Tensor.zeros(1, 1)).numpy(), [[1.0]])
+
+
+def test_equal_eigenvalues_have_derivatives_and_their_vectors_have_none() -> None:
+    x = Tensor(np.eye(3))
+    assert grad(lambda a: sv.linalg.eigh(a).eigenvalues.sum())(x).tolist() == np.eye(3).tolist()
+    weight = Tensor(np.arange(9.0).reshape(3, 3))
+    found = grad(lambda a: (sv.linalg.eigh(a).eigenvectors * weight).sum())(x)
+    assert not found.isfinite().all().item()
+
+
+def test_vectors_that_fill_the_space_have_no_derivative() -> None:
+    x = Tensor(np.random.default_rng(0).normal(size=(4, 2)))
+    values = grad(lambda a: sv.linalg.svd(a).S.sum())(x)
+    np.testing.assert_allclose(values.numpy(), grad(lambda a: sv.linalg.svdvals(a).sum())(x).numpy())
+    with pytest.raises(NotDifferentiableError, match="svd has no derivative") as caught:
+        grad(lambda a: sv.linalg.svd(a).U.sum())(x)
+    assert "ask for full_matrices=False" in str(caught.value)
+    with pytest.raises(NotDifferentiableError, match="qr has no derivative"):
+        grad(lambda a: sv.linalg.qr(a, mode="complete").Q.sum())(x)
+
+
+def test_a_derivative_may_need_an_inverse_that_is_not_there() -> None:
+    found = grad(lambda a: sv.linalg.slogdet(a).logabsdet)(Tensor.zeros(2, 2))
+    with pytest.raises(MatrixError, match="inv: the matrix is singular"):
+        found.realize()
+
+
+def test_a_likelihood_is_minimised_in_a_captured_step() -> None:
+    rng = np.random.default_rng(0)
+    data = Tensor(rng.normal(size=(50, 3)) @ np.array([[2.0, 0, 0], [1, 1, 0], [0, 0, 0.5]]).T)
+
+    def loss(factor: Tensor) -> Tensor:
+        lower = sv.linalg.cholesky(factor @ factor.mT + Tensor(np.eye(3)) * 1e-3)
+        white = sv.linalg.solve_triangular(lower, data.mT)
+        return 0.5 * (white * white).sum() / 50 + sv.linalg.diagonal(lower).log().sum()
+
+    @jit
+    def step(factor: Tensor) -> tuple[Tensor, Tensor]:
+        value, slope = value_and_grad(loss)(factor)
+        return factor - 0.1 * slope, value
+
+    factor = Tensor(np.eye(3))
+    values = []
+    for _ in range(150):
+        factor, value = step(factor)
+        values.append(value.item())
+    sample = data.numpy()
+    covariance = sample.T @ sample / 50
+    np.testing.assert_allclose((factor @ factor.mT).numpy(), covariance, rtol=0.05, atol=0.05)
+    assert values[-1] < values[0]
+
+
+def test_derivatives_go_through_loops_and_shards() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 3, 3)) + 3 * np.eye(3)
+
+    def chain(a: Tensor) -> Tensor:
+        step: Any = lambda carry, m: (sv.linalg.solve(m, carry), None)  # noqa: E731
+        return scan(step, Tensor(np.ones(3)), a)[0].sum()
+
+    def unrolled(a: Tensor) -> Tensor:
+        carry = Tensor(np.ones(3))
+        for n in range(4):
+            carry = sv.linalg.solve(a[n], carry)
+        return carry.sum()
+
+    np.testing.assert_allclose(grad(chain)(Tensor(x)).numpy(), grad(unrolled)(Tensor(x)).numpy(), rtol=1e-9)
+    sharded = Tensor(x).shard(("CPU", "CPU:1"), axis=0)
+    value, pull = vjp(sv.linalg.inv, sharded)
+    (part,) = pull(value)
+    _, whole = vjp(sv.linalg.inv, Tensor(x))
+    np.testing.assert_allclose(part.numpy(), whole(Tensor(np.linalg.inv(x)))[0].numpy(), rtol=1e-9)

@@ -1,0 +1,45 @@
+"""Values and derivatives of linear algebra are those of JAX, where it is installed (`tox run -e derivatives-jax`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svod_tensor import Tensor, vjp
+from svod_tensor.testing.linalg_cases import CASES, MatrixCase, draw
+
+jax = pytest.importorskip("jax", reason="jax is not installed", exc_type=ImportError)
+PRECISION = {"float64": 1e-9, "float32": 2e-3}
+
+
+def flatten(found: Any) -> tuple[Any, ...]:
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+@pytest.fixture(autouse=True)
+def wide() -> Any:
+    # The scipy names are a module of their own.
+    import jax.scipy.linalg
+
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_values_and_cotangents_agree(case: MatrixCase, dtype: str) -> None:
+    rng = np.random.default_rng(11)
+    arrays = draw(rng, case, dtype)
+    value, pull = vjp(lambda *args: flatten(case.call(*args)), *map(Tensor, arrays))
+    theirs, their_pull = jax.vjp(lambda *args: flatten(case.peer(jax, *args)), *map(jax.numpy.asarray, arrays))
+    tolerance = PRECISION[dtype]
+    cotangents = []
+    for ours, other in zip(value, theirs, strict=True):
+        np.testing.assert_allclose(ours.numpy(), other, rtol=tolerance, atol=tolerance * np.abs(other).max())
+        cotangents.append(np.asarray(rng.normal(size=other.shape)).astype(other.dtype))
+    found = pull(tuple(map(Tensor, cotangents)))
+    expected = their_pull(tuple(map(jax.numpy.asarray, cotangents)))
+    for ours, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), other, rtol=tolerance, atol=tolerance * np.abs(other).max())
