@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -96,7 +97,7 @@ CASES: Final = (
     _case("matrix_power", lambda x: linalg.matrix_power(x, -3), lambda j, x: j.numpy.linalg.matrix_power(x, -3), _MANY),
     _case("expm", linalg.expm, lambda j, x: j.scipy.linalg.expm(x), _MANY),
     *(_case(f"lstsq {shape}", lambda a, b: linalg.lstsq(a, b).x, lambda j, a, b: j.numpy.linalg.pinv(a) @ b, shape, (shape[0], 2)) for shape in (_TALL, _WIDE)),
-    *(_case(f"matrix_norm {order}", lambda x, order=order: linalg.matrix_norm(x, ord=order), lambda j, x, order=order: j.numpy.linalg.norm(x, order, (-2, -1)), (2, *_TALL)) for order in _ORDERS),
+    *(_case(f"matrix_norm {order}", partial(linalg.matrix_norm, ord=order), lambda j, x, order=order: j.numpy.linalg.norm(x, order, (-2, -1)), (2, *_TALL)) for order in _ORDERS),
     _case("cond", lambda x: linalg.cond(x, "fro"), lambda j, x: j.numpy.linalg.cond(x, "fro"), _MANY),
     _case("multi_dot", lambda x, y, z: linalg.multi_dot([x, y, z]), lambda j, x, y, z: x @ y @ z, (4, 2), (2, 5), (5,)),
     _case("cross", linalg.cross, lambda j, x, y: j.numpy.cross(x, y), (2, 3), (3,)),
