@@ -134,11 +134,11 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
     matrices[0] = matrices[0].unsqueeze(0) if is_row else matrices[0]
     matrices[-1] = matrices[-1].unsqueeze(1) if is_column else matrices[-1]
     sizes = [max_size(x.shape[0]) for x in matrices] + [max_size(matrices[-1].shape[1])]
-    result = _multiply(matrices, _find_splits(sizes), 0, len(matrices) - 1)
+    result = _multiply(matrices, _choose_splits(sizes), 0, len(matrices) - 1)
     return result.squeeze(tuple([0] * is_row + [1] * is_column)) if is_row or is_column else result
 
 
-def _find_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+def _choose_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     """Behind which matrix each range of them is split best; matrix n has shape (sizes[n], sizes[n + 1])."""
     n = len(sizes) - 1
     costs = {(i, i): 0 for i in range(n)}

@@ -54,7 +54,7 @@ def _solve_triangular(out: Array, a: Array, b: Array, is_upper: bool, has_unit_d
     size = a.shape[-1]
     diagonal = np.diagonal(a, axis1=-2, axis2=-1)
     if not has_unit_diagonal and not diagonal.all():
-        _raise("solve_triangular", "is singular", _find_first((diagonal == 0).any(-1)))
+        _raise("solve_triangular", "is singular", _get_first((diagonal == 0).any(-1)))
     out[...] = b
     blocks = [slice(begin, min(begin + _BLOCK, size)) for begin in range(0, size, _BLOCK)]
     for block in reversed(blocks) if is_upper else blocks:
@@ -208,7 +208,7 @@ def _take_apart(operation: str, problem: str, function: Callable[..., Any], x: A
         raise
 
 
-def _find_first(is_found: Array) -> tuple[int, ...]:
+def _get_first(is_found: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(int(is_found.argmax()), is_found.shape))
 
 
