@@ -204,7 +204,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("first", range(0, len(DAMAGE), 4))
 def test_damaged_entries_are_made_again_without_a_word(cache: Path, first: int):
-    paths = {kind: list_entries(cache, kind) for kind in ("kernels", "objects")}
+    paths = {kind: list_entries(cache, kind) for kind in ("graphs", "kernels", "objects")}
     assert len(paths["objects"]) >= len(paths["kernels"]) == 4
     damage = list(DAMAGE.values())[first:][:4]
     for found in paths.values():
@@ -216,7 +216,7 @@ def test_damaged_entries_are_made_again_without_a_word(cache: Path, first: int):
 
 
 def test_entries_under_each_others_names_are_made_again(cache: Path):
-    for kind in ("objects", "kernels"):
+    for kind in ("objects", "kernels", "graphs"):
         paths = list_entries(cache, kind)
         contents = [path.read_bytes() for path in paths]
         assert len(paths) >= 2
@@ -239,7 +239,8 @@ def test_a_cache_of_another_processor_is_not_used_and_stays(cache: Path):
     theirs = list_entries(cache)
     assert count_rendered(cache) == other
     assert set(list_entries(cache)) == {*theirs, *before}
-    assert set(theirs).isdisjoint(before)
+    # Graphs are of all processors with one target.
+    assert set(theirs) & set(before) == set(list_entries(cache, "graphs"))
 
 
 SWAP_PROCESSORS = """\

@@ -192,6 +192,42 @@ def test_names_comments_blanks_and_trailing_commas_are_free() -> None:
     assert parse_graph(text) is UOp(Op.RESHAPE, index, (UOp(Op.ADD, index, (three, three)),), (1, 1))
 
 
+def test_lines_that_differ_in_names_alone_are_read_as_the_first_of_them() -> None:
+    text = """
+        %x = PARAM bool [0, 4]
+        %a = NOT true
+        %h = NOT true
+        %b = NOT bool %x
+        %c = NOT bool %b
+        %d = WHERE f32 %b, 1.0, 2.0
+        %e = CAST f32 %c
+        %f = WHERE f32 %b, %d, %e
+        %g = WHERE f32 %c, %f, %e
+        SINK %a, %h, %g
+    """
+    lines = "\n".join(line.strip() for line in text.splitlines())
+    truth, x = UOp.const(bool_, True), UOp(Op.PARAM, bool_, (), ParamArg(0, 4))
+    b = UOp(Op.NOT, bool_, (x,))
+    c = UOp(Op.NOT, bool_, (b,))
+    d = UOp(Op.WHERE, float32, (b, UOp.const(float32, 1.0), UOp.const(float32, 2.0)))
+    e = UOp(Op.CAST, float32, (c,))
+    f = UOp(Op.WHERE, float32, (b, d, e))
+    g = UOp(Op.WHERE, float32, (c, f, e))
+    a = parse_graph("NOT true")
+    assert a.src == (truth,)
+    assert parse_graph(lines) is UOp.sink(a, a, g)
+
+
+@pytest.mark.parametrize(
+    ("last", "problem"),
+    [("%c = NOT bool %d", "%d is not defined above"), ("%b = NOT bool %x", "%b is defined twice")],
+)
+def test_a_name_that_is_wrong_is_found_in_lines_of_any_number(last: str, problem: str) -> None:
+    with pytest.raises(ParseError, match=problem) as found:
+        parse_graph(f"%x = PARAM bool [0, 4]\n%a = NOT bool %x\n%b = NOT bool %a\n{last}")
+    assert "line 4" in str(found.value)
+
+
 def test_expressions_stand_for_the_nodes_that_they_name_and_fold_nothing() -> None:
     short = parse_graph("""
         %out = PARAM f32 [0, 16]

@@ -23,9 +23,10 @@ PROGRAM = """\
 import numpy as np
 from svod_tensor.engine import compute
 from svod_tensor import Tensor
-rendered = []
-render = compute.render
-compute.render = lambda *args: rendered.append(1) or render(*args)
+made = []
+rangeify, render = compute.rangeify, compute.render
+compute.rangeify = lambda *args: made.append(1) or rangeify(*args)
+compute.render = lambda *args: made.append(1) or render(*args)
 x = np.arange(12, dtype=np.float32).reshape(3, 4)
 y = (Tensor(x) * 2 + 1).sum(1)
 plan = y.prepare()
@@ -33,7 +34,7 @@ plan.execute()
 np.testing.assert_array_equal(y.numpy(), (x * 2 + 1).sum(1))
 assert all(kernel.source for kernel in plan.kernels())
 assert all(profile.reasons for profile in plan.execute_profiled())
-print(len(rendered))
+print(len(made))
 """
 
 

@@ -28,7 +28,8 @@ class CodegenOptions:
         threads: how many threads run kernels and compile them (`SVOD_THREADS`, all usable cores).
         cache_dir: where everything on disk is kept (`SVOD_CACHE_DIR`, the user's cache directory).
         use_object_cache: whether anything is kept on disk, compiled objects first (`SVOD_OBJECT_CACHE`).
-        use_kernel_store: whether whole kernels are kept there too (`SVOD_KERNEL_STORE`; never without the object cache).
+        use_kernel_store: whether whole kernels, and graphs cut into kernels, are kept there too (`SVOD_KERNEL_STORE`; never
+            without the object cache).
         cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc and clang on PATH).
         object_cache_max_bytes: how large each sort of entry there may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """

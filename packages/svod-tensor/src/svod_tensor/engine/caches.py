@@ -6,7 +6,8 @@
 | `template` | a schedule, and the form of its memory | a plan without memory | in the process |
 | `kernel` | a kernel, its device and its options | a loaded program | in the process |
 | `binary` | source code, the compiler and the kind of the device | object code, which all devices of a kind load | in the process |
-| `stored_kernel` | the same, the target, and the compiler's own source files | source and object code | on disk |
+| `stored_graph` | a graph, the targets of its devices, and the compiler's own source files | its kernels | on disk |
+| `stored_kernel` | a kernel, its device, options and target, and the compiler's own source files | source and object code | on disk |
 | `object` | source code and the compiler's identity | object code | on disk |
 | `search` | a kernel, its device and the search's options | the best opts | on disk |
 
@@ -117,6 +118,7 @@ def caches() -> dict[str, CacheCounts]:
     - `template`: plans that wait for memory.
     - `kernel`: compiled kernels of the process.
     - `binary`: their object code, which all devices of a kind load.
+    - `stored_graph`: graphs on disk that were cut into kernels, which later processes use.
     - `stored_kernel`: whole kernels on disk, which later processes use.
     - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
     - `search`: what searches and `svod_tensor.tune` found, on disk.
@@ -160,4 +162,9 @@ def _get_stores() -> dict[str, DiskStore]:
     from svod_codegen.kernel_store import get_kernel_store
     from svod_tensor.tuning import tuned
 
-    return {"stored_kernel": get_kernel_store().store, "object": get_disk_store("objects"), "search": tuned.get_store()}
+    return {
+        "stored_graph": get_disk_store("graphs"),
+        "stored_kernel": get_kernel_store().store,
+        "object": get_disk_store("objects"),
+        "search": tuned.get_store(),
+    }

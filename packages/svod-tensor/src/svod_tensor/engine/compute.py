@@ -47,6 +47,7 @@ from svod_tensor.engine.kernels import (
 from svod_tensor.engine.observe import GRAPH, Observer, get_observer, ignore, is_observed
 from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import PreSchedule, preschedule
+from svod_tensor.engine.stored_graphs import find_stored_graph, store_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,14 +76,17 @@ def make_plan(job: Job, config: PrepareConfig) -> ExecutionPlan:
 
 
 def make_pre_schedule(graph: TensorGraph, config: PrepareConfig, see: Observer = ignore) -> PreSchedule:
-    """From a graph to its kernels in order."""
+    """From a graph to its kernels in order, which are known where an earlier process cut an equal one."""
     context = make_graph_context(graph.devices, config)
     with record_labels(number_nodes(graph.sink)) if graph.lines else nullcontext():
         see("build", GRAPH, graph)
-        ranged = rangeify(graph.sink, context)
-        see("rangeify", GRAPH, ranged)
-        kernels = kernelize(ranged, context)
-        see("kernelize", GRAPH, kernels)
+        kernels = find_stored_graph(graph, context, config)
+        if kernels is None:
+            ranged = rangeify(graph.sink, context)
+            see("rangeify", GRAPH, ranged)
+            kernels = kernelize(ranged, context)
+            see("kernelize", GRAPH, kernels)
+            store_graph(graph, context, config, kernels)
         pre = preschedule(kernels, graph.sink)
         see("preschedule", GRAPH, pre)
         return pre
