@@ -139,6 +139,7 @@ CALLS = {
     "linalg.norm": lambda x: np.linalg.norm(x, axis=1), "zeros_like": lambda x: np.zeros_like(x),
     "ones_like": lambda x: np.ones_like(x, dtype="f8"),
     "full_like": lambda x: np.full_like(x, 2.5), "empty_like": lambda x: np.empty_like(x) * 0, "copy": lambda x: np.copy(x),
+    "i0": lambda x: np.i0(x), "sinc": lambda x: np.sinc(x),
     "quantile": lambda x: np.quantile(x, [0.2, 0.5], axis=1), "percentile": lambda x: np.percentile(x, 30, method="hazen"),
     "nanquantile": lambda x: np.nanquantile(x, 0.3, axis=0, keepdims=True), "nanpercentile": lambda x: np.nanpercentile(x, 30),
     "median": lambda x: np.median(x, axis=0), "nanmedian": lambda x: np.nanmedian(x), "nanvar": lambda x: np.nanvar(x, axis=1, ddof=1),

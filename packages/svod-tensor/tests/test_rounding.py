@@ -19,8 +19,11 @@ ELEMENTWISE = {
         "sinh", "cosh", "asinh", "acosh", "atanh", "atan", "asin", "acos", "neg", "abs", "sign", "reciprocal", "square", "floor",
         "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "signbit", "positive", "cbrt", "deg2rad", "rad2deg", "relu", "relu6",
         "leaky_relu", "elu", "selu", "silu", "gelu", "softplus", "mish", "hardsigmoid", "hardswish", "softsign", "logical_not",
+        "gamma", "lgamma", "digamma",
+        "erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "ndtri", "i0", "i0e", "i1", "i1e", "j0", "j1", "logit", "sinc",
     )
 } | {
+    "polygamma": lambda x: x.polygamma(2),
     "pow": lambda x: x.pow(3), "pow_of_a_root": lambda x: x.abs().pow(0.3), "round_decimals": lambda x: x.round(1),
     "gelu_tanh": lambda x: x.gelu("tanh"), "clip": lambda x: x.clip(-0.5, 1.5), "leaky": lambda x: x.leaky_relu(0.3),
     "elu_alpha": lambda x: x.elu(0.7), "softplus_beta": lambda x: x.softplus(1.7), "dropout": lambda x: x.dropout(0.3, seed=3),
@@ -36,7 +39,7 @@ PAIRS = {
     for name in (
         "add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum",
         "logaddexp", "atan2", "copysign", "hypot", "fmod", "fmax", "fmin", "heaviside", "logical_and", "logical_or", "logical_xor",
-        "isclose",
+        "isclose", "zeta", "beta", "xlogy",
     )
 } | {
     "lerp": lambda x, y: x.lerp(y, 0.3), "where": lambda x, y: x.lt(y).where(x, y),

@@ -44,6 +44,7 @@ from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.sources import Sources
+from svod_tensor.ops.special import Special
 from svod_tensor.ops.statistics import Statistics
 from svod_tensor.ops.trigonometry import Trigonometry
 from svod_tensor.ops.update import Update
@@ -66,7 +67,7 @@ class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves, Cutting,
     Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural, Operators,
     Placing, Products, Protocols, Quantiles, Random, Reading, Reduction, Samples, Selecting, Showing, Sorting,
-    Sources, Statistics, Trigonometry, Update, Windows,
+    Sources, Special, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -319,9 +320,39 @@ _SAMPLES: Final = (
     _case("polyval", lambda c, x: c.polyval(x), lambda t, c, x: (c[0] * x + c[1]) * x + c[2], (3,), (4,)),
     _case("central_differences", lambda x: x.central_differences(0.5, axis=1, edge_order=2), lambda t, x: t.gradient(x, spacing=0.5, dim=1, edge_order=2)[0], (3, 5)),
 )
+
+def _bessel(t: Any, x: Any, order: int) -> Any:
+    """By its power series, since torch has no derivative of it."""
+    terms = ((-1) ** k * (x / 2) ** (2 * k + order) / (math.factorial(k) * math.factorial(k + order)) for k in range(12))
+    return sum(terms, start=t.zeros_like(x))
+
+
+_SPECIAL: Final = (
+    _one("gamma", lambda t, x: x.lgamma().exp(), "positive"),
+    _one("lgamma", lambda t, x: x.lgamma()),
+    _one("digamma", lambda t, x: x.digamma(), "positive"),
+    _one("polygamma", lambda t, x: t.polygamma(2, x), "positive", call=lambda x: x.polygamma(2)),
+    _one("zeta", lambda t, x: t.special.zeta(3.0, x), "positive", call=lambda x: x.full_like(3.0).zeta(x)),
+    _two("beta", lambda t, x, y: (x.lgamma() + y.lgamma() - (x + y).lgamma()).exp(), "positive"),
+    _one("erfc", lambda t, x: x.erfc()),
+    _one("erfcx", lambda t, x: t.special.erfcx(x)),
+    _one("erfinv", lambda t, x: x.erfinv(), "unit"),
+    _one("ndtr", lambda t, x: t.special.ndtr(x)),
+    _one("log_ndtr", lambda t, x: t.special.log_ndtr(x)),
+    _one("ndtri", lambda t, x: t.special.ndtri((x + 1) / 2), "unit", call=lambda x: ((x + 1) / 2).ndtri()),
+    _one("i0", lambda t, x: t.special.i0(x)),
+    _one("i0e", lambda t, x: t.special.i0e(x)),
+    _one("i1", lambda t, x: t.special.i1(x)),
+    _one("i1e", lambda t, x: t.special.i1e(x)),
+    _one("j0", lambda t, x: _bessel(t, x, 0), "unit"),
+    _one("j1", lambda t, x: _bessel(t, x, 1), "unit"),
+    _two("xlogy", lambda t, x, y: t.xlogy(x, y), "positive"),
+    _one("logit", lambda t, x: x.abs().logit(), "unit", call=lambda x: x.abs().logit()),
+    _one("sinc", lambda t, x: x.sinc()),
+)
 # fmt: on
 
-CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS, *_SAMPLES)
+CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS, *_SAMPLES, *_SPECIAL)
 
 NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
     "it gives no floats": (

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,9 @@ def _elu(a: Any) -> Any:
     return np.where(a > 0, a, np.expm1(np.minimum(a, 0)))
 
 
+_gamma = np.vectorize(math.gamma, otypes=[np.float64])
+_lgamma = np.vectorize(math.lgamma, otypes=[np.float64])
+
 _FUNCTIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("asin", "({0}.sin() * 0.75).asin()", lambda a: np.arcsin(np.sin(a) * 0.75)),
     ("acos", "({0}.sin() * 0.75).acos()", lambda a: np.arccos(np.sin(a) * 0.75)),
@@ -61,6 +65,11 @@ _FUNCTIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("tan", "{0}.clip(-1, 1).tan()", lambda a: np.tan(np.clip(a, -1, 1))),
     ("log10", "({0}.abs() + 0.5).log10()", lambda a: np.log10(np.abs(a) + 0.5)),
     ("rad2deg", "{0}.rad2deg()", np.rad2deg),
+    ("erfc", "{0}.erfc()", np.vectorize(math.erfc, otypes=[np.float64])),
+    ("gamma", "({0}.abs().minimum(8) + 0.5).gamma()", lambda a: _gamma(np.minimum(np.abs(a), 8) + 0.5)),
+    ("lgamma", "({0}.abs() + 2.5).lgamma()", lambda a: _lgamma(np.abs(a) + 2.5)),
+    ("i0", "{0}.clip(-5, 5).i0()", lambda a: np.i0(np.clip(a, -5, 5))),
+    ("logit", "({0}.sin() * 0.25 + 0.75).logit()", lambda a: -np.log(1 / (np.sin(a) * 0.25 + 0.75) - 1)),
     ("hardswish", "{0}.hardswish()", lambda a: a * np.clip(a + 3, 0, 6) / 6),
     ("selu", "{0}.selu()", lambda a: np.where(a > 0, 1.0, 1.6732632423543772) * _elu(a) * 1.0507009873554805),
 )

@@ -1,0 +1,223 @@
+"""How exact functions of elements are, over their whole range, in each dtype, beside NumPy and PyTorch: docs/accuracy.md.
+
+    python benchmarks/accuracy.py            # print the table
+    python benchmarks/accuracy.py --write    # write the page
+
+The true values are those of mpmath in 40 digits. mpmath and PyTorch must be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from mpmath import mp, mpf
+
+from svod_tensor import Tensor
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/accuracy.md"
+N_POINTS = 600
+SEED = 3
+# Mantissa bits without the leading one, and the exponents of the smallest normal and the largest number.
+DTYPES = {
+    "float64": (52, -1022, 1023),
+    "float32": (23, -126, 127),
+    "float16": (10, -14, 15),
+    "bfloat16": (7, -126, 127),
+}
+HEAD = """# Accuracy
+
+The largest error of functions of elements, in units in the last place (ulp) of the result: 0.5 is a result that is rounded
+correctly. `python benchmarks/accuracy.py --write` makes this page: {n} numbers of each dtype are drawn, half of them with all
+exponents alike and half evenly between -32 and 32 (where the range has them), and what comes out is compared with mpmath in 40
+digits. A number in brackets is relative to 1 and not to the result, which has zeros between the numbers that can be written.
+`inf` stands for a result that overflows, or does not, where it should not, and – for a function or a dtype that is not there.
+
+Versions: NumPy {numpy}, PyTorch {torch}.
+
+"""
+
+
+COLUMNS = (
+    *("function", "range", "svod float64", "float32", "float16", "bfloat16", "NumPy float64", "float32"),
+    *("PyTorch float64", "float32", "float16", "bfloat16"),
+)
+
+
+class Row(NamedTuple):
+    """A function.
+
+    Attributes:
+        name: the method of tensors.
+        true: of mpmath.
+        low: from where.
+        high: to where; the dtype may end before.
+        numpy: its name there, if it has one.
+        torch: its name there.
+        is_absolute: whether errors are relative to 1 where the result is smaller.
+    """
+
+    name: str
+    true: Callable[[Any], Any]
+    low: float = -math.inf
+    high: float = math.inf
+    numpy: str | None = ""
+    torch: str | None = ""
+    is_absolute: bool = False
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + mp.exp(-x))
+
+
+def log_ndtr(x: Any) -> Any:
+    return mp.log(mp.ncdf(x))
+
+
+def ndtri(p: Any) -> Any:
+    """From the nearer end, so that no digits are lost."""
+    guess = mpf(float(Tensor(float(p), dtype="float64").ndtri().item()))
+    if p > 0.1:
+        return mp.sqrt(2) * mp.erfinv(2 * p - 1)
+    return mp.findroot(lambda z: mp.log(mp.ncdf(z)) - mp.log(p), guess)
+
+
+ROWS = (
+    Row("sqrt", mp.sqrt, 0),
+    Row("rsqrt", lambda x: 1 / mp.sqrt(x), 1e-300, numpy=None),
+    Row("cbrt", lambda x: mp.sign(x) * mp.cbrt(abs(x)), torch=None),
+    Row("exp", mp.exp),
+    Row("exp2", lambda x: mp.power(2, x)),
+    Row("expm1", mp.expm1),
+    Row("log", mp.log, 1e-300),
+    Row("log2", lambda x: mp.log(x, 2), 1e-300),
+    Row("log10", mp.log10, 1e-300),
+    Row("log1p", mp.log1p, -0.999),
+    Row("sin", mp.sin, is_absolute=True),
+    Row("cos", mp.cos, is_absolute=True),
+    Row("tan", mp.tan, -1e4, 1e4),
+    Row("asin", mp.asin, -1, 1, "arcsin"),
+    Row("acos", mp.acos, -1, 1, "arccos"),
+    Row("atan", mp.atan, numpy="arctan"),
+    Row("sinh", mp.sinh),
+    Row("cosh", mp.cosh),
+    Row("tanh", mp.tanh),
+    Row("asinh", mp.asinh, numpy="arcsinh"),
+    Row("acosh", mp.acosh, 1, numpy="arccosh"),
+    Row("atanh", mp.atanh, -0.9999, 0.9999, "arctanh"),
+    Row("sigmoid", sigmoid, numpy=None),
+    Row("softplus", lambda x: mp.log1p(mp.exp(x)), -700, 1e4, None, "nn.functional.softplus"),
+    Row("silu", lambda x: x * sigmoid(x), -1e4, numpy=None, torch="nn.functional.silu"),
+    Row("gelu", lambda x: x * mp.ncdf(x), -37, 1e4, None, "nn.functional.gelu"),
+    Row("erf", mp.erf, numpy=None),
+    Row("erfc", mp.erfc, -30, 30, None),
+    Row("erfcx", lambda x: mp.exp(x * x) * mp.erfc(x), -26, 1e3, None, "special.erfcx"),
+    Row("erfinv", mp.erfinv, -1, 1, None),
+    Row("ndtr", mp.ncdf, -37, 40, None, "special.ndtr"),
+    Row("log_ndtr", log_ndtr, -1e3, 8, None, "special.log_ndtr"),
+    Row("ndtri", ndtri, 1e-300, 1, None, "special.ndtri"),
+    Row("gamma", mp.gamma, 1e-300, 171, None, None),
+    Row("lgamma", lambda x: mp.loggamma(x).real, 1e-300, 1e30, None),
+    Row("digamma", mp.digamma, 1e-300, 1e30, None),
+    Row("zeta", mp.zeta, 1.0001, 60, None, None),
+    Row("i0", lambda x: mp.besseli(0, x), -700, 700, "i0", "special.i0"),
+    Row("i0e", lambda x: mp.besseli(0, x) * mp.exp(-abs(x)), -700, 700, None, "special.i0e"),
+    Row("i1", lambda x: mp.besseli(1, x), -700, 700, None, "special.i1"),
+    Row("i1e", lambda x: mp.besseli(1, x) * mp.exp(-abs(x)), -700, 700, None, "special.i1e"),
+    Row("j0", lambda x: mp.besselj(0, x), -1e3, 1e3, None, "special.bessel_j0", is_absolute=True),
+    Row("j1", lambda x: mp.besselj(1, x), -1e3, 1e3, None, "special.bessel_j1", is_absolute=True),
+    Row("logit", lambda x: mp.log(x) - mp.log1p(-x), 1e-300, 0.9999, None),
+    Row("sinc", mp.sincpi, -1e4, 1e4, is_absolute=True),
+)
+
+
+def draw(row: Row, dtype: str) -> Any:
+    """Numbers of the dtype, as float64, of all exponents."""
+    rng = np.random.default_rng(SEED)
+    _, low, high = DTYPES[dtype]
+    sizes = 2.0 ** rng.uniform(low, high + 1, 2 * N_POINTS) * rng.choice([-1, 1], 2 * N_POINTS)
+    ends = max(row.low, -32), min(row.high, 32)
+    x = np.concatenate([sizes, rng.uniform(*ends, 2 * N_POINTS)])
+    x = Tensor(x).cast(dtype).cast("float64").numpy()
+    x = x[np.isfinite(x) & (x >= row.low) & (x <= row.high) & (x != 0)]
+    return rng.permutation(x)[:N_POINTS]
+
+
+def measure(found: Any, true: list[Any], dtype: str, *, is_absolute: bool) -> float:
+    """The largest error in ulp."""
+    mantissa, low, high = DTYPES[dtype]
+    limit = mpf(2) ** (high + 1) * (1 - mpf(2) ** (-mantissa - 2))
+    worst = 0.0
+    for value, exact in zip(found, true, strict=True):
+        if abs(exact) >= limit or not math.isfinite(value):
+            is_right = abs(exact) >= limit and value == math.copysign(math.inf, exact)
+            worst = worst if is_right else math.inf
+            continue
+        size = max(abs(exact), mpf(1)) if is_absolute else abs(exact)
+        exponent = max(int(mp.floor(mp.log(size, 2))), low) if size else low
+        worst = max(worst, float(abs(mpf(float(value)) - exact) / mpf(2) ** (exponent - mantissa)))
+    return worst
+
+
+def find(module: Any, name: str | None, default: str) -> Any:
+    """A function of a library by its name with dots, or None."""
+    if name is None:
+        return None
+    for part in (name or default).split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def iter_figures(row: Row, torch: Any) -> Iterator[str]:
+    """The cells of a row, from that of svod in float64 on."""
+    points = {dtype: draw(row, dtype) for dtype in DTYPES}
+    true = {dtype: [row.true(mpf(float(v))) for v in x] for dtype, x in points.items()}
+
+    def tell(found: Any, dtype: str) -> str:
+        error = measure(found, true[dtype], dtype, is_absolute=row.is_absolute)
+        text = f"{error:.2f}" if error < 100 else f"{error:.2g}"
+        return f"({text})" if row.is_absolute else text
+
+    for dtype, x in points.items():
+        yield tell(getattr(Tensor(x).cast(dtype), row.name)().cast("float64").numpy(), dtype)
+    ours = find(np, row.numpy, row.name)
+    for dtype in ("float64", "float32"):
+        with np.errstate(all="ignore"):
+            yield "–" if ours is None else tell(ours(points[dtype].astype(dtype)).astype(np.float64), dtype)
+    theirs = find(torch, row.torch, row.name)
+    for dtype, x in points.items():
+        try:
+            made = None if theirs is None else theirs(torch.tensor(x).to(getattr(torch, dtype))).double().numpy()
+        except (RuntimeError, NotImplementedError):
+            made = None
+        yield "–" if made is None else tell(made, dtype)
+
+
+def describe(torch: Any) -> str:
+    lines = [HEAD.format(n=N_POINTS, numpy=np.__version__, torch=torch.__version__.partition("+")[0])]
+    lines += [f"| {' | '.join(COLUMNS)} |\n", "|---" * len(COLUMNS) + "|\n"]
+    for row in ROWS:
+        ends = [f"{e:g}".replace("inf", "∞") for e in (row.low, row.high)]
+        lines.append(f"| `{row.name}` | {ends[0]} to {ends[1]} | {' | '.join(iter_figures(row, torch))} |\n")
+    return "".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/accuracy.md")
+    given = parser.parse_args()
+    mp.dps = 40
+    page = describe(importlib.import_module("torch"))
+    if given.write:
+        PAGE.write_text(page, encoding="utf-8")
+    else:
+        print(page)
+
+
+if __name__ == "__main__":
+    main()
