@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from svod_ir import OperandError
 from svod_tensor import Tensor
 from svod_tensor.testing import check
 
@@ -48,3 +49,11 @@ def test_numbers_take_the_place_of_what_is_none(dtype):
     check(Tensor(a).nan_to_num(), np.nan_to_num(a))
     check(Tensor(a).nan_to_num(1.0, 2.0, 3.0), np.nan_to_num(a, True, 1.0, 2.0, 3.0))
     assert Tensor([1, 2]).nan_to_num().tolist() == [1, 2]
+
+
+def test_complex_numbers_lose_their_nans_in_each_part_or_say_what_to_take():
+    a = np.array([1 + 2j, complex(np.nan, 1), complex(np.inf, np.nan)])
+    np.testing.assert_array_equal(Tensor(a).nan_to_num().numpy(), np.nan_to_num(a))
+    np.testing.assert_array_equal(Tensor(a[:2]).nancumsum().numpy(), np.nancumsum(a[:2]))
+    with pytest.raises(OperandError, match="takes real numbers"):
+        Tensor(a).nanvar()

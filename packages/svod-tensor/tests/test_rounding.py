@@ -210,6 +210,8 @@ OTHER = {
     "argsort",
     "isin", "argwhere", "compress", "nonzero", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values",
     "one_hot", "nextafter", "bitcast", "cast", "astype", "clone",
+    # Parts of complex numbers, which are never narrow.
+    "angle", "as_complex", "as_real", "complex", "conj", "conjugate", "imag", "real",
     # What takes integers alone.
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift",
     # What makes tensors of numbers: rounded once from float64, or drawn.

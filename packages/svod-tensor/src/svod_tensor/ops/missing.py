@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from svod_ir import OperandError
 from svod_tensor._shapes import Axes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
@@ -41,6 +42,7 @@ class Missing(Theme):
             >>> Tensor([1.0, float("nan"), 3.0]).nanvar().item()
             1.0
         """
+        _check_real("nanvar", self)
         if not self.dtype.is_float:
             return self.var(axis, correction=correction, keepdims=keepdims)
         is_there = self.isnan().logical_not()
@@ -67,6 +69,7 @@ class Missing(Theme):
             >>> Tensor([1.0, float("nan"), 3.0]).nanstd().item()
             1.0
         """
+        _check_real("nanstd", self)
         if not self.dtype.is_float:
             return self.std(axis, correction=correction, keepdims=keepdims)
         return take_root(self.nanvar(axis, correction=correction, keepdims=keepdims))
@@ -135,6 +138,8 @@ class Missing(Theme):
             >>> Tensor([1.0, float("nan")]).nan_to_num(5.0).tolist()
             [1.0, 5.0]
         """
+        if self.dtype.is_complex:
+            return self.as_real().nan_to_num(nan, posinf, neginf).as_complex()
         if not self.dtype.is_float:
             return self.clone()
         limit = self.dtype.finfo_max
@@ -143,8 +148,15 @@ class Missing(Theme):
         return self.isnan().where(nan, low)
 
 
+def _check_real(name: str, x: Theme) -> None:
+    if x.dtype.is_complex:
+        raise OperandError(
+            operation=name, found=x.dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+        )
+
+
 def _without_nans(x: T, value: float) -> T:
-    return x.isnan().where(value, x) if x.dtype.is_float else x
+    return x.isnan().where(value, x) if x.dtype.is_inexact else x
 
 
 def _get_extremum(x: T, axis: int | None, worst: float, *, keepdims: bool) -> T:
